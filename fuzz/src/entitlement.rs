@@ -29,10 +29,7 @@ fn whole(data: &[u8]) {
     let Ok(parts) = Parts::of(data) else { return };
     assert_eq!(parts.message.len() + parts.signature.len() + 1, data.len());
     if let Ok(header) = parts.header() {
-        assert_eq!(
-            Algorithm::of(header.algorithm.name()),
-            Some(header.algorithm)
-        );
+        assert_eq!(Algorithm::of(header.algorithm.name()), Some(header.algorithm));
         let tried = KeySet::default().verify(
             header.algorithm,
             header.key_id.as_deref(),
@@ -63,10 +60,7 @@ fn claims(data: &[u8]) {
             assert!(!permissions.permit(&claims.subject, action, all));
         }
     }
-    let now_s = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let rules = Default::default();
     if claims.check(&rules, now_s).is_ok() {
         assert!(u64::from(claims.ends_s(&rules)) > now_s);
@@ -78,10 +72,7 @@ fn key_set(data: &[u8]) {
         assert!(jwks.keys.len() <= KEYS_MAX);
         let keys = &jwks.keys;
         let is_public = |algorithm: &Algorithm| !algorithm.name().starts_with("HS");
-        assert!(
-            keys.iter()
-                .all(|key| key.algorithms().iter().all(is_public))
-        );
+        assert!(keys.iter().all(|key| key.algorithms().iter().all(is_public)));
     }
 }
 

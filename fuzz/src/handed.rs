@@ -73,10 +73,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         set: [(5, true)].into(),
         kinds: [
             Kind::Nothing,
-            Kind::Named {
-                name: "c".into(),
-                count: 6,
-            },
+            Kind::Named { name: "c".into(), count: 6 },
             Kind::Nested(Box::new(vec![7]), [8; 3]),
         ]
         .into(),

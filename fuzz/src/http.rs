@@ -9,14 +9,8 @@ use crate::drive::{self, Cuts, check_cuts};
 use crate::split_seed;
 
 const LIMITS: [HeadLimits; 2] = [
-    HeadLimits {
-        head_bytes_max: 16 * 1024,
-        target_bytes_max: 8 * 1024,
-    },
-    HeadLimits {
-        head_bytes_max: 64,
-        target_bytes_max: 9,
-    },
+    HeadLimits { head_bytes_max: 16 * 1024, target_bytes_max: 8 * 1024 },
+    HeadLimits { head_bytes_max: 64, target_bytes_max: 9 },
 ];
 
 /// A connection's requests and their bodies.
@@ -55,10 +49,7 @@ pub fn http_body(data: &[u8]) {
     let lines = check_cuts(seed, |cuts| {
         drive::http_body(&chunked, BodyFraming::Chunked, input.len() as u64, cuts)
     });
-    assert_eq!(
-        lines,
-        [format!("{input:?}"), "Ok(()), 0 bytes left".to_string()]
-    );
+    assert_eq!(lines, [format!("{input:?}"), "Ok(()), 0 bytes left".to_string()]);
 }
 
 /// Targets: decoding never panics, and what was encoded decodes to itself.
@@ -85,36 +76,23 @@ pub fn http_target(data: &[u8]) {
 pub fn event_stream(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for event_bytes_max in [16, 4096] {
-        check_cuts(seed, |cuts| {
-            drive::event_stream(input, event_bytes_max, cuts)
-        });
+        check_cuts(seed, |cuts| drive::event_stream(input, event_bytes_max, cuts));
     }
     let Ok(text) = std::str::from_utf8(input) else {
         return;
     };
     let mut encoded = Vec::new();
-    let event = OutgoingEvent {
-        id: Some(text),
-        event: None,
-        retry_ms: None,
-        data: Some(text),
-    };
+    let event = OutgoingEvent { id: Some(text), event: None, retry_ms: None, data: Some(text) };
     let event = match event.encode(&mut encoded) {
         Ok(()) => event,
         Err(_) => {
             let event = OutgoingEvent { id: None, ..event };
-            event
-                .encode(&mut encoded)
-                .expect("data can always be written");
+            event.encode(&mut encoded).expect("data can always be written");
             event
         }
     };
     let mut decoder = EventStreamDecoder::new(1 << 20);
-    let Ok(Step::Done {
-        value: Item::Event(decoded),
-        consumed,
-    }) = decoder.decode(&encoded)
-    else {
+    let Ok(Step::Done { value: Item::Event(decoded), consumed }) = decoder.decode(&encoded) else {
         panic!("{encoded:?}");
     };
     assert_eq!(consumed, encoded.len());

@@ -34,18 +34,11 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
         _ => Vec::new(),
     };
     let name = |at| format!("seed-{at:02}");
-    seeds
-        .into_iter()
-        .enumerate()
-        .map(|(at, bytes)| (name(at), bytes))
-        .collect()
+    seeds.into_iter().enumerate().map(|(at, bytes)| (name(at), bytes)).collect()
 }
 
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
-    texts
-        .iter()
-        .map(|text| with_seed(text.as_bytes().to_vec()))
-        .collect()
+    texts.iter().map(|text| with_seed(text.as_bytes().to_vec())).collect()
 }
 
 /// The frames of a file of shared vectors, valid and invalid.
@@ -121,10 +114,7 @@ fn proxy_headers() -> Vec<Vec<u8>> {
 /// What is signed: nothing, and one subscription of each kind.
 fn tokens() -> Vec<Vec<u8>> {
     let texts: [(u8, &str); 7] = [
-        (
-            0,
-            "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJzdWIiOiJhbm5hIiwiZXhwIjo5fQ.AAAA",
-        ),
+        (0, "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJzdWIiOiJhbm5hIiwiZXhwIjo5fQ.AAAA"),
         (0, "eyJhbGciOiJub25lIn0.e30.AA"),
         (
             1,
@@ -226,28 +216,12 @@ fn conversations() -> Vec<Vec<u8>> {
     vec![
         conversation(&[(0, &native)]),
         conversation(&[(0, &native), (1, &native), (2, POST.as_bytes())]),
-        conversation(&[
-            (0, EVENTS.as_bytes()),
-            (1, POST.as_bytes()),
-            (1, POST.as_bytes()),
-        ]),
+        conversation(&[(0, EVENTS.as_bytes()), (1, POST.as_bytes()), (1, POST.as_bytes())]),
         conversation(&[(0, RAW.as_bytes()), (1, RETAIN.as_bytes()), (2, &native)]),
-        conversation(&[
-            (0, RETURNS.as_bytes()),
-            (1, RETAIN.as_bytes()),
-            (2, REFUSED.as_bytes()),
-        ]),
-        conversation(&[
-            (0, POLL.as_bytes()),
-            (1, POST.as_bytes()),
-            (0, HISTORY.as_bytes()),
-        ]),
+        conversation(&[(0, RETURNS.as_bytes()), (1, RETAIN.as_bytes()), (2, REFUSED.as_bytes())]),
+        conversation(&[(0, POLL.as_bytes()), (1, POST.as_bytes()), (0, HISTORY.as_bytes())]),
         conversation(&[(0, &echo), (1, POST.as_bytes()), (2, EVENTS.as_bytes())]),
-        conversation(&[
-            (0, HISTORY.as_bytes()),
-            (0, POST.as_bytes()),
-            (0, POLL.as_bytes()),
-        ]),
+        conversation(&[(0, HISTORY.as_bytes()), (0, POST.as_bytes()), (0, POLL.as_bytes())]),
         conversation(&[
             (1, POST.as_bytes()),
             (0, &native),
@@ -278,16 +252,8 @@ fn websocket() -> Vec<Vec<u8>> {
     let conversations: [&[(bool, Opcode, &[u8])]; 13] = [
         &[(true, Text, b"Hello")],
         &[(true, Binary, &[0, 255]), (true, Text, "κόσμε".as_bytes())],
-        &[
-            (false, Text, b"Hel"),
-            (true, Ping, b"?"),
-            (true, Continuation, b"lo"),
-        ],
-        &[
-            (false, Text, &[0xe2]),
-            (false, Continuation, &[0x82]),
-            (true, Continuation, &[0xac]),
-        ],
+        &[(false, Text, b"Hel"), (true, Ping, b"?"), (true, Continuation, b"lo")],
+        &[(false, Text, &[0xe2]), (false, Continuation, &[0x82]), (true, Continuation, &[0xac])],
         &[(true, Ping, b""), (true, Pong, &long[..125])],
         &[(true, Binary, &long)],
         &[(false, Binary, &long), (true, Continuation, &long)],
@@ -316,13 +282,9 @@ fn websocket() -> Vec<Vec<u8>> {
             seeds.push(with_seed(input));
         }
     }
-    for broken in [
-        &b"\xc1\x80"[..],
-        b"\x83\x80",
-        b"\x09\x80",
-        b"\x89\xfe\x00\x7e",
-        b"\x82\x7e\x00\x01",
-    ] {
+    for broken in
+        [&b"\xc1\x80"[..], b"\x83\x80", b"\x09\x80", b"\x89\xfe\x00\x7e", b"\x82\x7e\x00\x01"]
+    {
         seeds.push(with_seed(broken.to_vec()));
     }
     seeds

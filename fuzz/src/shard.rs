@@ -91,10 +91,7 @@ fn settings() -> Arc<Settings> {
 }
 
 fn key(index: u32) -> Key {
-    Key {
-        index,
-        generation: 1,
-    }
+    Key { index, generation: 1 }
 }
 
 impl Shard {
@@ -104,8 +101,7 @@ impl Shard {
         self.edge.turn(self.now);
         for _ in 0..4 {
             self.exchange();
-            self.home
-                .pump(self.now, &mut self.memory, &mut self.letters);
+            self.home.pump(self.now, &mut self.memory, &mut self.letters);
             self.exchange();
             let random = &mut self.random;
             self.edge.flush(&mut |_, parts| {
@@ -129,8 +125,7 @@ impl Shard {
                 break;
             }
             for request in requests {
-                self.home
-                    .handle(self.now, 0, request, &mut self.memory, &mut self.letters);
+                self.home.handle(self.now, 0, request, &mut self.memory, &mut self.letters);
             }
             for letter in letters {
                 self.edge.letter(0, letter);
@@ -147,10 +142,7 @@ impl Shard {
 pub fn shard(data: &[u8]) {
     let (seed, mut data) = crate::split_seed(data);
     let settings = settings();
-    let now = Now {
-        monotonic_ms: 5_000,
-        unix_ms: 1_000_000,
-    };
+    let now = Now { monotonic_ms: 5_000, unix_ms: 1_000_000 };
     let mut shard = Shard {
         edge: Edge::new(settings.clone(), 0, now),
         home: Home::new(settings.clone(), 0, (1, 2)),
@@ -160,11 +152,8 @@ pub fn shard(data: &[u8]) {
         now,
         is_open: [true; CONNECTIONS as usize],
     };
-    (0..CONNECTIONS).for_each(|index| {
-        shard
-            .edge
-            .accepted(key(index), std::net::IpAddr::from([127, 0, 0, 1]))
-    });
+    (0..CONNECTIONS)
+        .for_each(|index| shard.edge.accepted(key(index), std::net::IpAddr::from([127, 0, 0, 1])));
     while let [which, rest @ ..] = data {
         let index = u32::from(*which) % CONNECTIONS;
         let len = rest.len().min(1 + usize::from(*which) / 3 % PART_BYTES_MAX);
@@ -193,13 +182,7 @@ pub fn shard(data: &[u8]) {
     (0..4).for_each(|_| shard.turn(1_000));
     let (edge, home) = (shard.edge.statistics(), shard.home.statistics());
     assert_eq!(
-        (
-            edge.connections,
-            edge.subscriptions,
-            edge.filters,
-            edge.pinned_bytes,
-            home.filters
-        ),
+        (edge.connections, edge.subscriptions, edge.filters, edge.pinned_bytes, home.filters),
         (0, 0, 0, 0, 0),
         "connections, subscriptions, filters, pinned bytes, filters at home"
     );

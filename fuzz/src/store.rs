@@ -13,10 +13,7 @@ use stdx::hash::Seed;
 const PARTITIONS: u32 = 2;
 const SEGMENT: &str = "0000000000000001.log";
 const INDEX: &str = "0000000000000001.idx";
-const ALL: PageLimits = PageLimits {
-    records_max: 1_000,
-    bytes_max: 1 << 20,
-};
+const ALL: PageLimits = PageLimits { records_max: 1_000, bytes_max: 1 << 20 };
 
 /// A segment of arbitrary bytes; and one whose head is whole, with arbitrary batches.
 pub fn store_segment(data: &[u8]) {
@@ -51,10 +48,7 @@ pub fn template_bytes(is_index: bool) -> Vec<Vec<u8>> {
         true => &[INDEX, "epochs", "end"][..],
         false => &[SEGMENT, "0000000000000002.log"],
     };
-    names
-        .iter()
-        .filter_map(|name| disk.bytes_of(name))
-        .collect()
+    names.iter().filter_map(|name| disk.bytes_of(name)).collect()
 }
 
 /// A small log that was closed, and went on once.
@@ -64,17 +58,11 @@ fn template() -> HostileDisk {
         let Ok((mut store, _)) = Store::open(disk.clone(), settings(), 1_000) else {
             return disk;
         };
-        for (offset, partition, topic) in [
-            (offset, 0, &b"a"[..]),
-            (offset + 1, 0, b"b/c"),
-            (offset, 1, b"d"),
-        ] {
+        for (offset, partition, topic) in
+            [(offset, 0, &b"a"[..]), (offset + 1, 0, b"b/c"), (offset, 1, b"d")]
+        {
             let record = record(offset);
-            let append = Append {
-                partition,
-                topic,
-                record: &record,
-            };
+            let append = Append { partition, topic, record: &record };
             let _ = store.append(&[append], 1_000);
         }
         let _ = store.close();
@@ -130,11 +118,7 @@ fn drive(disk: &HostileDisk) {
     read(&mut store);
     let offset = store.heads()[1].saturating_add(1);
     let record = record(offset);
-    let append = Append {
-        partition: 1,
-        topic: b"new",
-        record: &record,
-    };
+    let append = Append { partition: 1, topic: b"new", record: &record };
     if store.append(&[append], 3_000).is_err() {
         assert_eq!(offset, u64::MAX, "a disk without faults takes a batch");
         return;
@@ -144,9 +128,7 @@ fn drive(disk: &HostileDisk) {
     let (mut store, recovered) =
         Store::open(disk.clone(), settings(), 5_000).expect("it was opened before");
     assert!(recovered.heads[1] >= offset);
-    let page = store
-        .page(1, b"new", offset - 1, offset, ALL)
-        .expect("a disk without faults");
+    let page = store.page(1, b"new", offset - 1, offset, ALL).expect("a disk without faults");
     let found: Vec<u64> = page
         .records
         .iter()
@@ -184,27 +166,16 @@ fn read(store: &mut Store<HostileDisk>) {
     let mut topics = Vec::new();
     let _ = store.topics(&mut |partition, topic, _| topics.push((partition, topic.to_vec())));
     let _ = store.retained(&mut |_, _, record| assert!(!record.bytes().is_empty()));
-    let _ = store.recent(1 << 16, &mut |_, _, record| {
-        assert!(!record.bytes().is_empty())
-    });
+    let _ = store.recent(1 << 16, &mut |_, _, record| assert!(!record.bytes().is_empty()));
     for (partition, topic) in topics {
         let _ = store.page(partition, &topic, 0, u64::MAX, ALL);
         let _ = store.page_back(partition, &topic, u64::MAX, 0, ALL);
-        let wanted = StartQuery {
-            through: u64::MAX,
-            count: 3,
-            not_before_ms: 1_500,
-            after: 1,
-        };
+        let wanted = StartQuery { through: u64::MAX, count: 3, not_before_ms: 1_500, after: 1 };
         let _ = store.start(partition, &topic, wanted);
     }
     for partition in 0..PARTITIONS {
-        let wanted = ScanQuery {
-            after: 0,
-            through: u64::MAX,
-            limits: ALL,
-            bytes_scanned_max: 1 << 20,
-        };
+        let wanted =
+            ScanQuery { after: 0, through: u64::MAX, limits: ALL, bytes_scanned_max: 1 << 20 };
         let _ = store.scan(partition, wanted, &mut |_| true);
     }
 }

@@ -12,10 +12,7 @@ pub fn ticket(data: &[u8]) {
     };
     // Whatever is no ticket is refused before anything in it is looked at.
     let refusal = Ticket::open(data, &settings(1), 0).unwrap_err();
-    assert!(matches!(
-        refusal,
-        TicketRefusal::Malformed | TicketRefusal::Forged
-    ));
+    assert!(matches!(refusal, TicketRefusal::Malformed | TicketRefusal::Forged));
     let Some(ticket) = Ticket::decode(data) else {
         return;
     };

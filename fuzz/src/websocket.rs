@@ -29,10 +29,7 @@ pub fn websocket_message(data: &[u8]) {
     for role in ROLES {
         check_cuts(seed, |cuts| websocket_messages(input, role, 300, cuts));
     }
-    if let Ok(Close {
-        code: Some(code),
-        reason,
-    }) = Close::decode(input)
+    if let Ok(Close { code: Some(code), reason }) = Close::decode(input)
         && reason.len() <= websocket::close::REASON_BYTES_MAX
     {
         assert_eq!(ClosePayload::new(code, reason).as_bytes(), input);
@@ -44,29 +41,19 @@ pub fn websocket_message(data: &[u8]) {
 pub fn websocket_deflate(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for role in ROLES {
-        check_cuts(seed, |cuts| {
-            websocket_compressed_messages(input, role, 300, cuts)
-        });
+        check_cuts(seed, |cuts| websocket_compressed_messages(input, role, 300, cuts));
     }
     let bytes_max = 1 + seed as usize % 100_000;
     let mut inflater = Inflater::new();
     let first = inflater.decode(input, bytes_max).map(<[u8]>::to_vec);
-    assert_eq!(
-        inflater.decode(input, bytes_max),
-        first.as_deref().map_err(|error| *error)
-    );
+    assert_eq!(inflater.decode(input, bytes_max), first.as_deref().map_err(|error| *error));
     let Ok(message) = first else {
         return;
     };
     assert!(message.len() <= bytes_max);
     let mut deflater = Deflater::new(seed as u8);
     let (front, back) = message.split_at(message.len() / 2);
-    for parts in [
-        &[&message[..]][..],
-        &[input],
-        &[front, back],
-        &[input, input],
-    ] {
+    for parts in [&[&message[..]][..], &[input], &[front, back], &[input, input]] {
         let mut payload = Vec::new();
         if deflater.deflate(parts, &mut payload) {
             let plain = parts.concat();
@@ -98,9 +85,8 @@ pub fn websocket_handshake(data: &[u8]) {
         let decoded = Response::decode(&answer, &mut HeadScan::new(), &limits, "GET");
         assert!(matches!(decoded, Ok(Step::Done { .. })), "{decoded:?}");
     }
-    if let Ok(Step::Done {
-        value: response, ..
-    }) = Response::decode(data, &mut HeadScan::new(), &limits, "GET")
+    if let Ok(Step::Done { value: response, .. }) =
+        Response::decode(data, &mut HeadScan::new(), &limits, "GET")
     {
         let handshake = ClientHandshake {
             host: "localhost",
@@ -140,28 +126,16 @@ fn encode_again(input: &[u8], role: Role) {
     let mut received = input.to_vec();
     let mut rest = &mut received[..];
     let mut at = 0;
-    while let Ok(Step::Done {
-        value: header,
-        consumed: header_bytes,
-    }) = FrameHeader::decode(rest, role, 4096)
+    while let Ok(Step::Done { value: header, consumed: header_bytes }) =
+        FrameHeader::decode(rest, role, 4096)
     {
-        let Ok(Step::Done {
-            value: frame,
-            consumed,
-        }) = Frame::decode(rest, role, 4096)
-        else {
+        let Ok(Step::Done { value: frame, consumed }) = Frame::decode(rest, role, 4096) else {
             return;
         };
         let mask_bytes = header.mask_key.map_or(0, |key| key.len());
         assert_eq!(header_bytes, header_len(frame.payload.len()) + mask_bytes);
         let mut encoded = Vec::new();
-        frame::encode(
-            &mut encoded,
-            frame.fin,
-            frame.opcode,
-            frame.payload,
-            header.mask_key,
-        );
+        frame::encode(&mut encoded, frame.fin, frame.opcode, frame.payload, header.mask_key);
         assert_eq!(encoded, &input[at..at + consumed]);
         at += consumed;
         rest = &mut rest[consumed..];

@@ -36,18 +36,13 @@ fn corpora() {
 
 #[test]
 fn targets_binaries_and_corpora_are_the_same_set() {
-    let targets: BTreeSet<String> = fuzz::TARGETS
-        .iter()
-        .map(|(name, _)| name.to_string())
-        .collect();
+    let targets: BTreeSet<String> =
+        fuzz::TARGETS.iter().map(|(name, _)| name.to_string()).collect();
     assert_eq!(targets, names("fuzz_targets"));
     assert_eq!(targets, names("corpus"));
     let manifest = fs::read_to_string(here().join("Cargo.toml")).unwrap();
     for target in &targets {
-        assert!(
-            manifest.contains(&format!("path = \"fuzz_targets/{target}.rs\"")),
-            "{target}"
-        );
+        assert!(manifest.contains(&format!("path = \"fuzz_targets/{target}.rs\"")), "{target}");
     }
 }
 
@@ -58,10 +53,7 @@ fn seeds_are_committed() {
         let seeds = fuzz::seeds::seeds(target);
         for (name, bytes) in seeds {
             let path = here().join("corpus").join(target).join(name);
-            assert!(
-                fs::read(&path).is_ok_and(|found| found == bytes),
-                "{path:?} is stale"
-            );
+            assert!(fs::read(&path).is_ok_and(|found| found == bytes), "{path:?} is stale");
         }
     }
 }

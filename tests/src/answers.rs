@@ -19,9 +19,7 @@ pub fn answers(text: &str) -> Vec<Answer> {
         let (head, behind) = rest
             .split_once("\r\n\r\n")
             .unwrap_or_else(|| panic!("no answer begins here: {rest:?} of {text:?}"));
-        let status = head
-            .strip_prefix("HTTP/1.1 ")
-            .and_then(|line| line.get(..3));
+        let status = head.strip_prefix("HTTP/1.1 ").and_then(|line| line.get(..3));
         let status = status
             .and_then(|code| code.parse().ok())
             .unwrap_or_else(|| panic!("no status: {head:?} of {text:?}"));
@@ -33,11 +31,7 @@ pub fn answers(text: &str) -> Vec<Answer> {
         let body = behind.get(..length.unwrap_or(0));
         let body = body.unwrap_or_else(|| panic!("a body that is cut off: {text:?}"));
         rest = &behind[body.len()..];
-        answers.push(Answer {
-            status,
-            head: head.to_owned(),
-            body: body.to_owned(),
-        });
+        answers.push(Answer { status, head: head.to_owned(), body: body.to_owned() });
     }
     answers
 }

@@ -41,9 +41,7 @@ impl Bench {
     fn start_as(mut command: Command, arguments: &[&str]) -> Bench {
         command.arg("bench").args(arguments);
         command.args(["--json", "--interval", "100ms"]);
-        Bench {
-            process: Process::start(&mut command),
-        }
+        Bench { process: Process::start(&mut command) }
     }
 
     /// Waits for new figures that have this.
@@ -75,9 +73,8 @@ impl Bench {
 
     /// Waits for a line, of whatever kind, that has all these words.
     pub fn wait_for_words(&mut self, what: &str, words: &[&str]) {
-        self.process.wait_for(what, |line| {
-            words.iter().all(|word| line.contains(word)).then_some(())
-        });
+        self.process
+            .wait_for(what, |line| words.iter().all(|word| line.contains(word)).then_some(()));
     }
 
     /// CPU time that it has used so far.
@@ -112,11 +109,7 @@ impl Bench {
 impl Total {
     /// A number of the figures, by the names on the way to it.
     pub fn number(&self, names: &[&str]) -> u64 {
-        let value = names
-            .iter()
-            .fold(&self.figures, |value, name| &value[*name]);
-        value
-            .as_u64()
-            .unwrap_or_else(|| panic!("no number {names:?} in {}", self.figures))
+        let value = names.iter().fold(&self.figures, |value, name| &value[*name]);
+        value.as_u64().unwrap_or_else(|| panic!("no number {names:?} in {}", self.figures))
     }
 }

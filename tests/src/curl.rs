@@ -41,11 +41,7 @@ impl Answer {
     #[track_caller]
     pub fn expect_problem(self, status: u16, code: &str) -> Answer {
         assert_eq!(self.status, status, "{self:?}");
-        assert_eq!(
-            self.header("content-type"),
-            Some("application/problem+json"),
-            "{self:?}"
-        );
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
         assert_eq!(problem["status"], status, "{self:?}");
         assert_eq!(problem["code"], code, "{self:?}");
@@ -68,48 +64,30 @@ pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
         .args(arguments);
     let output = command.output().expect("curl is installed");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "curl {arguments:?}: {} {errors}",
-        output.status
-    );
+    assert!(output.status.success(), "curl {arguments:?}: {} {errors}", output.status);
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// A request whose answer streams: its lines, without the head. It lasts until the server ends it, or the test.
 pub fn stream(arguments: &[&str]) -> Process {
     let mut command = Command::new("curl");
-    command
-        .args(["--silent", "--show-error", "--no-buffer"])
-        .args(arguments);
+    command.args(["--silent", "--show-error", "--no-buffer"]).args(arguments);
     Process::start(&mut command)
 }
 
 /// Publishes a text and returns the answer's JSON.
 #[track_caller]
 pub fn publish(url: &str, payload: &str) -> Value {
-    curl(&[
-        "--data-binary",
-        payload,
-        "-H",
-        "Content-Type: text/plain",
-        url,
-    ])
-    .expect(200)
-    .json()
+    curl(&["--data-binary", payload, "-H", "Content-Type: text/plain", url]).expect(200).json()
 }
 
 fn parse(text: &str) -> Answer {
     let mut rest = text;
     loop {
-        let (head, body) = rest
-            .split_once("\r\n\r\n")
-            .unwrap_or_else(|| panic!("no head: {text}"));
+        let (head, body) = rest.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text}"));
         let mut lines = head.split("\r\n");
         let status = lines.next().and_then(|line| line.split(' ').nth(1));
-        let status: u16 = status
-            .and_then(|code| code.parse().ok())
-            .expect("a status line");
+        let status: u16 = status.and_then(|code| code.parse().ok()).expect("a status line");
         if status < 200 {
             rest = body;
             continue;
@@ -119,10 +97,6 @@ fn parse(text: &str) -> Answer {
             Some((name.to_ascii_lowercase(), value.trim().to_owned()))
         };
         let headers = lines.filter_map(header).collect();
-        return Answer {
-            status,
-            headers,
-            body: body.to_owned(),
-        };
+        return Answer { status, headers, body: body.to_owned() };
     }
 }

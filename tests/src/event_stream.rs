@@ -37,22 +37,14 @@ impl EventStream {
         }
         arguments.push(url);
         let mut process = stream(&arguments);
-        process.wait_for("an accepted request", |line| {
-            line.starts_with("HTTP/1.1 200").then_some(())
-        });
+        process
+            .wait_for("an accepted request", |line| line.starts_with("HTTP/1.1 200").then_some(()));
         process.wait_for("the media type", |line| {
-            line.to_ascii_lowercase()
-                .starts_with("content-type: text/event-stream")
-                .then_some(())
+            line.to_ascii_lowercase().starts_with("content-type: text/event-stream").then_some(())
         });
         process.wait_for("the end of the head", |line| line.is_empty().then_some(()));
-        process.wait_for("a time to reconnect", |line| {
-            line.starts_with("retry:").then_some(())
-        });
-        let mut stream = EventStream {
-            process,
-            early: VecDeque::new(),
-        };
+        process.wait_for("a time to reconnect", |line| line.starts_with("retry:").then_some(()));
+        let mut stream = EventStream { process, early: VecDeque::new() };
         let mut early = VecDeque::new();
         let mut waiting = topics_count;
         while waiting > 0 {
@@ -74,9 +66,7 @@ impl EventStream {
         }
         let mut event = Event::default();
         loop {
-            let line = self
-                .process
-                .wait_for("an event", |line| Some(line.to_owned()));
+            let line = self.process.wait_for("an event", |line| Some(line.to_owned()));
             if line.is_empty() && event != Event::default() {
                 // An id alone moves the cursor and is no event.
                 if event.name.is_empty() && event.data.is_empty() {
@@ -119,17 +109,16 @@ impl EventStream {
 
     /// Waits until the server ends the stream with a time to return, and says which.
     pub fn led_away_for(mut self) -> Duration {
-        let retry_ms = self.process.wait_for("a time to return", |line| {
-            line.strip_prefix("retry:")?.trim().parse().ok()
-        });
+        let retry_ms = self
+            .process
+            .wait_for("a time to return", |line| line.strip_prefix("retry:")?.trim().parse().ok());
         self.process.end();
         Duration::from_millis(retry_ms)
     }
 
     /// Asserts that no message comes for a while. Comments may, and that a replay is over.
     pub fn assert_quiet(&mut self, duration: Duration) {
-        self.process.assert_no_line(duration, |line| {
-            line.starts_with("data:") && line != "data: {}"
-        });
+        self.process
+            .assert_no_line(duration, |line| line.starts_with("data:") && line != "data: {}");
     }
 }

@@ -76,11 +76,7 @@ impl Hoarders {
             })
         };
         let threads = (0..THREADS_COUNT).map(work).collect();
-        Hoarders {
-            stops,
-            began,
-            threads,
-        }
+        Hoarders { stops, began, threads }
     }
 
     /// Connections that they have made so far.
@@ -99,13 +95,7 @@ impl Hoarders {
 
 impl Hoarder {
     fn new(number: u32) -> Hoarder {
-        Hoarder {
-            number,
-            stream: None,
-            head: Vec::new(),
-            filler_bytes: 0,
-            sent: 0,
-        }
+        Hoarder { number, stream: None, head: Vec::new(), filler_bytes: 0, sent: 0 }
     }
 
     /// Sends a piece, or begins anew where the node has closed. Bytes that it took.
@@ -191,9 +181,6 @@ fn unfinished(crowd: &Crowd, number: u32) -> (Vec<u8>, usize) {
             (all, UNIT_BYTES - 1)
         }
         (None, 2) => ([upgrade.into_bytes(), begun(32_000)].concat(), 31_999),
-        (None, _) => (
-            b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\nX: ".to_vec(),
-            15_000,
-        ),
+        (None, _) => (b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\nX: ".to_vec(), 15_000),
     }
 }

@@ -44,10 +44,8 @@ impl KeySet {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an open socket");
         let shared = Arc::new(Shared::default());
-        let key_set = KeySet {
-            url: format!("http://{address}/keys?set=1"),
-            shared: Arc::clone(&shared),
-        };
+        let key_set =
+            KeySet { url: format!("http://{address}/keys?set=1"), shared: Arc::clone(&shared) };
         key_set.publish(issuers);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -81,11 +79,7 @@ impl KeySet {
         let mut state = self.shared.lock();
         while state.answered_count < count {
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(
-                left > Duration::ZERO,
-                "asked {} times",
-                state.answered_count
-            );
+            assert!(left > Duration::ZERO, "asked {} times", state.answered_count);
             let waited = self.shared.asked.wait_timeout(state, left);
             state = waited.expect("nobody panics with the lock").0;
         }

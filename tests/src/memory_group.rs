@@ -28,10 +28,7 @@ impl MemoryGroup {
         // Of a test that was killed, when this process's number was another's. One that is in use stays.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let group = MemoryGroup {
-            folder,
-            is_first_version,
-        };
+        let group = MemoryGroup { folder, is_first_version };
         let (limit, swap) = match is_first_version {
             true => ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
             false => ("memory.max", "memory.swap.max"),

@@ -19,11 +19,7 @@ pub struct Metrics<'a> {
 #[derive(Debug)]
 enum From<'a> {
     /// A connection for all, until the server ends it for its silence.
-    Here {
-        operators: String,
-        raw: Raw,
-        asked: Instant,
-    },
+    Here { operators: String, raw: Raw, asked: Instant },
     /// A request each time, from another host.
     There(&'a Host, String),
 }
@@ -46,19 +42,13 @@ impl Metrics<'_> {
 
     /// Those of a server on a host of the test's own.
     pub fn on<'a>(host: &'a Host, server: &Server) -> Metrics<'a> {
-        Metrics {
-            from: From::There(host, server.operators_url("/metrics")),
-        }
+        Metrics { from: From::There(host, server.operators_url("/metrics")) }
     }
 
     /// What the metrics are now.
     pub fn scrape(&mut self) -> Scrape {
         let raw = match &mut self.from {
-            From::Here {
-                operators,
-                raw,
-                asked,
-            } => {
+            From::Here { operators, raw, asked } => {
                 if asked.elapsed() > SILENT_FOR_MAX {
                     *raw = Raw::connect(operators);
                 }

@@ -13,10 +13,7 @@ pub fn is_moved(text: &str, name: &str) -> bool {
 fn is_count(line: &str, name: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (pairs, rest) = words.as_chunks::<2>();
-    let numbers: Option<Vec<u64>> = pairs
-        .iter()
-        .map(|[_, number]| number.parse().ok())
-        .collect();
+    let numbers: Option<Vec<u64>> = pairs.iter().map(|[_, number]| number.parse().ok()).collect();
     let is_it = |([known, _], number): (&[&str; 2], &u64)| *known == name && *number > 0;
     rest.is_empty() && numbers.is_some_and(|numbers| pairs.iter().zip(&numbers).any(is_it))
 }
@@ -47,9 +44,7 @@ fn value_of(before: &str) -> Option<&str> {
         own = own.strip_prefix(word).unwrap_or(own);
     }
     let (word, rest) = own.split_at(name_len(own));
-    let is_value = [":", "=", "in "]
-        .iter()
-        .any(|sign| rest.trim_start().starts_with(sign));
+    let is_value = [":", "=", "in "].iter().any(|sign| rest.trim_start().starts_with(sign));
     (is_value && !word.is_empty()).then_some(word)
 }
 
@@ -60,8 +55,7 @@ fn function_of(before: &str) -> Option<&str> {
 }
 
 fn name_len(text: &str) -> usize {
-    text.find(|letter: char| !is_of_name(letter))
-        .unwrap_or(text.len())
+    text.find(|letter: char| !is_of_name(letter)).unwrap_or(text.len())
 }
 
 /// Whether what follows in an assertion compares with 0 and nothing else.
@@ -94,9 +88,7 @@ fn is_of_name(letter: char) -> bool {
 
 /// Without lines that are comments.
 fn code_of(text: &str) -> String {
-    let lines = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 

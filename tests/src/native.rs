@@ -138,13 +138,7 @@ const CLOSE: u8 = 8;
 impl Native {
     /// Connects, and says HELLO with a ticket or without; answers WELCOME's frame.
     pub fn connect(address: &str, ticket: Option<(&[u8], &[NewerCursor])>) -> (Native, Frame) {
-        let mut native = Native::open(
-            address,
-            &Opening {
-                ticket,
-                ..Opening::default()
-            },
-        );
+        let mut native = Native::open(address, &Opening { ticket, ..Opening::default() });
         let welcome = native.next_frame();
         assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
         (native, welcome)
@@ -153,10 +147,7 @@ impl Native {
     /// Connects with a token in HELLO, which has to hold.
     #[track_caller]
     pub fn with_token(address: &str, token: &str) -> Native {
-        let opening = Opening {
-            token: Some(token),
-            ..Opening::default()
-        };
+        let opening = Opening { token: Some(token), ..Opening::default() };
         let mut native = Native::open(address, &opening);
         let welcome = native.next_frame();
         assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
@@ -168,10 +159,7 @@ impl Native {
         let path = format!("/crore{}", opening.query);
         let (raw, head) = Raw::upgrade(address, &path, "crore.v1", opening.fields);
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        let mut native = Native {
-            raw,
-            aliases: BTreeMap::new(),
-        };
+        let mut native = Native { raw, aliases: BTreeMap::new() };
         let mut options = Vec::new();
         let mut count = 0;
         let mut put = |key, value: &[u8]| {
@@ -212,11 +200,7 @@ impl Native {
 
     /// Subscribes to one topic or filter, live, and returns what is answered to it.
     pub fn subscribe_one(&mut self, subscription: u64, filter: &str) -> Frame {
-        self.subscribe(&[Item {
-            subscription,
-            filter,
-            fail_on_gap: false,
-        }]);
+        self.subscribe(&[Item { subscription, filter, fail_on_gap: false }]);
         self.next_frame()
     }
 
@@ -297,10 +281,7 @@ impl Native {
                 (0..5).for_each(|_| _ = reader.varint());
                 let options = reader.options(flags);
                 let number = |key| options.get(&key).map(|value| Reader(value).varint());
-                Frame::Welcome {
-                    resumed: number(12),
-                    ticket_lifetime_s: number(14),
-                }
+                Frame::Welcome { resumed: number(12), ticket_lifetime_s: number(14) }
             }
             0x82 => self.subscribed(flags, &mut reader),
             0x84 => {
@@ -329,18 +310,12 @@ impl Native {
                     payload: text(reader.0),
                 }
             }
-            0x83 => Frame::Unsubscribed {
-                subscription: reader.varint(),
-                code: reader.varint(),
-            },
+            0x83 => Frame::Unsubscribed { subscription: reader.varint(), code: reader.varint() },
             0x86 => Frame::CaughtUp(reader.varint()),
             0x87 => {
                 let subscription = reader.varint();
                 (0..3 + (flags & 1)).for_each(|_| _ = reader.varint());
-                Frame::Gap {
-                    subscription,
-                    reason: u64::from(reader.byte()),
-                }
+                Frame::Gap { subscription, reason: u64::from(reader.byte()) }
             }
             0x88 => {
                 let subscription = reader.varint();
@@ -364,10 +339,7 @@ impl Native {
                 let _ = (reader.varint(), reader.varint());
                 Frame::GoAway(reader.options(flags).remove(&8).map(<[u8]>::to_vec))
             }
-            0x8d => Frame::Renewed {
-                request: reader.varint(),
-                expires_ms: reader.varint(),
-            },
+            0x8d => Frame::Renewed { request: reader.varint(), expires_ms: reader.varint() },
             0x8f => Frame::TokenExpires(reader.varint()),
             0x8e => {
                 let _ = (reader.varint(), reader.varint());
@@ -490,9 +462,7 @@ impl<'a> Reader<'a> {
     fn options(&mut self, flags: u8) -> BTreeMap<u64, &'a [u8]> {
         match flags & 0x80 {
             0 => BTreeMap::new(),
-            _ => (0..self.varint())
-                .map(|_| (self.varint(), self.bytes()))
-                .collect(),
+            _ => (0..self.varint()).map(|_| (self.varint(), self.bytes())).collect(),
         }
     }
 }

@@ -40,11 +40,7 @@ impl Host {
     }
 
     fn held_by(mut unshare: Command) -> Host {
-        unshare.args([
-            "sh",
-            "-c",
-            "ip link set lo up && echo up && exec sleep infinity",
-        ]);
+        unshare.args(["sh", "-c", "ip link set lo up && echo up && exec sleep infinity"]);
         let mut holder = Process::start(&mut unshare);
         let what = "host of its own: this test needs user namespaces, or root";
         holder.wait_for(what, |line| (line == "up").then_some(()));
@@ -54,17 +50,9 @@ impl Host {
     /// The words by which a program is started here.
     pub fn words(&self) -> Vec<String> {
         let target = self.holder.id().to_string();
-        [
-            "nsenter",
-            "--target",
-            &target,
-            "--user",
-            "--preserve-credentials",
-            "--net",
-            "--",
-        ]
-        .map(str::to_owned)
-        .to_vec()
+        ["nsenter", "--target", &target, "--user", "--preserve-credentials", "--net", "--"]
+            .map(str::to_owned)
+            .to_vec()
     }
 
     /// A program that is to run here.
@@ -100,10 +88,7 @@ impl Cable {
     pub fn new() -> Cable {
         let near = Host::new();
         let far = near.beside();
-        near.run(&format!(
-            "ip link add near type veth peer name far netns {}",
-            far.holder.id()
-        ));
+        near.run(&format!("ip link add near type veth peer name far netns {}", far.holder.id()));
         near.run("ip address add 10.77.0.1/24 dev near && ip link set near up");
         far.run("ip address add 10.77.0.2/24 dev far && ip link set far up");
         Cable { near, far }

@@ -52,10 +52,7 @@ impl Process {
             thread::spawn(move || {
                 let mut reader = BufReader::new(output);
                 let mut line = Vec::new();
-                while reader
-                    .read_until(b'\n', &mut line)
-                    .is_ok_and(|length| length > 0)
-                {
+                while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
                     let text = String::from_utf8_lossy(&line).trim_end().to_owned();
                     if sender.send(text).is_err() {
                         return;
@@ -64,12 +61,7 @@ impl Process {
                 }
             });
         }
-        Process {
-            child,
-            lines,
-            seen: Vec::new(),
-            patience: PATIENCE,
-        }
+        Process { child, lines, seen: Vec::new(), patience: PATIENCE }
     }
 
     /// The same, waited for longer: what it does next may come late although all is well.
@@ -117,11 +109,7 @@ impl Process {
     pub fn assert_no_line(&mut self, duration: Duration, counts: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + duration;
         while let Ok(line) = self.next_line(deadline) {
-            assert!(
-                !counts(&line),
-                "unexpected: {line}\nafter\n{}",
-                self.last_lines()
-            );
+            assert!(!counts(&line), "unexpected: {line}\nafter\n{}", self.last_lines());
             self.seen.push(line);
         }
     }
@@ -130,10 +118,7 @@ impl Process {
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
         let status = kill.args(["-s", name, &self.id().to_string()]).status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "cannot send {name}"
-        );
+        assert!(status.is_ok_and(|status| status.success()), "cannot send {name}");
     }
 
     /// Sets how long a file may become that the program writes, from now on; none for no limit. Writes beyond it fail:
@@ -152,10 +137,7 @@ impl Process {
     pub fn limit_descriptors(&self, descriptors_max: Option<u64>) {
         let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         let maximum = prlimit_of(pid).maximum;
-        let limit = Rlimit {
-            current: descriptors_max.or(maximum),
-            maximum,
-        };
+        let limit = Rlimit { current: descriptors_max.or(maximum), maximum };
         prlimit(pid, Resource::Nofile, limit).expect("our child's limits are ours to set");
     }
 
@@ -192,10 +174,7 @@ impl Process {
             }
         }
         let status = self.child.wait().expect("the child can be waited for");
-        Ended {
-            status,
-            lines: std::mem::take(&mut self.seen),
-        }
+        Ended { status, lines: std::mem::take(&mut self.seen) }
     }
 
     /// What is shown of a failure.
@@ -205,8 +184,7 @@ impl Process {
     }
 
     fn next_line(&self, deadline: Instant) -> Result<String, RecvTimeoutError> {
-        self.lines
-            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -221,12 +199,7 @@ impl Drop for Process {
 impl Ended {
     /// Panics with the output, unless the program ended with success.
     pub fn assert_success(&self) {
-        assert!(
-            self.status.success(),
-            "{}\n{}",
-            self.status,
-            self.lines.join("\n")
-        );
+        assert!(self.status.success(), "{}\n{}", self.status, self.lines.join("\n"));
     }
 }
 
@@ -238,31 +211,20 @@ fn prlimit_of(pid: Option<Pid>) -> Rlimit {
         .find_map(|line| line.strip_prefix("Max open files"))
         .expect("a limit of open files");
     let mut numbers = line.split_whitespace().map(|word| word.parse().ok());
-    Rlimit {
-        current: numbers.next().flatten(),
-        maximum: numbers.next().flatten(),
-    }
+    Rlimit { current: numbers.next().flatten(), maximum: numbers.next().flatten() }
 }
 
 /// Runs a program that reads this from its standard input, to its end.
 pub fn with_input(command: &mut Command, input: &[u8]) -> Output {
-    let child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     let stdin = child.stdin.take();
     // One that has ended before it has read all has said so by its status.
     let _ = stdin.expect("a pipe").write_all(input);
-    child
-        .wait_with_output()
-        .expect("the child can be waited for")
+    child.wait_with_output().expect("the child can be waited for")
 }
 
 /// Runs a program that checks something by itself and exits with success if it is so.
 pub fn assert_success(command: &mut Command) {
-    Process::start(command)
-        .end_within(Duration::from_secs(300))
-        .assert_success();
+    Process::start(command).end_within(Duration::from_secs(300)).assert_success();
 }

@@ -33,10 +33,7 @@ impl Prometheus {
         loop {
             let address = free_address();
             let process = launch(folder, &configuration, &address);
-            let prometheus = Prometheus {
-                _process: process,
-                address,
-            };
+            let prometheus = Prometheus { _process: process, address };
             if prometheus.is_ready_within(Duration::from_secs(30)) {
                 return prometheus;
             }
@@ -56,10 +53,7 @@ impl Prometheus {
     pub fn rules(&self) -> Vec<Value> {
         let answer = curl(&[&format!("http://{}/api/v1/rules", self.address)]).expect(200);
         let groups = series(&answer.json()["data"]["groups"]);
-        groups
-            .iter()
-            .flat_map(|group| series(&group["rules"]))
-            .collect()
+        groups.iter().flat_map(|group| series(&group["rules"])).collect()
     }
 
     fn is_ready_within(&self, patience: Duration) -> bool {
@@ -67,15 +61,7 @@ impl Prometheus {
         while Instant::now() < deadline {
             let url = format!("http://{}/-/ready", self.address);
             let mut probe = std::process::Command::new("curl");
-            probe.args([
-                "--silent",
-                "--fail",
-                "--max-time",
-                "5",
-                "--output",
-                "/dev/null",
-                &url,
-            ]);
+            probe.args(["--silent", "--fail", "--max-time", "5", "--output", "/dev/null", &url]);
             if probe.status().is_ok_and(|status| status.success()) {
                 return true;
             }
@@ -89,10 +75,7 @@ fn launch(folder: &Path, configuration: &Path, address: &str) -> Process {
     let mut command = tools::prometheus();
     command
         .arg(format!("--config.file={}", configuration.display()))
-        .arg(format!(
-            "--storage.tsdb.path={}",
-            folder.join("tsdb").display()
-        ))
+        .arg(format!("--storage.tsdb.path={}", folder.join("tsdb").display()))
         .arg(format!("--web.listen-address={address}"))
         .arg("--log.level=warn");
     Process::start(&mut command)

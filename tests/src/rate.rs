@@ -15,10 +15,7 @@ pub struct Rate {
 impl Rate {
     /// So many in a second, and as many at once. To be made before the first of them is asked for.
     pub fn of(per_second: u64) -> Rate {
-        Rate {
-            per_second,
-            began: Instant::now(),
-        }
+        Rate { per_second, began: Instant::now() }
     }
 
     /// Asserts, when all answers are there, that of `asked` as many were let through as the limit promises: a second's worth at
@@ -26,14 +23,8 @@ impl Rate {
     #[track_caller]
     pub fn check(&self, passed: usize, asked: usize) {
         let (passed, asked, most) = (passed as u64, asked as u64, self.most());
-        assert!(
-            passed >= self.per_second.min(asked),
-            "only {passed} of {asked} went through"
-        );
-        assert!(
-            passed <= most,
-            "{passed} of {asked} went through instead of {most}"
-        );
+        assert!(passed >= self.per_second.min(asked), "only {passed} of {asked} went through");
+        assert!(passed <= most, "{passed} of {asked} went through instead of {most}");
     }
 
     /// As many as can have been let through until now.

@@ -18,13 +18,8 @@ impl Raw {
     pub fn connect(address: &str) -> Raw {
         let stream = TcpStream::connect(address).expect("the server accepts");
         stream.set_nodelay(true).expect("an open socket");
-        stream
-            .set_read_timeout(Some(Duration::from_millis(100)))
-            .expect("an open socket");
-        Raw {
-            stream,
-            received: Vec::new(),
-        }
+        stream.set_read_timeout(Some(Duration::from_millis(100))).expect("an open socket");
+        Raw { stream, received: Vec::new() }
     }
 
     /// Connects and upgrades to a WebSocket at `path`, offering `subprotocol` if it is not empty.
@@ -68,22 +63,13 @@ impl Raw {
         let deadline = Instant::now() + PATIENCE;
         let mut searched = 0;
         loop {
-            let found = self.received[searched..]
-                .windows(end.len())
-                .position(|bytes| bytes == end);
+            let found = self.received[searched..].windows(end.len()).position(|bytes| bytes == end);
             if let Some(start) = found {
-                let bytes = self
-                    .received
-                    .drain(..searched + start + end.len())
-                    .collect();
+                let bytes = self.received.drain(..searched + start + end.len()).collect();
                 return String::from_utf8(bytes).expect("the answer is UTF-8");
             }
             searched = self.received.len().saturating_sub(end.len() - 1);
-            assert!(
-                self.read(deadline),
-                "closed or too late, after {:?}",
-                self.text()
-            );
+            assert!(self.read(deadline), "closed or too late, after {:?}", self.text());
         }
     }
 
@@ -117,14 +103,8 @@ impl Raw {
     pub fn read_frame(&mut self) -> (u8, Vec<u8>) {
         let head = self.take(2);
         let length = match head[1] {
-            126 => self
-                .take(2)
-                .iter()
-                .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-            127 => self
-                .take(8)
-                .iter()
-                .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+            126 => self.take(2).iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
+            127 => self.take(8).iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
             length => usize::from(length),
         };
         (head[0] & 0x0f, self.take(length))
@@ -143,11 +123,7 @@ impl Raw {
     pub fn read_to_close(&mut self) -> String {
         let deadline = Instant::now() + PATIENCE;
         while self.read(deadline) {}
-        assert!(
-            Instant::now() < deadline,
-            "still open, after {:?}",
-            self.text()
-        );
+        assert!(Instant::now() < deadline, "still open, after {:?}", self.text());
         String::from_utf8_lossy(&self.received).into_owned()
     }
 
@@ -162,11 +138,7 @@ impl Raw {
     pub fn take(&mut self, count: usize) -> Vec<u8> {
         let deadline = Instant::now() + PATIENCE;
         while self.received.len() < count {
-            assert!(
-                self.read(deadline),
-                "closed or too late, after {:?}",
-                self.text()
-            );
+            assert!(self.read(deadline), "closed or too late, after {:?}", self.text());
         }
         self.received.drain(..count).collect()
     }
@@ -209,11 +181,6 @@ pub fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
         }
     }
     frame.extend(mask);
-    frame.extend(
-        payload
-            .iter()
-            .zip(mask.iter().cycle())
-            .map(|(byte, mask)| byte ^ mask),
-    );
+    frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
     frame
 }

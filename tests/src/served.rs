@@ -84,9 +84,7 @@ impl Latencies {
     pub fn between(&self, from: Instant, until: Instant) -> Latencies {
         let of_messages = self.of_messages.iter().copied();
         let is_in = |(at, _): &(Instant, Duration)| (from..until).contains(at);
-        Latencies {
-            of_messages: of_messages.filter(is_in).collect(),
-        }
+        Latencies { of_messages: of_messages.filter(is_in).collect() }
     }
 
     /// How many messages.

@@ -43,10 +43,7 @@ impl Server {
         let mut place = Place::new("127.0.0.1:0");
         place.configure(configuration);
         let server = place.start();
-        Server {
-            _place: Some(place),
-            ..server
-        }
+        Server { _place: Some(place), ..server }
     }
 
     /// The URL of a path (with its slash) at the clients' port.
@@ -75,10 +72,7 @@ impl Server {
         let text = fs::read_to_string(path).expect("our child can be read");
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        kilobytes
-            .and_then(|text| text.trim().parse::<u64>().ok())
-            .expect("a number")
-            * 1024
+        kilobytes.and_then(|text| text.trim().parse::<u64>().ok()).expect("a number") * 1024
     }
 }
 
@@ -158,10 +152,7 @@ impl Place {
     fn launch_command(&self, command: &mut Command) -> Process {
         // What a killed server leaves goes with the folder.
         command.env("RUNTIME_DIRECTORY", self.path("run"));
-        command
-            .arg("serve")
-            .arg("--config")
-            .arg(self.path("crore.toml"));
+        command.arg("serve").arg("--config").arg(self.path("crore.toml"));
         command.args(["--listen", &self.listen, "--admin-listen", "127.0.0.1:0"]);
         Process::start(command)
     }
@@ -186,9 +177,8 @@ impl Place {
             let line = announced(line);
             Some(line.strip_prefix(prefix)?.trim_end_matches('/').to_owned())
         };
-        let clients = process.wait_for("address of clients", |line| {
-            address(line, "listening clients http://")
-        });
+        let clients = process
+            .wait_for("address of clients", |line| address(line, "listening clients http://"));
         let mut tls_clients = String::new();
         let mut operators = String::new();
         while operators.is_empty() {
@@ -198,23 +188,11 @@ impl Place {
                     None => Some((false, address(line, "listening operators http://")?)),
                 }
             });
-            *(if tls {
-                &mut tls_clients
-            } else {
-                &mut operators
-            }) = other;
+            *(if tls { &mut tls_clients } else { &mut operators }) = other;
         }
-        process.wait_for("readiness", |line| {
-            (announced(line) == "ready").then_some(())
-        });
+        process.wait_for("readiness", |line| (announced(line) == "ready").then_some(()));
         self.listen.clone_from(&clients);
-        Server {
-            process,
-            clients,
-            tls_clients,
-            operators,
-            _place: None,
-        }
+        Server { process, clients, tls_clients, operators, _place: None }
     }
 }
 

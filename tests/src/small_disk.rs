@@ -30,10 +30,7 @@ impl SmallDisk {
         holder.wait_for(what, |line| (line == "mounted").then_some(()));
         let folder = folder.strip_prefix("/").expect("an absolute path");
         let path = PathBuf::from(format!("/proc/{}/root", holder.id())).join(folder);
-        SmallDisk {
-            _holder: holder,
-            path,
-        }
+        SmallDisk { _holder: holder, path }
     }
 
     /// Where it is.

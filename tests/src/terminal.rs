@@ -83,23 +83,13 @@ impl Terminal {
             let mut bytes = [0; 4_096];
             // It fails when nobody has the other end any more.
             while let Ok(length @ 1..) = reader.read(&mut bytes) {
-                if sender
-                    .send(Happened::Drawn(bytes[..length].into()))
-                    .is_err()
-                {
+                if sender.send(Happened::Drawn(bytes[..length].into())).is_err() {
                     return;
                 }
             }
         });
         let modes_before = described(&program);
-        Terminal {
-            person,
-            program,
-            modes_before,
-            happened,
-            screen: Screen::new(size),
-            process,
-        }
+        Terminal { person, program, modes_before, happened, screen: Screen::new(size), process }
     }
 
     /// Waits until the whole screen is as `is_so` wants it.
@@ -116,19 +106,13 @@ impl Terminal {
 
     /// Types keys, all at once.
     pub fn type_keys(&mut self, keys: &str) {
-        self.person
-            .write_all(keys.as_bytes())
-            .expect("an open terminal");
+        self.person.write_all(keys.as_bytes()).expect("an open terminal");
     }
 
     /// Makes the window another size. What stood on the screen is gone.
     pub fn resize(&mut self, size: (u16, u16)) {
         let (is_alternate, has_cursor) = (self.screen.is_alternate, self.screen.has_cursor);
-        self.screen = Screen {
-            is_alternate,
-            has_cursor,
-            ..Screen::new(size)
-        };
+        self.screen = Screen { is_alternate, has_cursor, ..Screen::new(size) };
         tcsetwinsize(&self.person, winsize(size)).expect("an open terminal");
     }
 
@@ -166,11 +150,7 @@ impl Terminal {
         // Its last descriptor: what is still on its way is read, and then no more comes.
         drop(std::mem::replace(&mut self.program, reader.into()));
         while next(&mut screen).is_ok() {}
-        Left {
-            status,
-            screen,
-            has_modes_of_before,
-        }
+        Left { status, screen, has_modes_of_before }
     }
 }
 
@@ -289,12 +269,7 @@ impl Screen {
 }
 
 fn winsize((columns, rows): (u16, u16)) -> Winsize {
-    Winsize {
-        ws_row: rows,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    }
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 fn described(terminal: &OwnedFd) -> String {

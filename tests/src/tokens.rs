@@ -11,9 +11,8 @@ use crate::server::{Place, Server};
 use crate::tools::crore;
 
 /// All algorithms that tokens may be signed with.
-pub const ALGORITHMS: [&str; 9] = [
-    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA",
-];
+pub const ALGORITHMS: [&str; 9] =
+    ["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"];
 
 /// Whoever signs tokens with one key.
 #[derive(Debug)]
@@ -47,20 +46,11 @@ impl Issuer {
                 let file = folder.join("secret");
                 (file.clone(), file.clone(), file)
             }
-            false => (
-                folder.clone(),
-                folder.join("private.pem"),
-                folder.join("public.pem"),
-            ),
+            false => (folder.clone(), folder.join("private.pem"), folder.join("public.pem")),
         };
         let out = out.to_str().expect("a path of ours");
         crore_says(&["token", "key", "--algorithm", algorithm, "--out", out]);
-        Issuer {
-            algorithm,
-            kid: kid.to_owned(),
-            file,
-            public,
-        }
+        Issuer { algorithm, kid: kid.to_owned(), file, public }
     }
 
     /// Its `[[token_key]]`.
@@ -129,10 +119,8 @@ impl Issuer {
             "ES384" => ec("P-384", 48),
             "EdDSA" => json!({"kty": "OKP", "crv": "Ed25519", "x": base64(tail(32))}),
             _ => {
-                let printed = openssl(
-                    &["rsa", "-pubin", "-modulus", "-noout", "-in"],
-                    &self.public,
-                );
+                let printed =
+                    openssl(&["rsa", "-pubin", "-modulus", "-noout", "-in"], &self.public);
                 let text = String::from_utf8(printed).expect("text");
                 let digits = text.trim().strip_prefix("Modulus=").expect("a modulus");
                 json!({"kty": "RSA", "n": base64(&bytes_of(digits)), "e": "AQAB"})
@@ -156,15 +144,10 @@ impl ApiKey {
         let key = printed.lines().next().expect("a key").to_owned();
         // Its lists are empty; those wanted take their place.
         let is_kept = |line: &&str| {
-            ["[[api_key]]", "name", "sha256"]
-                .iter()
-                .any(|word| line.starts_with(word))
+            ["[[api_key]]", "name", "sha256"].iter().any(|word| line.starts_with(word))
         };
         let table: Vec<&str> = printed.lines().filter(is_kept).chain([lines]).collect();
-        ApiKey {
-            key,
-            table: table.join("\n") + "\n",
-        }
+        ApiKey { key, table: table.join("\n") + "\n" }
     }
 }
 
@@ -197,9 +180,7 @@ pub fn forged(header: &Value, claims: &Value, secret: &[u8]) -> String {
     let key: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let option = format!("hexkey:{key}");
     let mut command = Command::new("openssl");
-    command.args([
-        "dgst", "-sha256", "-mac", "HMAC", "-macopt", &option, "-binary",
-    ]);
+    command.args(["dgst", "-sha256", "-mac", "HMAC", "-macopt", &option, "-binary"]);
     let signature = said(crate::process::with_input(&mut command, message.as_bytes()));
     format!("{message}.{}", base64(&signature))
 }
@@ -239,13 +220,7 @@ fn crore_says(arguments: &[&str]) -> String {
 
 fn openssl(arguments: &[&str], file: &Path) -> Vec<u8> {
     let mut command = Command::new("openssl");
-    said(
-        command
-            .args(arguments)
-            .arg(file)
-            .output()
-            .expect("openssl is installed"),
-    )
+    said(command.args(arguments).arg(file).output().expect("openssl is installed"))
 }
 
 fn said(output: Output) -> Vec<u8> {

@@ -30,10 +30,7 @@ pub fn switched_crore() -> Command {
 pub fn node(script: &str, arguments: &[&str]) -> Command {
     let packages = existing(foreign("npm/node_modules"), SETUP);
     let mut command = Command::new("node");
-    command
-        .env("NODE_PATH", packages)
-        .arg(client(script))
-        .args(arguments);
+    command.env("NODE_PATH", packages).arg(client(script)).args(arguments);
     command
 }
 
@@ -73,10 +70,7 @@ pub fn schemathesis() -> Command {
 pub fn wstest() -> Command {
     let mut command = Command::new(existing(foreign("autobahn/python2.7"), SETUP));
     let start = Path::new(env!("CARGO_MANIFEST_DIR")).join("autobahn/wstest.py");
-    command
-        .args(["-W", "ignore"])
-        .arg(start)
-        .arg(foreign("autobahn/site"));
+    command.args(["-W", "ignore"]).arg(start).arg(foreign("autobahn/site"));
     command
 }
 
@@ -93,9 +87,7 @@ pub fn reports(name: &str) -> PathBuf {
 const SETUP: &str = "cargo xtask setup";
 
 fn client(script: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("clients")
-        .join(script)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(script)
 }
 
 fn foreign(path: &str) -> PathBuf {
@@ -108,10 +100,6 @@ fn target() -> PathBuf {
 }
 
 fn existing(path: PathBuf, remedy: &str) -> PathBuf {
-    assert!(
-        path.exists(),
-        "{} is missing; run `{remedy}`",
-        path.display()
-    );
+    assert!(path.exists(), "{} is missing; run `{remedy}`", path.display());
     path
 }

@@ -123,9 +123,7 @@ fn receive(mut native: Native) -> u64 {
     let (mut count, mut last) = (0, 0);
     loop {
         match native.next_frame() {
-            Frame::Message {
-                payload, offset, ..
-            } => {
+            Frame::Message { payload, offset, .. } => {
                 assert!(offset > last, "{offset} after {last}");
                 last = offset;
                 if payload == END {

@@ -31,10 +31,7 @@ fn answer(raw: &mut Raw) -> (u16, String) {
     });
     let body = raw.take(length.expect("an answer has a length"));
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
-    (
-        status.expect("a status"),
-        String::from_utf8(body).expect("text"),
-    )
+    (status.expect("a status"), String::from_utf8(body).expect("text"))
 }
 
 /// Connects, and reads what a connection is told that is not let in.
@@ -51,9 +48,7 @@ fn connections_of_one_address() {
     );
     let mut metrics = Metrics::of(&server.operators);
     let mut inside: Vec<Raw> = (0..2).map(|_| Raw::connect(&server.clients)).collect();
-    inside
-        .iter_mut()
-        .for_each(|raw| assert_eq!(ask(raw, ""), 200));
+    inside.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
     for _ in 0..3 {
         let told = turned_away(&server.clients, b"");
         assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
@@ -66,9 +61,7 @@ fn connections_of_one_address() {
     let told = "crore_errors_total{code=\"too_many_connections\"}";
     assert_eq!(scrape.number(told), 3);
     // Others are not concerned, and whoever leaves makes room.
-    inside
-        .iter_mut()
-        .for_each(|raw| assert_eq!(ask(raw, ""), 200));
+    inside.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
     inside.pop();
     metrics.wait_for("crore_connections", |count| count == 1);
     assert_eq!(ask(&mut Raw::connect(&server.clients), ""), 200);
@@ -104,9 +97,7 @@ fn connects_of_all_in_a_second() {
         Server::with_configuration("[limits]\nconnect_rate_max = 5\n[node]\nio_threads = 1\n");
     let began = Instant::now();
     let mut crowd: Vec<Raw> = (0..15).map(|_| Raw::connect(&server.clients)).collect();
-    crowd
-        .iter_mut()
-        .for_each(|raw| assert_eq!(ask(raw, ""), 200));
+    crowd.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
     let lasted = began.elapsed();
     assert!(lasted > Duration::from_millis(1_500), "{lasted:?}");
 }
@@ -116,9 +107,7 @@ fn connections_of_a_listener() {
     let server =
         Server::with_configuration("[listen]\nconnections_max = 2\n[node]\nio_threads = 2\n");
     let mut inside: Vec<Raw> = (0..2).map(|_| Raw::connect(&server.clients)).collect();
-    inside
-        .iter_mut()
-        .for_each(|raw| assert_eq!(ask(raw, ""), 200));
+    inside.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
     let told = turned_away(&server.clients, b"");
     assert!(told.starts_with("HTTP/1.1 503 "), "{told}");
     assert!(told.contains("connections_full"), "{told}");
@@ -142,11 +131,7 @@ fn what_one_connection_may_do() {
     rate.check(8 - refused, 8);
     assert!(statuses.iter().all(|status| matches!(status, 200 | 429)));
     let mut native = Native::connect(&server.clients, None).0;
-    let topic = |subscription| Item {
-        subscription,
-        filter: "a//#/b",
-        fail_on_gap: false,
-    };
+    let topic = |subscription| Item { subscription, filter: "a//#/b", fail_on_gap: false };
     native.subscribe(&[1, 2, 3, 4, 5, 6, 7, 8].map(topic));
     let closed = loop {
         if let Frame::Closed(code) = native.next_frame() {
@@ -155,14 +140,8 @@ fn what_one_connection_may_do() {
     };
     assert_eq!(closed, 3509);
     let scrape = Metrics::of(&server.operators).scrape();
-    assert_eq!(
-        scrape.number("crore_connections_flooding_total{reason=\"errors\"}"),
-        1
-    );
-    assert_eq!(
-        scrape.number("crore_limit_refusals_total{limit=\"publish_rate\"}"),
-        refused as u64
-    );
+    assert_eq!(scrape.number("crore_connections_flooding_total{reason=\"errors\"}"), 1);
+    assert_eq!(scrape.number("crore_limit_refusals_total{limit=\"publish_rate\"}"), refused as u64);
 }
 
 #[test]
@@ -187,11 +166,7 @@ fn clients_behind_a_proxy_that_passes_bytes_on() {
     header.iter().for_each(|byte| three.send(&[*byte]));
     assert_eq!(ask(&mut three, ""), 200);
     // Neither a word nor a header: closed without an answer.
-    for nothing in [
-        &b""[..],
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"PROXY TCP4 x",
-    ] {
+    for nothing in [&b""[..], b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"PROXY TCP4 x"] {
         assert_eq!(turned_away(&server.clients, nothing), "");
     }
     let scrape = metrics.scrape();
@@ -210,10 +185,7 @@ fn nobody_else_may_say_so() {
     );
     assert_eq!(turned_away(&server.clients, b"PROXY UNKNOWN\r\n"), "");
     let scrape = Metrics::of(&server.operators).scrape();
-    assert_eq!(
-        scrape.number("crore_proxy_headers_total{result=\"refused\"}"),
-        1
-    );
+    assert_eq!(scrape.number("crore_proxy_headers_total{result=\"refused\"}"), 1);
 }
 
 #[test]
@@ -231,13 +203,7 @@ fn clients_behind_a_proxy_that_speaks_http() {
     // The proxy uses its connection for another client, and the first one may come again.
     assert_eq!(ask(&mut one, &from(3)), 200);
     assert_eq!(ask(&mut Raw::connect(&server.clients), &from(1)), 200);
-    assert_eq!(
-        ask(
-            &mut Raw::connect(&server.clients),
-            "X-Forwarded-For: me\r\n"
-        ),
-        200
-    );
+    assert_eq!(ask(&mut Raw::connect(&server.clients), "X-Forwarded-For: me\r\n"), 200);
     let scrape = Metrics::of(&server.operators).scrape();
     let refused = "crore_limit_refusals_total{limit=\"clients_of_proxies\"}";
     assert_eq!(scrape.number(refused), 1);
@@ -319,11 +285,7 @@ fn the_memory_ceiling() {
     ));
     let mut metrics = Metrics::of(&server.operators);
     let (mut subscriber, _) = Native::connect(&server.clients, None);
-    let news = Item {
-        subscription: 1,
-        filter: "news",
-        fail_on_gap: false,
-    };
+    let news = Item { subscription: 1, filter: "news", fail_on_gap: false };
     subscriber.subscribe(&[news]);
     assert!(matches!(subscriber.next_frame(), Frame::Subscribed { .. }));
     let mut publisher = Raw::connect(&server.clients);
@@ -341,27 +303,17 @@ fn the_memory_ceiling() {
     assert_eq!(write("zero"), (200, 200));
 
     fill(&mut publisher, &mut metrics, 1, 90);
-    assert_logged(
-        &mut server.process,
-        "recoveries wait, and history is refused",
-    );
+    assert_logged(&mut server.process, "recoveries wait, and history is refused");
     assert_eq!(write("one"), (200, 503));
     assert_eq!(ask(&mut Raw::connect(&server.clients), ""), 503);
 
     fill(&mut publisher, &mut metrics, 2, 95);
-    assert_logged(
-        &mut server.process,
-        "new connections and subscriptions are refused",
-    );
+    assert_logged(&mut server.process, "new connections and subscriptions are refused");
     let told = turned_away(&server.clients, b"");
     assert!(told.contains("memory_full"), "{told}");
     let told = turned_away(&server.operators, READINESS);
     assert!(told.contains("no memory for further connections"), "{told}");
-    subscriber.subscribe(&[Item {
-        subscription: 2,
-        filter: "other",
-        fail_on_gap: false,
-    }]);
+    subscriber.subscribe(&[Item { subscription: 2, filter: "other", fail_on_gap: false }]);
     assert_eq!(write("two"), (200, 503));
 
     fill(&mut publisher, &mut metrics, 3, 100);

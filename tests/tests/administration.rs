@@ -16,9 +16,7 @@ const WALK: Duration = Duration::from_secs(300);
 /// A subscriber of `news/one`, and some messages.
 fn load(clients: &str) -> Process {
     let mut subscriber = stream(&["-N", &format!("{clients}/events?topic=news/one")]);
-    subscriber.wait_for("the stream", |line| {
-        line.contains("crore.start").then_some(())
-    });
+    subscriber.wait_for("the stream", |line| line.contains("crore.start").then_some(()));
     for topic in ["a", "b", "c"] {
         publish(&format!("{clients}/topics/prices/{topic}"), "1.5");
     }
@@ -45,18 +43,13 @@ fn addresses_typed_by_hand() {
     let moved = curl(&[&server.operators_url("/admin/")]).expect(308);
     assert_eq!(moved.header("location"), Some("/admin"));
     let text = curl(&[&server.url("/")]).expect(200);
-    assert_eq!(
-        text.header("content-type"),
-        Some("text/plain; charset=utf-8")
-    );
+    assert_eq!(text.header("content-type"), Some("text/plain; charset=utf-8"));
     assert!(text.body.contains("/openapi.json"), "{}", text.body);
 }
 
 fn run(server: &Server, words: &[&str]) -> Ended {
     let mut command = crore();
-    command
-        .args(words)
-        .args(["--operators", &server.operators_url("")]);
+    command.args(words).args(["--operators", &server.operators_url("")]);
     Process::start(&mut command).end()
 }
 
@@ -70,18 +63,12 @@ fn objects(ended: &Ended) -> Vec<Value> {
 fn connections_by_the_command_line() {
     let server = Server::start();
     let subscriber = load(&server.url(""));
-    let found = objects(&run(
-        &server,
-        &["conn", "list", "--protocol", "events", "--json"],
-    ));
+    let found = objects(&run(&server, &["conn", "list", "--protocol", "events", "--json"]));
     assert_eq!(found.len(), 1);
     let id = found[0]["id"].as_str().expect("a name").to_owned();
     let table = run(&server, &["conn", "list", "--address", "127.0.0.1"]);
     assert!(table.lines[0].starts_with("ID"), "{table:?}");
-    assert!(
-        table.lines.iter().any(|line| line.starts_with(&id)),
-        "{table:?}"
-    );
+    assert!(table.lines.iter().any(|line| line.starts_with(&id)), "{table:?}");
     let shown = objects(&run(&server, &["conn", "show", &id, "--json"]));
     assert_eq!(shown[0]["subscribed"][0]["topic"], "news/one");
     run(&server, &["conn", "show", &id]).assert_success();
@@ -99,10 +86,7 @@ fn topics_by_the_command_line() {
     let _subscriber = load(&server.url(""));
     let names = |words: &[&str]| -> Vec<String> {
         let found = objects(&run(&server, words));
-        let mut names: Vec<String> = found
-            .iter()
-            .map(|topic| topic["topic"].to_string())
-            .collect();
+        let mut names: Vec<String> = found.iter().map(|topic| topic["topic"].to_string()).collect();
         names.sort();
         names
     };
@@ -113,14 +97,8 @@ fn topics_by_the_command_line() {
     let shown = objects(&run(&server, &["topic", "show", "news/one", "--json"]));
     assert_eq!(shown[0]["subscribers"], 1);
     let table = run(&server, &["topic", "show", "prices/a"]);
-    assert!(
-        table.lines.join("\n").contains("records in memory   1, "),
-        "{table:?}"
-    );
-    assert_eq!(
-        run(&server, &["topic", "show", "none"]).status.code(),
-        Some(1)
-    );
+    assert!(table.lines.join("\n").contains("records in memory   1, "), "{table:?}");
+    assert_eq!(run(&server, &["topic", "show", "none"]).status.code(), Some(1));
 }
 
 #[test]
@@ -130,17 +108,9 @@ fn top_shows_one_screen() {
     let screen = run(&server, &["top", "--once"]);
     screen.assert_success();
     assert!(screen.lines.len() <= 24, "{screen:?}");
-    assert!(
-        screen.lines.iter().all(|line| line.chars().count() <= 80),
-        "{screen:?}"
-    );
+    assert!(screen.lines.iter().all(|line| line.chars().count() <= 80), "{screen:?}");
     let text = screen.lines.join("\n");
-    for expected in [
-        "ready",
-        "connections",
-        "published/s",
-        "memory of messages and clients",
-    ] {
+    for expected in ["ready", "connections", "published/s", "memory of messages and clients"] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
 }
@@ -220,10 +190,7 @@ fn elsewhere_a_key_is_asked_for() {
     let url = format!("{}/api/v1/session", node.operators);
     let begun = curl(&[&json[..], &["-d", &body, &url]].concat()).expect(204);
     let field = begun.header("set-cookie").expect("a cookie").to_owned();
-    assert!(
-        field.contains("HttpOnly") && field.contains("SameSite=Strict"),
-        "{field}"
-    );
+    assert!(field.contains("HttpOnly") && field.contains("SameSite=Strict"), "{field}");
     assert!(!field.contains(&node.api_key), "{field}");
     let cookie = format!("Cookie: {}", field.split(';').next().expect("a pair"));
     let with_cookie = ["-H", &cookie[..]];
@@ -252,7 +219,5 @@ fn every_view_behind_a_login() {
     let url = format!("{}/", elsewhere.operators);
     let mut command = node("administration.cjs", &[&url]);
     command.env("API_KEY", &elsewhere.api_key);
-    Process::start(&mut command)
-        .end_within(WALK)
-        .assert_success();
+    Process::start(&mut command).end_within(WALK).assert_success();
 }

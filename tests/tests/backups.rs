@@ -74,10 +74,7 @@ impl Machine {
             "[node]\ndata_dir = \"{}\"\n[[log]]\nname = \"kept\"\ndurability = \"disk\"\npartitions_count = 1\nage_max = \"1d\"\n",
             place.path("data").display()
         ));
-        let mut machine = Machine {
-            place,
-            server: None,
-        };
+        let mut machine = Machine { place, server: None };
         machine.start();
         machine
     }
@@ -180,10 +177,7 @@ fn the_page_does_what_it_says() {
             }
             Part::Output(expected) => {
                 let expected: Vec<&str> = expected.lines().collect();
-                let alike = printed
-                    .iter()
-                    .zip(&expected)
-                    .all(|(line, it)| is_like(line, it));
+                let alike = printed.iter().zip(&expected).all(|(line, it)| is_like(line, it));
                 assert!(
                     alike && printed.len() == expected.len(),
                     "{heading}: printed {printed:#?}, the page has {expected:#?}"
@@ -199,9 +193,6 @@ fn the_page_does_what_it_says() {
         "A lost segment",
     ];
     for section in sections {
-        assert!(
-            checked.iter().any(|it| it == section),
-            "{section}: {checked:?}"
-        );
+        assert!(checked.iter().any(|it| it == section), "{section}: {checked:?}");
     }
 }

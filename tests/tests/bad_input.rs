@@ -32,9 +32,8 @@ fn requests_that_are_no_http() {
         let mut raw = Raw::connect(&server.clients);
         raw.send(request.as_bytes());
         let answer = raw.read_to_close();
-        let is_expected = statuses
-            .iter()
-            .any(|status| answer.starts_with(&format!("HTTP/1.1 {status} ")));
+        let is_expected =
+            statuses.iter().any(|status| answer.starts_with(&format!("HTTP/1.1 {status} ")));
         assert!(is_expected, "{request:?}: {answer}");
         still_serves(&server);
     };
@@ -43,32 +42,17 @@ fn requests_that_are_no_http() {
     check("GET / HTTP/1.1\r\nno colon\r\n\r\n", &["400"]);
     check("GET /topics/a HTTP/1.1\r\n\r\n", &["400"]);
     check("GET / HTTP/2.0\r\nHost: localhost\r\n\r\n", &["400", "505"]);
-    check(
-        &format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {long}\r\n\r\n"),
-        &["431"],
-    );
-    check(
-        &format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        &["414", "431"],
-    );
+    check(&format!("GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: {long}\r\n\r\n"), &["431"]);
+    check(&format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"), &["414", "431"]);
     let post = "POST /topics/a HTTP/1.1\r\nHost: localhost\r\n";
     check(&format!("{post}Content-Length: ten\r\n\r\n"), &["400"]);
-    check(
-        &format!("{post}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
-        &["400"],
-    );
+    check(&format!("{post}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), &["400"]);
     check(
         &format!("{post}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         &["400"],
     );
-    check(
-        &format!("{post}Transfer-Encoding: chunked\r\n\r\nxyz\r\n"),
-        &["400"],
-    );
-    check(
-        &format!("{post}Transfer-Encoding: gzip\r\n\r\n"),
-        &["400", "501"],
-    );
+    check(&format!("{post}Transfer-Encoding: chunked\r\n\r\nxyz\r\n"), &["400"]);
+    check(&format!("{post}Transfer-Encoding: gzip\r\n\r\n"), &["400", "501"]);
 }
 
 #[test]
@@ -81,10 +65,7 @@ fn topics_filters_and_positions_that_are_none() {
     post("/topics/?topic=a%2F%2B").expect_problem(400, "malformed_topic");
     post("/topics/a%00b").expect_problem(400, "malformed_topic");
     let too_long = post(&format!("/topics/{long}")).expect_problem(400, "topic_too_long");
-    assert!(
-        too_long.body.contains("255"),
-        "the limit is not named: {too_long:?}"
-    );
+    assert!(too_long.body.contains("255"), "the limit is not named: {too_long:?}");
     let escaped = post("/topics/%FF");
     assert_eq!(escaped.status, 400, "{escaped:?}");
 
@@ -101,13 +82,7 @@ fn topics_filters_and_positions_that_are_none() {
 fn bodies_that_are_refused() {
     let server = Server::with_configuration(TIGHT);
     let json = |body: &str| {
-        curl(&[
-            "-H",
-            "Content-Type: application/json",
-            "-d",
-            body,
-            &server.url("/publish"),
-        ])
+        curl(&["-H", "Content-Type: application/json", "-d", body, &server.url("/publish")])
     };
     json("{").expect_problem(400, "malformed_json");
     json("[1]").expect_problem(400, "malformed_json");
@@ -158,14 +133,8 @@ fn web_socket_frames_that_break_the_protocol() {
     check(&[&[0x80, 0x80], &zero_mask[..]].concat(), 1002);
     // Text that is not UTF-8; a close code that may not be sent; a message of 64 KiB and one byte.
     check(&[&[0x81, 0x81], &zero_mask[..], &[0xff]].concat(), 1007);
-    check(
-        &[&[0x88, 0x82], &zero_mask[..], &[0x03, 0xed]].concat(),
-        1002,
-    );
-    check(
-        &[&[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 1], &zero_mask[..]].concat(),
-        1009,
-    );
+    check(&[&[0x88, 0x82], &zero_mask[..], &[0x03, 0xed]].concat(), 1002);
+    check(&[&[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 1], &zero_mask[..]].concat(), 1009);
 }
 
 #[test]
@@ -205,17 +174,13 @@ fn handshakes_that_do_not_end() {
 fn a_full_node_refuses_and_keeps_who_is_there() {
     let server =
         Server::with_configuration("[node]\nio_threads = 1\n\n[limits]\nconnections_max = 8\n");
-    let mut kept: Vec<Raw> = (0..8)
-        .map(|_| Raw::web_socket(&server.clients, "/echo", ""))
-        .collect();
+    let mut kept: Vec<Raw> =
+        (0..8).map(|_| Raw::web_socket(&server.clients, "/echo", "")).collect();
     let mut refused = Raw::connect(&server.clients);
     refused.send(b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let answer = refused.read_to_close();
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert!(
-        answer.to_ascii_lowercase().contains("\r\nretry-after: "),
-        "{answer}"
-    );
+    assert!(answer.to_ascii_lowercase().contains("\r\nretry-after: "), "{answer}");
     for raw in &mut kept {
         raw.send_frame(1, b"still here");
         assert_eq!(raw.read_frame(), (1, b"still here".to_vec()));
@@ -229,10 +194,7 @@ fn a_full_node_refuses_and_keeps_who_is_there() {
         if next.read_to_close().starts_with("HTTP/1.1 200 ") {
             return;
         }
-        assert!(
-            std::time::Instant::now() < deadline,
-            "a free place stays refused"
-        );
+        assert!(std::time::Instant::now() < deadline, "a free place stays refused");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -265,11 +227,7 @@ fn a_reader_that_stands_still_harms_nobody() {
     }
     for number in 0..100 {
         let data = live.next_message().data;
-        assert!(
-            data.starts_with(&format!("{number} x")),
-            "not {number}: {:.20}",
-            data
-        );
+        assert!(data.starts_with(&format!("{number} x")), "not {number}: {:.20}", data);
     }
     // It comes back to life, and is told everything or exactly what it missed.
     idle.read_until(b"99 xxx");

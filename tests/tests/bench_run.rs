@@ -29,10 +29,7 @@ impl Reports {
         let text = fs::read_to_string(self.0.join("report.json")).expect("a report");
         let page = fs::read_to_string(self.0.join("report.html")).expect("a page");
         assert!(page.starts_with("<!doctype html>"));
-        assert!(
-            page.contains(&text.replace('<', "\\u003c")),
-            "the page has the figures"
-        );
+        assert!(page.contains(&text.replace('<', "\\u003c")), "the page has the figures");
         serde_json::from_str(&text).expect("JSON")
     }
 }
@@ -47,14 +44,7 @@ impl Drop for Reports {
 fn command(arguments: &str, out: &Reports) -> Command {
     let mut command = tools::crore();
     command.args(["bench", "run"]).args(arguments.split(' '));
-    command.args([
-        "--settle",
-        "200ms",
-        "--warm-up",
-        "100ms",
-        "--interval",
-        "200ms",
-    ]);
+    command.args(["--settle", "200ms", "--warm-up", "100ms", "--interval", "200ms"]);
     command.arg("--out").arg(&out.0);
     command
 }
@@ -95,11 +85,7 @@ fn measured(name: &str, arguments: &str) -> Value {
         number(&report, "/completeness/expected")
     );
     assert!(number(&report, "/hiccups/late/count") > 0);
-    assert!(
-        report["measured"]["distribution"]
-            .as_array()
-            .is_some_and(|steps| steps.len() > 2)
-    );
+    assert!(report["measured"]["distribution"].as_array().is_some_and(|steps| steps.len() > 2));
     report
 }
 
@@ -109,10 +95,7 @@ fn a_topic_for_each_client() {
     assert_eq!(number(&report, "/measured/sent"), 100);
     assert_eq!(report["published"]["clients"], 10_000_108);
     let rows = report["comparison"].as_array().expect("rows");
-    let mean = rows
-        .iter()
-        .find(|row| row["what"] == "latency, mean")
-        .expect("the mean");
+    let mean = rows.iter().find(|row| row["what"] == "latency, mean").expect("the mean");
     assert_eq!(mean["published"], 61.0);
     assert!(mean["factor"].is_f64());
     // Nobody has published more of this one than its size.
@@ -138,19 +121,13 @@ fn groups_of_clients() {
     assert_eq!(report["plan"]["has_tls"], true);
     assert_eq!(report["plan"]["is_once"], true);
     assert_eq!(number(&report, "/completeness/audit/complete"), 40);
-    assert_eq!(
-        number(&report, "/completeness/audit/missing_acknowledged"),
-        0
-    );
+    assert_eq!(number(&report, "/completeness/audit/missing_acknowledged"), 0);
 }
 
 #[test]
 fn echoes() {
     let report = measured("echo-100k", "--clients 20 --rate 100");
-    assert_eq!(
-        number(&report, "/completeness/sent"),
-        number(&report, "/completeness/received")
-    );
+    assert_eq!(number(&report, "/completeness/sent"), number(&report, "/completeness/received"));
 }
 
 #[test]
@@ -189,16 +166,10 @@ fn all_clients_return() {
 
 #[test]
 fn all_clients_return_to_a_server_that_was_killed() {
-    let report = measured(
-        "storm",
-        "--clients 200 --rate 40 --away 300ms --server-restarts",
-    );
+    let report = measured("storm", "--clients 200 --rate 40 --away 300ms --server-restarts");
     assert_eq!(report["storm"]["has_killed_server"], true);
     assert_eq!(number(&report, "/storm/back/count"), 200);
-    assert_eq!(
-        number(&report, "/completeness/audit/missing_acknowledged"),
-        0
-    );
+    assert_eq!(number(&report, "/completeness/audit/missing_acknowledged"), 0);
 }
 
 #[test]
@@ -206,15 +177,9 @@ fn a_server_that_is_there_already() {
     let server = Server::start();
     let url = server.ws_url("");
     let admin = server.operators_url("");
-    let report = measured(
-        "c10m",
-        &format!("--clients 20 --rate 50 --url {url} --admin {admin}"),
-    );
+    let report = measured("c10m", &format!("--clients 20 --rate 50 --url {url} --admin {admin}"));
     assert_eq!(report["plan"]["foreign_url"], url);
-    assert!(
-        report["measured"]["server_cpu"].is_f64(),
-        "from its metrics"
-    );
+    assert!(report["measured"]["server_cpu"].is_f64(), "from its metrics");
     // Without metrics and process the run is the same, and those figures are missing.
     let report = measured("c10m", &format!("--clients 20 --rate 50 --url {url}"));
     assert_eq!(report["measured"]["server_cpu"], Value::Null);
@@ -224,15 +189,10 @@ fn a_server_that_is_there_already() {
 fn what_is_not_complete_is_said_and_fails() {
     // Without a history who was away misses what was published meanwhile.
     let out = Reports::new("incomplete");
-    let ended = run(
-        "storm --clients 100 --rate 40 --away 500ms --duration 500ms --history off",
-        &out,
-    );
+    let ended =
+        run("storm --clients 100 --rate 40 --away 500ms --duration 500ms --history off", &out);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.lines.join("\n"));
-    let is_said = ended
-        .lines
-        .iter()
-        .any(|line| line.starts_with("NOT COMPLETE: "));
+    let is_said = ended.lines.iter().any(|line| line.starts_with("NOT COMPLETE: "));
     assert!(is_said, "{}", ended.lines.join("\n"));
     let report = out.read();
     assert_eq!(report["completeness"]["is_complete"], false);
@@ -247,9 +207,7 @@ fn an_interrupted_run_leaves_a_report_and_no_process() {
     let children = || {
         let path = format!("/proc/{0}/task/{0}/children", process.id());
         let text = fs::read_to_string(path).expect("our child can be read");
-        text.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+        text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let children = children();
     assert_eq!(children.len(), 3, "the server and two generators");
@@ -257,10 +215,7 @@ fn an_interrupted_run_leaves_a_report_and_no_process() {
     let ended = process.end_within(PATIENCE);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.lines.join("\n"));
     for child in children {
-        assert!(
-            !fs::exists(format!("/proc/{child}")).expect("a folder"),
-            "{child}"
-        );
+        assert!(!fs::exists(format!("/proc/{child}")).expect("a folder"), "{child}");
     }
     let report = out.read();
     assert_eq!(report["trouble"], "it was interrupted");
@@ -274,16 +229,10 @@ fn reports_are_compared() {
         run("connect --clients 10", out).assert_success();
     }
     let mut command = tools::crore();
-    command
-        .args(["bench", "report"])
-        .arg(&out[0].0)
-        .arg(out[1].0.join("report.json"));
+    command.args(["bench", "report"]).arg(&out[0].0).arg(out[1].0.join("report.json"));
     let ended = Process::start(&mut command).end();
     ended.assert_success();
-    let is_shown = ended
-        .lines
-        .iter()
-        .any(|line| line.starts_with("connects /s"));
+    let is_shown = ended.lines.iter().any(|line| line.starts_with("connects /s"));
     assert!(is_shown, "{}", ended.lines.join("\n"));
 }
 

@@ -23,15 +23,7 @@ fn host_with_few_ports() -> (Host, Place, Server) {
 
 fn subscribers(host: &Host, server: &Server, more: &[&str]) -> Bench {
     let url = server.ws_url("/crore");
-    let arguments = [
-        "sub",
-        "--url",
-        &url,
-        "--topics",
-        "t/{1..10}",
-        "--threads",
-        "1",
-    ];
+    let arguments = ["sub", "--url", &url, "--topics", "t/{1..10}", "--threads", "1"];
     Bench::start_by(&host.words(), &[&arguments, more].concat())
 }
 
@@ -43,10 +35,7 @@ fn live(figures: &Value) -> u64 {
 fn more_clients_than_ports_are_refused_in_words() {
     let (host, _place, server) = host_with_few_ports();
     let mut bench = subscribers(&host, &server, &["--clients", "100"]);
-    bench.wait_for_words(
-        "the bound",
-        &["50 clients instead of 100", "--local-addresses"],
-    );
+    bench.wait_for_words("the bound", &["50 clients instead of 100", "--local-addresses"]);
     bench.wait_for("as many as there are ports", |figures| live(figures) == 49);
     // What it asks for is the way out.
     let addresses = ["--clients", "100", "--local-addresses", "127.0.{1..2}.1"];
@@ -91,9 +80,8 @@ fn few_descriptors_are_told_in_words() {
     command.args(["--topics", "t/{1..10}", "--threads", "2"]);
     let mut bench = Process::start(command.env_remove("CRORE_BINARY"));
     let clients: u64 = bench.wait_for("the bound", |line| {
-        let (clients, why) = line
-            .strip_prefix("note: ")?
-            .split_once(" clients instead of 500: ")?;
+        let (clients, why) =
+            line.strip_prefix("note: ")?.split_once(" clients instead of 500: ")?;
         why.contains("ulimit -n").then(|| clients.parse().ok())?
     });
     assert!((10..100).contains(&clients), "{clients}");
@@ -104,10 +92,7 @@ fn few_descriptors_are_told_in_words() {
     bench.signal("TERM");
     let ended = bench.end();
     let all = format!("{clients} of {clients} open");
-    assert!(
-        ended.lines.iter().any(|line| line.contains(&all)),
-        "{ended:?}"
-    );
+    assert!(ended.lines.iter().any(|line| line.contains(&all)), "{ended:?}");
     assert_eq!(ended.status.code(), Some(143), "{ended:?}");
 }
 

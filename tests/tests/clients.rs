@@ -45,20 +45,13 @@ fn compressed_subscribers() {
     let url = format!("ws://{}", server.clients);
     let subscribe = |flags: &[&str]| {
         let mut command = crore();
-        command
-            .args(["sub", "prices", "--json", "--url", &url])
-            .args(flags);
+        command.args(["sub", "prices", "--json", "--url", &url]).args(flags);
         Process::start(&mut command)
     };
-    let mut subscribers = [
-        subscribe(&["--compress"]),
-        subscribe(&["--compress"]),
-        subscribe(&[]),
-    ];
+    let mut subscribers = [subscribe(&["--compress"]), subscribe(&["--compress"]), subscribe(&[])];
     for subscriber in &mut subscribers {
-        subscriber.wait_for("the subscription", |line| {
-            line.contains("\"subscribed\"").then_some(())
-        });
+        subscriber
+            .wait_for("the subscription", |line| line.contains("\"subscribed\"").then_some(()));
     }
     let compressed = || {
         let metrics = curl(&[&server.operators_url("/metrics")]).body;
@@ -87,10 +80,7 @@ fn the_native_protocol_requires_its_subprotocol() {
     assert_eq!(handshake(&["crore.v1"]), agreed);
     assert_eq!(handshake(&["mqtt", "crore.v1"]), agreed);
     assert_eq!(handshake(&[]), json!({ "open": false, "status": 400 }));
-    assert_eq!(
-        handshake(&["mqtt"]),
-        json!({ "open": false, "status": 400 })
-    );
+    assert_eq!(handshake(&["mqtt"]), json!({ "open": false, "status": 400 }));
 }
 
 #[test]
@@ -116,9 +106,7 @@ fn eventsource_misses_nothing_when_its_link_breaks() {
     assert_eq!(next_payload(&mut source), "before");
 
     proxy.cut();
-    source.wait_for("the broken link", |line| {
-        line.contains("\"error\"").then_some(())
-    });
+    source.wait_for("the broken link", |line| line.contains("\"error\"").then_some(()));
     let missed: Vec<String> = (0..50).map(|number| format!("missed {number}")).collect();
     missed.iter().for_each(|payload| {
         publish(payload);
@@ -129,9 +117,7 @@ fn eventsource_misses_nothing_when_its_link_breaks() {
     }
     publish("after");
     assert_eq!(next_payload(&mut source), "after");
-    source.assert_no_line(Duration::from_millis(300), |line| {
-        line.contains("\"message\"")
-    });
+    source.assert_no_line(Duration::from_millis(300), |line| line.contains("\"message\""));
 }
 
 #[test]
@@ -169,13 +155,7 @@ fn the_live_page_shows_a_gap() {
 
 /// Starts npm's `eventsource` and waits until it is subscribed.
 fn event_source(url: &str) -> Process {
-    let names = [
-        "crore.start",
-        "crore.caught_up",
-        "crore.gap",
-        "crore.skipped",
-        "crore.error",
-    ];
+    let names = ["crore.start", "crore.caught_up", "crore.gap", "crore.skipped", "crore.error"];
     let arguments = [&[url], &names[..]].concat();
     let mut source = Process::start(&mut node("event_source.cjs", &arguments));
     assert_eq!(source.json(), json!({ "open": true }));

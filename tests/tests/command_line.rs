@@ -19,10 +19,7 @@ fn signals_end_it_by_its_drain() {
         let code = ended.status.code().unwrap_or(-1);
         assert!(codes.contains(&code), "{signal}: {:?}", ended);
         // Nobody else listens at a place's address.
-        assert!(
-            std::net::TcpStream::connect(clients).is_err(),
-            "{signal}: still listening"
-        );
+        assert!(std::net::TcpStream::connect(clients).is_err(), "{signal}: still listening");
     }
 }
 
@@ -34,21 +31,13 @@ fn a_release_has_no_switches_for_tests() {
         let name = b"CRORE_UPGRADE_FAIL_AT";
         bytes.windows(name.len()).any(|window| window == name)
     };
-    assert!(
-        has_switch(switched_crore().get_program()),
-        "the test looks for the wrong name"
-    );
+    assert!(has_switch(switched_crore().get_program()), "the test looks for the wrong name");
     assert!(!has_switch(crore().get_program()));
     let mut command = crore();
-    command
-        .args(["config", "check"])
-        .env("CRORE_UPGRADE_FAIL_AT", "1");
+    command.args(["config", "check"]).env("CRORE_UPGRADE_FAIL_AT", "1");
     let ended = Process::start(&mut command).end();
     let said = ended.lines.join("\n");
-    assert!(
-        said.contains("CRORE_UPGRADE_FAIL_AT: unknown variable"),
-        "{said}"
-    );
+    assert!(said.contains("CRORE_UPGRADE_FAIL_AT: unknown variable"), "{said}");
 }
 
 /// Who shows no token hears how to give one, and who may not do something, what.
@@ -154,21 +143,11 @@ fn wrong_configuration_is_told_with_its_place() {
         let said = ended.lines.join("\n");
         assert!(expected.iter().all(|part| said.contains(part)), "{said}");
     };
-    check(
-        "[limits]\ntopics_mix = 5\n",
-        &["crore-wrong-", ".toml:2", "topics_mix", "topics_max"],
-    );
+    check("[limits]\ntopics_mix = 5\n", &["crore-wrong-", ".toml:2", "topics_mix", "topics_max"]);
     check("[limts]\n", &[".toml:1", "limits"]);
     check(
         "[http]\nwait_max = 25\n[listen]\nsocket_send_bytes = \"64KB\"\n",
-        &[
-            ".toml:2",
-            "http.wait_max",
-            "25s",
-            ".toml:4",
-            "listen.socket_send_bytes",
-            "64KiB",
-        ],
+        &[".toml:2", "http.wait_max", "25s", ".toml:4", "listen.socket_send_bytes", "64KiB"],
     );
     check("[limits]\ntopics_max = \"many\"\n", &["topics_max", "2"]);
     check("[limits\n", &["crore-wrong-", "1"]);
@@ -176,13 +155,7 @@ fn wrong_configuration_is_told_with_its_place() {
 
 #[test]
 fn without_entitlement_only_loopback_is_served() {
-    let ended = run(&[
-        "serve",
-        "--listen",
-        "0.0.0.0:0",
-        "--admin-listen",
-        "127.0.0.1:0",
-    ]);
+    let ended = run(&["serve", "--listen", "0.0.0.0:0", "--admin-listen", "127.0.0.1:0"]);
     assert_eq!(ended.status.code(), Some(78), "{ended:?}");
     assert!(ended.lines.join("\n").contains("open"), "{ended:?}");
 }
@@ -201,18 +174,9 @@ fn a_wrong_command_line_exits_with_2() {
 #[test]
 fn a_port_in_use_is_told() {
     let server = Server::start();
-    let ended = run(&[
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--admin-listen",
-        &server.operators,
-    ]);
+    let ended = run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", &server.operators]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(
-        ended.lines.join("\n").contains(&server.operators),
-        "{ended:?}"
-    );
+    assert!(ended.lines.join("\n").contains(&server.operators), "{ended:?}");
 }
 
 #[test]
@@ -228,12 +192,7 @@ fn what_is_published_is_heard() {
     let history = run(&["history", "--url", &native(&server.clients), "a/b"]);
     let printed = history.lines.join("\n");
     history.assert_success();
-    assert!(
-        ["one", "two", "three"]
-            .iter()
-            .all(|payload| printed.contains(payload)),
-        "{printed}"
-    );
+    assert!(["one", "two", "three"].iter().all(|payload| printed.contains(payload)), "{printed}");
 }
 
 /// Each run is a connection of its own; what it repeats is answered with the first position.
@@ -261,10 +220,7 @@ fn a_repeated_publication_is_appended_once() {
         assert_eq!(ended.status.code(), Some(1), "{ended:?}");
         assert!(ended.lines.join("\n").contains(expected), "{ended:?}");
     };
-    check(
-        &["x", "--producer", "p", "--sequence", "6"],
-        "(out_of_order)",
-    );
+    check(&["x", "--producer", "p", "--sequence", "6"], "(out_of_order)");
     check(&["x", "--expected-epoch", "1"], "(epoch_mismatch)");
     let history = run(&["history", "--url", &url, "orders"]);
     let printed = history.lines.join("\n");
@@ -302,9 +258,7 @@ fn the_configuration_explains_itself() {
 /// Starts `crore sub --json` and waits until it is subscribed.
 fn subscribe(address: &str, filters: &[&str]) -> Process {
     let mut command = crore();
-    command
-        .args(["sub", "--json", "--url", &native(address)])
-        .args(filters);
+    command.args(["sub", "--json", "--url", &native(address)]).args(filters);
     let mut subscriber = Process::start(&mut command);
     for _ in filters {
         while subscriber.json()["event"] != "subscribed" {}

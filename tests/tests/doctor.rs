@@ -27,10 +27,7 @@ impl Folder {
     }
 
     fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.0.join(path))
-            .unwrap()
-            .trim()
-            .to_owned()
+        fs::read_to_string(self.0.join(path)).unwrap().trim().to_owned()
     }
 }
 
@@ -61,31 +58,20 @@ fn this_machine_is_judged() {
     let few = run(&["doctor", "--json", "--target-connections", "10"]);
     let judgement = json(&few);
     assert_eq!(judgement["target_connections"], 10);
-    assert_eq!(
-        few.status.code(),
-        Some(i32::from(judgement["wanting"] == true))
-    );
+    assert_eq!(few.status.code(), Some(i32::from(judgement["wanting"] == true)));
     let names: Vec<&str> = judgement["findings"]
         .as_array()
         .unwrap()
         .iter()
         .filter_map(|finding| finding["name"].as_str())
         .collect();
-    for name in [
-        "open files",
-        "memory",
-        "kernel",
-        "private descriptor tables",
-    ] {
+    for name in ["open files", "memory", "kernel", "private descriptor tables"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
     let many = run(&["doctor", "--target-connections", "9000M"]);
     assert_eq!(many.status.code(), Some(1), "{many:?}");
     let said = String::from_utf8_lossy(&many.stdout);
-    assert!(
-        said.contains("Judged against 9,000,000,000 connections."),
-        "{said}"
-    );
+    assert!(said.contains("Judged against 9,000,000,000 connections."), "{said}");
     assert!(said.contains("The first limit is "), "{said}");
 }
 
@@ -134,51 +120,26 @@ fn what_is_proposed_is_shown_asked_done_and_can_be_undone() {
 fn a_machine_is_carried_away_and_judged_again() {
     let folder = Folder::new("captured");
     let file = folder.0.join("machine.txt");
-    let here = json(&run(&[
-        "doctor",
-        "--json",
-        "--target-connections",
-        "1M",
-        "--capture",
-        text(&file),
-    ]));
-    let there = json(&run(&[
-        "doctor",
-        "--json",
-        "--target-connections",
-        "1M",
-        "--machine",
-        text(&file),
-    ]));
+    let here =
+        json(&run(&["doctor", "--json", "--target-connections", "1M", "--capture", text(&file)]));
+    let there =
+        json(&run(&["doctor", "--json", "--target-connections", "1M", "--machine", text(&file)]));
     assert_eq!(here["findings"], there["findings"]);
     let nothing = folder.0.join("nothing.txt");
     fs::write(&nothing, "not a machine").unwrap();
     let output = run(&["doctor", "--machine", text(&nothing)]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("holds no machine"),
-        "{output:?}"
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("holds no machine"), "{output:?}");
 }
 
 #[test]
 fn a_running_node_tells_its_memory() {
     let server = Server::start();
     let url = server.operators_url("/");
-    let output = run(&[
-        "doctor",
-        "--json",
-        "--target-connections",
-        "1",
-        "--admin",
-        &url,
-    ]);
+    let output = run(&["doctor", "--json", "--target-connections", "1", "--admin", &url]);
     let node = &json(&output)["node"];
     let components = node["memory_bytes"].as_object().unwrap();
-    let sum: i64 = components
-        .values()
-        .map(|bytes| bytes.as_i64().unwrap())
-        .sum();
+    let sum: i64 = components.values().map(|bytes| bytes.as_i64().unwrap()).sum();
     assert_eq!(node["proportional_bytes"].as_i64(), Some(sum), "{node}");
     assert!(components["binary"].as_i64() > Some(100_000), "{node}");
 
@@ -186,10 +147,7 @@ fn a_running_node_tells_its_memory() {
     // Its port may be somebody else's by now; this one is nobody's.
     let output = run(&["doctor", "--admin", "http://127.0.0.1:1/"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("no node answers"),
-        "{output:?}"
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no node answers"), "{output:?}");
 }
 
 #[test]
@@ -198,43 +156,22 @@ fn a_load_is_planned_for_a_machine() {
     folder.write("machine.txt", "=== probe/cores\n12\n");
     let file = folder.0.join("machine.txt");
     let plan = |arguments: &[&str]| {
-        let mut all = vec![
-            "plan",
-            "--json",
-            "--machine",
-            text(&file),
-            "--memory",
-            "96GB",
-        ];
+        let mut all = vec!["plan", "--json", "--machine", text(&file), "--memory", "96GB"];
         all.extend(arguments);
         run(&all)
     };
     let one = plan(&["--connections", "1M", "--rate", "16.8k", "--size", "512"]);
     assert_eq!(one.status.code(), Some(0), "{one:?}");
     let one = json(&one);
-    let ten = plan(&[
-        "--connections",
-        "10M",
-        "--rate",
-        "168k",
-        "--size",
-        "512",
-        "--tls",
-    ]);
+    let ten = plan(&["--connections", "10M", "--rate", "168k", "--size", "512", "--tls"]);
     let ten = json(&ten);
     let number = |plan: &Value, name: &str| plan[name].as_f64().unwrap();
     assert!(number(&ten, "user_bytes") > 9.0 * number(&one, "user_bytes"));
     assert!(number(&ten, "out_bits_per_s") > 10.0 * number(&one, "out_bits_per_s"));
     assert!(ten["user"]["tls"].as_f64() > Some(4e9), "{ten}");
     let walls = ten["walls"].as_array().unwrap();
-    let names: Vec<&str> = walls
-        .iter()
-        .filter_map(|wall| wall["wall"].as_str())
-        .collect();
-    assert!(
-        names.contains(&"memory") && names.contains(&"processors"),
-        "{names:?}"
-    );
+    let names: Vec<&str> = walls.iter().filter_map(|wall| wall["wall"].as_str()).collect();
+    assert!(names.contains(&"memory") && names.contains(&"processors"), "{names:?}");
 
     let too_much = plan(&["--connections", "100M"]);
     assert_eq!(too_much.status.code(), Some(1), "{too_much:?}");
@@ -247,45 +184,22 @@ fn a_plan_is_held_against_a_report() {
     let folder = Folder::new("check");
     let mut command = crore();
     command.args(["bench", "run", "c10m", "--clients", "200", "--rate", "100"]);
-    command.args([
-        "--duration",
-        "1s",
-        "--settle",
-        "200ms",
-        "--warm-up",
-        "100ms",
-    ]);
+    command.args(["--duration", "1s", "--settle", "200ms", "--warm-up", "100ms"]);
     command.args(["--interval", "200ms", "--out", text(&folder.0)]);
     let ended = Process::start(&mut command).end_within(Duration::from_secs(120));
     assert!(ended.status.success(), "{ended:?}");
     let report = folder.0.join("report.json");
-    let wide = run(&[
-        "plan",
-        "--json",
-        "--check",
-        text(&report),
-        "--within",
-        "1e9",
-    ]);
+    let wide = run(&["plan", "--json", "--check", text(&report), "--within", "1e9"]);
     assert_eq!(wide.status.code(), Some(0), "{wide:?}");
     let rows = json(&wide);
     let rows = rows.as_array().unwrap();
-    let figures: Vec<&str> = rows
-        .iter()
-        .filter_map(|row| row["figure"].as_str())
-        .collect();
-    assert!(
-        figures.contains(&"user space, bytes per connection"),
-        "{figures:?}"
-    );
+    let figures: Vec<&str> = rows.iter().filter_map(|row| row["figure"].as_str()).collect();
+    assert!(figures.contains(&"user space, bytes per connection"), "{figures:?}");
     assert!(figures.contains(&"processor, cores"), "{figures:?}");
     let narrow = run(&["plan", "--check", text(&report), "--within", "1e-9"]);
     assert_eq!(narrow.status.code(), Some(1), "{narrow:?}");
     folder.write("other.json", "{}");
     let other = run(&["plan", "--check", text(&folder.0.join("other.json"))]);
     assert_eq!(other.status.code(), Some(1));
-    assert!(
-        String::from_utf8_lossy(&other.stderr).contains("the report has no"),
-        "{other:?}"
-    );
+    assert!(String::from_utf8_lossy(&other.stderr).contains("the report has no"), "{other:?}");
 }

@@ -19,11 +19,7 @@ const GOING_AWAY: u16 = 3001;
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 fn news() -> Item<'static> {
-    Item {
-        subscription: 1,
-        filter: "news",
-        fail_on_gap: false,
-    }
+    Item { subscription: 1, filter: "news", fail_on_gap: false }
 }
 
 fn subscribed(server: &Server) -> Native {
@@ -53,9 +49,7 @@ fn an_operator_drains_a_node() {
     let server = Server::with_configuration("[node]\ndrain_window = \"1h\"\n");
     let mut client = subscribed(&server);
     let events = EventStream::open(&server.url("/topics/news"), 1, None);
-    let asked = curl(&[&server.operators_url("/api/v1/drain")])
-        .expect(200)
-        .json();
+    let asked = curl(&[&server.operators_url("/api/v1/drain")]).expect(200).json();
     assert_eq!(asked["state"], "serving");
 
     let drain = drain_command(&server, &["--window", "10s"]);
@@ -65,10 +59,7 @@ fn an_operator_drains_a_node() {
     let ended = drain.end();
     ended.assert_success();
     let last = ended.lines.last().expect("lines");
-    assert_eq!(
-        last,
-        "ended; 2 clients were sent away, 0 connections were reset"
-    );
+    assert_eq!(last, "ended; 2 clients were sent away, 0 connections were reset");
     server.end().assert_success();
 }
 
@@ -78,13 +69,9 @@ fn readiness_fails_first() {
     let configuration = "[node]\ndrain_delay = \"1h\"\ndrain_window = \"1s\"\n";
     let server = Server::with_configuration(configuration);
     curl(&[&server.operators_url("/readyz")]).expect(200);
-    drain_command(&server, &["--no-wait"])
-        .end()
-        .assert_success();
+    drain_command(&server, &["--no-wait"]).end().assert_success();
     curl(&[&server.operators_url("/readyz")]).expect(503);
-    let progress = curl(&[&server.operators_url("/api/v1/drain")])
-        .expect(200)
-        .json();
+    let progress = curl(&[&server.operators_url("/api/v1/drain")]).expect(200).json();
     assert_eq!(progress["state"], "waiting", "{progress}");
     assert_eq!(progress["window_ms"], 1_000, "{progress}");
     // Whoever comes all the same is served, also with a stream.
@@ -105,12 +92,7 @@ fn what_makes_no_sense_does_not_drain() {
     let url = server.operators_url("/api/v1/drain");
     let json = ["-H", "Content-Type: application/json"];
     curl(&["-X", "POST", &url]).expect_problem(415, "unsupported_media_type");
-    for body in [
-        "{\"window\":\"2d\"}",
-        "{\"window\":5}",
-        "{\"now\":true}",
-        "[",
-    ] {
+    for body in ["{\"window\":\"2d\"}", "{\"window\":5}", "{\"now\":true}", "["] {
         curl(&[json[0], json[1], "-d", body, &url]).expect_problem(400, "bad_request");
     }
     let refused = drain_command(&server, &["--window", "soon"]).end();
@@ -128,9 +110,7 @@ fn publish_to_the_end(address: String, topic: String) -> u64 {
         let mut arguments = vec!["-d", "x", "-w", "\n"];
         arguments.extend(data.iter().map(String::as_str));
         acknowledged += Process::start(
-            std::process::Command::new("curl")
-                .args(["--silent", "--show-error"])
-                .args(arguments),
+            std::process::Command::new("curl").args(["--silent", "--show-error"]).args(arguments),
         )
         .end()
         .lines
@@ -171,10 +151,7 @@ fn all_acknowledged_is_kept(window: &str, end: impl Fn(&Server, &mut Metrics<'_>
         let url = server.url(&format!("/topics/t/{number}?reverse=true&limit=1000"));
         let page = curl(&[&url]).expect(200).json();
         let kept = page["messages"].as_array().expect("messages").len() as u64;
-        assert!(
-            kept >= acknowledged.min(1_000),
-            "topic {number}: {kept} of {acknowledged}"
-        );
+        assert!(kept >= acknowledged.min(1_000), "topic {number}: {kept} of {acknowledged}");
     }
 }
 
@@ -226,11 +203,7 @@ fn a_client_that_does_not_read() {
 #[test]
 fn a_disk_that_hangs() {
     let mut place = Place::new("127.0.0.2:0");
-    place.configure(&on_disk(
-        &place,
-        "2s",
-        "[limits]\nlog_stall_timeout = \"1s\"",
-    ));
+    place.configure(&on_disk(&place, "2s", "[limits]\nlog_stall_timeout = \"1s\""));
     let disk = HangingDisk::new(&place);
     let launched = place.launch_by(&disk.words());
     let server = place.started(launched);
@@ -249,10 +222,7 @@ fn a_disk_that_hangs() {
     let ended = server.process.end_within(within);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     let place_of = |text: &str| ended.lines.iter().position(|line| line.contains(text));
-    let (drains, told) = (
-        place_of("The node drains"),
-        place_of("has not stopped in order"),
-    );
+    let (drains, told) = (place_of("The node drains"), place_of("has not stopped in order"));
     assert!(drains.is_some() && drains < told, "{ended:?}");
     let told = &ended.lines[told.expect("a line")];
     for part in ["not ended in time: crore-log-kept", "unsynced=1"] {

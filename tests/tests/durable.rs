@@ -38,11 +38,7 @@ fn read_all(server: &Server, topic: &str, since: &str) -> Vec<String> {
         let messages = page["messages"].as_array().expect("a list");
         for message in messages {
             found.push(message["data"].as_str().expect("text").to_owned());
-            since = format!(
-                "{}:{}",
-                page["epoch"].as_str().expect("text"),
-                message["offset"]
-            );
+            since = format!("{}:{}", page["epoch"].as_str().expect("text"), message["offset"]);
         }
         if page["more"] != true {
             return found;
@@ -72,10 +68,7 @@ fn publish_many(place: &Place, server: &Server, topic: &str, from: usize, count:
         ]);
         let answer = answer.expect(200).json();
         let results = answer["results"].as_array().unwrap();
-        assert!(
-            results.iter().all(|result| result["error"].is_null()),
-            "{answer}"
-        );
+        assert!(results.iter().all(|result| result["error"].is_null()), "{answer}");
         first.get_or_insert(position_of(&results[0]));
     }
     first.unwrap()
@@ -173,9 +166,8 @@ fn damage_behind_a_position_is_a_gap() {
         told("&wait=10s");
         let events = server.url(&format!("/topics/t?since={since}"));
         let mut events = stream(&["-H", "Accept: text/event-stream", &events]);
-        let start = events.wait_for("the start", |line| {
-            line.strip_prefix("data: ").map(str::to_owned)
-        });
+        let start =
+            events.wait_for("the start", |line| line.strip_prefix("data: ").map(str::to_owned));
         assert!(start.contains("\"complete\":false"), "{start}");
         drop(events);
         server.process.signal(signal);
@@ -205,10 +197,7 @@ fn what_does_not_fit_refuses_the_start() {
     other.configure(&configuration.replace("partitions_count = 4", "partitions_count = 8"));
     let ended = other.launch().end();
     assert_eq!(ended.status.code(), Some(78), "{ended:?}");
-    assert!(
-        says(&ended, "log.partitions_count") && says(&ended, "crore.toml:6"),
-        "{ended:?}"
-    );
+    assert!(says(&ended, "log.partitions_count") && says(&ended, "crore.toml:6"), "{ended:?}");
 }
 
 /// Publishes one message by `crore pub`, with a producer's number; the answer.
@@ -331,13 +320,7 @@ fn a_full_disk_refuses_until_there_is_room() {
             let path = place.path("refused");
             fs::write(&path, payload).unwrap();
             let data = format!("@{}", path.display());
-            let answer = curl(&[
-                "--data-binary",
-                &data,
-                "-H",
-                "Content-Type: text/plain",
-                &events,
-            ]);
+            let answer = curl(&["--data-binary", &data, "-H", "Content-Type: text/plain", &events]);
             answer.expect_problem(503, "log_unavailable");
         };
         let room = segment_bytes(&place) + 16;
@@ -393,13 +376,7 @@ fn a_start_on_a_full_disk() {
     let events = server.url("/topics/a/b");
     let publish_one = |number: usize| {
         let data = payload(number);
-        curl(&[
-            "--data-binary",
-            &data,
-            "-H",
-            "Content-Type: text/plain",
-            &events,
-        ])
+        curl(&["--data-binary", &data, "-H", "Content-Type: text/plain", &events])
     };
     let first = publish_many(&place, &server, "a/b", 0, 40);
     let mut count = 40;

@@ -57,19 +57,14 @@ fn everything_ends_with_its_token() {
     assert_eq!(native.next_frame(), Frame::TokenExpires(expires_s * 1_000));
     let event = events.next_event();
     assert_eq!(event.name, "crore.token_expires");
-    assert!(
-        event.data.contains(&(expires_s * 1_000).to_string()),
-        "{event:?}"
-    );
+    assert!(event.data.contains(&(expires_s * 1_000).to_string()), "{event:?}");
     // Until then all goes on.
     native.publish(2, "elsewhere", "x");
     assert_eq!(native.next_frame(), Frame::Published(2));
 
     assert_eq!(native.next_frame(), Frame::Closed(3007));
     assert!(now_s() >= expires_s);
-    poll.join()
-        .expect("an answer")
-        .expect_problem(401, "token_expired");
+    poll.join().expect("an answer").expect_problem(401, "token_expired");
     curl(&[&server.url(&format!("/topics/news?token={token}"))])
         .expect_problem(401, "token_expired");
     let scrape = metrics.wait_for("crore_tokens_expired_total", |count| count == 3);
@@ -88,44 +83,14 @@ fn a_renewal_over_the_live_connection() {
     // What does not hold, or is somebody else's, changes nothing.
     native.renew(4, "x.y.z");
     let answer = next(&mut native);
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                reference: 1,
-                id: 4,
-                code: 200,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { reference: 1, id: 4, code: 200, .. }), "{answer:?}");
     native.renew(5, &issuer.token("--sub ben --subscribe #"));
     let answer = next(&mut native);
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                id: 5,
-                code: FORBIDDEN,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { id: 5, code: FORBIDDEN, .. }), "{answer:?}");
     native.publish(6, "a", "before");
     assert_eq!(next(&mut native), Frame::Published(6));
     let message = next(&mut native);
-    assert!(
-        matches!(
-            message,
-            Frame::Message {
-                subscription: Some(1),
-                ..
-            }
-        ),
-        "{message:?}"
-    );
+    assert!(matches!(message, Frame::Message { subscription: Some(1), .. }), "{message:?}");
 
     // One that covers less: what it does not cover ends before it is said to hold.
     let second = issuer.token("--sub anna --expires never --subscribe a --publish b/#");
@@ -133,14 +98,8 @@ fn a_renewal_over_the_live_connection() {
     let mut ended = Vec::new();
     loop {
         match next(&mut native) {
-            Frame::Unsubscribed {
-                subscription,
-                code: 2000,
-            } => ended.push(subscription),
-            Frame::Renewed {
-                request: 7,
-                expires_ms: 0,
-            } => break,
+            Frame::Unsubscribed { subscription, code: 2000 } => ended.push(subscription),
+            Frame::Renewed { request: 7, expires_ms: 0 } => break,
             other => panic!("{other:?}"),
         }
     }
@@ -150,17 +109,7 @@ fn a_renewal_over_the_live_connection() {
     assert_eq!(next(&mut native), Frame::Published(8));
     native.publish(9, "a", "x");
     let answer = next(&mut native);
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                id: 9,
-                code: FORBIDDEN,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { id: 9, code: FORBIDDEN, .. }), "{answer:?}");
     let mut other = Native::with_token(&server.clients, &first);
     other.publish(1, "a", "after");
     let message = next(&mut native);
@@ -183,14 +132,7 @@ fn a_token_file_is_read_again() {
     let write = |token: &str| fs::write(&file, token).expect("the folder is ours");
     write(&first);
     let mut command = crore();
-    command.args([
-        "sub",
-        "--json",
-        "--url",
-        &server.ws_url(""),
-        "news",
-        "--token-file",
-    ]);
+    command.args(["sub", "--json", "--url", &server.ws_url(""), "news", "--token-file"]);
     let mut sub = Process::start(command.arg(&file));
     let mut metrics = Metrics::of(&server.operators);
     metrics.wait_for("crore_subscriptions", |count| count == 1);
@@ -203,14 +145,9 @@ fn a_token_file_is_read_again() {
     let mut publisher = Native::with_token(&server.clients, &second);
     publisher.publish(1, "news", "after the end");
     assert_eq!(publisher.next_frame(), Frame::Published(1));
-    sub.wait_for("the message", |line| {
-        line.contains("after the end").then_some(())
-    });
+    sub.wait_for("the message", |line| line.contains("after the end").then_some(()));
     // It never went away.
-    assert_eq!(
-        metrics.scrape().number("crore_connections_accepted_total"),
-        3
-    );
+    assert_eq!(metrics.scrape().number("crore_connections_accepted_total"), 3);
 }
 
 fn ticket_of(native: &mut Native) -> Vec<u8> {
@@ -222,11 +159,7 @@ fn ticket_of(native: &mut Native) -> Vec<u8> {
 }
 
 fn come_back(server: &Server, ticket: &[u8], token: Option<&str>) -> (Native, Frame) {
-    let opening = Opening {
-        ticket: Some((ticket, &[])),
-        token,
-        ..Opening::default()
-    };
+    let opening = Opening { ticket: Some((ticket, &[])), token, ..Opening::default() };
     let mut native = Native::open(&server.clients, &opening);
     let first = native.next_frame();
     (native, first)
@@ -244,55 +177,23 @@ fn tickets_say_who_their_client_is() {
     let _ = server.end();
     let server = place.start();
     let (mut native, welcome) = come_back(&server, &ticket, None);
-    assert!(
-        matches!(
-            welcome,
-            Frame::Welcome {
-                resumed: Some(1),
-                ..
-            }
-        ),
-        "{welcome:?}"
-    );
+    assert!(matches!(welcome, Frame::Welcome { resumed: Some(1), .. }), "{welcome:?}");
     while !matches!(native.next_frame(), Frame::Subscribed { .. }) {}
     native.publish(2, "user/ben/a", "x");
     let mut answer = native.next_frame();
     while matches!(answer, Frame::Gap { .. } | Frame::CaughtUp(_)) {
         answer = native.next_frame();
     }
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                code: FORBIDDEN,
-                id: 2,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { code: FORBIDDEN, id: 2, .. }), "{answer:?}");
     native.publish(3, "user/anna/a", "mine");
     assert_eq!(native.next_frame(), Frame::Published(3));
 
     // Somebody else's token beside it: the ticket does not hold, the token does.
     let ben = issuer.token("--sub ben --all #");
     let (mut native, welcome) = come_back(&server, &ticket, Some(&ben));
-    assert!(
-        matches!(welcome, Frame::Welcome { resumed: None, .. }),
-        "{welcome:?}"
-    );
+    assert!(matches!(welcome, Frame::Welcome { resumed: None, .. }), "{welcome:?}");
     let refused = native.next_frame();
-    assert!(
-        matches!(
-            refused,
-            Frame::Error {
-                reference: 0,
-                code: 204,
-                ..
-            }
-        ),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Frame::Error { reference: 0, code: 204, .. }), "{refused:?}");
 
     // A narrower token of the same client: what it does not cover is refused by itself.
     let narrow = issuer.token("--sub anna --subscribe other");
@@ -300,24 +201,13 @@ fn tickets_say_who_their_client_is() {
     assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
     let refused = native.next_frame();
     assert!(
-        matches!(
-            refused,
-            Frame::Error {
-                reference: 2,
-                id: 1,
-                code: FORBIDDEN,
-                ..
-            }
-        ),
+        matches!(refused, Frame::Error { reference: 2, id: 1, code: FORBIDDEN, .. }),
         "{refused:?}"
     );
 
     // Revoked with its token.
     revoke(&server, "{\"jti\": \"1\"}").expect(201);
     let (mut native, refused) = come_back(&server, &ticket, None);
-    assert!(
-        matches!(refused, Frame::Error { code: REVOKED, .. }),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Frame::Error { code: REVOKED, .. }), "{refused:?}");
     assert_eq!(native.next_frame(), Frame::Closed(3507));
 }

@@ -62,9 +62,7 @@ fn from_a_file() {
     fs::write(&file, document(&[&new]).to_string()).expect("the folder is ours");
     ask(&server, &tokens[1]).expect(200);
     server.process.signal("HUP");
-    server.process.wait_for("the reload", |line| {
-        line.contains("was read again").then_some(())
-    });
+    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
     ask(&server, &tokens[0]).expect(200);
     // Its verdict was remembered; the key that had signed it is gone.
     ask(&server, &tokens[1]).expect_problem(401, "unauthorized");
@@ -74,9 +72,9 @@ fn from_a_file() {
     // A file that is none changes nothing.
     fs::write(&file, "{").expect("the folder is ours");
     server.process.signal("HUP");
-    server.process.wait_for("the refusal", |line| {
-        line.contains("nothing has changed").then_some(())
-    });
+    server
+        .process
+        .wait_for("the refusal", |line| line.contains("nothing has changed").then_some(()));
     ask(&server, &tokens[0]).expect(200);
 }
 
@@ -121,11 +119,7 @@ fn from_an_address() {
         assert!(matches!(status, 401 | 503), "{status}");
     }
     let asked_max = began.elapsed().as_secs() + 2;
-    assert!(
-        key_set.answered_count() <= asked_max,
-        "{}",
-        key_set.answered_count()
-    );
+    assert!(key_set.answered_count() <= asked_max, "{}", key_set.answered_count());
     let scrape = Metrics::of(&server.operators).scrape();
     assert_eq!(scrape.number("crore_key_set_fetches_failed_total"), 0);
     assert_eq!(scrape.number("crore_token_keys"), 1);
@@ -182,31 +176,16 @@ fn before_the_first_keys() {
     let issuer = Issuer::new(&place, "ES256", "k");
     let key_set = KeySet::of(&[]);
     key_set.answer("503 Later", b"");
-    let lines = format!(
-        "audiences = [\"*\"]\njwks_url = \"{}\"\njwks_refresh_min = \"1s\"\n",
-        key_set.url
-    );
+    let lines =
+        format!("audiences = [\"*\"]\njwks_url = \"{}\"\njwks_refresh_min = \"1s\"\n", key_set.url);
     place.configure(&configuration(&lines, &[]));
     let server = place.start();
     let token = issuer.token("--sub anna --all #");
     ask(&server, &token).expect_problem(503, "not_ready");
-    let opening = Opening {
-        token: Some(&token),
-        ..Opening::default()
-    };
+    let opening = Opening { token: Some(&token), ..Opening::default() };
     let mut native = Native::open(&server.clients, &opening);
     let answer = native.next_frame();
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                reference: 0,
-                code: 501,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { reference: 0, code: 501, .. }), "{answer:?}");
     assert_eq!(native.next_frame(), Frame::Closed(3006));
     let mut metrics = Metrics::of(&server.operators);
     metrics.wait_for("crore_key_set_fetches_failed_total", |count| count > 0);

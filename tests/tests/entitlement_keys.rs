@@ -30,10 +30,7 @@ fn session(server: &Server, token: &str) -> (Native, Vec<u8>) {
 
 /// What a ticket without a token is answered.
 fn resumed(server: &Server, ticket: &[u8]) -> (Native, Frame) {
-    let opening = Opening {
-        ticket: Some((ticket, &[])),
-        ..Opening::default()
-    };
+    let opening = Opening { ticket: Some((ticket, &[])), ..Opening::default() };
     let mut native = Native::open(&server.clients, &opening);
     let answer = native.next_frame();
     (native, answer)
@@ -42,13 +39,7 @@ fn resumed(server: &Server, ticket: &[u8]) -> (Native, Frame) {
 #[track_caller]
 fn assert_resumes(server: &Server, ticket: &[u8]) -> Native {
     let (native, answer) = resumed(server, ticket);
-    let is_resumed = matches!(
-        answer,
-        Frame::Welcome {
-            resumed: Some(1),
-            ..
-        }
-    );
+    let is_resumed = matches!(answer, Frame::Welcome { resumed: Some(1), .. });
     assert!(is_resumed, "{answer:?}");
     native
 }
@@ -75,17 +66,13 @@ fn assert_key_revoked(server: &Server, token: &str) {
 fn reload(server: &mut Server) {
     server.process.skip_lines();
     server.process.signal("HUP");
-    server.process.wait_for("the reload", |line| {
-        line.contains("was read again").then_some(())
-    });
+    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
 }
 
 /// How `crore token check` names the key.
 fn thumbprint(place: &Place, token: &str) -> String {
     let mut command = crore();
-    command
-        .args(["token", "check", "--config"])
-        .arg(place.path("crore.toml"));
+    command.args(["token", "check", "--config"]).arg(place.path("crore.toml"));
     let output = with_input(&mut command, token.as_bytes());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let key = text.lines().find_map(|line| line.strip_prefix("key "));
@@ -107,11 +94,8 @@ fn all_that_a_removed_key_has_signed_can_be_ended() {
     let tokens = [&stolen, &nameless, &good].map(|by| by.token("--sub anna --all #"));
     let name = thumbprint(&place, &tokens[1]);
     assert!(name.len() == 16 && thumbprint(&place, &tokens[0]).len() == 16);
-    let [
-        (mut forged, ticket),
-        (mut other, other_ticket),
-        (mut kept, kept_ticket),
-    ] = [0, 1, 2].map(|at| session(&server, &tokens[at]));
+    let [(mut forged, ticket), (mut other, other_ticket), (mut kept, kept_ticket)] =
+        [0, 1, 2].map(|at| session(&server, &tokens[at]));
 
     place.configure(&with_data(&place, &configuration("", &[&good])));
     reload(&mut server);
@@ -189,13 +173,7 @@ fn a_subject_of_two_issuers_is_two_users() {
     for (key, issuer) in [(0, 1), (1, 0)] {
         let mut forged = open(&token(key, issuer, "3"), None);
         let answer = forged.next_frame();
-        let is_refused = matches!(
-            answer,
-            Frame::Error {
-                code: UNAUTHORIZED,
-                ..
-            }
-        );
+        let is_refused = matches!(answer, Frame::Error { code: UNAUTHORIZED, .. });
         assert!(is_refused, "{answer:?}");
     }
 
@@ -216,13 +194,7 @@ fn a_subject_of_two_issuers_is_two_users() {
         }
     };
     let answer = thief.next_frame();
-    let is_refused = matches!(
-        answer,
-        Frame::Error {
-            code: TICKET_REFUSED,
-            ..
-        }
-    );
+    let is_refused = matches!(answer, Frame::Error { code: TICKET_REFUSED, .. });
     assert!(is_refused, "{answer:?}");
     revoke(&server, r#"{"sub": "anna"}"#).expect(201);
     assert_eq!(thief.next_frame(), Frame::Closed(3507));

@@ -40,9 +40,7 @@ fn check(server: &Server, token: &str, topic: &str, expected: [bool; 3]) {
             200 => true,
             _ => {
                 assert_eq!(
-                    answer
-                        .expect_problem(403, "forbidden")
-                        .header("www-authenticate"),
+                    answer.expect_problem(403, "forbidden").header("www-authenticate"),
                     Some("Bearer error=\"insufficient_scope\"")
                 );
                 false
@@ -104,10 +102,7 @@ fn each_action_by_itself() {
     let scrape = Metrics::of(&server.operators).scrape();
     let forbidden =
         |action: &str| scrape.number(&format!("crore_forbidden_total{{action=\"{action}\"}}"));
-    let refused: u64 = ["subscribe", "publish", "history"]
-        .map(forbidden)
-        .iter()
-        .sum();
+    let refused: u64 = ["subscribe", "publish", "history"].map(forbidden).iter().sum();
     assert!(refused >= 20, "{refused}");
 }
 
@@ -141,38 +136,15 @@ fn limits_of_a_token() {
         assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
     }
     let answer = native.subscribe_one(3, "t/3");
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                code: 305,
-                id: 3,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { code: 305, id: 3, .. }), "{answer:?}");
     let rate = Rate::of(3);
     (0..40).for_each(|number| native.publish(number + 1, "elsewhere", "x"));
     let answers: Vec<Frame> = (0..40).map(|_| native.next_frame()).collect();
-    let published = answers
-        .iter()
-        .filter(|frame| matches!(frame, Frame::Published(_)));
+    let published = answers.iter().filter(|frame| matches!(frame, Frame::Published(_)));
     let published = published.count();
     rate.check(published, 40);
-    let first_refused = answers
-        .iter()
-        .find(|frame| !matches!(frame, Frame::Published(_)));
-    assert!(
-        matches!(
-            first_refused,
-            Some(Frame::Error {
-                temporary: true,
-                ..
-            })
-        ),
-        "{answers:?}"
-    );
+    let first_refused = answers.iter().find(|frame| !matches!(frame, Frame::Published(_)));
+    assert!(matches!(first_refused, Some(Frame::Error { temporary: true, .. })), "{answers:?}");
     // Over HTTP, on one connection; the next connection has the rate anew, and somebody else another.
     let mut raw = Raw::connect(&server.clients);
     let request = format!(
@@ -199,30 +171,11 @@ fn anonymous_clients() {
     place.configure(&configuration(lines, &[&issuer]));
     let server = place.start();
     let (mut native, _) = Native::connect(&server.clients, None);
-    assert!(matches!(
-        native.subscribe_one(1, "public/a"),
-        Frame::Subscribed { .. }
-    ));
-    assert!(matches!(
-        native.subscribe_one(2, "a"),
-        Frame::Error {
-            code: FORBIDDEN,
-            ..
-        }
-    ));
+    assert!(matches!(native.subscribe_one(1, "public/a"), Frame::Subscribed { .. }));
+    assert!(matches!(native.subscribe_one(2, "a"), Frame::Error { code: FORBIDDEN, .. }));
     native.renew(3, &issuer.token("--sub anna --all #"));
     let answer = native.next_frame();
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                code: UNAUTHORIZED,
-                id: 3,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { code: UNAUTHORIZED, id: 3, .. }), "{answer:?}");
     let post = |topic: &str| curl(&["-d", "x", &server.url(&format!("/topics/{topic}"))]);
     post("inbox").expect(200);
     post("public/a").expect_problem(401, "unauthorized");
@@ -237,10 +190,7 @@ fn anonymous_clients() {
 fn api_keys() {
     let mut place = Place::new("127.0.0.1:0");
     let prices = ApiKey::new("prices", "publish = [\"{sub}/#\"]\nhistory = [\"{sub}/#\"]");
-    let old = ApiKey::new(
-        "old",
-        "publish = [\"#\"]\nexpires = \"2020-01-01T00:00:00Z\"",
-    );
+    let old = ApiKey::new("old", "publish = [\"#\"]\nexpires = \"2020-01-01T00:00:00Z\"");
     let unknown = ApiKey::new("unknown", "");
     let tables = [prices.table.as_str(), &old.table].concat();
     assert!(!tables.contains(&prices.key), "{tables}");
@@ -266,10 +216,7 @@ fn api_keys() {
     curl(&["-H", &bearer, "-d", "1", &here]).expect_problem(401, "unauthorized");
     let mut native = Native::open(
         &server.clients,
-        &Opening {
-            fields: &format!("X-API-Key: {}\r\n", prices.key),
-            ..Opening::default()
-        },
+        &Opening { fields: &format!("X-API-Key: {}\r\n", prices.key), ..Opening::default() },
     );
     assert!(matches!(native.next_frame(), Frame::Welcome { .. }));
     native.publish(1, "prices/gold", "2");
@@ -277,9 +224,7 @@ fn api_keys() {
     place.configure(&configuration(&unknown.table, &[]));
     server.process.signal("HUP");
     assert_eq!(native.next_frame(), Frame::Closed(3507));
-    server.process.wait_for("the reload", |line| {
-        line.contains("was read again").then_some(())
-    });
+    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
     ask(&prices.key, &["-d", "1", &here]).expect_problem(401, "unauthorized");
 }
 
@@ -299,10 +244,8 @@ fn rules_and_addresses() {
     place.configure(&(configuration(&lines, &[&issuer]) + rules));
     let server = place.start();
     let token = issuer.token("--sub anna --publish #");
-    let bearers = [
-        format!("Authorization: Bearer {token}"),
-        format!("X-API-Key: {}", server_key.key),
-    ];
+    let bearers =
+        [format!("Authorization: Bearer {token}"), format!("X-API-Key: {}", server_key.key)];
     let status = |topic: &str, fields: &[&str]| {
         let url = server.url(&format!("/topics/{topic}"));
         let fields = fields.iter().flat_map(|field| ["-H", field]);
@@ -318,11 +261,8 @@ fn rules_and_addresses() {
         // Requests come from a trusted proxy that does not name its client: that has no address.
         ("here", [403, 403, 403]),
     ] {
-        let found = [
-            status(topic, &[]),
-            status(topic, &[&bearers[0]]),
-            status(topic, &[&bearers[1]]),
-        ];
+        let found =
+            [status(topic, &[]), status(topic, &[&bearers[0]]), status(topic, &[&bearers[1]])];
         assert_eq!(found, expected, "{topic}");
     }
     // Of whom a trusted proxy speaks, and of nobody else.
@@ -341,16 +281,7 @@ fn rules_and_addresses() {
     for (request, topic) in ["servers", "nobody", "inside"].into_iter().enumerate() {
         native.publish(request as u64 + 1, topic, "x");
         let answer = native.next_frame();
-        assert!(
-            matches!(
-                answer,
-                Frame::Error {
-                    code: FORBIDDEN,
-                    ..
-                }
-            ),
-            "{topic} {answer:?}"
-        );
+        assert!(matches!(answer, Frame::Error { code: FORBIDDEN, .. }), "{topic} {answer:?}");
     }
     let mut inside = Native::open(
         &server.clients,

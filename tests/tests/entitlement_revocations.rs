@@ -49,28 +49,10 @@ fn revocations_hold_at_once_and_over_a_kill() {
     // Its renewal does not bring it back.
     sessions[1].renew(2, &anna);
     let answer = sessions[1].next_frame();
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                id: 2,
-                code: REVOKED,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
-    let mut late = Native::open(
-        &server.clients,
-        &Opening {
-            token: Some(&anna),
-            ..Opening::default()
-        },
-    );
-    assert!(matches!(
-        late.next_frame(),
-        Frame::Error { code: REVOKED, .. }
-    ));
+    assert!(matches!(answer, Frame::Error { id: 2, code: REVOKED, .. }), "{answer:?}");
+    let mut late =
+        Native::open(&server.clients, &Opening { token: Some(&anna), ..Opening::default() });
+    assert!(matches!(late.next_frame(), Frame::Error { code: REVOKED, .. }));
     assert_eq!(late.next_frame(), Frame::Closed(3507));
 
     let mut command = crore();
@@ -89,9 +71,7 @@ fn revocations_hold_at_once_and_over_a_kill() {
     for (token, is_revoked) in [(&anna, true), (&other, false), (&ben, true), (&carl, false)] {
         assert_revoked(&server, token, is_revoked);
     }
-    let list = curl(&[&server.operators_url("/api/v1/revocations")])
-        .expect(200)
-        .json();
+    let list = curl(&[&server.operators_url("/api/v1/revocations")]).expect(200).json();
     let all = list["revocations"].as_array().expect("a list");
     assert_eq!(all.len(), 2, "{list}");
 
@@ -142,13 +122,7 @@ fn revocations_without_a_directory() {
     let token = issuer.token("--sub anna --all #");
     let url = server.operators_url("/api/v1/revocations");
     curl(&["-d", "{\"sub\": \"anna\"}", &url]).expect_problem(415, "unsupported_media_type");
-    for body in [
-        "",
-        "{}",
-        "[]",
-        "{\"jti\": 7}",
-        "{\"sub\": \"anna\", \"x\": 1}",
-    ] {
+    for body in ["", "{}", "[]", "{\"jti\": 7}", "{\"sub\": \"anna\", \"x\": 1}"] {
         revoke(&server, body).expect_problem(400, "bad_request");
     }
     let long = format!("{{\"sub\": \"{}\"}}", "x".repeat(20_000));
@@ -173,9 +147,7 @@ fn a_check_knows_what_was_revoked() {
     let token = issuer.token("--sub anna --jti 9 --subscribe news/#");
     let check = |expected: (i32, &str)| {
         let mut command = crore();
-        command
-            .args(["token", "check", "--config"])
-            .arg(place.path("crore.toml"));
+        command.args(["token", "check", "--config"]).arg(place.path("crore.toml"));
         let output = with_input(&mut command, token.as_bytes());
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(expected.0), "{text}");

@@ -67,20 +67,14 @@ fn show(server: &Server, secrets: &Secrets, credential: &str) {
     }
     for (query, fields) in [
         (format!("?token={credential}"), String::new()),
-        (
-            String::new(),
-            format!("Authorization: Bearer {credential}\r\n"),
-        ),
+        (String::new(), format!("Authorization: Bearer {credential}\r\n")),
     ] {
         let path = format!("/crore{query}");
         let (raw, head) = Raw::upgrade(&server.clients, &path, "crore.v1", &fields);
         secrets.check("an upgrade's answer", &head);
         drop(raw);
     }
-    let opening = Opening {
-        token: Some(credential),
-        ..Opening::default()
-    };
+    let opening = Opening { token: Some(credential), ..Opening::default() };
     let mut native = Native::open(&server.clients, &opening);
     if matches!(native.next_frame(), Frame::Welcome { .. }) {
         native.renew(1, credential);
@@ -139,23 +133,11 @@ fn check_with_logs_as(format: &str) {
         panic!("a ticket was expected");
     };
     secrets.add(&end_to_end::tokens::base64(&ticket));
-    let opening = Opening {
-        ticket: Some((&ticket, &[])),
-        ..Opening::default()
-    };
-    assert!(matches!(
-        Native::open(&server.clients, &opening).next_frame(),
-        Frame::Welcome { .. }
-    ));
+    let opening = Opening { ticket: Some((&ticket, &[])), ..Opening::default() };
+    assert!(matches!(Native::open(&server.clients, &opening).next_frame(), Frame::Welcome { .. }));
 
     // Whatever operators may ask.
-    for path in [
-        "/metrics",
-        "/healthz",
-        "/readyz",
-        "/",
-        "/api/v1/revocations",
-    ] {
+    for path in ["/metrics", "/healthz", "/readyz", "/", "/api/v1/revocations"] {
         secrets.check(path, &curl(&[&server.operators_url(path)]).body);
     }
     // Changes, faults among them: what is wrong with a secret is said without it.
@@ -188,9 +170,7 @@ fn check_with_logs_as(format: &str) {
         secrets.check("config print", &ended.lines.join("\n"));
     }
     server.process.signal("HUP");
-    server.process.wait_for("the reload", |line| {
-        line.contains("was read again").then_some(())
-    });
+    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
     server.process.signal("TERM");
     let lines = server.end().lines.join("\n");
     assert!(lines.contains("Credentials were refused."), "{lines}");

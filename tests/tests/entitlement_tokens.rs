@@ -16,16 +16,8 @@ struct Refused {
     close: u16,
 }
 
-const UNAUTHORIZED: Refused = Refused {
-    name: "unauthorized",
-    number: 200,
-    close: 3502,
-};
-const EXPIRED: Refused = Refused {
-    name: "token_expired",
-    number: 201,
-    close: 3007,
-};
+const UNAUTHORIZED: Refused = Refused { name: "unauthorized", number: 200, close: 3502 };
+const EXPIRED: Refused = Refused { name: "token_expired", number: 201, close: 3007 };
 
 /// A credential that no request's target has room for is refused there as that.
 const TARGET_BYTES_MAX: usize = 8_192;
@@ -62,12 +54,8 @@ fn check_one_by_one(
         }
         check_answer(&answer, status, expected, what);
 
-        let (mut raw, head) = Raw::upgrade(
-            &server.clients,
-            &format!("/crore{query}"),
-            "crore.v1",
-            fields,
-        );
+        let (mut raw, head) =
+            Raw::upgrade(&server.clients, &format!("/crore{query}"), "crore.v1", fields);
         if expected.is_none() {
             assert!(head.contains(" 101 "), "{what}: {head}");
         } else {
@@ -77,10 +65,7 @@ fn check_one_by_one(
         drop(raw);
         gone();
     }
-    let opening = Opening {
-        token: Some(token),
-        ..Opening::default()
-    };
+    let opening = Opening { token: Some(token), ..Opening::default() };
     let mut native = Native::open(&server.clients, &opening);
     match (native.next_frame(), expected) {
         (Frame::Welcome { .. }, None) => {}
@@ -99,10 +84,7 @@ fn check_answer(answer: &str, status: &str, expected: Option<Refused>, what: &st
     if let Some(Refused { name, .. }) = expected {
         let code = format!("\"code\":\"{name}\"");
         assert!(answer.contains(&code), "{what}: {answer}");
-        assert!(
-            answer.to_lowercase().contains("www-authenticate: bearer"),
-            "{what}: {answer}"
-        );
+        assert!(answer.to_lowercase().contains("www-authenticate: bearer"), "{what}: {answer}");
     }
 }
 
@@ -182,23 +164,13 @@ fn forged_tokens_are_refused() {
             "ES256" => "ES384",
             _ => "ES256",
         };
-        let header = base64(
-            json!({"alg": other, "kid": issuer.kid})
-                .to_string()
-                .as_bytes(),
-        );
+        let header = base64(json!({"alg": other, "kid": issuer.kid}).to_string().as_bytes());
         add("another algorithm of its key", format!("{header}.{body}"));
         // What everybody may know, as if it were a secret.
         let pem = issuer.public_pem();
         for key in [pem.as_str(), pem.trim_end()] {
-            for header in [
-                json!({"alg": "HS256"}),
-                json!({"alg": "HS256", "kid": issuer.kid}),
-            ] {
-                add(
-                    "a public key as secret",
-                    forged(&header, &claims(), key.as_bytes()),
-                );
+            for header in [json!({"alg": "HS256"}), json!({"alg": "HS256", "kid": issuer.kid})] {
+                add("a public key as secret", forged(&header, &claims(), key.as_bytes()));
             }
         }
     }
@@ -268,15 +240,9 @@ fn time_issuer_and_audience() {
     check(&[("iat", second(-60)), ("exp", second(-30))], Some(EXPIRED));
     check(&[("exp", json!(0))], Some(EXPIRED));
     check(&[("nbf", second(60))], Some(UNAUTHORIZED));
-    check(
-        &[("iat", second(60)), ("exp", second(120))],
-        Some(UNAUTHORIZED),
-    );
+    check(&[("iat", second(60)), ("exp", second(120))], Some(UNAUTHORIZED));
     check(&[("iss", json!("https://id.example/"))], Some(UNAUTHORIZED));
-    check(
-        &[("iss", json!("https://id.example.evil"))],
-        Some(UNAUTHORIZED),
-    );
+    check(&[("iss", json!("https://id.example.evil"))], Some(UNAUTHORIZED));
     check(&[("iss", Value::Null)], Some(UNAUTHORIZED));
     check(&[("aud", json!("core"))], Some(UNAUTHORIZED));
     check(&[("aud", json!([]))], Some(UNAUTHORIZED));
@@ -284,19 +250,10 @@ fn time_issuer_and_audience() {
     check(&[("exp", second(3_700))], Some(UNAUTHORIZED));
     check(&[("exp", Value::Null)], Some(UNAUTHORIZED));
     check(&[("exp", json!("tomorrow"))], Some(UNAUTHORIZED));
-    check(
-        &[("permissions", json!({"subscribe": ["a/#/b"]}))],
-        Some(UNAUTHORIZED),
-    );
-    check(
-        &[("permissions", json!({"subscibe": ["a"]}))],
-        Some(UNAUTHORIZED),
-    );
+    check(&[("permissions", json!({"subscribe": ["a/#/b"]}))], Some(UNAUTHORIZED));
+    check(&[("permissions", json!({"subscibe": ["a"]}))], Some(UNAUTHORIZED));
     let many: Vec<String> = (0..257).map(|number| format!("t/{number}")).collect();
-    check(
-        &[("permissions", json!({"subscribe": many}))],
-        Some(UNAUTHORIZED),
-    );
+    check(&[("permissions", json!({"subscribe": many}))], Some(UNAUTHORIZED));
 }
 
 /// One credential, once: of several nobody could say which counts.
@@ -324,26 +281,16 @@ fn several_credentials_and_none() {
     }
     // Without any a session is refused, and a credential of HELLO goes before the request's.
     let mut nobody = Native::open(&server.clients, &Opening::default());
-    assert!(matches!(
-        nobody.next_frame(),
-        Frame::Error { code: 200, .. }
-    ));
+    assert!(matches!(nobody.next_frame(), Frame::Error { code: 200, .. }));
     assert_eq!(nobody.next_frame(), Frame::Closed(3502));
     let narrow = issuer.token("--sub ben --subscribe other");
     let mut native = Native::open(
         &server.clients,
-        &Opening {
-            fields: &format!("{bearer}\r\n"),
-            token: Some(&narrow),
-            ..Opening::default()
-        },
+        &Opening { fields: &format!("{bearer}\r\n"), token: Some(&narrow), ..Opening::default() },
     );
     assert!(matches!(native.next_frame(), Frame::Welcome { .. }));
     let answer = native.subscribe_one(1, "news");
-    assert!(
-        matches!(answer, Frame::Error { code: 202, .. }),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { code: 202, .. }), "{answer:?}");
 }
 
 /// `/echo` serves whoever shows something that holds.

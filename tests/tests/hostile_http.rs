@@ -54,10 +54,7 @@ fn lengths() {
         "18446744073709551616",
         "99999999999999999999999999999999",
     ] {
-        refused.check(
-            &[400],
-            &format!("{POST}Content-Length: {length}\r\n\r\nhello"),
-        );
+        refused.check(&[400], &format!("{POST}Content-Length: {length}\r\n\r\nhello"));
     }
     for lines in [
         "Content-Length: 5\r\nContent-Length: 5",
@@ -72,10 +69,7 @@ fn lengths() {
         refused.check(&[400], &format!("{POST}{lines}\r\n\r\nhello"));
     }
     for length in ["4097", "9223372036854775808", "18446744073709551615"] {
-        refused.check(
-            &[413],
-            &format!("{POST}Content-Length: {length}\r\n\r\nhello"),
-        );
+        refused.check(&[413], &format!("{POST}Content-Length: {length}\r\n\r\nhello"));
     }
     refused.nothing_came_through();
 }
@@ -121,17 +115,11 @@ fn transfer_codings() {
         refused.check(&[400], &format!("{POST}{lines}\r\n\r\n{body}"));
     }
     for coding in ["gzip, chunked", "identity, chunked", "chunkeddd, chunked"] {
-        refused.check(
-            &[501],
-            &format!("{POST}Transfer-Encoding: {coding}\r\n\r\n{body}"),
-        );
+        refused.check(&[501], &format!("{POST}Transfer-Encoding: {coding}\r\n\r\n{body}"));
     }
     // A front end of HTTP/1.0 knows no chunks: it would take them for the next request.
     let old = "POST /topics/framed HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n";
-    refused.check(
-        &[400],
-        &format!("{old}Transfer-Encoding: chunked\r\n\r\n{body}"),
-    );
+    refused.check(&[400], &format!("{old}Transfer-Encoding: chunked\r\n\r\n{body}"));
     refused.nothing_came_through();
 }
 
@@ -170,19 +158,11 @@ fn chunks() {
     ] {
         refused.check(&[400], &format!("{chunked}{body}"));
     }
-    for size in [
-        "1001",
-        "7fffffffffffffff",
-        "ffffffffffffffff",
-        "10000000000000000",
-    ] {
+    for size in ["1001", "7fffffffffffffff", "ffffffffffffffff", "10000000000000000"] {
         refused.check(&[413], &format!("{chunked}{size}\r\nhello\r\n0\r\n\r\n"));
     }
     let trailers = format!("X: {}\r\n", "x".repeat(1_000)).repeat(10);
-    refused.check(
-        &[431],
-        &format!("{chunked}5\r\nhello\r\n0\r\n{trailers}\r\n"),
-    );
+    refused.check(&[431], &format!("{chunked}5\r\nhello\r\n0\r\n{trailers}\r\n"));
     refused.nothing_came_through();
 }
 
@@ -215,17 +195,9 @@ fn lines_and_fields() {
     refused.check(&[400], "GET /topics/a HTTP/1.1\nHost: x\n\n");
     refused.check(&[400], "GET /topics/a HTTP/1.1\r\nHost: x\n\r\n");
     refused.check(&[400], "GET /topics/a HTTP/1.1\rHost: localhost\r\r");
-    refused.check(
-        &[400],
-        "GET /topics/a HTTP/1.1\r\n X: 1\r\nHost: localhost\r\n\r\n",
-    );
-    refused.check(
-        &[400],
-        &format!(
-            "{}GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-            "\r\n".repeat(6)
-        ),
-    );
+    refused.check(&[400], "GET /topics/a HTTP/1.1\r\n X: 1\r\nHost: localhost\r\n\r\n");
+    refused
+        .check(&[400], &format!("{}GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n".repeat(6)));
     refused.check(&[431], &get(&format!("X: {}", "x".repeat(2_048))));
     refused.check(&[431], &get(&format!("{}: x", "x".repeat(2_048))));
     refused.check(&[431], &get(&"X: 1\r\n".repeat(64)));
@@ -282,31 +254,19 @@ fn start_lines() {
     ] {
         line(&[400, 505], text);
     }
-    for version in [
-        "HTTP/0.9",
-        "HTTP/1.2",
-        "HTTP/1.10",
-        "HTTP/01.1",
-        "HTTP/2.0",
-        "HTTP/3.0",
-        "HTTP/9.9",
-    ] {
+    for version in
+        ["HTTP/0.9", "HTTP/1.2", "HTTP/1.10", "HTTP/01.1", "HTTP/2.0", "HTTP/3.0", "HTTP/9.9"]
+    {
         line(&[400, 505], &format!("GET /topics/a {version}"));
     }
     // A request of HTTP/0.9 is a line, and its answer would be bytes without a head.
     refused.check(&[400], "GET /topics/a\r\n\r\n");
     // RFC 9113, section 3.4: the preface is made so that a server of HTTP/1.1 refuses it.
     refused.check(&[400, 505], "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    line(
-        &[414, 431],
-        &format!("GET /topics/{} HTTP/1.1", "a".repeat(9_000)),
-    );
+    line(&[414, 431], &format!("GET /topics/{} HTTP/1.1", "a".repeat(9_000)));
     // TLS on the plain port, and other protocols' first bytes.
     refused.check(&[400], "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}");
-    refused.check(
-        &[400],
-        "\u{10}\u{c}\u{0}\u{4}MQTT\u{4}\u{2}\u{0}\u{3c}\r\n\r\n",
-    );
+    refused.check(&[400], "\u{10}\u{c}\u{0}\u{4}MQTT\u{4}\u{2}\u{0}\u{3c}\r\n\r\n");
     refused.check(&[400, 505], "SSH-2.0-x\r\n\r\n");
     refused.check(&[400, 505], "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n\r\n");
     refused.nothing_came_through();
@@ -333,44 +293,25 @@ fn expectations_and_bodies_that_nobody_reads() {
         "TRACE /topics/a",
         "DELETE /topics/a",
     ] {
-        refused.check(
-            &[400, 405],
-            &format!("{line} HTTP/1.1\r\nHost: localhost\r\n{body}"),
-        );
+        refused.check(&[400, 405], &format!("{line} HTTP/1.1\r\nHost: localhost\r\n{body}"));
     }
     // RFC 9110, section 9.3.2: no body in this answer, so that its length says nothing of what follows.
     let head = format!("HEAD /topics/a HTTP/1.1\r\nHost: localhost\r\n{body}{SMUGGLED}");
     let text = exchange(&refused.server, &head, false);
-    assert!(
-        text.starts_with("HTTP/1.1 405 ") && text.ends_with("\r\n\r\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("HTTP/1.1 405 ") && text.ends_with("\r\n\r\n"), "{text}");
     assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
-    refused.check(
-        &[400, 404],
-        &format!("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n{body}"),
-    );
-    refused.check(
-        &[400],
-        &format!("CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\n{body}"),
-    );
+    refused.check(&[400, 404], &format!("GET /nowhere HTTP/1.1\r\nHost: localhost\r\n{body}"));
+    refused.check(&[400], &format!("CONNECT x:80 HTTP/1.1\r\nHost: localhost\r\n{body}"));
     let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     for path in ["/echo", "/crore"] {
-        refused.check(
-            &[400],
-            &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}{body}"),
-        );
+        refused
+            .check(&[400], &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}{body}"));
         let chunks = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
-        refused.check(
-            &[400],
-            &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}{chunks}"),
-        );
+        refused
+            .check(&[400], &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}{chunks}"));
         // A handshake that fails leaves HTTP as little as one that succeeds.
-        refused.check(
-            &[426],
-            &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        );
+        refused.check(&[426], &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     }
     refused.nothing_came_through();
 }
@@ -409,24 +350,12 @@ fn one_right_way() {
         "X-Content-Length: 9\r\nContent-Length: 5\r\nTE: chunked\r\nTrailer: Content-Length\r\n\r\nhello",
     );
     // Section 2.2: an empty line before a request.
-    check(
-        &[404],
-        "\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    );
+    check(&[404], "\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n");
     // RFC 9110, section 9.3.1: a length of 0 is no body.
-    check(
-        &[200],
-        "GET /topics/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-    );
+    check(&[200], "GET /topics/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     // Section 3.2.2: in the absolute form the target counts, whatever `Host` says.
-    check(
-        &[200],
-        "GET http://other.example/topics/a HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    );
-    check(
-        &[200],
-        "GET http://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    );
+    check(&[200], "GET http://other.example/topics/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    check(&[200], "GET http://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for target in [
         "ftp://x/topics/a",
         "http://",
@@ -443,19 +372,11 @@ fn one_right_way() {
             false,
         );
         let found = statuses(&text);
-        assert!(
-            matches!(found[..], [400 | 404, SENTINEL_STATUS]),
-            "{target}: {found:?}"
-        );
+        assert!(matches!(found[..], [400 | 404, SENTINEL_STATUS]), "{target}: {found:?}");
     }
     // Section 3.2.3, and methods that are known to nobody here: nothing is tunnelled, nothing sent back.
-    check(
-        &[400],
-        "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost:80\r\n\r\n",
-    );
-    for method in [
-        "TRACE", "PUT", "DELETE", "PATCH", "get", "GETT", "M-SEARCH", "PRI",
-    ] {
+    check(&[400], "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost:80\r\n\r\n");
+    for method in ["TRACE", "PUT", "DELETE", "PATCH", "get", "GETT", "M-SEARCH", "PRI"] {
         let text = exchange(
             &server,
             &format!(
@@ -465,11 +386,7 @@ fn one_right_way() {
         );
         let answers = answers(&text);
         assert_eq!(answers[0].status, 405, "{method}");
-        assert!(
-            answers[0].head.contains("\r\nAllow: "),
-            "{method}: {}",
-            answers[0].head
-        );
+        assert!(answers[0].head.contains("\r\nAllow: "), "{method}: {}", answers[0].head);
         assert!(!text.contains("told"), "{method}: {text}");
         assert_eq!(answers.len(), 2, "{text}");
     }
@@ -496,17 +413,10 @@ fn one_right_way() {
 fn nothing_follows_the_end() {
     let server = Server::with_configuration(TIGHT);
     let get = "GET /topics/a HTTP/1.1\r\nHost: localhost\r\n";
-    let text = exchange(
-        &server,
-        &format!("{get}Connection: close\r\n\r\n{SMUGGLED}"),
-        false,
-    );
+    let text = exchange(&server, &format!("{get}Connection: close\r\n\r\n{SMUGGLED}"), false);
     assert_eq!(statuses(&text), [200]);
-    let text = exchange(
-        &server,
-        &format!("{get}\r\n{get}\r\nGET / HTTP/1.1\r\n\r\n{SMUGGLED}"),
-        false,
-    );
+    let text =
+        exchange(&server, &format!("{get}\r\n{get}\r\nGET / HTTP/1.1\r\n\r\n{SMUGGLED}"), false);
     assert_eq!(statuses(&text), [200, 200, 400]);
     assert_eq!(smuggled_count(&server), 0);
 }
@@ -528,10 +438,7 @@ impl Refused {
             let text = exchange(&self.server, &format!("{request}{SMUGGLED}"), is_cut);
             let found = statuses(&text);
             let is_expected = found.len() == 1 && expected.contains(&found[0]);
-            assert!(
-                is_expected,
-                "{request:.300?} cut: {is_cut}: {found:?}\n{text}"
-            );
+            assert!(is_expected, "{request:.300?} cut: {is_cut}: {found:?}\n{text}");
         }
     }
 
@@ -539,14 +446,8 @@ impl Refused {
     #[track_caller]
     fn nothing_came_through(&self) {
         assert_eq!(smuggled_count(&self.server), 0);
-        let framed = curl(&[&self.server.url("/topics/framed")])
-            .expect(200)
-            .json();
-        assert_eq!(
-            framed["messages"].as_array().map(Vec::len),
-            Some(0),
-            "{framed}"
-        );
+        let framed = curl(&[&self.server.url("/topics/framed")]).expect(200).json();
+        assert_eq!(framed["messages"].as_array().map(Vec::len), Some(0), "{framed}");
         publish(&self.server.url("/topics/still/serves"), "yes");
     }
 }

@@ -44,10 +44,7 @@ fn what_is_no_name() {
     check("/topics/?topic=a%2F..%2F%23", "malformed_topic");
     check(&format!("/topics/{}", "a".repeat(256)), "topic_too_long");
     check(&format!("/topics/{}", "%2f".repeat(256)), "topic_too_long");
-    check(
-        &format!("/topics/{}", "%e2%82%ac".repeat(86)),
-        "topic_too_long",
-    );
+    check(&format!("/topics/{}", "%e2%82%ac".repeat(86)), "topic_too_long");
 }
 
 /// Nothing is taken away, put together or decoded twice, and none of these is another one.
@@ -96,9 +93,7 @@ fn what_is_a_name_like_any_other() {
     }
     // Files are named after logs, never after topics.
     let entries = std::fs::read_dir(place.path("")).expect("the folder is there");
-    let mut found: Vec<_> = entries
-        .map(|entry| entry.expect("an entry").file_name())
-        .collect();
+    let mut found: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
     found.sort();
     assert_eq!(found, ["crore.toml", "data", "run"]);
 }

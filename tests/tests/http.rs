@@ -17,10 +17,7 @@ fn a_first_publication() {
     assert!(first["epoch"].is_string(), "{first}");
     let second = publish(&url, "world");
     assert_eq!(first["epoch"], second["epoch"]);
-    assert!(
-        first["offset"].as_u64() < second["offset"].as_u64(),
-        "{first} {second}"
-    );
+    assert!(first["offset"].as_u64() < second["offset"].as_u64(), "{first} {second}");
 
     let history = curl(&[&url]).expect(200).json();
     assert_eq!(payloads(&history), ["hello", "world"]);
@@ -35,25 +32,14 @@ fn a_repeated_publication_is_appended_once() {
     let url = server.url("/topics/orders");
     let once = |key: &str, text: &str| {
         let header = format!("Idempotency-Key: {key}");
-        let arguments = [
-            "-H",
-            &header,
-            "-H",
-            "Content-Type: text/plain",
-            "-d",
-            text,
-            &url,
-        ];
+        let arguments = ["-H", &header, "-H", "Content-Type: text/plain", "-d", text, &url];
         curl(&arguments).expect(200).json()
     };
     let first = once("\"order 17\"", "seventeen");
     assert_eq!(first["duplicate"], false);
     let again = once("\"order 17\"", "seventeen");
     assert_eq!(again["duplicate"], true);
-    assert_eq!(
-        (&again["epoch"], &again["offset"]),
-        (&first["epoch"], &first["offset"])
-    );
+    assert_eq!((&again["epoch"], &again["offset"]), (&first["epoch"], &first["offset"]));
     assert_eq!(once("order-18", "eighteen")["duplicate"], false);
     let history = curl(&[&url]).expect(200).json();
     assert_eq!(payloads(&history), ["seventeen", "eighteen"]);
@@ -83,10 +69,8 @@ fn a_repeated_publication_is_appended_once() {
 fn histories_are_cut_as_asked() {
     let server = Server::start();
     let url = server.url("/topics/prices/gold");
-    let positions: Vec<String> = ["1", "2", "3", "4", "5"]
-        .iter()
-        .map(|text| position(&publish(&url, text)))
-        .collect();
+    let positions: Vec<String> =
+        ["1", "2", "3", "4", "5"].iter().map(|text| position(&publish(&url, text))).collect();
     let check = |query: &str, expected: &[&str]| {
         let history = curl(&[&format!("{url}?{query}")]).expect(200).json();
         assert_eq!(payloads(&history), expected, "{query}");
@@ -102,9 +86,7 @@ fn names_of_topics_are_kept_as_they_are() {
     let server = Server::start();
     let check = |path: &str, topic: &str| {
         let answer = curl(&["--path-as-is", "-d", topic, &server.url(path)]).expect(200);
-        let history = curl(&["--path-as-is", &server.url(path)])
-            .expect(200)
-            .json();
+        let history = curl(&["--path-as-is", &server.url(path)]).expect(200).json();
         assert_eq!(history["topic"], topic, "{path} {answer:?}");
         assert_eq!(payloads(&history), [topic], "{path}");
     };
@@ -121,32 +103,16 @@ fn names_of_topics_are_kept_as_they_are() {
 fn bodies_and_their_types_are_kept() {
     let server = Server::start();
     let url = server.url("/topics/typed");
-    let json = [
-        "-H",
-        "Content-Type: application/json",
-        "-d",
-        r#"{"price": 12.5}"#,
-        &url,
-    ];
+    let json = ["-H", "Content-Type: application/json", "-d", r#"{"price": 12.5}"#, &url];
     curl(&json).expect(200);
-    curl(&[
-        "-H",
-        "Content-Type: application/octet-stream",
-        "-d",
-        "bytes",
-        &url,
-    ])
-    .expect(200);
+    curl(&["-H", "Content-Type: application/octet-stream", "-d", "bytes", &url]).expect(200);
     // Chunked: curl does not know the length of what it reads from its input.
     curl(&["-H", "Transfer-Encoding: chunked", "-d", "in chunks", &url]).expect(200);
     let history = curl(&[&url]).expect(200).json();
     let messages = history["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 3, "{history}");
     assert_eq!(messages[0]["content_type"], "application/json", "{history}");
-    assert_eq!(
-        messages[1]["content_type"], "application/octet-stream",
-        "{history}"
-    );
+    assert_eq!(messages[1]["content_type"], "application/octet-stream", "{history}");
 }
 
 #[test]
@@ -154,14 +120,7 @@ fn envelopes() {
     let server = Server::start();
     let url = server.url("/publish");
     let post = |body: &Value| {
-        curl(&[
-            "-H",
-            "Content-Type: application/json",
-            "-d",
-            &body.to_string(),
-            &url,
-        ])
-        .expect(200)
+        curl(&["-H", "Content-Type: application/json", "-d", &body.to_string(), &url]).expect(200)
     };
     post(&json!({ "topic": "one", "data": "text" }));
     post(&json!({ "topics": ["left", "right"], "data": "both" }));
@@ -170,18 +129,11 @@ fn envelopes() {
     post(&json!([{ "topic": "batch/1", "data": "a" }, { "topic": "batch/2", "data": "b" }]));
 
     let messages = |topic: &str| {
-        let history = curl(&[&server.url(&format!("/topics/{topic}"))])
-            .expect(200)
-            .json();
+        let history = curl(&[&server.url(&format!("/topics/{topic}"))]).expect(200).json();
         history["messages"].clone()
     };
-    let data = [
-        ("one", "text"),
-        ("left", "both"),
-        ("right", "both"),
-        ("batch/1", "a"),
-        ("batch/2", "b"),
-    ];
+    let data =
+        [("one", "text"), ("left", "both"), ("right", "both"), ("batch/1", "a"), ("batch/2", "b")];
     for (topic, expected) in data {
         assert_eq!(messages(topic)[0]["data"], expected, "{topic}");
     }
@@ -209,15 +161,10 @@ fn a_long_poll_answers_with_the_next_message() {
     publish(&url, "new");
     let (answer, answered) = waiting.join().unwrap();
     assert_eq!(payloads(&answer), ["new"]);
-    assert!(
-        answered.saturating_duration_since(began) < WAIT / 2,
-        "it waited to the end"
-    );
+    assert!(answered.saturating_duration_since(began) < WAIT / 2, "it waited to the end");
 
     let end = position(&publish(&url, "newest"));
-    let empty = curl(&[&format!("{url}?since={end}&wait=200ms")])
-        .expect(200)
-        .json();
+    let empty = curl(&[&format!("{url}?since={end}&wait=200ms")]).expect(200).json();
     assert_eq!(payloads(&empty), Vec::<String>::new());
 }
 
@@ -228,10 +175,7 @@ fn an_event_stream_is_live_and_resumes() {
     let mut live = EventStream::open(&url, 1, None);
     let acknowledged = publish(&url, "0:1");
     let first = live.next_message();
-    assert_eq!(
-        (first.data.as_str(), first.id),
-        ("0:1", position(&acknowledged))
-    );
+    assert_eq!((first.data.as_str(), first.id), ("0:1", position(&acknowledged)));
     drop(live);
 
     publish(&url, "1:1\nin two lines");
@@ -273,10 +217,7 @@ fn one_stream_of_several_topics_and_of_a_filter() {
     };
     let pair = |topic: &str, data: &str| (topic.to_owned(), data.to_owned());
     assert_eq!(received(&mut several), [pair("a", "1"), pair("b/c", "2")]);
-    assert_eq!(
-        received(&mut filtered),
-        [pair("b/c", "2"), pair("b/d", "3")]
-    );
+    assert_eq!(received(&mut filtered), [pair("b/c", "2"), pair("b/d", "3")]);
 }
 
 #[test]
@@ -293,9 +234,8 @@ fn a_composite_cursor_resumes_every_topic() {
     publish("right", "2");
     publish("left", "3");
     let mut resumed = EventStream::open(&url, 2, Some(&cursor));
-    let mut missed: Vec<String> = (0..2)
-        .map(|_| resumed.next_envelope()["data"].as_str().unwrap().to_owned())
-        .collect();
+    let mut missed: Vec<String> =
+        (0..2).map(|_| resumed.next_envelope()["data"].as_str().unwrap().to_owned()).collect();
     missed.sort();
     assert_eq!(missed, ["2", "3"]);
     resumed.assert_quiet(Duration::from_millis(300));
@@ -344,21 +284,11 @@ fn other_web_pages_are_not_let_in() {
     );
     let foreign = ["-H", "Origin: https://evil.example", "-d", "x", &url];
     curl(&foreign).expect_problem(403, "origin_forbidden");
-    let preflight = [
-        "-X",
-        "OPTIONS",
-        "-H",
-        &own,
-        "-H",
-        "Access-Control-Request-Method: POST",
-        &url,
-    ];
+    let preflight =
+        ["-X", "OPTIONS", "-H", &own, "-H", "Access-Control-Request-Method: POST", &url];
     let answer = curl(&preflight);
     assert!(answer.status == 200 || answer.status == 204, "{answer:?}");
-    assert!(
-        answer.header("access-control-allow-methods").is_some(),
-        "{answer:?}"
-    );
+    assert!(answer.header("access-control-allow-methods").is_some(), "{answer:?}");
 }
 
 /// The payloads of a history's messages, in order.
@@ -366,10 +296,7 @@ fn other_web_pages_are_not_let_in() {
 fn payloads(history: &Value) -> Vec<String> {
     let messages = history["messages"].as_array();
     let messages = messages.unwrap_or_else(|| panic!("no messages in {history}"));
-    messages
-        .iter()
-        .map(|message| message["data"].as_str().unwrap_or("").to_owned())
-        .collect()
+    messages.iter().map(|message| message["data"].as_str().unwrap_or("").to_owned()).collect()
 }
 
 /// The position that an acknowledgement names.

@@ -18,9 +18,7 @@ const TIMED_OUT: i32 = 28;
 fn blocks() -> Vec<(&'static str, &'static str)> {
     let parts: Vec<&str> = PAGE.split("```").collect();
     let blocks = parts.iter().skip(1).step_by(2);
-    blocks
-        .map(|block| block.split_once('\n').expect("a language and a text"))
-        .collect()
+    blocks.map(|block| block.split_once('\n').expect("a language and a text")).collect()
 }
 
 /// What is left of a text when all its numbers are the same.
@@ -43,20 +41,13 @@ fn commands_of_the_page() {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let blocks = blocks();
     let mut compared = 0;
-    for (place, (_, script)) in blocks
-        .iter()
-        .enumerate()
-        .filter(|(_, block)| block.0 == "sh")
-    {
+    for (place, (_, script)) in blocks.iter().enumerate().filter(|(_, block)| block.0 == "sh") {
         let script = script.replace(ADDRESS, address);
         let output = Command::new("sh").args(["-ec", &script]).output();
         let output = output.expect("a shell is installed");
         let code = output.status.code();
         let may_time_out = script.contains("--max-time");
-        assert!(
-            code == Some(0) || may_time_out && code == Some(TIMED_OUT),
-            "{script}: {output:?}"
-        );
+        assert!(code == Some(0) || may_time_out && code == Some(TIMED_OUT), "{script}: {output:?}");
         let found = without_numbers(&String::from_utf8_lossy(&output.stdout));
         match blocks.get(place + 1).copied() {
             Some(("json", expected)) => {
@@ -68,10 +59,7 @@ fn commands_of_the_page() {
                 let mut rest = found.lines();
                 for line in expected.lines().filter(|line| !line.is_empty()) {
                     let line = without_numbers(line);
-                    assert!(
-                        rest.any(|found| found == line),
-                        "{script}: no {line} in {found}"
-                    );
+                    assert!(rest.any(|found| found == line), "{script}: no {line} in {found}");
                 }
                 compared += 1;
             }
@@ -97,20 +85,16 @@ fn the_page_is_complete() {
             }
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 let parameter = match parameter["$ref"].as_str() {
-                    Some(reference) => document
-                        .pointer(reference.trim_start_matches('#'))
-                        .expect("a parameter"),
+                    Some(reference) => {
+                        document.pointer(reference.trim_start_matches('#')).expect("a parameter")
+                    }
                     None => parameter,
                 };
                 if parameter["in"] != "path" {
                     wanted.insert(format!("`{}`", parameter["name"].as_str().expect("text")));
                 }
             }
-            for status in operation["responses"]
-                .as_object()
-                .expect("an object")
-                .keys()
-            {
+            for status in operation["responses"].as_object().expect("an object").keys() {
                 wanted.insert(format!("| {status}"));
             }
         }

@@ -47,10 +47,7 @@ fn connects_to_a_listener_in_a_second() {
     rate.check(10 - refused.len(), 10);
     let served = told.iter().filter(|told| told.contains(" 200 ")).count();
     assert_eq!(served + refused.len(), 10, "{told:?}");
-    assert!(
-        refused.iter().all(|told| told.contains("rate_limited")),
-        "{told:?}"
-    );
+    assert!(refused.iter().all(|told| told.contains("rate_limited")), "{told:?}");
     assert_eq!(turned_away(&server, "listener_rate"), refused.len() as u64);
 }
 
@@ -87,9 +84,8 @@ fn bytes_published_in_a_second() {
     let mut raw = Raw::connect(&server.clients);
     let body = "x".repeat(600);
     let rate = Rate::of(1 << 10);
-    let answers: Vec<(u16, String)> = (0..6)
-        .map(|_| ask(&mut raw, "POST", "/topics/a", &body))
-        .collect();
+    let answers: Vec<(u16, String)> =
+        (0..6).map(|_| ask(&mut raw, "POST", "/topics/a", &body)).collect();
     assert_eq!(answers[0].0, 200, "{answers:?}");
     let passed = answers.iter().filter(|(status, _)| *status == 200).count();
     assert!(passed as u64 * 600 <= rate.most(), "{answers:?}");
@@ -103,21 +99,11 @@ fn bytes_published_in_a_second() {
     (1..7).for_each(|request| native.publish(request, "a", &body));
     let frames: Vec<Frame> = (1..7).map(|_| native.next_frame()).collect();
     let is_refused = |frame: &Frame| {
-        matches!(
-            frame,
-            Frame::Error {
-                reference: 1,
-                code: RATE_LIMITED,
-                temporary: true,
-                ..
-            }
-        )
+        matches!(frame, Frame::Error { reference: 1, code: RATE_LIMITED, temporary: true, .. })
     };
     assert!(frames.contains(&Frame::Published(1)), "{frames:?}");
     let by_native = frames.iter().filter(|frame| is_refused(frame)).count();
-    let published = frames
-        .iter()
-        .filter(|frame| matches!(frame, Frame::Published(_)));
+    let published = frames.iter().filter(|frame| matches!(frame, Frame::Published(_)));
     let published = published.count();
     assert_eq!(published + by_native, 6, "{frames:?}");
     assert!(published as u64 * 600 <= rate.most(), "{frames:?}");
@@ -132,24 +118,12 @@ fn requests_in_a_second() {
     let server = Server::with_configuration("[http]\nrequests_rate_max = 3\n");
     let mut raw = Raw::connect(&server.clients);
     let rate = Rate::of(3);
-    let answers: Vec<(u16, String)> = (0..8)
-        .map(|_| ask(&mut raw, "GET", "/topics/a", ""))
-        .collect();
-    assert!(
-        answers[..3].iter().all(|(status, _)| *status == 200),
-        "{answers:?}"
-    );
-    let refused: Vec<_> = answers
-        .iter()
-        .filter(|(status, _)| *status == 429)
-        .collect();
+    let answers: Vec<(u16, String)> =
+        (0..8).map(|_| ask(&mut raw, "GET", "/topics/a", "")).collect();
+    assert!(answers[..3].iter().all(|(status, _)| *status == 200), "{answers:?}");
+    let refused: Vec<_> = answers.iter().filter(|(status, _)| *status == 429).collect();
     rate.check(8 - refused.len(), 8);
-    assert!(
-        refused
-            .iter()
-            .all(|(_, body)| body.contains("rate_limited")),
-        "{answers:?}"
-    );
+    assert!(refused.iter().all(|(_, body)| body.contains("rate_limited")), "{answers:?}");
     assert_eq!(refusals(&server, "requests_rate"), refused.len() as u64);
     curl(&[&server.url("/topics/a")]).expect(200);
 }
@@ -188,10 +162,7 @@ fn nothing_but_errors_over_http() {
     };
     // One more closes it, and a quarter of a minute brings another.
     let most = 5 + began.elapsed().as_secs() / 15;
-    assert!(
-        (4..=most).contains(&answers) && last.is_empty(),
-        "{answers} {last}"
-    );
+    assert!((4..=most).contains(&answers) && last.is_empty(), "{answers} {last}");
     let flooding = "crore_connections_flooding_total{reason=\"errors\"}";
     assert_eq!(Metrics::of(&server.operators).scrape().number(flooding), 1);
 }
@@ -203,9 +174,7 @@ fn subscriptions_and_filters() {
     );
     let connect = || Native::connect(&server.clients, None).0;
     let refused = |frame: Frame, expected: u64| match frame {
-        Frame::Error {
-            reference: 2, code, ..
-        } => assert_eq!(code, expected),
+        Frame::Error { reference: 2, code, .. } => assert_eq!(code, expected),
         other => panic!("{other:?}"),
     };
     let mut native = connect();
@@ -215,22 +184,11 @@ fn subscriptions_and_filters() {
     }
     refused(native.subscribe_one(4, "d"), 305);
     let mut other = connect();
-    let item = |subscription, filter| Item {
-        subscription,
-        filter,
-        fail_on_gap: false,
-    };
+    let item = |subscription, filter| Item { subscription, filter, fail_on_gap: false };
     other.subscribe(&[item(1, "b/+"), item(2, "c/+")]);
     let answers = [other.next_frame(), other.next_frame()];
     assert!(
-        answers.iter().any(|frame| matches!(
-            frame,
-            Frame::Error {
-                code: 312,
-                id: 2,
-                ..
-            }
-        )),
+        answers.iter().any(|frame| matches!(frame, Frame::Error { code: 312, id: 2, .. })),
         "{answers:?}"
     );
     refused(connect().subscribe_one(1, "d/+"), 323);
@@ -297,18 +255,7 @@ fn messages_and_frames() {
     let (mut native, _) = Native::connect(&server.clients, None);
     native.publish(1, "a", &long);
     let answer = native.next_frame();
-    assert!(
-        matches!(
-            answer,
-            Frame::Error {
-                reference: 1,
-                id: 1,
-                code: 301,
-                ..
-            }
-        ),
-        "{answer:?}"
-    );
+    assert!(matches!(answer, Frame::Error { reference: 1, id: 1, code: 301, .. }), "{answer:?}");
     native.publish(2, "a", &"x".repeat(20_000));
     assert_eq!(native.next_frame(), Frame::Closed(1009));
     let mut echo = Raw::web_socket(&server.clients, "/echo", "");

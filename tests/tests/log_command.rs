@@ -85,9 +85,8 @@ fn check(ended: &Ended, code: i32, parts: &[&str]) {
 fn segments(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("the log's directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut segments: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|it| it == "log"))
-        .collect();
+    let mut segments: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|it| it == "log")).collect();
     segments.sort();
     segments
 }
@@ -112,11 +111,7 @@ fn a_whole_log() {
     assert!(count > 2, "{count}");
 
     let verified = log("verify", &directory, &[]);
-    check(
-        &verified,
-        0,
-        &[&format!("whole: {count} segments, 120 messages")],
-    );
+    check(&verified, 0, &[&format!("whole: {count} segments, 120 messages")]);
     let verified = json(&log("verify", &directory, &["--json"]));
     assert_eq!(verified["whole"], true, "{verified}");
     assert_eq!(verified["messages"], 120, "{verified}");
@@ -146,11 +141,7 @@ fn a_whole_log() {
     assert_eq!(stats["partitions_count"], 4, "{stats}");
     assert_eq!(stats["partitions"][0]["head"], 120, "{stats}");
     assert_eq!(stats["epochs"].as_array().map(Vec::len), Some(1), "{stats}");
-    check(
-        &log("stats", &directory, &[]),
-        0,
-        &["messages    120", "partitions  4"],
-    );
+    check(&log("stats", &directory, &[]), 0, &["messages    120", "partitions  4"]);
 
     assert!(contents(&directory) == before, "it has written something");
 }
@@ -165,9 +156,7 @@ fn a_torn_tail() {
     let directory = directory(&place);
     let newest = segments(&directory).pop().expect("a segment");
     let whole = fs::read(&newest).unwrap();
-    let end = json(&log("stats", &directory, &["--json"]))["bytes"]
-        .as_u64()
-        .unwrap();
+    let end = json(&log("stats", &directory, &["--json"]))["bytes"].as_u64().unwrap();
     assert!(whole.len() as u64 >= end, "one segment");
     // The beginning of the batch before, once more: a record that is right, and half of one.
     let mut torn = whole[..end as usize].to_vec();
@@ -178,15 +167,7 @@ fn a_torn_tail() {
     let before = contents(&directory);
     let verified = log("verify", &directory, &[]);
     let bytes = format!("{} bytes at the end", half.len());
-    check(
-        &verified,
-        0,
-        &[
-            "whole: 1 segments, 20 messages",
-            &bytes,
-            "never acknowledged",
-        ],
-    );
+    check(&verified, 0, &["whole: 1 segments, 20 messages", &bytes, "never acknowledged"]);
     let stats = json(&log("stats", &directory, &["--json"]));
     assert_eq!(stats["torn_bytes"], half.len(), "{stats}");
     assert_eq!(stats["messages"], 20, "{stats}");
@@ -199,19 +180,11 @@ fn a_torn_tail() {
     let url = server.url(&format!("/topics/a/b?since={first}"));
     let page = curl(&[&url]).expect(200).json();
     assert!(page["gap"].is_null(), "{page}");
-    assert_eq!(
-        page["messages"].as_array().map(Vec::len),
-        Some(19),
-        "{page}"
-    );
+    assert_eq!(page["messages"].as_array().map(Vec::len), Some(19), "{page}");
     publish_many(&server, "a/b", 20..21);
     server.process.signal("TERM");
     server.end().assert_success();
-    check(
-        &log("verify", &directory, &[]),
-        0,
-        &["whole: ", " 21 messages"],
-    );
+    check(&log("verify", &directory, &[]), 0, &["whole: ", " 21 messages"]);
 }
 
 /// Bits that have changed in what was acknowledged: found, with exit code 1, wherever they are.
@@ -239,10 +212,7 @@ fn flipped_bits() {
     fs::write(&oldest, &flipped).unwrap();
     let verified = json(&log("verify", &directory, &["--json"]));
     assert_eq!(verified["whole"], false, "{verified}");
-    assert!(
-        !verified["findings"].as_array().unwrap().is_empty(),
-        "{verified}"
-    );
+    assert!(!verified["findings"].as_array().unwrap().is_empty(), "{verified}");
     let dumped = log("dump", &directory, &["--json"]);
     dumped.assert_success();
     let count = |key: &str| {
@@ -289,11 +259,7 @@ fn a_directory_in_use() {
 fn what_is_no_log() {
     let place = Place::new("127.0.0.1:0");
     for what in ["verify", "dump", "stats"] {
-        check(
-            &log(what, &place.path("nothing"), &[]),
-            1,
-            &["error: ", "nothing"],
-        );
+        check(&log(what, &place.path("nothing"), &[]), 1, &["error: ", "nothing"]);
         assert!(!place.path("nothing").exists(), "it was made");
         check(&log(what, &place.path("crore.toml"), &[]), 1, &["error: "]);
         let folder = place.path(what);
@@ -324,9 +290,7 @@ fn retention_by_bytes() {
     let directory = directory(&place);
     let bytes = |directory: &Path| -> u64 {
         let sizes = segments(directory).into_iter();
-        sizes
-            .map(|path| fs::metadata(path).map_or(0, |it| it.len()))
-            .sum()
+        sizes.map(|path| fs::metadata(path).map_or(0, |it| it.len())).sum()
     };
     wait_until("dropping segments", || bytes(&directory) <= 256 << 10);
     check_gap_then_newest(&server, &first, 400);
@@ -352,10 +316,7 @@ fn check_gap_then_newest(server: &Server, since: &str, count: u64) {
     let page = curl(&[&url]).expect(200).json();
     assert_eq!(page["gap"]["reason"], "evicted", "{page}");
     let messages = page["messages"].as_array().expect("a list");
-    let offsets: Vec<u64> = messages
-        .iter()
-        .filter_map(|it| it["offset"].as_u64())
-        .collect();
+    let offsets: Vec<u64> = messages.iter().filter_map(|it| it["offset"].as_u64()).collect();
     let oldest = page["gap"]["to"].as_u64().expect("a number") + 1;
     let newest = oldest + offsets.len() as u64 - 1;
     assert_eq!(offsets, (oldest..=newest).collect::<Vec<u64>>(), "{page}");
@@ -376,9 +337,7 @@ fn retention_by_age() {
     let rule = "[[rule]]\nfilter = \"#\"\nhistory_age_max = \"1d\"";
     configure(&place, &format!("age_max = \"1s\"\n{rule}"));
     let server = place.start();
-    wait_until("dropping segments", || {
-        before.iter().all(|segment| !segment.exists())
-    });
+    wait_until("dropping segments", || before.iter().all(|segment| !segment.exists()));
     publish_many(&server, "a/b", 150..151);
     let url = server.url(&format!("/topics/a/b?since={first}"));
     let page = curl(&[&url]).expect(200).json();
@@ -396,9 +355,7 @@ fn too_old_for_the_rule() {
     let first = publish_many(&server, "a/b", 0..3);
     let url = server.url(&format!("/topics/a/b?since={first}"));
     let page = || curl(&[&url]).expect(200).json();
-    wait_until("growing old", || {
-        page()["messages"] == serde_json::json!([])
-    });
+    wait_until("growing old", || page()["messages"] == serde_json::json!([]));
     let page = page();
     assert_eq!(page["gap"]["reason"], "history_limit", "{page}");
     assert_eq!(page["gap"]["to"], 3, "{page}");

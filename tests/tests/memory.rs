@@ -44,9 +44,7 @@ fn connect(server: &Server, topics: &str, clients: u64) -> Bench {
         "--threads",
         "1",
     ]);
-    bench.wait_for("all subscribed", |figures| {
-        figures["clients_live"].as_u64() == Some(clients)
-    });
+    bench.wait_for("all subscribed", |figures| figures["clients_live"].as_u64() == Some(clients));
     bench
 }
 
@@ -77,11 +75,7 @@ fn what_connections_add_to_the_memory_has_names() {
     let before = memory_at_rest(&server);
     let further = connect(&server, "further/{00001..14000}", 14_000);
     let after = memory_at_rest(&server);
-    let sum: i64 = after
-        .iter()
-        .filter(|(name, _)| *name != "total")
-        .map(|(_, bytes)| bytes)
-        .sum();
+    let sum: i64 = after.iter().filter(|(name, _)| *name != "total").map(|(_, bytes)| bytes).sum();
     assert_eq!(sum, after["total"]);
 
     let grown = |name: &str| after[name] - before[name];

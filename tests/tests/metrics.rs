@@ -37,10 +37,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
     (
         "tests/tests/shortages.rs",
         "what runs out",
-        &[
-            ("crore_accept_errors_total", ""),
-            ("crore_connections_refused_total", ""),
-        ],
+        &[("crore_accept_errors_total", ""), ("crore_connections_refused_total", "")],
     ),
     ("tests/tests/drain.rs", "the end", &[("crore_draining", "")]),
     (
@@ -48,16 +45,8 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         "who is led away",
         &[("crore_sent_away_total", "sent-away")],
     ),
-    (
-        "tests/tests/users.rs",
-        "connections of users",
-        &[("crore_users", "")],
-    ),
-    (
-        "tests/tests/observed.rs",
-        "log lines",
-        &[("crore_log_lines_total", "")],
-    ),
+    ("tests/tests/users.rs", "connections of users", &[("crore_users", "")]),
+    ("tests/tests/observed.rs", "log lines", &[("crore_log_lines_total", "")]),
     (
         "crates/crore/src/logging/writer.rs",
         "log lines that nobody takes",
@@ -68,11 +57,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         "what the node publishes",
         &[("crore_sys_publications_lost_total", "own-publications-lost")],
     ),
-    (
-        "tests/src/bin/tcp_memory.rs",
-        "memory of TCP",
-        &[("crore_writes_without_memory_total", "")],
-    ),
+    ("tests/src/bin/tcp_memory.rs", "memory of TCP", &[("crore_writes_without_memory_total", "")]),
     (
         "crates/net/tests/tables.rs",
         "descriptor tables",
@@ -100,18 +85,12 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
     (
         "tests/tests/durable.rs",
         "logs on disk",
-        &[
-            ("crore_disk_logs_unavailable", ""),
-            ("crore_disk_reads_total", ""),
-        ],
+        &[("crore_disk_logs_unavailable", ""), ("crore_disk_reads_total", "")],
     ),
     (
         "tests/tests/tls.rs",
         "TLS",
-        &[
-            ("crore_tls_handshakes_failed_total", ""),
-            ("crore_subscriptions_lagged_total", ""),
-        ],
+        &[("crore_tls_handshakes_failed_total", ""), ("crore_subscriptions_lagged_total", "")],
     ),
     (
         "crates/tls/tests/peers.rs",
@@ -125,10 +104,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
     (
         "tests/tests/reload.rs",
         "reloads",
-        &[
-            ("crore_configuration_changes_waiting", ""),
-            ("crore_reloads_total", ""),
-        ],
+        &[("crore_configuration_changes_waiting", ""), ("crore_reloads_total", "")],
     ),
     (
         "crates/broker/tests/edge_compression.rs",
@@ -161,11 +137,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
             ("crore_ring_segment_bytes", "keeps-segments"),
         ],
     ),
-    (
-        "crates/broker/tests/edge_native_ends.rs",
-        "pings",
-        &[("crore_pings_total", "pings")],
-    ),
+    ("crates/broker/tests/edge_native_ends.rs", "pings", &[("crore_pings_total", "pings")]),
     (
         "crates/broker/tests/edge_counts.rs",
         "recoveries",
@@ -204,16 +176,8 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
             ("crore_api_keys", "api_keys"),
         ],
     ),
-    (
-        "tests/tests/entitlement_revocations.rs",
-        "what is revoked",
-        &[("crore_revocations", "")],
-    ),
-    (
-        "tests/tests/entitlement_tokens.rs",
-        "keys of tokens",
-        &[("crore_token_keys", "")],
-    ),
+    ("tests/tests/entitlement_revocations.rs", "what is revoked", &[("crore_revocations", "")]),
+    ("tests/tests/entitlement_tokens.rs", "keys of tokens", &[("crore_token_keys", "")]),
     (
         "crates/entitlement/tests/rotation.rs",
         "key sets",
@@ -248,18 +212,12 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
     (
         "crates/broker/tests/home_disk_hangs.rs",
         "a disk that hangs",
-        &[
-            ("crore_disk_logs_stalled_total", "stalled"),
-            ("crore_publishes_staged", "staged"),
-        ],
+        &[("crore_disk_logs_stalled_total", "stalled"), ("crore_publishes_staged", "staged")],
     ),
     (
         "crates/broker/tests/home_disk.rs",
         "what waits for a disk",
-        &[
-            ("crore_disk_reads_waiting", "disk"),
-            ("crore_pages_waiting", "pages"),
-        ],
+        &[("crore_disk_reads_waiting", "disk"), ("crore_pages_waiting", "pages")],
     ),
     (
         "crates/node/tests/logs.rs",
@@ -287,11 +245,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         "a log thread that hangs",
         &[("crore_log_threads_silent", "silent")],
     ),
-    (
-        "crates/node/src/timing.rs",
-        "turns",
-        &[("crore_turns_long_total", "long_turns")],
-    ),
+    ("crates/node/src/timing.rs", "turns", &[("crore_turns_long_total", "long_turns")]),
 ];
 
 /// Series that must have moved since the watch began.
@@ -305,11 +259,7 @@ impl Watch {
     fn begin(server: &Server) -> Watch {
         let mut metrics = Metrics::of(&server.operators);
         let before = metrics.scrape();
-        Watch {
-            metrics,
-            before,
-            moved: BTreeSet::new(),
-        }
+        Watch { metrics, before, moved: BTreeSet::new() }
     }
 
     /// Waits until all of these are other than before, and goes on from there.
@@ -360,20 +310,14 @@ fn every_metric_is_moved_by_a_test_that_causes_it() {
         let text = fs::read_to_string(root().join(file)).expect(file);
         for (name, word) in *metrics {
             let word = if word.is_empty() { name } else { word };
-            assert!(
-                is_moved(&text, word),
-                "{file} does not assert that {name} moves ({word})"
-            );
+            assert!(is_moved(&text, word), "{file} does not assert that {name} moves ({word})");
             known.insert((*name).to_owned());
         }
     }
     let unmoved: Vec<&String> = all.iter().filter(|name| !known.contains(*name)).collect();
     assert!(unmoved.is_empty(), "no test moves {unmoved:?}");
     for name in &all {
-        assert!(
-            page.contains(&format!("| `{name}` |")),
-            "{name} is not documented"
-        );
+        assert!(page.contains(&format!("| `{name}` |")), "{name} is not documented");
     }
     for name in &known {
         assert!(all.contains(name), "there is no {name} any more");
@@ -414,9 +358,7 @@ fn connections(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
     // All are there before anything is compared: one that is still in its handshake would be a session of another kind later.
     let subscribe = |url: &str, more: &[&str]| {
         let mut bench = Bench::start(&[&["sub", "--url", url], &topics[..], more].concat());
-        bench.wait_for("all of them", |figures| {
-            figures["clients_live"].as_u64() == Some(8)
-        });
+        bench.wait_for("all of them", |figures| figures["clients_live"].as_u64() == Some(8));
         bench
     };
     held.push(Held::Bench(subscribe(&server.ws_url("/crore"), &[])));
@@ -452,10 +394,7 @@ fn connections(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
     held.push(Held::Raw(Raw::connect(&server.clients)));
     watch.moves(
         "an echo, and a connection that says nothing",
-        &[
-            "crore_sessions{protocol=\"echo\"}",
-            "crore_sessions{protocol=\"http\"}",
-        ],
+        &["crore_sessions{protocol=\"echo\"}", "crore_sessions{protocol=\"http\"}"],
     );
     let mut leaver = Raw::web_socket(&server.clients, "/echo", "");
     leaver.send_frame(8, &1000_u16.to_be_bytes());
@@ -504,28 +443,15 @@ fn publications(server: &Server, place: &Place, watch: &mut Watch, held: &mut Ve
     let longest = watch.before.value("crore_disk_sync_seconds_max");
     assert!(longest.is_some_and(|seconds| seconds > 0.0), "{longest:?}");
     watch.moved.insert("crore_disk_sync_seconds_max".into());
-    let keyed = [
-        "-H",
-        "Idempotency-Key: k",
-        "-d",
-        "x",
-        &server.url("/topics/once"),
-    ];
+    let keyed = ["-H", "Idempotency-Key: k", "-d", "x", &server.url("/topics/once")];
     curl(&keyed).expect(200);
     curl(&keyed).expect(200);
     publish(&server.url("/topics/retained?retain=true"), "x");
     watch.moves(
         "a key, twice, and a retained message",
-        &[
-            "crore_publishes_duplicate_total",
-            "crore_idempotency_keys",
-            "crore_retained_messages",
-        ],
+        &["crore_publishes_duplicate_total", "crore_idempotency_keys", "crore_retained_messages"],
     );
-    watch.moves(
-        "pushed metrics",
-        &["crore_metrics_pushes_total{result=\"sent\"}"],
-    );
+    watch.moves("pushed metrics", &["crore_metrics_pushes_total{result=\"sent\"}"]);
     let pushed = fs::read_to_string(place.path("pushed")).expect("pushed");
     assert!(pushed.contains("crore_connections,"), "{pushed}");
 }
@@ -549,9 +475,7 @@ fn streams(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
     curl(&[&topic]).expect(200);
     watch.moves("a history", &["crore_histories_total"]);
     let unknown = ["-H", "Last-Event-ID: 12345:1"];
-    held.push(Held::Process(stream(
-        &[&unknown[..], &event_stream].concat(),
-    )));
+    held.push(Held::Process(stream(&[&unknown[..], &event_stream].concat())));
     watch.moves(
         "a stream after a position of another life",
         &[
@@ -587,10 +511,7 @@ fn bounds(server: &Server, watch: &mut Watch) {
     assert_eq!(total.code, Some(0), "{total:?}");
     watch.moves(
         "more than the log holds",
-        &[
-            "crore_log_evicted_records_total",
-            "crore_log_evicted_segments_total",
-        ],
+        &["crore_log_evicted_records_total", "crore_log_evicted_segments_total"],
     );
     let answers = (0..200).map(|number| {
         let url = server.url(&format!("/topics/many/{number}"));

@@ -27,11 +27,7 @@ fn native(server: &Server) -> Native {
 }
 
 fn subscribe(client: &mut Native, topic: &str) {
-    client.subscribe(&[Item {
-        subscription: 1,
-        filter: topic,
-        fail_on_gap: false,
-    }]);
+    client.subscribe(&[Item { subscription: 1, filter: topic, fail_on_gap: false }]);
     client.next_frame();
 }
 
@@ -70,11 +66,7 @@ fn the_life_of_clients_and_topics_is_published_and_recovered() {
     assert_eq!(missed["transport"], "native");
     assert_ne!(missed["connection"], told["connection"]);
 
-    let mut gone = EventStream::open(
-        &format!("{}?last=100", url("clients/disconnected")),
-        1,
-        None,
-    );
+    let mut gone = EventStream::open(&format!("{}?last=100", url("clients/disconnected")), 1, None);
     // The stream of the beginning is one of those that have gone.
     let mut seen = Vec::new();
     while !seen.contains(&told["connection"]) || !seen.contains(&missed["connection"]) {
@@ -155,24 +147,18 @@ fn nobody_without_the_permission_gets_anything() {
     let stream = format!("X-API-Key: {OBSERVER}");
     let mut observed =
         end_to_end::curl::stream(&["-H", &stream, "-H", "Accept: text/event-stream", &url]);
-    observed.wait_for("a beginning", |line| {
-        line.contains("crore.start").then_some(())
-    });
+    observed.wait_for("a beginning", |line| line.contains("crore.start").then_some(()));
     let other = format!("X-API-Key: {SUBSCRIBER}");
     let mut subscriber =
         end_to_end::curl::stream(&["-H", &other, &server.url("/events?topic=%23")]);
-    subscriber.wait_for("a beginning", |line| {
-        line.contains("crore.start").then_some(())
-    });
+    subscriber.wait_for("a beginning", |line| line.contains("crore.start").then_some(()));
     let told = observed.wait_for("an event", |line| {
         let data = line.strip_prefix("data: ")?;
         data.contains("subscriber").then(|| json(data))
     });
     assert_eq!(told["sub"], "subscriber");
     assert_eq!(told["transport"], "events");
-    subscriber.assert_no_line(Duration::from_millis(500), |line| {
-        line.contains("transport")
-    });
+    subscriber.assert_no_line(Duration::from_millis(500), |line| line.contains("transport"));
 }
 
 /// Switched on at run time, and off again; never with what stands in a query.
@@ -183,22 +169,11 @@ fn the_access_log_follows_the_operator() {
     curl(&[&secret]).expect(200);
     let levels = server.operators_url("/api/v1/logging");
     let put = |body: &str| {
-        curl(&[
-            "-X",
-            "PUT",
-            "-H",
-            "Content-Type: application/json",
-            "-d",
-            body,
-            &levels,
-        ])
-        .expect(200)
-        .json()
+        curl(&["-X", "PUT", "-H", "Content-Type: application/json", "-d", body, &levels])
+            .expect(200)
+            .json()
     };
-    assert_eq!(
-        put(r#"{"levels":{"access":"info"}}"#)["levels"]["access"],
-        "info"
-    );
+    assert_eq!(put(r#"{"levels":{"access":"info"}}"#)["levels"]["access"], "info");
     // The shards hear of it between two turns.
     let line = loop {
         curl(&[&secret]).expect(200);
@@ -209,19 +184,12 @@ fn the_access_log_follows_the_operator() {
         }
     };
     assert_eq!(line["message"], "A request was answered.");
-    assert_eq!(
-        (&line["method"], &line["path"]),
-        (&"GET".into(), &"/topics/a".into())
-    );
-    assert_eq!(
-        (&line["status"], &line["address"]),
-        (&"200".into(), &"127.0.0.1".into())
-    );
+    assert_eq!((&line["method"], &line["path"]), (&"GET".into(), &"/topics/a".into()));
+    assert_eq!((&line["status"], &line["address"]), (&"200".into(), &"127.0.0.1".into()));
     assert_eq!(line["tls"], "false");
     server.process.wait_for("a line about a request", |line| {
         assert!(!line.contains("secret"), "{line}");
-        line.contains(" access: A request was answered.")
-            .then_some(())
+        line.contains(" access: A request was answered.").then_some(())
     });
     let client = native(&server);
     server.process.wait_for("a client that comes", |line| {
@@ -257,9 +225,7 @@ fn the_audit_log_says_who_was_refused_what() {
         }
     }
     let base = address.unwrap();
-    process.wait_for("the beginning", |line| {
-        line.contains("\"ready\"").then_some(())
-    });
+    process.wait_for("the beginning", |line| line.contains("\"ready\"").then_some(()));
     let key = format!("X-API-Key: {SUBSCRIBER}");
     let ask = |topic: &str| curl(&["-H", &key, "-d", "hi", &format!("{base}/topics/{topic}")]);
     ask("mine").expect(200);

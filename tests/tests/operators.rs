@@ -23,34 +23,21 @@ fn a_crash_leaves_no_core_dump() {
     let limits = |server: &Server| {
         let path = format!("/proc/{}/limits", server.process.id());
         let text = std::fs::read_to_string(path).expect("our child can be read");
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("Max core file size"));
+        let line = text.lines().find_map(|line| line.strip_prefix("Max core file size"));
         let words = line.expect("a limit").split_whitespace();
         words.take(2).map(str::to_owned).collect::<Vec<_>>()
     };
     let server = Server::start();
     // A limit of none would not stop one that goes through a pipe.
-    assert!(
-        matches!(limits(&server)[1].as_str(), "0" | "1"),
-        "{:?}",
-        limits(&server)
-    );
+    assert!(matches!(limits(&server)[1].as_str(), "0" | "1"), "{:?}", limits(&server));
     server.process.signal("ABRT");
     let status = server.end().status;
-    assert!(
-        status.signal().is_some() && !status.core_dumped(),
-        "{status}"
-    );
+    assert!(status.signal().is_some() && !status.core_dumped(), "{status}");
 
     let server = Server::with_configuration("[node]\ncore_dumps = true\n");
     let own = std::fs::read_to_string("/proc/self/limits").expect("our own limits");
-    let line = own
-        .lines()
-        .find_map(|line| line.strip_prefix("Max core file size"));
-    let maximum = line
-        .and_then(|line| line.split_whitespace().nth(1))
-        .expect("a limit");
+    let line = own.lines().find_map(|line| line.strip_prefix("Max core file size"));
+    let maximum = line.and_then(|line| line.split_whitespace().nth(1)).expect("a limit");
     assert_eq!(limits(&server)[1], maximum);
 }
 
@@ -60,50 +47,25 @@ fn promtool_finds_nothing_to_say_about_the_metrics() {
     publish(&server.url("/topics/metered"), "x");
     curl(&[&server.url("/none")]).expect(404);
     let answer = curl(&[&server.operators_url("/metrics")]).expect(200);
-    assert!(
-        answer
-            .header("content-type")
-            .is_some_and(|media| media.contains("text"))
-    );
-    let names: Vec<&str> = answer
-        .body
-        .lines()
-        .filter(|line| line.starts_with("crore_"))
-        .collect();
+    assert!(answer.header("content-type").is_some_and(|media| media.contains("text")));
+    let names: Vec<&str> = answer.body.lines().filter(|line| line.starts_with("crore_")).collect();
     assert!(names.len() > 10, "{}", answer.body);
     assert!(!answer.body.contains("metered"), "a metric names a topic");
 
     let mut check = promtool();
     check.args(["check", "metrics"]);
-    let mut check = check
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    check
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(answer.body.as_bytes())
-        .unwrap();
+    let mut check =
+        check.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    check.stdin.take().unwrap().write_all(answer.body.as_bytes()).unwrap();
     let output = check.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.is_empty(),
-        "{said}\nabout\n{}",
-        answer.body
-    );
+    assert!(output.status.success() && said.is_empty(), "{said}\nabout\n{}", answer.body);
 }
 
 #[test]
 fn a_name_that_resolves_to_this_machine_is_refused() {
     let server = Server::start();
-    let answer = curl(&[
-        "-H",
-        "Host: evil.example",
-        &server.operators_url("/metrics"),
-    ]);
+    let answer = curl(&["-H", "Host: evil.example", &server.operators_url("/metrics")]);
     assert!((400..500).contains(&answer.status), "{answer:?}");
 }
 

@@ -26,11 +26,7 @@ impl Node {
         let socket = place.path("o.sock");
         place.configure(&format!("[operators]\nsocket = {socket:?}\n{more}"));
         let server = place.start_by_default();
-        Node {
-            server,
-            socket,
-            place,
-        }
+        Node { server, socket, place }
     }
 
     fn by_port(&self, path: &str, arguments: &[&str]) -> Answer {
@@ -51,25 +47,10 @@ fn run(words: &[&str]) -> Ended {
 #[test]
 fn by_default_loopback_is_nobody() {
     let node = Node::start("");
-    for path in [
-        "/livez",
-        "/readyz",
-        "/healthz",
-        "/metrics",
-        "/page.json",
-        "/admin",
-    ] {
+    for path in ["/livez", "/readyz", "/healthz", "/metrics", "/page.json", "/admin"] {
         node.by_port(path, &[]).expect(200);
     }
-    let paths = [
-        "connections",
-        "topics",
-        "rules",
-        "limits",
-        "statistics",
-        "logs",
-        "drain",
-    ];
+    let paths = ["connections", "topics", "rules", "limits", "statistics", "logs", "drain"];
     for path in paths.map(|path| format!("/api/v1/{path}")) {
         node.by_port(&path, &[]).expect_problem(401, "unauthorized");
         node.by_socket(&path, &[]).expect(200);
@@ -80,9 +61,7 @@ fn by_default_loopback_is_nobody() {
     let passed_on = ["-H", "X-Forwarded-For: 192.0.2.1"];
     node.by_socket("/api/v1/topics", &passed_on).expect(401);
     node.by_socket("/api/v1/topics", &["--http1.0"]).expect(401);
-    let mode = fs::metadata(&node.socket)
-        .expect("the socket")
-        .permissions();
+    let mode = fs::metadata(&node.socket).expect("the socket").permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
 }
 
@@ -97,23 +76,14 @@ fn a_link_logs_one_browser_in() {
     let body = format!("{{\"link\":\"{secret}\"}}");
     let begin = ["-H", "Content-Type: application/json", "-d", &body];
     let begun = node.by_port("/api/v1/session", &begin).expect(204);
-    node.by_port("/api/v1/session", &begin)
-        .expect_problem(401, "unauthorized");
+    node.by_port("/api/v1/session", &begin).expect_problem(401, "unauthorized");
     let cookie = begun.header("set-cookie").expect("a cookie");
     let cookie = format!("Cookie: {}", cookie.split(';').next().expect("a pair"));
     node.by_port("/api/v1/topics", &["-H", &cookie]).expect(200);
     let own = format!("Origin: {}", node.server.operators_url(""));
-    let reload = [
-        "-X",
-        "POST",
-        "-H",
-        "Content-Type: application/json",
-        "-H",
-        &cookie,
-    ];
+    let reload = ["-X", "POST", "-H", "Content-Type: application/json", "-H", &cookie];
     node.by_port("/api/v1/reload", &reload).expect(401);
-    node.by_port("/api/v1/reload", &[&reload[..], &["-H", &own]].concat())
-        .expect(200);
+    node.by_port("/api/v1/reload", &[&reload[..], &["-H", &own]].concat()).expect(200);
 }
 
 /// Commands find the socket by the port, or are told; it is there in each moment of a live upgrade, replaces what a killed node has left,
@@ -124,23 +94,10 @@ fn commands_go_by_the_socket() {
     let folder = place.path("run");
     let runtime = folder.to_str().expect("a path in UTF-8").to_owned();
     let start = "export RUNTIME_DIRECTORY=\"$1\"; shift; exec \"$@\"";
-    let words = [
-        "env",
-        "CRORE_OPERATORS_API_KEY=always",
-        "sh",
-        "-c",
-        start,
-        "sh",
-        &runtime,
-    ];
+    let words = ["env", "CRORE_OPERATORS_API_KEY=always", "sh", "-c", start, "sh", &runtime];
     let launched = place.launch_by(&words);
     let server = place.started(launched);
-    let port = server
-        .operators
-        .rsplit_once(':')
-        .expect("a port")
-        .1
-        .to_owned();
+    let port = server.operators.rsplit_once(':').expect("a port").1.to_owned();
     let socket = folder.join(format!("operators-{port}.sock"));
     let ask = |words: &[&str], variable: &str| {
         let mut command = crore();
@@ -148,12 +105,7 @@ fn commands_go_by_the_socket() {
         Process::start(command.env("CRORE_OPERATORS", variable)).end()
     };
     let url = server.operators_url("");
-    for words in [
-        &["topic", "list"][..],
-        &["conn", "list"],
-        &["top", "--once"],
-        &["health"],
-    ] {
+    for words in [&["topic", "list"][..], &["conn", "list"], &["top", "--once"], &["health"]] {
         ask(words, &url).assert_success();
         ask(words, &format!("unix:{}", socket.display())).assert_success();
     }
@@ -185,11 +137,7 @@ fn successor_of(socket: &Path, old: u32) -> u32 {
 fn wait_until_gone(path: &Path) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while path.exists() {
-        assert!(
-            std::time::Instant::now() < deadline,
-            "{} is there",
-            path.display()
-        );
+        assert!(std::time::Instant::now() < deadline, "{} is there", path.display());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -207,10 +155,7 @@ fn what_a_killed_node_has_left_is_replaced() {
     second.configure(&format!("[operators]\nsocket = {:?}\n", node.socket));
     let ended = second.launch().end();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(
-        ended.lines.join("\n").contains("another process"),
-        "{ended:?}"
-    );
+    assert!(ended.lines.join("\n").contains("another process"), "{ended:?}");
     node.by_socket("/api/v1/topics", &[]).expect(200);
     node.server.process.signal("TERM");
     node.server.end();
@@ -239,9 +184,7 @@ fn half_heads_keep_nobody_out() {
     assert!(files < 500, "{files} descriptors");
     // Those that are left are ended in time, without a word.
     for mut stream in crowd {
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .expect("a timeout");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut rest = Vec::new();
         match stream.read_to_end(&mut rest) {
             Ok(_) => {}

@@ -87,13 +87,7 @@ impl Proxied {
     /// Until the proxy serves.
     fn wait(&self) {
         let mut command = Command::new("curl");
-        command.args([
-            "--silent",
-            "--insecure",
-            "--retry",
-            "100",
-            "--retry-all-errors",
-        ]);
+        command.args(["--silent", "--insecure", "--retry", "100", "--retry-all-errors"]);
         command.args(["--retry-delay", "0", "--output", "/dev/null"]);
         command.args(["--retry-max-time", "60"]);
         command.args(self.to("ops.example.com", "/livez"));
@@ -153,11 +147,7 @@ fn start_nginx(folder: &Path, server: &Server, address: &str, user: &str) -> Pro
     let file = folder.join("nginx.conf");
     fs::write(&file, text).expect("the folder is ours");
     let mut command = nginx();
-    command
-        .args(["-e", "stderr", "-p"])
-        .arg(folder)
-        .arg("-c")
-        .arg(file);
+    command.args(["-e", "stderr", "-p"]).arg(folder).arg("-c").arg(file);
     Process::start(&mut command)
 }
 
@@ -174,9 +164,7 @@ fn start_caddy(folder: &Path, server: &Server, address: &str) -> Process {
     fs::write(&file, text).expect("the folder is ours");
     let mut command = caddy();
     command.env("HOME", folder);
-    command
-        .args(["run", "--adapter", "caddyfile", "--config"])
-        .arg(file);
+    command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
     Process::start(&mut command)
 }
 
@@ -186,16 +174,10 @@ fn check_clients(proxied: &Proxied) {
     let elsewhere = ["--interface", "127.0.0.9"];
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--no-buffer", "--insecure"]);
-    command
-        .args(elsewhere)
-        .args(proxied.to(HOST, "/events?topic=news"));
+    command.args(elsewhere).args(proxied.to(HOST, "/events?topic=news"));
     let mut stream = Process::start(&mut command);
-    stream.wait_for("the stream", |line| {
-        line.contains("crore.start").then_some(())
-    });
-    proxied
-        .ask(HOST, "/topics/news", &["-d", "hello"])
-        .expect(200);
+    stream.wait_for("the stream", |line| line.contains("crore.start").then_some(()));
+    proxied.ask(HOST, "/topics/news", &["-d", "hello"]).expect(200);
     // Nothing keeps it back.
     stream.wait_for("the message", |line| line.contains("hello").then_some(()));
     let history = proxied.ask(HOST, "/topics/news", &[]).expect(200);
@@ -215,13 +197,7 @@ fn check_clients(proxied: &Proxied) {
 
     // The answer to the handshake; what comes after it no curl of Debian 12 understands.
     let mut command = Command::new("curl");
-    command.args([
-        "--silent",
-        "--insecure",
-        "--include",
-        "--no-buffer",
-        "--http1.1",
-    ]);
+    command.args(["--silent", "--insecure", "--include", "--no-buffer", "--http1.1"]);
     for field in [
         "Connection: Upgrade",
         "Upgrade: websocket",
@@ -232,9 +208,7 @@ fn check_clients(proxied: &Proxied) {
         command.args(["-H", field]);
     }
     let mut upgraded = Process::start(command.args(proxied.to(HOST, "/crore")));
-    upgraded.wait_for("the upgrade", |line| {
-        line.starts_with("HTTP/1.1 101").then_some(())
-    });
+    upgraded.wait_for("the upgrade", |line| line.starts_with("HTTP/1.1 101").then_some(()));
 }
 
 /// Through the proxy nothing is permitted without a key, and with one everything is.
@@ -250,11 +224,7 @@ fn check_operators(proxied: &Proxied) {
     ask("/api/v1/publish", &publication).expect_problem(401, "unauthorized");
     let bearer = format!("Authorization: Bearer {}", proxied.api_key);
     ask("/api/v1/connections", &["-H", &bearer]).expect(200);
-    ask(
-        "/api/v1/publish",
-        &[&publication[..], &["-H", &bearer]].concat(),
-    )
-    .expect(200);
+    ask("/api/v1/publish", &[&publication[..], &["-H", &bearer]].concat()).expect(200);
 
     // A link leads to the proxy, and a browser that has come by it changes things from this origin only.
     let mut login = crore();
@@ -262,9 +232,7 @@ fn check_operators(proxied: &Proxied) {
     let link = Process::start(&mut login).end();
     link.assert_success();
     let base = format!("https://{HOST}:{PORT}/admin#link=");
-    let secret = link.lines[0]
-        .strip_prefix(&base)
-        .expect("a link to the proxy");
+    let secret = link.lines[0].strip_prefix(&base).expect("a link to the proxy");
     let own = format!("Origin: https://{HOST}:{PORT}");
     let body = format!("{{\"link\":\"{secret}\"}}");
     let begin = [&json[..], &["-H", &own, "-d", &body]].concat();
@@ -275,11 +243,7 @@ fn check_operators(proxied: &Proxied) {
     let cookie = format!("Cookie: {}", field.split(';').next().expect("a pair"));
     ask("/api/v1/connections", &["-H", &cookie]).expect(200);
     let with_cookie = [&publication[..], &["-H", &cookie]].concat();
-    ask(
-        "/api/v1/publish",
-        &[&with_cookie[..], &["-H", &own]].concat(),
-    )
-    .expect(200);
+    ask("/api/v1/publish", &[&with_cookie[..], &["-H", &own]].concat()).expect(200);
     let plain = format!("Origin: http://{HOST}:{PORT}");
     for origin in [&plain, "Origin: https://evil.example"] {
         let refused = [&with_cookie[..], &["-H", origin]].concat();
@@ -292,24 +256,12 @@ fn nginx_as_the_guide_has_it() {
     let proxied = Proxied::start(Kind::Nginx);
     check_clients(&proxied);
     check_operators(&proxied);
-    proxied
-        .ask("live.example.com", "/topics/prices", &["-d", "1.5"])
-        .expect(200);
+    proxied.ask("live.example.com", "/topics/prices", &["-d", "1.5"]).expect(200);
     let mut subscriber = crore();
     let url = format!("wss://{}:{PORT}/crore", proxied.address);
-    subscriber.args([
-        "sub",
-        "prices",
-        "--last",
-        "1",
-        "--json",
-        "--insecure",
-        "--url",
-        &url,
-    ]);
-    Process::start(&mut subscriber).wait_for("the message over WebSocket", |line| {
-        line.contains("\"prices\"").then_some(())
-    });
+    subscriber.args(["sub", "prices", "--last", "1", "--json", "--insecure", "--url", &url]);
+    Process::start(&mut subscriber)
+        .wait_for("the message over WebSocket", |line| line.contains("\"prices\"").then_some(()));
 }
 
 #[test]
@@ -322,11 +274,8 @@ fn caddy_as_the_guide_has_it() {
 /// `proxy_pass` and nothing else, from another user and from the node's own: no rights come of it, whatever the proxy is asked to add.
 #[test]
 fn a_proxy_that_says_nothing_of_itself_gives_no_rights() {
-    for (user, api_key) in [
-        ("root", "always"),
-        ("www-data", "always"),
-        ("root", "beyond_loopback"),
-    ] {
+    for (user, api_key) in [("root", "always"), ("www-data", "always"), ("root", "beyond_loopback")]
+    {
         let mut place = Place::new("127.0.0.1:0");
         place.configure(&format!("[operators]\napi_key = \"{api_key}\"\n"));
         let server = place.start_by_default();
@@ -344,11 +293,9 @@ fn a_proxy_that_says_nothing_of_itself_gives_no_rights() {
         assert_success(command.args(["--output", "/dev/null", &url("/livez")]));
         let ops = ["-H", "Host: ops.example.com"];
         let json = ["-H", "Content-Type: application/json"];
-        for more in [
-            &[][..],
-            &["-H", "X-Forwarded-For: 127.0.0.1"],
-            &["-H", "Sec-Fetch-Site: same-origin"],
-        ] {
+        for more in
+            [&[][..], &["-H", "X-Forwarded-For: 127.0.0.1"], &["-H", "Sec-Fetch-Site: same-origin"]]
+        {
             let ask = |path: &str, arguments: &[&str]| {
                 let url = url(path);
                 curl(&[&ops[..], more, arguments, &[&url]].concat())

@@ -19,9 +19,7 @@ fn hang_up(server: &mut Server) -> Vec<String> {
     server.process.signal("HUP");
     let mut told = Vec::new();
     loop {
-        let line = server
-            .process
-            .wait_for("the end of the reload", |line| Some(line.to_owned()));
+        let line = server.process.wait_for("the end of the reload", |line| Some(line.to_owned()));
         if line.contains("was read again. reason=SIGHUP") {
             return told;
         }
@@ -31,13 +29,7 @@ fn hang_up(server: &mut Server) -> Vec<String> {
 
 fn post(server: &Server) -> Answer {
     let json = "Content-Type: application/json";
-    curl(&[
-        "-X",
-        "POST",
-        "-H",
-        json,
-        &server.operators_url("/api/v1/reload"),
-    ])
+    curl(&["-X", "POST", "-H", json, &server.operators_url("/api/v1/reload")])
 }
 
 /// Changes of an answer: key, whether it is in force.
@@ -51,11 +43,7 @@ fn changes(answer: &Value) -> Vec<(String, bool)> {
 }
 
 fn subscribe(native: &mut Native, subscription: u64, filter: &str) -> Frame {
-    native.subscribe(&[Item {
-        subscription,
-        filter,
-        fail_on_gap: false,
-    }]);
+    native.subscribe(&[Item { subscription, filter, fail_on_gap: false }]);
     native.next_frame()
 }
 
@@ -73,10 +61,7 @@ fn a_reload_drops_nobody_and_holds_at_once() {
     let mut server = place.start();
     let url = server.url("/topics/prices/a");
     let (mut native, _) = Native::connect(&server.clients, None);
-    assert!(matches!(
-        subscribe(&mut native, 1, "prices/a"),
-        Frame::Subscribed { .. }
-    ));
+    assert!(matches!(subscribe(&mut native, 1, "prices/a"), Frame::Subscribed { .. }));
     let mut events = EventStream::open(&url, 1, None);
     publish(&url, "one");
     assert_eq!(payload(native.next_frame()), "one");
@@ -101,10 +86,7 @@ fn a_reload_drops_nobody_and_holds_at_once() {
     publish(&url, "two");
     assert_eq!(payload(native.next_frame()), "two");
     assert_eq!(events.next_message().data, "two");
-    assert!(matches!(
-        subscribe(&mut native, 2, "prices/b"),
-        Frame::Error { .. }
-    ));
+    assert!(matches!(subscribe(&mut native, 2, "prices/b"), Frame::Error { .. }));
     let history = curl(&[&url]).expect(200).json();
     let messages = history["messages"].as_array().expect("messages");
     assert_eq!(messages.len(), 1, "{history}");
@@ -113,19 +95,13 @@ fn a_reload_drops_nobody_and_holds_at_once() {
     place.configure("");
     let answer = post(&server).expect(200).json();
     let keys: Vec<(String, bool)> = changes(&answer);
-    let expected = [
-        "limits.subscriptions_per_session_max",
-        "rule \"prices/#\"",
-        "rule \"closed/#\"",
-    ];
+    let expected =
+        ["limits.subscriptions_per_session_max", "rule \"prices/#\"", "rule \"closed/#\""];
     assert_eq!(keys, expected.map(|key| (key.to_owned(), true)), "{answer}");
     publish(&url, "three, and longer");
     assert_eq!(payload(native.next_frame()), "three, and longer");
     assert_eq!(events.next_message().data, "three, and longer");
-    assert!(matches!(
-        subscribe(&mut native, 2, "prices/b"),
-        Frame::Subscribed { .. }
-    ));
+    assert!(matches!(subscribe(&mut native, 2, "prices/b"), Frame::Subscribed { .. }));
     assert_eq!(changes(&post(&server).expect(200).json()), []);
 }
 
@@ -137,16 +113,12 @@ fn faults_change_nothing_and_are_all_told() {
     place.configure(
         "[limits]\nsubscriptions_per_session_max = 2\ntopic_max = 5\npage_records_max = 0\n",
     );
-    let problem = post(&server)
-        .expect_problem(422, "configuration_faults")
-        .json();
+    let problem = post(&server).expect_problem(422, "configuration_faults").json();
     let faults = problem["faults"].as_array().expect("faults");
     assert_eq!(faults.len(), 2, "{problem}");
     assert_eq!(faults[0]["key"], "limits.page_records_max", "{problem}");
     assert!(
-        faults[1]["problem"]
-            .as_str()
-            .is_some_and(|text| text.contains("topics_max")),
+        faults[1]["problem"].as_str().is_some_and(|text| text.contains("topics_max")),
         "{problem}"
     );
 
@@ -158,10 +130,7 @@ fn faults_change_nothing_and_are_all_told() {
     });
     let (mut native, _) = Native::connect(&server.clients, None);
     subscribe(&mut native, 1, "a");
-    assert!(matches!(
-        subscribe(&mut native, 2, "b"),
-        Frame::Error { .. }
-    ));
+    assert!(matches!(subscribe(&mut native, 2, "b"), Frame::Error { .. }));
 
     // What does not fit to what only a restart would change is a fault, too.
     place.configure("[limits]\nmessage_bytes_max = \"5MiB\"\nring_bytes = \"64MiB\"\noutbox_bytes_max = \"64MiB\"\n[websocket]\nframe_bytes_max = \"64MiB\"\n[[log]]\nsegment_bytes = \"64MiB\"\nbytes_max = \"1GiB\"\n");
@@ -181,10 +150,7 @@ fn faults_change_nothing_and_are_all_told() {
     }
     place.configure("[limits]\nsubscriptions_per_session_max = 2\n");
     post(&server).expect(200);
-    assert!(matches!(
-        subscribe(&mut native, 2, "b"),
-        Frame::Subscribed { .. }
-    ));
+    assert!(matches!(subscribe(&mut native, 2, "b"), Frame::Subscribed { .. }));
 }
 
 #[test]
@@ -206,10 +172,7 @@ fn what_needs_a_restart_is_named() {
         );
     }
     let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
-    assert!(
-        metrics.contains("crore_configuration_changes_waiting 3"),
-        "{metrics}"
-    );
+    assert!(metrics.contains("crore_configuration_changes_waiting 3"), "{metrics}");
     place.configure(&format!(
         "[node]\nname = \"x\"\n{logs}[[rule]]\nfilter = \"a\"\nlog = \"other\"\n"
     ));
@@ -235,15 +198,8 @@ fn only_requests_that_no_page_can_make() {
     curl(&["-X", "POST", "-H", json, "-H", "Host: evil.example", &url]).expect(421);
     // The browser would ask first.
     let origin = "Origin: https://evil.example";
-    let preflight = curl(&[
-        "-X",
-        "OPTIONS",
-        "-H",
-        origin,
-        "-H",
-        "Access-Control-Request-Method: POST",
-        &url,
-    ]);
+    let preflight =
+        curl(&["-X", "OPTIONS", "-H", origin, "-H", "Access-Control-Request-Method: POST", &url]);
     assert_eq!(preflight.status, 405);
     assert_eq!(preflight.header("access-control-allow-origin"), None);
 }
@@ -273,19 +229,14 @@ fn elsewhere_an_operator_reloads() {
         })
     };
     // Beside the one on loopback that every server of these tests has.
-    let (clients, operators) = (
-        address("listening clients "),
-        address("listening operators "),
-    );
+    let (clients, operators) = (address("listening clients "), address("listening operators "));
     process.wait_for("readiness", |line| (line == "ready").then_some(()));
     let reload = |key: Option<&str>| {
         let url = format!("{operators}/api/v1/reload");
         let json = "Content-Type: application/json";
         let bearer = key.map(|key| format!("Authorization: Bearer {key}"));
         let field = bearer.as_deref().unwrap_or("X-Nothing: 1");
-        cable
-            .far
-            .curl(&["-X", "POST", "-H", json, "-H", field, &url])
+        cable.far.curl(&["-X", "POST", "-H", json, "-H", field, &url])
     };
     let send = |data: &str| {
         let url = format!("{clients}/topics/prices/a");
@@ -338,10 +289,7 @@ fn secrets_come_from_files_and_are_never_shown() {
         let ended = config(&place, &keys, arguments);
         ended.assert_success();
         let shown = ended.lines.join("\n");
-        assert!(
-            shown.contains("<secret ") && shown.contains("CRORE_TICKETS_KEYS_FILE"),
-            "{shown}"
-        );
+        assert!(shown.contains("<secret ") && shown.contains("CRORE_TICKETS_KEYS_FILE"), "{shown}");
         assert!(!shown.contains("c0ffee"), "{shown}");
     }
     fs::write(&file, &secret[1..]).expect("the folder is ours");
@@ -352,10 +300,7 @@ fn secrets_come_from_files_and_are_never_shown() {
     let missing = [("CRORE_TICKETS_KEYS_FILE", "/no/such/file")];
     let ended = config(&place, &missing, &["check"]);
     assert_eq!(ended.status.code(), Some(78));
-    assert!(
-        ended.lines.join("\n").contains("/no/such/file"),
-        "{ended:?}"
-    );
+    assert!(ended.lines.join("\n").contains("/no/such/file"), "{ended:?}");
     let both = [keys[0], ("CRORE_TICKETS_KEYS", "")];
     assert_eq!(config(&place, &both, &["check"]).status.code(), Some(78));
 }
@@ -364,10 +309,8 @@ fn secrets_come_from_files_and_are_never_shown() {
 fn file_then_environment_then_flags() {
     let place = Place::new("127.0.0.1:0");
     place.configure("[limits]\ntopics_max = 1\nfilters_per_shard_max = 2\npage_records_max = 3\n");
-    let variables = [
-        ("CRORE_LIMITS_FILTERS_PER_SHARD_MAX", "20"),
-        ("CRORE_LIMITS_PAGE_RECORDS_MAX", "30"),
-    ];
+    let variables =
+        [("CRORE_LIMITS_FILTERS_PER_SHARD_MAX", "20"), ("CRORE_LIMITS_PAGE_RECORDS_MAX", "30")];
     let arguments = ["print", "--json", "--set", "limits.page_records_max=300"];
     let ended = config(&place, &variables, &arguments);
     ended.assert_success();
@@ -375,11 +318,7 @@ fn file_then_environment_then_flags() {
     let limits = &shown["limits"];
     for (name, value, origin) in [
         ("topics_max", 1, "crore.toml:2"),
-        (
-            "filters_per_shard_max",
-            20,
-            "environment CRORE_LIMITS_FILTERS_PER_SHARD_MAX",
-        ),
+        ("filters_per_shard_max", 20, "environment CRORE_LIMITS_FILTERS_PER_SHARD_MAX"),
         ("page_records_max", 300, "flag --set"),
         ("page_bytes", 0, "default"),
     ] {
@@ -398,26 +337,14 @@ fn rules_are_explained_and_options_helped_with() {
     let ended = config(&place, &[], &["explain", "a/b"]);
     ended.assert_success();
     let said = ended.lines.join("\n");
-    assert!(
-        said.contains("crore.toml:1") && said.contains("history_messages_max = 5"),
-        "{said}"
-    );
+    assert!(said.contains("crore.toml:1") && said.contains("history_messages_max = 5"), "{said}");
     let run = |arguments: &[&str]| Process::start(crore().args(arguments)).end();
     let help = run(&["serve", "--help"]);
     help.assert_success();
     let help = help.lines.join("\n");
-    assert!(
-        help.contains("crore config doc") && help.contains("\n  limits "),
-        "{help}"
-    );
+    assert!(help.contains("crore config doc") && help.contains("\n  limits "), "{help}");
     let doc = run(&["config", "doc", "limits.topics_max"]);
     doc.assert_success();
-    assert!(
-        doc.lines.join("\n").contains("CRORE_LIMITS_TOPICS_MAX"),
-        "{doc:?}"
-    );
-    assert_eq!(
-        run(&["config", "doc", "limits.topic_max"]).status.code(),
-        Some(2)
-    );
+    assert!(doc.lines.join("\n").contains("CRORE_LIMITS_TOPICS_MAX"), "{doc:?}");
+    assert_eq!(run(&["config", "doc", "limits.topic_max"]).status.code(), Some(2));
 }

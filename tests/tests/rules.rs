@@ -80,9 +80,7 @@ fn messages_of_a_topic_in_a_second() {
     let server =
         Server::with_configuration("[[rule]]\nfilter = \"slow/#\"\npublish_rate_max = 3\n");
     let rate = Rate::of(3);
-    let statuses: Vec<u16> = (0..8)
-        .map(|_| post(&server, "slow/a", "x").status)
-        .collect();
+    let statuses: Vec<u16> = (0..8).map(|_| post(&server, "slow/a", "x").status).collect();
     assert_eq!(statuses[..3], [200; 3], "{statuses:?}");
     let refused = statuses.iter().filter(|status| **status == 429).count();
     rate.check(8 - refused, 8);
@@ -90,20 +88,10 @@ fn messages_of_a_topic_in_a_second() {
     (1..9).for_each(|request| native.publish(request, "slow/a", "x"));
     let frames: Vec<Frame> = (1..9).map(|_| native.next_frame()).collect();
     let refused_by_native = frames.iter().filter(|frame| {
-        matches!(
-            frame,
-            Frame::Error {
-                reference: 1,
-                code: 329,
-                temporary: true,
-                ..
-            }
-        )
+        matches!(frame, Frame::Error { reference: 1, code: 329, temporary: true, .. })
     });
     let refused_by_native = refused_by_native.count();
-    let published = frames
-        .iter()
-        .filter(|frame| matches!(frame, Frame::Published(_)));
+    let published = frames.iter().filter(|frame| matches!(frame, Frame::Published(_)));
     assert_eq!(published.count() + refused_by_native, 8, "{frames:?}");
     rate.check(16 - refused - refused_by_native, 16);
     let scrape = Metrics::of(&server.operators).scrape();
@@ -149,14 +137,8 @@ fn durability_by_rule() {
     let server = place.start();
     assert_eq!(history_len(&server, "orders/1"), 1);
     assert_eq!(history_len(&server, "prices"), 0);
-    assert_eq!(
-        publish(&server.url("/topics/orders/1"), "more")["epoch"],
-        kept["epoch"]
-    );
-    assert_ne!(
-        publish(&server.url("/topics/prices"), "new")["epoch"],
-        lost["epoch"]
-    );
+    assert_eq!(publish(&server.url("/topics/orders/1"), "more")["epoch"], kept["epoch"]);
+    assert_ne!(publish(&server.url("/topics/prices"), "new")["epoch"], lost["epoch"]);
 }
 
 /// Messages of `PAYLOAD_BYTES`: many more than a socket and its receiver have room for.
@@ -204,9 +186,7 @@ fn what_becomes_of_who_does_not_keep_up() {
     let rule =
         |policy: &str| format!("[[rule]]\nfilter = \"{policy}\"\nwhen_lagging = \"{policy}\"\n");
     let few = "[limits]\noutbox_len_max = 4\n";
-    let rules = ["replay", "conflate", "drop", "disconnect"]
-        .map(rule)
-        .concat();
+    let rules = ["replay", "conflate", "drop", "disconnect"].map(rule).concat();
     let server = Server::with_configuration(&format!("{WIDE_SEND_BUFFER}{few}{rules}"));
     let (numbers, told) = stalled(&server, "replay");
     assert_eq!(numbers, (0..MESSAGES).collect::<Vec<_>>());
@@ -214,50 +194,19 @@ fn what_becomes_of_who_does_not_keep_up() {
 
     let is_ascending = |numbers: &[usize]| numbers.is_sorted_by(|one, next| one < next);
     let (numbers, told) = stalled(&server, "conflate");
-    assert!(
-        is_ascending(&numbers) && numbers.len() < MESSAGES,
-        "{numbers:?}"
-    );
+    assert!(is_ascending(&numbers) && numbers.len() < MESSAGES, "{numbers:?}");
     assert_eq!(numbers.last(), Some(&(MESSAGES - 1)));
-    let conflated = |frame: &Frame| {
-        matches!(
-            frame,
-            Frame::Skipped {
-                subscription: 1,
-                reason: 1,
-                ..
-            }
-        )
-    };
+    let conflated =
+        |frame: &Frame| matches!(frame, Frame::Skipped { subscription: 1, reason: 1, .. });
     assert!(!told.is_empty() && told.iter().all(conflated), "{told:?}");
 
     let (numbers, told) = stalled(&server, "drop");
-    assert!(
-        is_ascending(&numbers) && numbers.len() < MESSAGES,
-        "{numbers:?}"
-    );
-    let dropped = |frame: &Frame| {
-        matches!(
-            frame,
-            Frame::Skipped {
-                subscription: 1,
-                reason: 3,
-                ..
-            }
-        )
-    };
+    assert!(is_ascending(&numbers) && numbers.len() < MESSAGES, "{numbers:?}");
+    let dropped =
+        |frame: &Frame| matches!(frame, Frame::Skipped { subscription: 1, reason: 3, .. });
     assert!(told.iter().all(dropped), "{told:?}");
 
     let (numbers, told) = stalled(&server, "disconnect");
-    assert!(
-        is_ascending(&numbers) && numbers.len() < MESSAGES,
-        "{numbers:?}"
-    );
-    assert_eq!(
-        told.last(),
-        Some(&Frame::Unsubscribed {
-            subscription: 1,
-            code: 2500
-        })
-    );
+    assert!(is_ascending(&numbers) && numbers.len() < MESSAGES, "{numbers:?}");
+    assert_eq!(told.last(), Some(&Frame::Unsubscribed { subscription: 1, code: 2500 }));
 }

@@ -105,12 +105,7 @@ fn ready_reloads_and_the_end() {
     server.process.signal("HUP");
     assert!(manager.next().number("MONOTONIC_USEC") > first);
     let status = manager.next();
-    assert!(
-        status
-            .value("STATUS")
-            .is_some_and(|text| text.contains("faulty")),
-        "{status:?}"
-    );
+    assert!(status.value("STATUS").is_some_and(|text| text.contains("faulty")), "{status:?}");
     server.process.signal("TERM");
     let stopping = manager.next();
     assert_eq!(stopping.value("STOPPING"), Some("1"));
@@ -205,9 +200,7 @@ fn inherited_sockets_outlive_a_node() {
     server.process.signal("TERM");
     server.end().assert_success();
 
-    let refused = place
-        .launch_by(&["python3", "-c", SCRIPT, "mqtt", "0"])
-        .end();
+    let refused = place.launch_by(&["python3", "-c", SCRIPT, "mqtt", "0"]).end();
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(refused.lines.join("\n").contains("mqtt"), "{refused:?}");
 }

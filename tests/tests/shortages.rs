@@ -21,12 +21,9 @@ fn assert_served(raw: &mut Raw) {
     raw.send(b"GET /topics/none HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let head = raw.read_until(b"\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 "), "{head}");
-    let length = head.lines().find_map(|line| {
-        line.to_lowercase()
-            .strip_prefix("content-length: ")?
-            .parse()
-            .ok()
-    });
+    let length = head
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
     raw.take(length.expect("an answer has a length"));
 }
 
@@ -77,18 +74,8 @@ fn what_the_machine_lacks_has_a_name_and_passes() {
             "(fs.file-max)",
             "wait for open files of the machine no more",
         ),
-        (
-            "ENOBUFS",
-            "the system has no memory for them",
-            "memory: ",
-            "lack no memory any more",
-        ),
-        (
-            "ENOMEM",
-            "the system has no memory for them",
-            "memory: ",
-            "lack no memory any more",
-        ),
+        ("ENOBUFS", "the system has no memory for them", "memory: ", "lack no memory any more"),
+        ("ENOMEM", "the system has no memory for them", "memory: ", "lack no memory any more"),
     ] {
         let inject = format!("inject=accept4:error={error}:when=1..40");
         let mut place = Place::new("127.0.0.1:0");
@@ -144,18 +131,13 @@ fn a_full_node_refuses_by_name_and_lets_others_in_when_some_leave() {
         assert!(answer.contains("\"code\":\"connections_full\""), "{answer}");
         if refused == 1 {
             let line = logged(&mut server.process, "warn", "there is no room for more");
-            assert!(
-                line.contains(&format!("connections: {room} of {room}")),
-                "{line}"
-            );
+            assert!(line.contains(&format!("connections: {room} of {room}")), "{line}");
         }
     }
     // One line for all of them.
     server
         .process
-        .assert_no_line(Duration::from_secs(2), |line| {
-            line.contains("there is no room for more")
-        });
+        .assert_no_line(Duration::from_secs(2), |line| line.contains("there is no room for more"));
     metrics.wait_for("crore_connections_refused_total", |count| count == 40);
     curl(&[&server.operators_url("/readyz")]).expect(503);
     inside.iter_mut().for_each(assert_served);
@@ -165,11 +147,7 @@ fn a_full_node_refuses_by_name_and_lets_others_in_when_some_leave() {
     inside.extend((0..5).map(|_| Raw::connect(&server.clients)));
     inside.iter_mut().for_each(assert_served);
     inside.truncate(10);
-    logged(
-        &mut server.process,
-        "info",
-        "There is room for connections again",
-    );
+    logged(&mut server.process, "info", "There is room for connections again");
     let scrape = metrics.wait_for("crore_connections", |count| count == 10);
     assert_eq!(scrape.number("crore_connections_refused_total"), 40);
     curl(&[&server.operators_url("/readyz")]).expect(200);

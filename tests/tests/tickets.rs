@@ -36,11 +36,8 @@ const SENSORS: [&str; 4] = ["sensors/1", "sensors/2", "sensors/3/x", "sensors"];
 const FILTER: u64 = 4;
 
 fn items() -> Vec<Item<'static>> {
-    let item = |subscription, filter| Item {
-        subscription,
-        filter,
-        fail_on_gap: subscription == FILTER,
-    };
+    let item =
+        |subscription, filter| Item { subscription, filter, fail_on_gap: subscription == FILTER };
     let topics = TOPICS.into_iter().zip(1..);
     let mut items: Vec<Item<'static>> = topics.map(|(topic, number)| item(number, topic)).collect();
     items.push(item(FILTER, "sensors/#"));
@@ -77,22 +74,14 @@ struct Seen {
 impl Seen {
     /// Takes a message; hands back any other frame.
     fn take(&mut self, frame: Frame) -> Option<Frame> {
-        let Frame::Message {
-            subscription,
-            topic,
-            partition,
-            epoch,
-            offset,
-            payload,
-        } = frame
+        let Frame::Message { subscription, topic, partition, epoch, offset, payload } = frame
         else {
             return Some(frame);
         };
         let number = subscription.unwrap_or(FILTER);
         let topic = topic.unwrap_or_else(|| TOPICS[number as usize - 1].to_owned());
         self.received.entry(topic).or_default().push(payload);
-        self.cursors
-            .insert((number, partition), (epoch.unwrap_or(0), offset));
+        self.cursors.insert((number, partition), (epoch.unwrap_or(0), offset));
         None
     }
 
@@ -113,11 +102,7 @@ impl Seen {
 /// Subscribed to everything, with a first round received.
 fn subscribed(server: &Server) -> (Native, Seen) {
     let (mut client, welcome) = Native::connect(&server.clients, None);
-    let Frame::Welcome {
-        resumed: None,
-        ticket_lifetime_s: Some(_),
-    } = welcome
-    else {
+    let Frame::Welcome { resumed: None, ticket_lifetime_s: Some(_) } = welcome else {
         panic!("{welcome:?}");
     };
     client.subscribe(&items());
@@ -151,10 +136,7 @@ fn resume(
     count: usize,
 ) -> (Native, Received) {
     let (mut client, welcome) = Native::connect(&server.clients, Some((ticket, cursors)));
-    let Frame::Welcome {
-        resumed: Some(4), ..
-    } = welcome
-    else {
+    let Frame::Welcome { resumed: Some(4), .. } = welcome else {
         panic!("{welcome:?}");
     };
     let mut seen = Seen::default();
@@ -162,11 +144,7 @@ fn resume(
     while granted < 4 || to_catch_up > 0 || seen.count() < count {
         match seen.take(client.next_frame()) {
             None => {}
-            Some(Frame::Subscribed {
-                continued: true,
-                replaying,
-                ..
-            }) => {
+            Some(Frame::Subscribed { continued: true, replaying, .. }) => {
                 granted += 1;
                 to_catch_up += replaying;
             }
@@ -184,28 +162,17 @@ fn check_refused(server: &Server, ticket: &[u8], why: &str) {
     let Frame::Welcome { resumed: None, .. } = welcome else {
         panic!("{why}: {welcome:?}");
     };
-    let refusal = Frame::Error {
-        reference: 0,
-        id: 0,
-        code: TICKET_REFUSED,
-        temporary: true,
-    };
+    let refusal = Frame::Error { reference: 0, id: 0, code: TICKET_REFUSED, temporary: true };
     assert_eq!(client.next_frame(), refusal, "{why}");
     client.subscribe(&items()[..1]);
     let answer = client.next_frame();
-    assert!(
-        matches!(answer, Frame::Subscribed { .. }),
-        "{why}: {answer:?}"
-    );
+    assert!(matches!(answer, Frame::Subscribed { .. }), "{why}: {answer:?}");
 }
 
 fn says(server: Server, text: &str) {
     server.process.signal("TERM");
     let ended = server.end();
-    assert!(
-        ended.lines.iter().any(|line| line.contains(text)),
-        "no \"{text}\" in {ended:#?}"
-    );
+    assert!(ended.lines.iter().any(|line| line.contains(text)), "no \"{text}\" in {ended:#?}");
 }
 
 /// A drain leads the client away with a ticket; after the restart one frame brings all that it missed, and no gap.
@@ -289,16 +256,11 @@ fn a_log_in_memory_is_told_as_a_gap() {
     let (mut gaps, mut refused) = (0, 0);
     while gaps + refused < 4 {
         match client.next_frame() {
-            Frame::Subscribed {
-                continued: false, ..
-            } => {}
+            Frame::Subscribed { continued: false, .. } => {}
             Frame::Gap { reason: 1, .. } => gaps += 1,
-            Frame::Error {
-                reference: 2,
-                id: FILTER,
-                code: POSITION_UNAVAILABLE,
-                ..
-            } => refused += 1,
+            Frame::Error { reference: 2, id: FILTER, code: POSITION_UNAVAILABLE, .. } => {
+                refused += 1
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -378,10 +340,7 @@ fn a_ticket_expires() {
 #[test]
 fn configured_keys_change_places() {
     let keys = |keys: &[&str]| {
-        let keys: Vec<String> = keys
-            .iter()
-            .map(|key| format!("\"{}\"", key.repeat(32)))
-            .collect();
+        let keys: Vec<String> = keys.iter().map(|key| format!("\"{}\"", key.repeat(32))).collect();
         format!("[tickets]\nkeys = [{}]\n", keys.join(", "))
     };
     let (mut place, server) = started(&keys(&["0a"]));
@@ -451,9 +410,7 @@ fn event_streams_over_restarts() {
             for _ in 0..expected.len() {
                 let event = stream.next_message();
                 let envelope = serde_json::from_str::<serde_json::Value>(&event.data);
-                let text = envelope
-                    .ok()
-                    .and_then(|it| Some(it["data"].as_str()?.to_owned()));
+                let text = envelope.ok().and_then(|it| Some(it["data"].as_str()?.to_owned()));
                 found.push(text.unwrap_or(event.data));
                 *id = Some(event.id);
             }

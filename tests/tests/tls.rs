@@ -34,11 +34,7 @@ impl Secure {
         place.configure(&format!(
             "[tls]\nlisten = \"127.0.0.1:0\"\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n{configuration}"
         ));
-        Secure {
-            server: place.start(),
-            place,
-            certificate,
-        }
+        Secure { server: place.start(), place, certificate }
     }
 
     fn port(&self) -> &str {
@@ -95,22 +91,14 @@ fn make_certificate(place: &Place, name: &str) {
 fn publish_history_and_events_over_https_in_both_versions() {
     let secure = Secure::start();
     let url = secure.url("/topics/a/b");
-    let mut events = stream(&[
-        "--cacert",
-        &secure.certificate,
-        "-H",
-        "Accept: text/event-stream",
-        &url,
-    ]);
+    let mut events =
+        stream(&["--cacert", &secure.certificate, "-H", "Accept: text/event-stream", &url]);
     events.wait_for("the stream's beginning", |line| {
-        line.starts_with(':')
-            .then_some(())
-            .or_else(|| line.starts_with("retry").then_some(()))
+        line.starts_with(':').then_some(()).or_else(|| line.starts_with("retry").then_some(()))
     });
-    for (version, flags) in [
-        ("1.2", ["--tlsv1.2", "--tls-max", "1.2"]),
-        ("1.3", ["--tlsv1.3", "--tls-max", "1.3"]),
-    ] {
+    for (version, flags) in
+        [("1.2", ["--tlsv1.2", "--tls-max", "1.2"]), ("1.3", ["--tlsv1.3", "--tls-max", "1.3"])]
+    {
         let payload = format!("by TLS {version}");
         let mut arguments = vec!["--cacert", &secure.certificate, "--data-binary", &payload];
         arguments.extend(["-H", "Content-Type: text/plain", &url]);
@@ -118,14 +106,10 @@ fn publish_history_and_events_over_https_in_both_versions() {
         curl(&arguments).expect(200);
         events.wait_for("the event", |line| line.contains(&payload).then_some(()));
     }
-    let history = curl(&["--cacert", &secure.certificate, &url])
-        .expect(200)
-        .json();
+    let history = curl(&["--cacert", &secure.certificate, &url]).expect(200).json();
     assert_eq!(history["messages"].as_array().unwrap().len(), 2);
     // The same messages by the plain port.
-    let plain = curl(&[&secure.server.url("/topics/a/b")])
-        .expect(200)
-        .json();
+    let plain = curl(&[&secure.server.url("/topics/a/b")]).expect(200).json();
     assert_eq!(plain["messages"], history["messages"]);
     secure.wait_for("crore_tls_connections{version=\"1.3\"}", 1);
     assert!(secure.metric("crore_tls_handshakes_total{kind=\"full\"}") >= 4);
@@ -134,9 +118,8 @@ fn publish_history_and_events_over_https_in_both_versions() {
 #[test]
 fn a_large_message_crosses_both_ways() {
     let secure = Secure::with(end_to_end::server::WIDE_SEND_BUFFER);
-    let body: String = (0..1_000_000)
-        .map(|number| char::from(b'a' + (number % 23) as u8))
-        .collect();
+    let body: String =
+        (0..1_000_000).map(|number| char::from(b'a' + (number % 23) as u8)).collect();
     let file = secure.place.path("body");
     fs::write(&file, &body).unwrap();
     let data = format!("@{}", text(file));
@@ -164,28 +147,16 @@ fn sessions_resume_with_a_ticket() {
         let session = text(secure.place.path("session"));
         let first = secure.openssl(&[version, "-ign_eof", "-sess_out", &session], request);
         let said = String::from_utf8_lossy(&first.stdout);
-        assert!(
-            said.contains("New, TLSv1.") && said.contains("HTTP/1.1 200"),
-            "{said}"
-        );
+        assert!(said.contains("New, TLSv1.") && said.contains("HTTP/1.1 200"), "{said}");
         // Some come to the other thread.
         for _ in 0..8 {
             let again = secure.openssl(&[version, "-ign_eof", "-sess_in", &session], request);
             let said = String::from_utf8_lossy(&again.stdout);
-            assert!(
-                said.contains("Reused, TLSv1.") && said.contains("HTTP/1.1 200"),
-                "{said}"
-            );
+            assert!(said.contains("Reused, TLSv1.") && said.contains("HTTP/1.1 200"), "{said}");
         }
     }
-    assert_eq!(
-        secure.metric("crore_tls_handshakes_total{kind=\"resumed\"}"),
-        16
-    );
-    assert_eq!(
-        secure.metric("crore_tls_handshakes_total{kind=\"full\"}"),
-        2
-    );
+    assert_eq!(secure.metric("crore_tls_handshakes_total{kind=\"resumed\"}"), 16);
+    assert_eq!(secure.metric("crore_tls_handshakes_total{kind=\"full\"}"), 2);
 }
 
 #[test]
@@ -196,14 +167,8 @@ fn application_protocols() {
     assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
     let refused = secure.openssl(&["-alpn", "h2"], "");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        !refused.status.success() && said.contains("no application protocol"),
-        "{said}"
-    );
-    secure.wait_for(
-        "crore_tls_handshakes_failed_total{reason=\"no_agreement\"}",
-        1,
-    );
+    assert!(!refused.status.success() && said.contains("no application protocol"), "{said}");
+    secure.wait_for("crore_tls_handshakes_failed_total{reason=\"no_agreement\"}", 1);
 }
 
 #[test]
@@ -227,10 +192,7 @@ fn plain_http_on_the_tls_port() {
     let mut raw = Raw::connect(&secure.server.tls_clients);
     raw.send(b"\x80nothing that anybody speaks");
     raw.read_to_close();
-    secure.wait_for(
-        "crore_tls_handshakes_failed_total{reason=\"plain_http\"}",
-        1,
-    );
+    secure.wait_for("crore_tls_handshakes_failed_total{reason=\"plain_http\"}", 1);
     secure.wait_for("crore_tls_handshakes_failed_total{reason=\"malformed\"}", 1);
 }
 
@@ -251,9 +213,7 @@ fn who_says_nothing_is_closed_after_the_handshake_timeout() {
 fn seen_certificate(secure: &Secure) -> String {
     let output = secure.openssl(&["-showcerts"], "");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let begin = said
-        .find("-----BEGIN CERTIFICATE")
-        .unwrap_or_else(|| panic!("{said}"));
+    let begin = said.find("-----BEGIN CERTIFICATE").unwrap_or_else(|| panic!("{said}"));
     let end = said.find("-----END CERTIFICATE").unwrap();
     said[begin..end].to_owned()
 }
@@ -262,23 +222,17 @@ fn seen_certificate(secure: &Secure) -> String {
 fn a_reload_keeps_connections_and_a_bad_one_keeps_the_certificate() {
     let mut secure = Secure::start();
     let url = secure.url("/topics/a");
-    let mut events = stream(&[
-        "--cacert",
-        &secure.certificate,
-        "-H",
-        "Accept: text/event-stream",
-        &url,
-    ]);
-    events.wait_for("the stream's beginning", |line| {
-        (!line.is_empty()).then_some(())
-    });
+    let mut events =
+        stream(&["--cacert", &secure.certificate, "-H", "Accept: text/event-stream", &url]);
+    events.wait_for("the stream's beginning", |line| (!line.is_empty()).then_some(()));
     let first = seen_certificate(&secure);
 
     make_certificate(&secure.place, "localhost");
     secure.server.process.signal("HUP");
-    secure.server.process.wait_for("the reload", |line| {
-        line.contains("was read again").then_some(())
-    });
+    secure
+        .server
+        .process
+        .wait_for("the reload", |line| line.contains("was read again").then_some(()));
     let second = seen_certificate(&secure);
     assert_ne!(first, second);
 
@@ -290,9 +244,7 @@ fn a_reload_keeps_connections_and_a_bad_one_keeps_the_certificate() {
     assert_eq!(seen_certificate(&secure), second);
 
     curl(&["--cacert", &secure.certificate, "-d", "still here", &url]).expect(200);
-    events.wait_for("the event", |line| {
-        line.contains("still here").then_some(())
-    });
+    events.wait_for("the event", |line| line.contains("still here").then_some(()));
 }
 
 #[test]
@@ -303,30 +255,10 @@ fn bad_files_are_the_configurations_fault() {
     fs::write(file("empty"), "").unwrap();
     make_other_key(&place);
     let cases: &[(&str, &str, &str, &str)] = &[
-        (
-            "none",
-            "key.pem",
-            "none: it cannot be read",
-            "tls.certificate_file",
-        ),
-        (
-            "empty",
-            "key.pem",
-            "there is no certificate",
-            "tls.certificate_file",
-        ),
-        (
-            "cert.pem",
-            "cert.pem",
-            "there is no private key",
-            "tls.key_file",
-        ),
-        (
-            "cert.pem",
-            "other/key.pem",
-            "does not belong",
-            "tls.key_file",
-        ),
+        ("none", "key.pem", "none: it cannot be read", "tls.certificate_file"),
+        ("empty", "key.pem", "there is no certificate", "tls.certificate_file"),
+        ("cert.pem", "cert.pem", "there is no private key", "tls.key_file"),
+        ("cert.pem", "other/key.pem", "does not belong", "tls.key_file"),
     ];
     for (certificate, key, problem, option) in cases {
         place.configure(&format!(
@@ -340,10 +272,7 @@ fn bad_files_are_the_configurations_fault() {
         assert!(said.contains(problem) && said.contains(option), "{said}");
         assert!(said.contains("expected"), "{said}");
     }
-    place.configure(&format!(
-        "[tls]\ncertificate_file = {:?}\n",
-        file("cert.pem")
-    ));
+    place.configure(&format!("[tls]\ncertificate_file = {:?}\n", file("cert.pem")));
     let ended = place.launch().end();
     assert_eq!(ended.status.code(), Some(78));
     assert!(ended.lines.join("\n").contains("tls.key_file is not given"));
@@ -383,14 +312,7 @@ fn a_stalled_reader_costs_one_record() {
     let data = format!("@{}", text(file));
     let mut kept = 0;
     for _ in 0..60 {
-        curl(&[
-            "--cacert",
-            &secure.certificate,
-            "--data-binary",
-            &data,
-            &url,
-        ])
-        .expect(200);
+        curl(&["--cacert", &secure.certificate, "--data-binary", &data, &url]).expect(200);
         kept = kept.max(secure.metric("crore_tls_bytes{part=\"buffers\"}"));
     }
     // A socket that fills up between two records leaves nothing to keep, so that says nothing about the stall.
@@ -408,46 +330,21 @@ fn a_certificate_of_rsa() {
     let (certificate, key) = (text(place.path("cert.pem")), text(place.path("key.pem")));
     assert_success(
         Command::new("openssl")
-            .args([
-                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-            ])
-            .args([
-                "-subj",
-                "/CN=localhost",
-                "-keyout",
-                &key,
-                "-out",
-                &certificate,
-            ])
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
+            .args(["-subj", "/CN=localhost", "-keyout", &key, "-out", &certificate])
             .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]),
     );
     place.configure(&format!(
         "[tls]\nlisten = \"127.0.0.1:0\"\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n"
     ));
-    let secure = Secure {
-        server: place.start(),
-        place,
-        certificate,
-    };
+    let secure = Secure { server: place.start(), place, certificate };
     let request = "GET /topics/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let session = text(secure.place.path("session"));
     for (flags, suite) in [
-        (
-            ["-tls1_3", "-ciphersuites", "TLS_AES_256_GCM_SHA384"],
-            "TLS_AES_256_GCM_SHA384",
-        ),
-        (
-            ["-tls1_2", "-cipher", "kECDHE"],
-            "ECDHE-RSA-AES128-GCM-SHA256",
-        ),
-        (
-            ["-tls1_2", "-cipher", "ECDHE+AES256"],
-            "ECDHE-RSA-AES256-GCM-SHA384",
-        ),
-        (
-            ["-tls1_2", "-cipher", "ECDHE+CHACHA20"],
-            "ECDHE-RSA-CHACHA20-POLY1305",
-        ),
+        (["-tls1_3", "-ciphersuites", "TLS_AES_256_GCM_SHA384"], "TLS_AES_256_GCM_SHA384"),
+        (["-tls1_2", "-cipher", "kECDHE"], "ECDHE-RSA-AES128-GCM-SHA256"),
+        (["-tls1_2", "-cipher", "ECDHE+AES256"], "ECDHE-RSA-AES256-GCM-SHA384"),
+        (["-tls1_2", "-cipher", "ECDHE+CHACHA20"], "ECDHE-RSA-CHACHA20-POLY1305"),
     ] {
         for (file, kind) in [("-sess_out", "New, TLSv1."), ("-sess_in", "Reused, TLSv1.")] {
             let flags = [&flags[..], &["-ign_eof", file, &session]].concat();
@@ -483,16 +380,11 @@ fn the_bench_says_goodbye() {
         "--choice",
         "common",
     ]);
-    bench.wait_for("all of them", |figures| {
-        figures["clients_live"].as_u64() == Some(50)
-    });
+    bench.wait_for("all of them", |figures| figures["clients_live"].as_u64() == Some(50));
     bench.ask_to_end();
     assert_eq!(bench.end_within(PATIENCE).code, Some(143));
     secure.wait_for("crore_tls_connections{version=\"1.3\"}", 0);
-    assert_eq!(
-        secure.metric("crore_tls_handshakes_total{kind=\"full\"}"),
-        50
-    );
+    assert_eq!(secure.metric("crore_tls_handshakes_total{kind=\"full\"}"), 50);
     assert_eq!(secure.metric("crore_tls_truncated_total"), 0);
 }
 
@@ -521,10 +413,9 @@ fn flags_of_tls_need_an_address_with_tls() {
 fn python_and_node_speak_wss() {
     let secure = Secure::start();
     let url = format!("wss://localhost:{}/ws/echo", secure.port());
-    for mut command in [
-        tools::python("web_socket.py", &[&url]),
-        tools::node("web_socket.cjs", &[&url]),
-    ] {
+    for mut command in
+        [tools::python("web_socket.py", &[&url]), tools::node("web_socket.cjs", &[&url])]
+    {
         command.env("SSL_CERT_FILE", &secure.certificate);
         command.env("NODE_EXTRA_CA_CERTS", &secure.certificate);
         assert_success(&mut command);

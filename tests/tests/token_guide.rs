@@ -25,10 +25,7 @@ fn program(language: &str, first_words: &str) -> String {
 fn started() -> (Place, Server) {
     let mut place = Place::new("127.0.0.1:0");
     let secret = place.path("secret");
-    let made = crore()
-        .args(["token", "key", "--algorithm", "HS256", "-o"])
-        .arg(&secret)
-        .status();
+    let made = crore().args(["token", "key", "--algorithm", "HS256", "-o"]).arg(&secret).status();
     assert!(made.expect("the binary runs").success());
     let page = program("sh", "crore token key");
     let (_, text) = page.split_once("<<'EOF'\n").expect("its configuration");
@@ -46,16 +43,11 @@ fn token_of(place: &Place, (language, file): (&str, &str), command: &[&str]) -> 
     let mut run = Command::new(command[0]);
     run.args(&command[1..]).args([file, "anna"]);
     // Go keeps what it has compiled, and asks nobody for anything.
-    run.env("GOCACHE", cache("go-cache"))
-        .env("GOFLAGS", "-mod=mod")
-        .env("GOTOOLCHAIN", "local");
+    run.env("GOCACHE", cache("go-cache")).env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local");
     let output = run.current_dir(folder).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}; cargo xtask setup"));
     assert!(output.status.success(), "{file}: {output:?}");
-    String::from_utf8(output.stdout)
-        .expect("a token is text")
-        .trim()
-        .to_owned()
+    String::from_utf8(output.stdout).expect("a token is text").trim().to_owned()
 }
 
 #[test]
@@ -77,10 +69,7 @@ fn each_program_makes_a_token() {
         ask("/topics/chat/anna", &publish).expect(200);
         let refused = ask("/topics/chat/ben", &publish).expect_problem(403, "forbidden");
         let refused = refused.body;
-        assert!(
-            refused.contains("not permitted to publish to chat/ben"),
-            "{refused}"
-        );
+        assert!(refused.contains("not permitted to publish to chat/ben"), "{refused}");
         let stream = "/events?topic=user/anna/%23&topic=user/ben";
         ask(stream, &[]).expect_problem(403, "forbidden");
     }

@@ -23,19 +23,14 @@ fn top(server: &Server, words: &[&str]) -> Terminal {
 
 fn subscriber(server: &Server) -> Process {
     let mut subscriber = stream(&["-N", &server.url("/events?topic=news/one")]);
-    subscriber.wait_for("the stream", |line| {
-        line.contains("crore.start").then_some(())
-    });
+    subscriber.wait_for("the stream", |line| line.contains("crore.start").then_some(()));
     subscriber
 }
 
 /// No trace is left: neither of what was drawn nor of what was typed.
 fn assert_restored(left: &Left) {
     assert!(left.has_modes_of_before, "{left:?}");
-    assert!(
-        !left.screen.is_alternate && left.screen.has_cursor,
-        "{left:?}"
-    );
+    assert!(!left.screen.is_alternate && left.screen.has_cursor, "{left:?}");
     assert_eq!(left.screen.text().trim(), "", "{left:?}");
 }
 
@@ -49,9 +44,7 @@ fn a_screen_that_follows_the_node() {
         lines.iter().any(|line| line == "q quits") && lines[0].contains("ready")
     });
     let _first = subscriber(&server);
-    terminal.wait_for("a subscription", |screen| {
-        has(&screen.lines(), "subscriptions", "1")
-    });
+    terminal.wait_for("a subscription", |screen| has(&screen.lines(), "subscriptions", "1"));
     // A letter, up, F5, page down.
     terminal.type_keys("x");
     terminal.type_keys("\x1b[A");
@@ -72,10 +65,7 @@ fn a_screen_that_follows_the_node() {
 /// A number that stands behind its name.
 fn has(lines: &[String], name: &str, number: &str) -> bool {
     let words = lines.iter().flat_map(|line| line.split_whitespace());
-    words
-        .clone()
-        .zip(words.skip(1))
-        .any(|pair| pair == (name, number))
+    words.clone().zip(words.skip(1)).any(|pair| pair == (name, number))
 }
 
 /// A window of another size is filled at once, long before the next look, and nothing stands beyond its edges.

@@ -17,11 +17,7 @@ use end_to_end::upgrading::Flow;
 use serde_json::Value;
 
 fn subscribe(native: &mut Native, subscription: u64, filter: &str) {
-    native.subscribe(&[Item {
-        subscription,
-        filter,
-        fail_on_gap: false,
-    }]);
+    native.subscribe(&[Item { subscription, filter, fail_on_gap: false }]);
     let answer = native.next_frame();
     assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
 }
@@ -159,9 +155,7 @@ fn an_end_that_was_wished_for_meanwhile() {
     }
     let successor = Successor::taken_over(&mut server.process);
     for told in ["The node drains", "The node has stopped"] {
-        server
-            .process
-            .wait_for(told, |line| line.contains(told).then_some(()));
+        server.process.wait_for(told, |line| line.contains(told).then_some(()));
     }
     successor.wait_for_end();
 }
@@ -208,8 +202,7 @@ fn the_new_process_dies_after_the_commit() {
     server.process.skip_lines();
     server.process.signal("USR2");
     server.process.wait_for("the commit", |line| {
-        line.contains("The new process is the node now")
-            .then_some(())
+        line.contains("The new process is the node now").then_some(())
     });
     assert!(raw.closes_within(end_to_end::PATIENCE));
 }
@@ -222,10 +215,8 @@ fn what_does_not_fit_is_refused() {
     let url = server.url("/topics/news");
     let (mut native, _) = Native::connect(&server.clients, None);
     subscribe(&mut native, 1, "news");
-    let refusals = [
-        ("[node]\nio_threads = 7\n", "restart"),
-        ("[node]\nio_treads = 7\n", "unknown key"),
-    ];
+    let refusals =
+        [("[node]\nio_threads = 7\n", "restart"), ("[node]\nio_treads = 7\n", "unknown key")];
     for (number, (configuration, why)) in refusals.into_iter().enumerate() {
         place.configure(configuration);
         server.process.upgrade_in_vain(why);
@@ -250,10 +241,8 @@ fn clients_are_who_they_were() {
     let anna = issuer.token("--sub anna --all #");
     let ben = issuer.token("--sub ben --all #");
     let mut annas = Native::with_token(&server.clients, &anna);
-    let opening = Opening {
-        fields: &format!("X-API-Key: {}\r\n", servers.key),
-        ..Opening::default()
-    };
+    let opening =
+        Opening { fields: &format!("X-API-Key: {}\r\n", servers.key), ..Opening::default() };
     let mut api_client = Native::open(&server.clients, &opening);
     assert!(matches!(api_client.next_frame(), Frame::Welcome { .. }));
     for native in [&mut annas, &mut api_client] {

@@ -66,9 +66,7 @@ fn assert_follows(
 
 /// What a flow has published.
 fn flowed(count: u64) -> impl Iterator<Item = String> {
-    (0..count)
-        .map(|number| number.to_string())
-        .chain(["end".to_owned()])
+    (0..count).map(|number| number.to_string()).chain(["end".to_owned()])
 }
 
 /// Publishes by `crore pub`, with a producer's number.
@@ -116,12 +114,7 @@ impl Before {
             let results = answer["results"].as_array().expect("results");
             assert!(results.iter().all(|one| one["error"].is_null()), "{answer}");
         }
-        Before {
-            key,
-            producer,
-            first,
-            count,
-        }
+        Before { key, producer, first, count }
     }
 
     /// It is as it was, in the same epoch.
@@ -156,9 +149,8 @@ fn everybody_stays_and_everything_is_kept() {
     let filters = ["flow/a", "+/b", "other/c", "memory/#"];
     let firsts = topics.map(|topic| position(&publish(&url(&server, topic), "before")));
     let flows = topics.iter().zip(filters);
-    let flows: Vec<Flow> = flows
-        .map(|(topic, filter)| Flow::begin(&server, topic, filter))
-        .collect();
+    let flows: Vec<Flow> =
+        flows.map(|(topic, filter)| Flow::begin(&server, topic, filter)).collect();
     let more = || flows.iter().for_each(|flow| flow.wait_for_more(50));
     more();
     let mut successor = server.process.upgrade();
@@ -169,9 +161,7 @@ fn everybody_stays_and_everything_is_kept() {
     more();
     let counts: Vec<u64> = flows.into_iter().map(Flow::end).collect();
     before.check(&server);
-    let owed = ["first".to_owned()]
-        .into_iter()
-        .chain((0..before.count).map(long));
+    let owed = ["first".to_owned()].into_iter().chain((0..before.count).map(long));
     for wanted in owed {
         assert_eq!(lagging.next_payload(), wanted);
     }
@@ -235,8 +225,7 @@ fn the_new_process_dies_after_the_commit() {
         server.process.skip_lines();
         server.process.signal("USR2");
         server.process.wait_for("the commit", |line| {
-            line.contains("The new process is the node now")
-                .then_some(())
+            line.contains("The new process is the node now").then_some(())
         });
         server.end();
         let server = place.start();

@@ -18,10 +18,7 @@ fn told(address: &str) -> String {
 #[test]
 fn limits_of_connections_hold() {
     let limits = [
-        (
-            "[limits]\nconnections_per_address_max = 2\n",
-            "too_many_connections",
-        ),
+        ("[limits]\nconnections_per_address_max = 2\n", "too_many_connections"),
         ("[listen]\nconnections_max = 2\n", "connections_full"),
     ];
     for (limit, code) in limits {

@@ -35,11 +35,7 @@ impl Secure {
         let mut place = Place::new("127.0.0.1:0");
         let certificate = configure(&place, THREADS);
         let process = launch(&place);
-        Secure {
-            server: place.started(process),
-            place,
-            certificate,
-        }
+        Secure { server: place.started(process), place, certificate }
     }
 
     /// A port without TLS, to the one with it.
@@ -204,10 +200,7 @@ fn a_node_with_tls_only() {
     let place = Place::new("127.0.0.1:0");
     let certificate = configure(&place, "[listen]\nclients = []\n");
     let mut command = crore();
-    command
-        .arg("serve")
-        .arg("--config")
-        .arg(place.path("crore.toml"));
+    command.arg("serve").arg("--config").arg(place.path("crore.toml"));
     command.args(["--admin-listen", "127.0.0.1:0"]);
     let mut node = Process::start(&mut command);
     let address = node.wait_for("the address of clients", |line| {
@@ -228,24 +221,12 @@ fn a_node_with_tls_only() {
 fn an_audit_finds_nothing() {
     const END: Duration = Duration::from_secs(60);
     let mut secure = Secure::start();
-    let port = secure
-        .server
-        .tls_clients
-        .rsplit(':')
-        .next()
-        .expect("a port");
+    let port = secure.server.tls_clients.rsplit(':').next().expect("a port");
     let (tls, plain) = (format!("wss://localhost:{port}"), secure.server.ws_url(""));
     let ledger = secure.place.path("ledger");
     let ledger = ledger.to_str().expect("text");
     let subscribe = |how: &[&str]| {
-        let common = [
-            "sub",
-            "--topics",
-            "q/{01..40}",
-            "--clients",
-            "40",
-            "--verify",
-        ];
+        let common = ["sub", "--topics", "q/{01..40}", "--clients", "40", "--verify"];
         let more = ["--threads", "1", "--ledger", ledger];
         let mut bench = Bench::start(&[&common[..], &more, how].concat());
         bench.wait_for("live clients", |figures| figures["clients_live"] == 40);

@@ -32,8 +32,7 @@ fn ask(raw: &mut Raw, token: &str) -> (u16, String) {
     raw.send(head.as_bytes());
     let head = raw.read_until(b"\r\n\r\n");
     let field = |name: &str| {
-        head.lines()
-            .find_map(|line| Some(line.to_lowercase().strip_prefix(name)?.to_owned()))
+        head.lines().find_map(|line| Some(line.to_lowercase().strip_prefix(name)?.to_owned()))
     };
     let length = field("content-length: ").expect("an answer has a length");
     let body = raw.take(length.parse().expect("a number"));
@@ -97,9 +96,7 @@ fn connections_of_a_user() {
 #[test]
 fn a_token_says_how_many() {
     let mut place = Place::new("127.0.0.1:0");
-    place.configure(&format!(
-        "[entitlement]\nmode = \"tokens\"\nsecret = \"{SECRET}\"\n"
-    ));
+    place.configure(&format!("[entitlement]\nmode = \"tokens\"\nsecret = \"{SECRET}\"\n"));
     let one = token(&place, "anna", &["--connections", "1"]);
     let server = place.start();
     let mut first = Raw::connect(&server.clients);
@@ -129,14 +126,10 @@ fn a_renewal_brings_the_first_limit() {
     let server = place.start();
     let mut metrics = Metrics::of(&server.operators);
     // Whichever threads have them: users are counted over all.
-    let mut sessions: Vec<Native> = (0..4)
-        .map(|_| Native::with_token(&server.clients, &unlimited))
-        .collect();
+    let mut sessions: Vec<Native> =
+        (0..4).map(|_| Native::with_token(&server.clients, &unlimited)).collect();
     assert_eq!(metrics.scrape().number("crore_users"), 0);
-    let renewed = |request: u64| Frame::Renewed {
-        request,
-        expires_ms: 0,
-    };
+    let renewed = |request: u64| Frame::Renewed { request, expires_ms: 0 };
     for (session, request) in sessions.iter_mut().zip([1, 2]) {
         session.renew(request, &two);
         assert_eq!(session.next_frame(), renewed(request));
@@ -144,12 +137,8 @@ fn a_renewal_brings_the_first_limit() {
     assert_eq!(metrics.scrape().number("crore_users"), 1);
     for session in &mut sessions[2..] {
         session.renew(3, &two);
-        let refused = Frame::Error {
-            reference: 1,
-            id: 3,
-            code: TOO_MANY_CONNECTIONS,
-            temporary: true,
-        };
+        let refused =
+            Frame::Error { reference: 1, id: 3, code: TOO_MANY_CONNECTIONS, temporary: true };
         assert_eq!(session.next_frame(), refused);
         session.publish(4, "a", "the old one holds");
         assert_eq!(session.next_frame(), Frame::Published(4));

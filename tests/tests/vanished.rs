@@ -55,9 +55,7 @@ fn subscribers(host: &Host, server: &Server, transport: &str) -> Bench {
 }
 
 fn wait_until_live(bench: &mut Bench) {
-    bench.wait_for("live clients", |figures| {
-        figures["clients_live"].as_u64() == Some(CLIENTS)
-    });
+    bench.wait_for("live clients", |figures| figures["clients_live"].as_u64() == Some(CLIENTS));
 }
 
 /// More than sockets hold, so that some of it waits at the node for each client that does not take it.
@@ -84,9 +82,7 @@ fn publisher(host: &Host, server: &Server) -> Bench {
 }
 
 fn ended(scrape: &Scrape, reason: &str) -> u64 {
-    scrape.number(&format!(
-        "crore_connections_ended_by_node_total{{reason=\"{reason}\"}}"
-    ))
+    scrape.number(&format!("crore_connections_ended_by_node_total{{reason=\"{reason}\"}}"))
 }
 
 #[test]
@@ -141,7 +137,5 @@ fn processes_that_stand_still_are_noticed_and_come_back() {
     assert_eq!(ended(&scrape, "unacknowledged"), CLIENTS);
     clients.iter().for_each(|bench| bench.signal("CONT"));
     clients.iter_mut().for_each(wait_until_live);
-    metrics.wait_for("crore_connections", |count| {
-        count == publishers + 2 * CLIENTS
-    });
+    metrics.wait_for("crore_connections", |count| count == publishers + 2 * CLIENTS);
 }

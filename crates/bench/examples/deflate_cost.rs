@@ -59,11 +59,7 @@ fn main() {
                 inflater.decode(payload, 1 << 20).expect("ours");
             }
             let after = resident_kib();
-            println!(
-                "compressor {} KiB, inflater {} KiB",
-                between - before,
-                after - between
-            );
+            println!("compressor {} KiB, inflater {} KiB", between - before, after - between);
         }
         ["blocks", kind, times] => {
             // Final blocks without content, each of which begins a stream, or stored ones.
@@ -87,9 +83,7 @@ fn main() {
 /// Memory of the process that it has touched and nobody shares.
 fn resident_kib() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs");
-    let mut fields = statm
-        .split(' ')
-        .map(|field| field.parse::<u64>().unwrap_or(0));
+    let mut fields = statm.split(' ').map(|field| field.parse::<u64>().unwrap_or(0));
     let (resident, shared) = (fields.nth(1).unwrap_or(0), fields.next().unwrap_or(0));
     (resident - shared) * 4
 }
@@ -97,10 +91,7 @@ fn resident_kib() -> u64 {
 fn table() {
     println!(
         "| bytes | {} |",
-        (1..=9)
-            .map(|level| format!("level {level}"))
-            .collect::<Vec<_>>()
-            .join(" | ")
+        (1..=9).map(|level| format!("level {level}")).collect::<Vec<_>>().join(" | ")
     );
     for bytes in SIZES {
         let messages = messages(bytes, MESSAGES);
@@ -115,11 +106,7 @@ fn table() {
                         bytes => bytes,
                     })
                     .sum();
-                format!(
-                    "{} ({} %)",
-                    after / MESSAGES,
-                    100 * after / (mean * MESSAGES)
-                )
+                format!("{} ({} %)", after / MESSAGES, 100 * after / (mean * MESSAGES))
             })
             .collect();
         println!("| {mean} | {} |", cells.join(" | "));

@@ -83,15 +83,9 @@ struct Crowd {
 impl Crowd {
     fn new(arguments: &Arguments, address: SocketAddr) -> anyhow::Result<Crowd> {
         raise_nofile_limit();
-        let options = KernelOptions {
-            registered_max: u32::MAX,
-            ..KernelOptions::default()
-        };
-        let settings = Settings {
-            tickets: true,
-            handshake_timeout_ms: 60_000,
-            ..Settings::default()
-        };
+        let options = KernelOptions { registered_max: u32::MAX, ..KernelOptions::default() };
+        let settings =
+            Settings { tickets: true, handshake_timeout_ms: 60_000, ..Settings::default() };
         let mut members = Vec::with_capacity(arguments.clients);
         for number in 0..arguments.clients {
             let mut session = Session::new(settings.clone(), 0x5eed ^ number as u64);
@@ -113,9 +107,7 @@ impl Crowd {
             net: Kernel::new(options, Waker::new()?, Handover::alone())?,
             began: now,
             address,
-            absent: (0..members.len())
-                .map(|at| (std::cmp::Reverse(now), at))
-                .collect(),
+            absent: (0..members.len()).map(|at| (std::cmp::Reverse(now), at)).collect(),
             members,
             by_conn: Vec::new(),
             connecting: 0,
@@ -134,10 +126,7 @@ impl Crowd {
     /// One pass: connects who is due, and deals with what the network says.
     fn turn(&mut self) -> anyhow::Result<()> {
         while self.connecting < CONNECTING_MAX
-            && self
-                .absent
-                .peek()
-                .is_some_and(|(due, _)| due.0 <= Instant::now())
+            && self.absent.peek().is_some_and(|(due, _)| due.0 <= Instant::now())
         {
             let Some((_, at)) = self.absent.pop() else {
                 break;
@@ -153,9 +142,7 @@ impl Crowd {
                     let now_ms = self.now_ms();
                     self.members[at].is_connected = true;
                     self.connecting -= 1;
-                    self.members[at]
-                        .session
-                        .connected("crore", "/crore", now_ms);
+                    self.members[at].session.connected("crore", "/crore", now_ms);
                     self.write(at);
                 }
                 Event::Readable(conn) => self.read(conn),
@@ -217,9 +204,7 @@ impl Crowd {
             match said {
                 Said::Subscribed { replaying, .. } => member.is_live = !replaying,
                 Said::CaughtUp { .. } => member.is_live = true,
-                Said::GoAway {
-                    return_after_ms, ..
-                } => {
+                Said::GoAway { return_after_ms, .. } => {
                     member.told = Some((Instant::now(), return_after_ms));
                 }
                 _ => {}
@@ -238,9 +223,7 @@ impl Crowd {
         let may_leave = member.session.return_plan().is_some() && member.session.inflight() == 0;
         if let (true, Some(conn)) = (may_leave, member.conn) {
             let reason = member.session.return_reason().unwrap_or(LOST);
-            member
-                .session
-                .close(self.began.elapsed().as_millis() as u64);
+            member.session.close(self.began.elapsed().as_millis() as u64);
             self.write(at);
             self.lost(conn, &reason);
         }
@@ -252,10 +235,7 @@ impl Crowd {
             return;
         };
         while !member.session.output().is_empty() {
-            match self
-                .net
-                .write(conn, &[IoSlice::new(member.session.output())])
-            {
+            match self.net.write(conn, &[IoSlice::new(member.session.output())]) {
                 Write::Wrote(bytes) => member.session.written(bytes),
                 Write::Blocked => return,
                 Write::Failed(_) => return self.lost(conn, &LOST),
@@ -348,14 +328,7 @@ impl Node {
             ),
         )?;
         let mut child = Command::new(&arguments.server)
-            .args([
-                "serve",
-                "--admin-listen",
-                "127.0.0.1:0",
-                "--listen",
-                listen,
-                "--config",
-            ])
+            .args(["serve", "--admin-listen", "127.0.0.1:0", "--listen", listen, "--config"])
             .arg(&file)
             .stdout(Stdio::piped())
             .spawn()
@@ -375,11 +348,7 @@ impl Node {
         }
         std::thread::spawn(move || lines.for_each(drop));
         let clients = clients.parse().context("the node did not start")?;
-        Ok(Node {
-            child,
-            clients,
-            operators,
-        })
+        Ok(Node { child, clients, operators })
     }
 
     fn drain(&self, window_s: u64) -> anyhow::Result<()> {
@@ -413,10 +382,7 @@ fn main() -> anyhow::Result<()> {
     let mut crowd = Crowd::new(&arguments, node.clients)?;
     let clients = arguments.clients;
     crowd.turn_until("all connect", |crowd| crowd.live() == clients)?;
-    println!(
-        "{clients} clients are subscribed after {:.1} s",
-        crowd.began.elapsed().as_secs_f64()
-    );
+    println!("{clients} clients are subscribed after {:.1} s", crowd.began.elapsed().as_secs_f64());
 
     let mut next_publish = Instant::now();
     let mut publish = |crowd: &mut Crowd| {
@@ -440,11 +406,7 @@ fn main() -> anyhow::Result<()> {
         status.is_some()
     })?;
     let ended_s = drained.elapsed().as_secs_f64();
-    let told: Vec<(Instant, u64)> = crowd
-        .members
-        .iter()
-        .filter_map(|member| member.told)
-        .collect();
+    let told: Vec<(Instant, u64)> = crowd.members.iter().filter_map(|member| member.told).collect();
     let last_told = told.iter().map(|(at, _)| at.duration_since(drained)).max();
     let shares: Vec<f64> = told
         .iter()
@@ -475,11 +437,7 @@ fn main() -> anyhow::Result<()> {
         returned = returned.max(live);
         live == clients
     })?;
-    let topics: Vec<u64> = crowd
-        .acknowledged
-        .iter()
-        .map(|(newest, _)| *newest)
-        .collect();
+    let topics: Vec<u64> = crowd.acknowledged.iter().map(|(newest, _)| *newest).collect();
     let group = crowd.group;
     crowd.turn_until("all have what was acknowledged", |crowd| {
         let mut members = crowd.members.iter().enumerate();
@@ -522,9 +480,5 @@ fn tenths(shares: &[f64]) -> String {
         counts[((share * 10.0) as usize).min(9)] += 1;
     }
     let (fewest, most) = (counts.iter().min(), counts.iter().max());
-    format!(
-        "{} to {} in each tenth",
-        fewest.unwrap_or(&0),
-        most.unwrap_or(&0)
-    )
+    format!("{} to {} in each tenth", fewest.unwrap_or(&0), most.unwrap_or(&0))
 }

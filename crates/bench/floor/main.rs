@@ -76,9 +76,7 @@ fn main() -> anyhow::Result<()> {
     }
     println!("listening {listen}");
     for thread in threads {
-        thread
-            .join()
-            .map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+        thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
     }
     Ok(())
 }

@@ -41,15 +41,9 @@ struct Thread {
 impl Routes {
     /// With an eventfd for each thread.
     pub fn new(wakers: Vec<OwnedFd>) -> Routes {
-        let thread = |waker| Thread {
-            waker,
-            is_woken: AtomicBool::new(false),
-            parcels: Mutex::default(),
-        };
-        Routes {
-            topics: RwLock::default(),
-            threads: wakers.into_iter().map(thread).collect(),
-        }
+        let thread =
+            |waker| Thread { waker, is_woken: AtomicBool::new(false), parcels: Mutex::default() };
+        Routes { topics: RwLock::default(), threads: wakers.into_iter().map(thread).collect() }
     }
 
     /// A thread has a subscriber of the topic: the topic's number, and the number of its last message.
@@ -84,10 +78,7 @@ impl Routes {
     /// Gives another thread a parcel; it is to be woken at the end of the turn.
     pub fn post(&self, thread: u16, parcel: Parcel) {
         let parcels = &self.threads[usize::from(thread)].parcels;
-        parcels
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(parcel);
+        parcels.lock().unwrap_or_else(PoisonError::into_inner).push(parcel);
     }
 
     /// Makes the thread look.
@@ -103,10 +94,7 @@ impl Routes {
     pub fn take(&self, thread: u16, parcels: &mut Vec<Parcel>) {
         let thread = &self.threads[usize::from(thread)];
         thread.is_woken.store(false, Ordering::Release);
-        let mut waiting = thread
-            .parcels
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = thread.parcels.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *waiting, parcels);
     }
 

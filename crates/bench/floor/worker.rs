@@ -130,11 +130,7 @@ impl Worker {
         let wait = (!self.pings.interval.is_zero()).then_some(&sweep);
         loop {
             events.clear();
-            match epoll::wait(
-                &self.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                wait,
-            ) {
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), wait) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -174,12 +170,8 @@ impl Worker {
             if self.peers.len() <= number {
                 self.peers.resize_with(number + 1, || None);
             }
-            self.peers[number] = Some(Peer {
-                socket,
-                is_upgraded: false,
-                input: Vec::new(),
-                topics: Vec::new(),
-            });
+            self.peers[number] =
+                Some(Peer { socket, is_upgraded: false, input: Vec::new(), topics: Vec::new() });
         }
     }
 
@@ -289,20 +281,11 @@ impl Worker {
                     if let Some(peer) = &mut self.peers[number as usize] {
                         peer.topics.push(topic);
                     }
-                    let through = Position {
-                        epoch: EPOCH,
-                        offset,
-                    };
-                    let beginning = Beginning {
-                        through,
-                        ..Beginning::default()
-                    };
+                    let through = Position { epoch: EPOCH, offset };
+                    let beginning = Beginning { through, ..Beginning::default() };
                     self.answer(&ServerFrame::Subscribed(Subscribed {
                         subscription: item.subscription,
-                        to: SubscribedTo::Topic(PlainTopic {
-                            alias: topic,
-                            beginning,
-                        }),
+                        to: SubscribedTo::Topic(PlainTopic { alias: topic, beginning }),
                     }));
                 }
             }
@@ -338,10 +321,7 @@ impl Worker {
                 if publish.request != 0 {
                     self.answer(&ServerFrame::Published(Published {
                         request: publish.request,
-                        position: Position {
-                            epoch: EPOCH,
-                            offset,
-                        },
+                        position: Position { epoch: EPOCH, offset },
                         duplicate: false,
                     }));
                 }
@@ -394,10 +374,7 @@ impl Worker {
         for looked in self.pings.looked..due {
             let number = (looked % count) as RawFd;
             let is_upgraded = |peer: &Peer| peer.is_upgraded;
-            if self.peers[number as usize]
-                .as_ref()
-                .is_some_and(is_upgraded)
-            {
+            if self.peers[number as usize].as_ref().is_some_and(is_upgraded) {
                 self.send(number, &ping);
             }
         }
@@ -433,11 +410,7 @@ fn early_frames(head: &[u8]) -> Vec<Vec<u8>> {
     let end = find(&head[start..], b"\r\n").map_or(head.len(), |len| start + len);
     head[start..end]
         .split(|&byte| byte == b',')
-        .filter_map(|offer| {
-            offer
-                .trim_ascii()
-                .strip_prefix(EARLY_FRAME_PREFIX.as_bytes())
-        })
+        .filter_map(|offer| offer.trim_ascii().strip_prefix(EARLY_FRAME_PREFIX.as_bytes()))
         .filter_map(|encoded| URL_SAFE_NO_PAD.decode(encoded).ok())
         .collect()
 }
@@ -447,7 +420,5 @@ fn token(socket: &impl AsRawFd) -> epoll::EventData {
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes
-        .windows(wanted.len())
-        .position(|window| window.eq_ignore_ascii_case(wanted))
+    bytes.windows(wanted.len()).position(|window| window.eq_ignore_ascii_case(wanted))
 }

@@ -43,12 +43,7 @@ pub struct Contender {
 impl Contender {
     /// Starts the process and waits until it listens.
     pub fn start(kind: &Kind, options: &Options, network: u8) -> anyhow::Result<Contender> {
-        let cores = options
-            .server_cores
-            .iter()
-            .map(usize::to_string)
-            .collect::<Vec<_>>()
-            .join(",");
+        let cores = options.server_cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         let mut command = Command::new("taskset");
         command.args(["-c", &cores]);
         let floor_threads = options.floor_threads_count().to_string();
@@ -65,9 +60,7 @@ impl Contender {
             }
             Kind::Node(binary) => {
                 let (clients, operators) = (free_port()?, free_port()?);
-                command
-                    .arg(binary)
-                    .args(["serve", "--io-threads", &node_threads]);
+                command.arg(binary).args(["serve", "--io-threads", &node_threads]);
                 command.args(["--listen", &format!("127.0.0.1:{clients}")]);
                 command.args(["--admin-listen", &format!("127.0.0.1:{operators}")]);
                 if options.workload == crate::Workload::Pings {
@@ -78,10 +71,7 @@ impl Contender {
                 Some(format!("ws://127.0.0.1:{clients}"))
             }
         };
-        let mut process = command
-            .stderr(Stdio::null())
-            .spawn()
-            .context("taskset and a server")?;
+        let mut process = command.stderr(Stdio::null()).spawn().context("taskset and a server")?;
         let url = match (url, process.stdout.take()) {
             (Some(url), _) => url,
             (None, Some(stdout)) => {

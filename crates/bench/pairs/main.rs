@@ -100,10 +100,8 @@ fn main() -> anyhow::Result<ExitCode> {
         None => Kind::Floor,
     };
     let own = std::env::current_exe()?.with_file_name("crore");
-    let mut contenders = [
-        Contender::start(&first, &options, 1)?,
-        Contender::start(&Kind::Node(own), &options, 2)?,
-    ];
+    let mut contenders =
+        [Contender::start(&first, &options, 1)?, Contender::start(&Kind::Node(own), &options, 2)?];
     println!(
         "{:?}: {} clients of each server, threads {} and {}, servers on cores {:?}, clients on {:?}",
         options.workload,
@@ -125,10 +123,7 @@ fn main() -> anyhow::Result<ExitCode> {
             pair[index] = workloads::measure(&mut contenders[index], &options)?;
         }
         let is_warm_up = if round == 0 { "  (not counted)" } else { "" };
-        println!(
-            "{}{is_warm_up}",
-            line(&format!("round {round}"), pair[0], pair[1])
-        );
+        println!("{}{is_warm_up}", line(&format!("round {round}"), pair[0], pair[1]));
         if round > 0 {
             rounds.push(pair);
         }
@@ -210,20 +205,12 @@ fn line(name: &str, first: Figures, second: Figures) -> String {
         second.last_ms,
         second.cpu_us / first.cpu_us,
         second.last_ms / first.last_ms,
-        if first.is_clean && second.is_clean {
-            ""
-        } else {
-            "  not clean"
-        }
+        if first.is_clean && second.is_clean { "" } else { "  not clean" }
     )
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values[middle]
-    } else {
-        (values[middle - 1] + values[middle]) / 2.0
-    }
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }

@@ -102,10 +102,7 @@ impl Crowd {
     pub fn new(remote: SocketAddr, dialect: Box<dyn Dialect>) -> anyhow::Result<Crowd> {
         let kernel = Kernel::new(KernelOptions::default(), Waker::new()?, Handover::alone())?;
         Ok(Crowd {
-            wires: Wires {
-                kernel,
-                pending: Default::default(),
-            },
+            wires: Wires { kernel, pending: Default::default() },
             dialect,
             remote,
             topics: Topics::Own,
@@ -139,9 +136,7 @@ impl Crowd {
                 self.subscribers.push(conn);
             }
             self.turn()?;
-            watch.look(self.live, || {
-                format!("{} of {count} are subscribed", self.live)
-            })?;
+            watch.look(self.live, || format!("{} of {count} are subscribed", self.live))?;
         }
         Ok(())
     }
@@ -161,10 +156,7 @@ impl Crowd {
         let conn = self.connect(Role::Publisher, String::new())?;
         self.publisher = Some(conn);
         let mut watch = Watch::new(0);
-        while !self.members[conn.index as usize]
-            .as_ref()
-            .is_some_and(|member| member.is_live)
-        {
+        while !self.members[conn.index as usize].as_ref().is_some_and(|member| member.is_live) {
             self.turn()?;
             watch.look(0, || "the publisher is not let in".to_owned())?;
         }
@@ -353,12 +345,7 @@ impl Crowd {
 
 impl Member {
     fn party(&mut self) -> Party<'_> {
-        Party {
-            role: self.role,
-            topic: &self.topic,
-            number: self.number,
-            stage: &mut self.stage,
-        }
+        Party { role: self.role, topic: &self.topic, number: self.number, stage: &mut self.stage }
     }
 }
 
@@ -372,8 +359,7 @@ impl Tally {
             Some(header) => {
                 member.last_sequence = header.sequence;
                 self.received += 1;
-                self.latency
-                    .record_ns(now_ns.saturating_sub(header.intended_ns));
+                self.latency.record_ns(now_ns.saturating_sub(header.intended_ns));
             }
             None => self.strays += 1,
         }
@@ -423,10 +409,7 @@ struct Watch {
 
 impl Watch {
     fn new(value: u64) -> Watch {
-        Watch {
-            last: value,
-            since: Instant::now(),
-        }
+        Watch { last: value, since: Instant::now() }
     }
 
     fn look(&mut self, value: u64, what: impl Fn() -> String) -> anyhow::Result<()> {

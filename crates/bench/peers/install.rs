@@ -57,28 +57,19 @@ fn once(into: &Path, install: Install) -> anyhow::Result<()> {
 }
 
 fn nats(into: &Path) -> anyhow::Result<()> {
-    run(Command::new("go")
-        .args(["install", NATS])
-        .env("GOBIN", into)
-        .env("CGO_ENABLED", "0"))
+    run(Command::new("go").args(["install", NATS]).env("GOBIN", into).env("CGO_ENABLED", "0"))
 }
 
 /// Unpacks them, and notes the version of the last one.
 fn debian(into: &Path, packages: &[&str]) -> anyhow::Result<()> {
     let archives = into.join("archives");
     fs::create_dir_all(&archives)?;
-    run(Command::new("apt-get")
-        .args(["-q", "download"])
-        .args(packages)
-        .current_dir(&archives))
-    .context("`apt-get update` may help")?;
+    run(Command::new("apt-get").args(["-q", "download"]).args(packages).current_dir(&archives))
+        .context("`apt-get update` may help")?;
     let last = packages.last().copied().unwrap_or_default();
     for archive in fs::read_dir(&archives)? {
         let archive = archive?;
-        run(Command::new("dpkg-deb")
-            .arg("-x")
-            .arg(archive.path())
-            .arg(into))?;
+        run(Command::new("dpkg-deb").arg("-x").arg(archive.path()).arg(into))?;
         let name = archive.file_name().to_string_lossy().into_owned();
         // NAME_VERSION_ARCHITECTURE.deb, with a colon written as %3a.
         if let Some((name, rest)) = name.split_once('_')
@@ -93,17 +84,8 @@ fn debian(into: &Path, packages: &[&str]) -> anyhow::Result<()> {
 }
 
 fn node(into: &Path) -> anyhow::Result<()> {
-    let options = [
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        "--save-exact",
-    ];
-    run(Command::new("npm")
-        .args(["install", "--prefix"])
-        .arg(into)
-        .args(options)
-        .arg(WS))
+    let options = ["--ignore-scripts", "--no-audit", "--no-fund", "--save-exact"];
+    run(Command::new("npm").args(["install", "--prefix"]).arg(into).args(options).arg(WS))
 }
 
 fn python(into: &Path) -> anyhow::Result<()> {

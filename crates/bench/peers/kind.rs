@@ -29,14 +29,8 @@ pub enum Kind {
 }
 
 /// All of them, in the order of the table.
-pub const ALL: [Kind; 6] = [
-    Kind::Crore,
-    Kind::Nats,
-    Kind::Mosquitto,
-    Kind::Nchan,
-    Kind::Ws,
-    Kind::Websockets,
-];
+pub const ALL: [Kind; 6] =
+    [Kind::Crore, Kind::Nats, Kind::Mosquitto, Kind::Nchan, Kind::Ws, Kind::Websockets];
 
 /// Where things are, and what a server gets.
 #[derive(Clone, Debug)]
@@ -216,8 +210,5 @@ fn nginx(place: &Place<'_>) -> anyhow::Result<String> {
 /// Libraries that were unpacked beside a program.
 fn with_libraries<'c>(command: &'c mut Command, foreign: &Path, name: &str) -> &'c mut Command {
     let target = format!("{}-linux-gnu", std::env::consts::ARCH);
-    command.env(
-        "LD_LIBRARY_PATH",
-        foreign.join(name).join("usr/lib").join(target),
-    )
+    command.env("LD_LIBRARY_PATH", foreign.join(name).join("usr/lib").join(target))
 }

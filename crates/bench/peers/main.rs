@@ -127,10 +127,7 @@ fn main() -> anyhow::Result<ExitCode> {
         });
     }
     println!("\n{}", report.markdown());
-    println!(
-        "- load of the machine before and after: {}",
-        report.load.join(", ")
-    );
+    println!("- load of the machine before and after: {}", report.load.join(", "));
     if let Some(path) = &options.out {
         let text = serde_json::to_string_pretty(&report)?;
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
@@ -168,8 +165,5 @@ fn pin(cores: &[usize]) -> anyhow::Result<()> {
 /// The machine's load over the last minute.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_ascii_whitespace()
-        .next()
-        .unwrap_or("unknown")
-        .to_owned()
+    text.split_ascii_whitespace().next().unwrap_or("unknown").to_owned()
 }

@@ -93,14 +93,8 @@ impl Report {
             );
         }
         let kinds: [(String, Pick); 2] = [
-            (
-                format!("one topic to {most}, {}/s", self.fan_out_rate),
-                |figures| &figures.fan_out,
-            ),
-            (
-                format!("{most} topics of one, {}/s", self.unicast_rate),
-                |figures| &figures.unicast,
-            ),
+            (format!("one topic to {most}, {}/s", self.fan_out_rate), |figures| &figures.fan_out),
+            (format!("{most} topics of one, {}/s", self.unicast_rate), |figures| &figures.unicast),
         ];
         for (what, pick) in kinds {
             let _ = writeln!(
@@ -144,10 +138,7 @@ pub fn median(rounds: &[Figures]) -> Figures {
         cpu_us: of(&|round| pick(round).cpu_us),
         p50_ms: of(&|round| pick(round).p50_ms),
         p99_ms: of(&|round| pick(round).p99_ms),
-        max_ms: rounds
-            .iter()
-            .map(|round| pick(round).max_ms)
-            .fold(0.0, f64::max),
+        max_ms: rounds.iter().map(|round| pick(round).max_ms).fold(0.0, f64::max),
     };
     Figures {
         start_bytes: of(&|round| round.start_bytes),
@@ -176,26 +167,13 @@ mod tests {
     fn medians_hide_no_loss() {
         let round = |cpu_us, lost, max_ms| Figures {
             connect_cpu_us: cpu_us,
-            unicast: Delivery {
-                expected: 10.0,
-                lost,
-                cpu_us,
-                max_ms,
-                ..Delivery::default()
-            },
+            unicast: Delivery { expected: 10.0, lost, cpu_us, max_ms, ..Delivery::default() },
             ..Figures::default()
         };
-        let found = median(&[
-            round(3.0, 0.0, 1.0),
-            round(1.0, 2.0, 9.0),
-            round(2.0, 0.0, 1.0),
-        ]);
+        let found = median(&[round(3.0, 0.0, 1.0), round(1.0, 2.0, 9.0), round(2.0, 0.0, 1.0)]);
         assert_eq!((found.connect_cpu_us, found.unicast.cpu_us), (2.0, 2.0));
         let unicast = found.unicast;
-        assert_eq!(
-            (unicast.expected, unicast.lost, unicast.max_ms),
-            (30.0, 2.0, 9.0)
-        );
+        assert_eq!((unicast.expected, unicast.lost, unicast.max_ms), (30.0, 2.0, 9.0));
         assert_eq!(middle(vec![4.0, 1.0]), 2.5);
     }
 }

@@ -61,11 +61,8 @@ impl Server {
             .stderr(errors)
             .spawn()
             .context("setpriv and taskset")?;
-        let mut server = Server {
-            process,
-            scratch,
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
-        };
+        let mut server =
+            Server { process, scratch, address: SocketAddr::from(([127, 0, 0, 1], port)) };
         server.wait_until_it_listens()?;
         Ok(server)
     }
@@ -106,11 +103,7 @@ impl Server {
         while calm < 3 && Instant::now() < deadline {
             meanwhile(LOOK)?;
             let now_ns = self.processor_ns()?;
-            calm = if now_ns - last_ns < REST_NS {
-                calm + 1
-            } else {
-                0
-            };
+            calm = if now_ns - last_ns < REST_NS { calm + 1 } else { 0 };
             last_ns = now_ns;
         }
         Ok(())
@@ -128,10 +121,7 @@ impl Server {
             for task in tasks.flatten() {
                 let text = std::fs::read_to_string(task.path().join("children"));
                 let text = text.unwrap_or_default();
-                found.extend(
-                    text.split_ascii_whitespace()
-                        .filter_map(|id| id.parse::<u32>().ok()),
-                );
+                found.extend(text.split_ascii_whitespace().filter_map(|id| id.parse::<u32>().ok()));
             }
         }
         found

@@ -351,20 +351,13 @@ mod tests {
                             sequence,
                         };
                         let is_new = stream.check_sequence(&header, &mut faults);
-                        let message = Counted {
-                            publisher: 5,
-                            sequence,
-                        };
+                        let message = Counted { publisher: 5, sequence };
                         audit.message(message, is_new, &faults);
                     }
                 }
                 Gap | Lost => {
                     let is_lost = matches!(step, Lost);
-                    (epoch, offset) = if is_lost {
-                        (epoch + 1, 0)
-                    } else {
-                        (epoch, offset + 9)
-                    };
+                    (epoch, offset) = if is_lost { (epoch + 1, 0) } else { (epoch, offset + 9) };
                     stream.gap(epoch, offset);
                     audit.gap(is_lost);
                 }
@@ -398,12 +391,7 @@ mod tests {
         // A message behind a gap that had come before it: only where the log had lost it.
         check(&[Come(1, 3), Gap, Come(3, 8)], Verdict::Faulty, 9, 0);
         check(&[Come(1, 3), Lost, Come(3, 8)], Verdict::Gaps, 9, 0);
-        check(
-            &[Come(1, 3), Lost, Come(6, 8), Gap, Come(8, 9)],
-            Verdict::Faulty,
-            8,
-            2,
-        );
+        check(&[Come(1, 3), Lost, Come(6, 8), Gap, Come(8, 9)], Verdict::Faulty, 8, 2);
         assert_eq!(Audit::default().verdict(0), Verdict::Unanswered);
     }
 
@@ -412,10 +400,7 @@ mod tests {
         /// Acknowledged up to 9: what is missing of a live stream, of one from the first message, and whether more is
         /// waited for.
         fn check(steps: &[Step], live: u64, first: u64, is_waiting: bool) {
-            let entry = Entry {
-                acknowledged: 9,
-                sequence: 9,
-            };
+            let entry = Entry { acknowledged: 9, sequence: 9 };
             let audit = play(steps);
             let missing = (audit.missing(entry, false), audit.missing(entry, true));
             assert_eq!(missing, (live, first), "{steps:?}");
@@ -437,14 +422,8 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.read("a/b\t3\t4\nc d\t1\t1\n").unwrap();
         assert_eq!(ledger.acknowledged(), 4);
-        let entry = Entry {
-            acknowledged: 3,
-            sequence: 4,
-        };
-        assert_eq!(
-            (ledger.entry("a/b"), ledger.entry("x")),
-            (Some(entry), None)
-        );
+        let entry = Entry { acknowledged: 3, sequence: 4 };
+        assert_eq!((ledger.entry("a/b"), ledger.entry("x")), (Some(entry), None));
         let mut again = Ledger::default();
         again.read(&ledger.write()).unwrap();
         assert_eq!(again, ledger);
@@ -458,19 +437,13 @@ mod tests {
     #[test]
     fn findings() {
         let mut findings = Findings::default();
-        let entry = Entry {
-            acknowledged: 3,
-            sequence: 3,
-        };
+        let entry = Entry { acknowledged: 3, sequence: 3 };
         for steps in [&[Come(1, 3)][..], &[Come(1, 2)], &[Come(1, 2), Gap]] {
             findings.add(|| "t".to_owned(), &play(steps), Some(entry), true);
         }
         let mut all = Findings::default();
         all.merge(findings);
-        assert_eq!(
-            (all.streams, all.complete, all.with_gaps, all.faulty),
-            (3, 1, 1, 1)
-        );
+        assert_eq!((all.streams, all.complete, all.with_gaps, all.faulty), (3, 1, 1, 1));
         assert_eq!((all.messages, all.missing_acknowledged), (7, 1));
         assert!(!all.is_good() && all.examples[0].starts_with("t: 0 lost"));
     }

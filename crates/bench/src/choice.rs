@@ -52,9 +52,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn topics(choice: Choice, client: u64, per_client: u64, topics: u64) -> Vec<u64> {
-        (0..per_client)
-            .map(|place| choice.topic(client, place, per_client, topics, 1))
-            .collect()
+        (0..per_client).map(|place| choice.topic(client, place, per_client, topics, 1)).collect()
     }
 
     #[test]

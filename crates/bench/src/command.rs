@@ -58,11 +58,7 @@ pub enum BenchCommand {
 #[derive(Clone, Debug, Args)]
 pub struct CommonArguments {
     /// Address of a node; several are used in turn
-    #[arg(
-        long = "url",
-        value_name = "URL",
-        default_value = "ws://127.0.0.1:8800"
-    )]
+    #[arg(long = "url", value_name = "URL", default_value = "ws://127.0.0.1:8800")]
     pub urls: Vec<String>,
     /// Where the address is wss:// or https://: believe the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
@@ -374,11 +370,8 @@ fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
         Some(address) => Some(Control::start(address)?),
         None => None,
     };
-    let clients_max = if control.is_some() {
-        command.clients_max.max(command.clients)
-    } else {
-        command.clients
-    };
+    let clients_max =
+        if control.is_some() { command.clients_max.max(command.clients) } else { command.clients };
     let config = EchoesConfig {
         common,
         clients: command.clients,
@@ -432,10 +425,7 @@ fn watch(
     stop: &AtomicBool,
     mut look: impl FnMut(&mut Handle, &mut Reporter) -> bool,
 ) -> anyhow::Result<Summary> {
-    let outputs = Outputs {
-        json: arguments.json,
-        influx: arguments.influx.clone(),
-    };
+    let outputs = Outputs { json: arguments.json, influx: arguments.influx.clone() };
     let mut reporter = Reporter::new(workload, handle.clients(), outputs)?;
     reporter.plan(&handle.plan);
     let started = Instant::now();
@@ -476,9 +466,7 @@ fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
     }
     common.threads = arguments.threads;
     common.warm_up = arguments.warm_up;
-    common
-        .busy_poll
-        .store(arguments.busy_poll, Ordering::Relaxed);
+    common.busy_poll.store(arguments.busy_poll, Ordering::Relaxed);
     common.seed = arguments.seed.unwrap_or_else(seed_from_entropy);
     Ok(common)
 }
@@ -495,11 +483,7 @@ fn check_tls(common: &Common) -> anyhow::Result<()> {
 }
 
 fn exit(is_good: bool) -> ExitCode {
-    if is_good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    }
+    if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 #[cfg(test)]
@@ -528,24 +512,15 @@ mod tests {
             panic!("not parsed")
         };
         assert_eq!(sub.common.urls, ["ws://a:1", "ws://b:2"]);
-        assert_eq!(
-            (sub.transport, sub.clients, sub.topics.len()),
-            (Transport::Sse, 5, 9)
-        );
-        assert_eq!(
-            (sub.common.connect_rate, sub.topics_per_client),
-            (1_000.0, 3)
-        );
+        assert_eq!((sub.transport, sub.clients, sub.topics.len()), (Transport::Sse, 5, 9));
+        assert_eq!((sub.common.connect_rate, sub.topics_per_client), (1_000.0, 3));
         assert_eq!(sub.common.warm_up, Duration::from_secs(5));
         let Ok(BenchCommand::Pub(publish)) =
             parse("pub --rate 50k --size 1KiB --ack none --connections 4")
         else {
             panic!("not parsed")
         };
-        assert_eq!(
-            (publish.rate, publish.size, publish.ack),
-            (50_000.0, 1_024, Ack::None)
-        );
+        assert_eq!((publish.rate, publish.size, publish.ack), (50_000.0, 1_024, Ack::None));
         assert!(matches!(
             parse("echo --every 30s --control 127.0.0.1:9"),
             Ok(BenchCommand::Echo(_))

@@ -66,20 +66,13 @@ impl Control {
         let (answers, answer_receiver) = sync_channel(1);
         let figures = Arc::new(Mutex::new(Texts::default()));
         let shared = figures.clone();
-        std::thread::Builder::new()
-            .name("bench-control".to_owned())
-            .spawn(move || {
-                for stream in listener.incoming().flatten() {
-                    // A client that misbehaves loses its answer, and nothing else happens.
-                    let _ = serve(stream, &order_sender, &answer_receiver, &shared);
-                }
-            })?;
-        Ok(Control {
-            orders,
-            answers,
-            figures,
-            address,
-        })
+        std::thread::Builder::new().name("bench-control".to_owned()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // A client that misbehaves loses its answer, and nothing else happens.
+                let _ = serve(stream, &order_sender, &answer_receiver, &shared);
+            }
+        })?;
+        Ok(Control { orders, answers, figures, address })
     }
 
     /// Where it listens.
@@ -117,49 +110,19 @@ impl Control {
         });
         let mut metrics = String::new();
         for (name, kind, help, value) in [
-            (
-                "connections",
-                "gauge",
-                "Open connections.",
-                total.connections as f64,
-            ),
-            (
-                "clients",
-                "gauge",
-                "Clients that are wanted.",
-                clients as f64,
-            ),
-            (
-                "connects_total",
-                "counter",
-                "Connections established.",
-                total.connects as f64,
-            ),
+            ("connections", "gauge", "Open connections.", total.connections as f64),
+            ("clients", "gauge", "Clients that are wanted.", clients as f64),
+            ("connects_total", "counter", "Connections established.", total.connects as f64),
             (
                 "connects_failed_total",
                 "counter",
                 "Connects that failed.",
                 total.connects_failed as f64,
             ),
-            (
-                "disconnects_total",
-                "counter",
-                "Connections lost.",
-                total.disconnects as f64,
-            ),
+            ("disconnects_total", "counter", "Connections lost.", total.disconnects as f64),
             ("pings_total", "counter", "Pings sent.", total.sent as f64),
-            (
-                "pongs_total",
-                "counter",
-                "Pongs received.",
-                total.received as f64,
-            ),
-            (
-                "lost_total",
-                "counter",
-                "Pongs that never came.",
-                total.faults.lost as f64,
-            ),
+            ("pongs_total", "counter", "Pongs received.", total.received as f64),
+            ("lost_total", "counter", "Pongs that never came.", total.faults.lost as f64),
         ] {
             metrics.push_str(&format!(
                 "# HELP crore_bench_{name} {help}\n# TYPE crore_bench_{name} {kind}\ncrore_bench_{name} {value}\n"
@@ -231,11 +194,7 @@ fn answer(
         Ok(step) => step,
         Err(error) => return reply(out, error.status(), "text/plain", &error.to_string()),
     };
-    let Step::Done {
-        value: request,
-        consumed,
-    } = step
-    else {
+    let Step::Done { value: request, consumed } = step else {
         return Progress::More;
     };
     let body_bytes = match request.body {
@@ -250,25 +209,14 @@ fn answer(
         return Progress::More;
     };
     let path = request.target.split('?').next().unwrap_or_default();
-    let query = request
-        .target
-        .split_once('?')
-        .map_or("", |(_, query)| query);
+    let query = request.target.split_once('?').map_or("", |(_, query)| query);
     match (request.method, path) {
         ("GET", "/stats") => {
-            let text = figures
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .stats
-                .clone();
+            let text = figures.lock().unwrap_or_else(PoisonError::into_inner).stats.clone();
             reply(out, 200, "application/json", &text)
         }
         ("GET", "/metrics") => {
-            let text = figures
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .metrics
-                .clone();
+            let text = figures.lock().unwrap_or_else(PoisonError::into_inner).metrics.clone();
             reply(out, 200, "text/plain; version=0.0.4", &text)
         }
         ("POST", "/clients") => match parse_add(body, request.header_text("content-type")) {
@@ -279,12 +227,9 @@ fn answer(
             Ok(count) => carry_out(Order::Remove { count }, orders, answers, out),
             Err(why) => reply(out, 400, "text/plain", &why),
         },
-        (_, "/stats" | "/metrics" | "/clients") => reply(
-            out,
-            405,
-            "text/plain",
-            "this method is not for this resource",
-        ),
+        (_, "/stats" | "/metrics" | "/clients") => {
+            reply(out, 405, "text/plain", "this method is not for this resource")
+        }
         _ => reply(out, 404, "text/plain", "/clients, /stats, /metrics"),
     }
 }
@@ -298,20 +243,12 @@ fn carry_out(
     // An answer that came too late for an earlier order must not be taken for this one's.
     while answers.try_recv().is_ok() {}
     if orders.try_send(order).is_err() {
-        return reply(
-            out,
-            503,
-            "text/plain",
-            "an earlier order is still under way",
-        );
+        return reply(out, 503, "text/plain", "an earlier order is still under way");
     }
     match answers.recv_timeout(PATIENCE) {
-        Ok(Ok(clients)) => reply(
-            out,
-            200,
-            "application/json",
-            &format!("{{\"clients\":{clients}}}"),
-        ),
+        Ok(Ok(clients)) => {
+            reply(out, 200, "application/json", &format!("{{\"clients\":{clients}}}"))
+        }
         Ok(Err(why)) => reply(out, 400, "text/plain", &why),
         Err(_) => reply(out, 503, "text/plain", "the run is ending"),
     }
@@ -355,10 +292,7 @@ fn parse_add(body: &[u8], media_type: Option<&str>) -> Result<Order, String> {
 fn parse_count(query: &str) -> Result<Option<u64>, String> {
     match parameters(query, "count")?.first() {
         None => Ok(None),
-        Some(count) => count
-            .parse()
-            .map(Some)
-            .map_err(|_| "`count` is not a number".to_owned()),
+        Some(count) => count.parse().map(Some).map_err(|_| "`count` is not a number".to_owned()),
     }
 }
 
@@ -390,16 +324,8 @@ mod tests {
             assert_eq!(read, wanted, "{body}");
         }
         check("count=5", None, Some((5, &[])));
-        check(
-            "ws=ws%3A%2F%2Fa%3A1&count=5",
-            None,
-            Some((5, &["ws://a:1"])),
-        );
-        check(
-            r#"{"ws":"ws://a:1","count":5}"#,
-            Some("application/json"),
-            Some((5, &["ws://a:1"])),
-        );
+        check("ws=ws%3A%2F%2Fa%3A1&count=5", None, Some((5, &["ws://a:1"])));
+        check(r#"{"ws":"ws://a:1","count":5}"#, Some("application/json"), Some((5, &["ws://a:1"])));
         check(
             r#"{"ws":["ws://a:1","ws://b:2"],"count":5}"#,
             None,
@@ -413,13 +339,7 @@ mod tests {
     #[test]
     fn requests() {
         let control = Control::start("127.0.0.1:0").unwrap();
-        control.publish(
-            &Tally {
-                sent: 3,
-                ..Tally::default()
-            },
-            7,
-        );
+        control.publish(&Tally { sent: 3, ..Tally::default() }, 7);
         let address = control.address();
         let ask = |request: &str| {
             let mut stream = TcpStream::connect(address).unwrap();
@@ -429,10 +349,7 @@ mod tests {
             answer
         };
         let stats = ask("GET /stats HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(
-            stats.starts_with("HTTP/1.1 200") && stats.contains("\"clients\":7"),
-            "{stats}"
-        );
+        assert!(stats.starts_with("HTTP/1.1 200") && stats.contains("\"clients\":7"), "{stats}");
         assert!(
             ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").contains("crore_bench_pings_total 3\n")
         );
@@ -453,13 +370,7 @@ mod tests {
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         };
-        assert_eq!(
-            order,
-            Order::Add {
-                count: 5,
-                urls: vec![]
-            }
-        );
+        assert_eq!(order, Order::Add { count: 5, urls: vec![] });
         control.answer(Ok(12));
         assert!(asking.join().unwrap().contains("{\"clients\":12}"));
     }

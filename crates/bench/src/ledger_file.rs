@@ -33,10 +33,7 @@ pub struct Awaited {
 impl Awaited {
     /// These; none of them need be there yet.
     pub fn new(paths: &[PathBuf]) -> Awaited {
-        Awaited {
-            missing: paths.to_vec(),
-            ledger: Ledger::default(),
-        }
+        Awaited { missing: paths.to_vec(), ledger: Ledger::default() }
     }
 
     /// Reads what has come. The ledger of all files together is answered once, with the last one.
@@ -61,10 +58,7 @@ impl Awaited {
             }
         }
         self.missing = missing;
-        Ok(self
-            .missing
-            .is_empty()
-            .then(|| std::mem::take(&mut self.ledger)))
+        Ok(self.missing.is_empty().then(|| std::mem::take(&mut self.ledger)))
     }
 
     /// Whether some are still to come.
@@ -85,10 +79,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let paths = ["a", "b"].map(|name| folder.join(name));
         let mut awaited = Awaited::new(&paths);
-        let entry = Entry {
-            acknowledged: 2,
-            sequence: 3,
-        };
+        let entry = Entry { acknowledged: 2, sequence: 3 };
         for (topic, path) in ["x", "y"].iter().zip(&paths) {
             assert!(awaited.look().unwrap().is_none() && awaited.is_waiting());
             let mut ledger = Ledger::default();

@@ -28,9 +28,7 @@ impl Wire {
             let Some((name, columns)) = line.split_once(':') else {
                 continue;
             };
-            let mut columns = columns
-                .split_ascii_whitespace()
-                .map(|column| column.parse::<u64>());
+            let mut columns = columns.split_ascii_whitespace().map(|column| column.parse::<u64>());
             if let (Some(Ok(received)), Some(Ok(sent))) = (columns.next(), columns.nth(7)) {
                 // Both columns of loopback are the same bytes.
                 let received = if name.trim() == "lo" { 0 } else { received };
@@ -52,24 +50,14 @@ pub fn processor_seconds() -> f64 {
 pub fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_ascii_whitespace()
-        .next()?
-        .parse::<u64>()
-        .ok()
-        .map(|kib| kib * 1024)
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Memory that the machine can still give, in bytes.
 pub fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_ascii_whitespace()
-        .next()?
-        .parse::<u64>()
-        .ok()
-        .map(|kib| kib * 1024)
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Raises the soft limit of descriptors to the hard one and answers it: so many in each descriptor table.
@@ -95,13 +83,7 @@ Inter-|   Receive                                                |  Transmit
   eth0:  30       1    0    0    0     0          0         0       4       1    0    0    0     0       0          0
   torn: 5
 ";
-        assert_eq!(
-            Wire::parse(text),
-            Wire {
-                received_bytes: 30,
-                sent_bytes: 2004
-            }
-        );
+        assert_eq!(Wire::parse(text), Wire { received_bytes: 30, sent_bytes: 2004 });
         assert_eq!(Wire::parse(""), Wire::default());
     }
 

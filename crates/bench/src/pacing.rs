@@ -15,12 +15,7 @@ pub struct Pace {
 impl Pace {
     /// `rate` events per second over all workers from `start_ns` on; 0 means all at once.
     pub fn new(start_ns: u64, rate: f64, worker: u64, workers: u64) -> Pace {
-        Pace {
-            start_ns,
-            rate,
-            next: worker,
-            stride: workers.max(1),
-        }
+        Pace { start_ns, rate, next: worker, stride: workers.max(1) }
     }
 
     /// The schedule begins anew now: what has come to be wanted after a pause was not due during it.
@@ -94,9 +89,7 @@ mod tests {
             }
         }
         all.sort_unstable();
-        let wanted: Vec<_> = (0..10)
-            .map(|number| (number, number * 100_000_000))
-            .collect();
+        let wanted: Vec<_> = (0..10).map(|number| (number, number * 100_000_000)).collect();
         assert_eq!(all, wanted);
     }
 

@@ -21,13 +21,7 @@ pub struct Pattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Literal(String),
-    Range {
-        first: u64,
-        step: u64,
-        down: bool,
-        count: u64,
-        width: usize,
-    },
+    Range { first: u64, step: u64, down: bool, count: u64, width: usize },
     List(Vec<String>),
 }
 
@@ -94,18 +88,8 @@ impl Pattern {
             match part {
                 Part::Literal(text) => into.push_str(text),
                 Part::List(members) => into.push_str(&members[chosen as usize]),
-                Part::Range {
-                    first,
-                    step,
-                    down,
-                    width,
-                    ..
-                } => {
-                    let value = if *down {
-                        first - chosen * step
-                    } else {
-                        first + chosen * step
-                    };
+                Part::Range { first, step, down, width, .. } => {
+                    let value = if *down { first - chosen * step } else { first + chosen * step };
                     let _ = write!(into, "{value:0width$}");
                 }
             }
@@ -143,20 +127,13 @@ fn parse_brace(inner: &str) -> Result<Part, String> {
     };
     let step = bounds.next();
     if bounds.next().is_some() {
-        return Err(format!(
-            "`{{{inner}}}` is not {{first..last}} or {{first..last..step}}"
-        ));
+        return Err(format!("`{{{inner}}}` is not {{first..last}} or {{first..last..step}}"));
     }
     let number = |text: &str| -> Result<u64, String> {
-        text.parse()
-            .map_err(|_| format!("`{text}` in `{{{inner}}}` is not a whole number"))
+        text.parse().map_err(|_| format!("`{text}` in `{{{inner}}}` is not a whole number"))
     };
     let padded = |text: &str| text.len() > 1 && text.starts_with('0');
-    let width = if padded(first) || padded(last) {
-        first.len().max(last.len())
-    } else {
-        0
-    };
+    let width = if padded(first) || padded(last) { first.len().max(last.len()) } else { 0 };
     let (first, last) = (number(first)?, number(last)?);
     let step = step.map_or(Ok(1), number)?;
     if step == 0 {
@@ -165,13 +142,7 @@ fn parse_brace(inner: &str) -> Result<Part, String> {
     let count = (first.abs_diff(last) / step)
         .checked_add(1)
         .ok_or_else(|| format!("`{{{inner}}}` has too many members"))?;
-    Ok(Part::Range {
-        first,
-        step,
-        down: last < first,
-        count,
-        width,
-    })
+    Ok(Part::Range { first, step, down: last < first, count, width })
 }
 
 #[cfg(test)]
@@ -191,10 +162,7 @@ mod tests {
         check("{08..10}", &["08", "09", "10"]);
         check("{1..10..4}", &["1", "5", "9"]);
         check("{x,y}/{1..2}", &["x/1", "x/2", "y/1", "y/2"]);
-        check(
-            "127.0.{1..2}.{0..1}",
-            &["127.0.1.0", "127.0.1.1", "127.0.2.0", "127.0.2.1"],
-        );
+        check("127.0.{1..2}.{0..1}", &["127.0.1.0", "127.0.1.1", "127.0.2.0", "127.0.2.1"]);
         check("{1..1}", &["1"]);
     }
 
@@ -209,16 +177,7 @@ mod tests {
 
     #[test]
     fn refused() {
-        for wrong in [
-            "{",
-            "}",
-            "a{1..2",
-            "a1..2}",
-            "{}",
-            "{a..b}",
-            "{1..2..0}",
-            "{1..2..3..4}",
-        ] {
+        for wrong in ["{", "}", "a{1..2", "a1..2}", "{}", "{a..b}", "{1..2..0}", "{1..2..3..4}"] {
             assert!(Pattern::parse(wrong).is_err(), "{wrong}");
         }
         assert!(Pattern::parse("{1..100000}{1..100000}").is_err());

@@ -111,18 +111,14 @@ impl Header {
 
 /// The hash of a topic's name in the header: FNV-1a, 32 bits.
 pub fn topic_hash(topic: &str) -> u32 {
-    topic.bytes().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
+    topic.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// A seed that no other run has, from the operating system's entropy.
 pub fn seed_from_entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     // The standard library keys its hash maps from the system's generator, and so needs no dependency.
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 fn write_number(number: u64, digits: u32, into: &mut Vec<u8>) {

@@ -149,9 +149,7 @@ impl Reporter {
             Some(target) => Some(match target.strip_prefix("udp://") {
                 Some(address) => {
                     let socket = UdpSocket::bind("0.0.0.0:0").context("--influx")?;
-                    socket
-                        .connect(address)
-                        .with_context(|| format!("--influx {target}"))?;
+                    socket.connect(address).with_context(|| format!("--influx {target}"))?;
                     Influx::Udp(socket)
                 }
                 None => Influx::File(
@@ -232,11 +230,7 @@ impl Reporter {
 
     fn figures(&self, span: &'static str, tally: &Tally, total: &Tally, seconds: f64) -> Figures {
         let rate = |count: u64| {
-            if seconds > 0.0 {
-                count as f64 / seconds
-            } else {
-                0.0
-            }
+            if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
         };
         Figures {
             workload: self.workload,
@@ -315,11 +309,7 @@ impl Reporter {
 
 fn per_message(before: Option<Wire>, after: Option<Wire>, figures: &Figures) -> Option<f64> {
     let (before, after) = (before?, after?);
-    let messages = if figures.workload == "pub" {
-        figures.sent
-    } else {
-        figures.received
-    };
+    let messages = if figures.workload == "pub" { figures.sent } else { figures.received };
     let bytes = after.received_bytes.wrapping_sub(before.received_bytes)
         + after.sent_bytes.wrapping_sub(before.sent_bytes);
     (messages > 0).then(|| bytes as f64 / messages as f64)
@@ -356,10 +346,7 @@ mod tests {
             received: 20_000,
             receive_rate: 10_000.0,
             latency: recorder.digest(),
-            faults: Faults {
-                lost: 3,
-                ..Faults::default()
-            },
+            faults: Faults { lost: 3, ..Faults::default() },
             clients_faulty: 2,
             wire_bytes_per_message: Some(650.4),
             ..Figures::default()
@@ -380,11 +367,7 @@ mod tests {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
         let line = interval_text(&figures());
-        assert_eq!(
-            line.chars().count(),
-            heading(false).chars().count(),
-            "aligned\n{line}"
-        );
+        assert_eq!(line.chars().count(), heading(false).chars().count(), "aligned\n{line}");
         assert!(interval_text(&Figures::default()).contains(" - "));
         assert_eq!(interval_more_text(&Figures::default()), "");
         assert_eq!(

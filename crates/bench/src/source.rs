@@ -34,11 +34,8 @@ impl Sources {
                 return Err(format!("`{text}` names more than 65,536 local addresses"));
             }
             for member in pattern.iter() {
-                addresses.push(
-                    member
-                        .parse()
-                        .map_err(|_| format!("`{member}` is not an IP address"))?,
-                );
+                addresses
+                    .push(member.parse().map_err(|_| format!("`{member}` is not an IP address"))?);
             }
         }
         Ok(addresses)
@@ -46,12 +43,7 @@ impl Sources {
 
     /// The share of `worker` of `workers`. Without addresses the kernel chooses.
     pub fn new(addresses: Vec<IpAddr>, worker: u64, workers: u64) -> Sources {
-        Sources {
-            addresses,
-            next: worker,
-            stride: workers.max(1),
-            refused: 0,
-        }
+        Sources { addresses, next: worker, stride: workers.max(1), refused: 0 }
     }
 
     /// How many connections `addresses` can have to one target; `None` when the kernel chooses.
@@ -68,10 +60,7 @@ impl Sources {
         self.next += self.stride;
         let addresses = self.addresses.len() as u64;
         let port = PORTS.start() + (place / addresses) as u16;
-        Some(SocketAddr::new(
-            self.addresses[(place % addresses) as usize],
-            port,
-        ))
+        Some(SocketAddr::new(self.addresses[(place % addresses) as usize], port))
     }
 
     /// Notes that the last source was taken by somebody else.

@@ -19,12 +19,8 @@ impl Spans {
     pub fn add(&mut self, begin_ns: u64, end_ns: u64) {
         let (mut begin, mut end) = (begin_ns, end_ns.max(begin_ns));
         // Those from `low` to `high` are near enough to become one with it.
-        let low = self
-            .spans
-            .partition_point(|(_, before)| before.saturating_add(JOIN_NS) < begin);
-        let high = self
-            .spans
-            .partition_point(|(after, _)| *after <= end.saturating_add(JOIN_NS));
+        let low = self.spans.partition_point(|(_, before)| before.saturating_add(JOIN_NS) < begin);
+        let high = self.spans.partition_point(|(after, _)| *after <= end.saturating_add(JOIN_NS));
         if let Some((first, _)) = self.spans[low..high].first() {
             begin = begin.min(*first);
         }

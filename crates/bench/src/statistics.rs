@@ -87,9 +87,7 @@ impl Recorder {
         if other.count == 0 {
             return;
         }
-        self.histogram
-            .add(&other.histogram)
-            .expect("all recorders have the same bounds");
+        self.histogram.add(&other.histogram).expect("all recorders have the same bounds");
         let count = self.count + other.count;
         let difference = other.mean_ns - self.mean_ns;
         let (own, others, all) = (self.count as f64, other.count as f64, count as f64);
@@ -119,11 +117,7 @@ impl Recorder {
 
     /// The latency in microseconds below which the share `quantile` (0 to 1) of the values lies.
     pub fn quantile_us(&self, quantile: f64) -> u64 {
-        if self.count == 0 {
-            0
-        } else {
-            self.histogram.value_at_quantile(quantile)
-        }
+        if self.count == 0 { 0 } else { self.histogram.value_at_quantile(quantile) }
     }
 
     /// The distribution: shares of the values, and the latency in microseconds that so many did not exceed. The steps
@@ -151,11 +145,7 @@ impl Recorder {
         if self.count == 0 {
             return Digest::default();
         }
-        let variance = if self.count > 1 {
-            self.squares_ns / (self.count - 1) as f64
-        } else {
-            0.0
-        };
+        let variance = if self.count > 1 { self.squares_ns / (self.count - 1) as f64 } else { 0.0 };
         let stdev_us = variance.max(0.0).sqrt() / 1e3;
         let error_us = stdev_us / (self.count as f64).sqrt();
         let quantile = |share: f64| self.histogram.value_at_quantile(share) as f64;
@@ -220,13 +210,7 @@ impl Sample {
             let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
             f64::from(sorted[rank.min(sorted.len()) - 1])
         };
-        (
-            self.seen,
-            at(0.5),
-            self.sum_us / self.seen as f64,
-            at(0.95),
-            at(0.99),
-        )
+        (self.seen, at(0.5), self.sum_us / self.seen as f64, at(0.95), at(0.99))
     }
 }
 
@@ -235,10 +219,7 @@ mod tests {
     use super::*;
 
     fn near(value: f64, wanted: f64) {
-        assert!(
-            (value - wanted).abs() <= wanted.abs() * 0.001 + 1e-9,
-            "{value} is not {wanted}"
-        );
+        assert!((value - wanted).abs() <= wanted.abs() * 0.001 + 1e-9, "{value} is not {wanted}");
     }
 
     #[test]

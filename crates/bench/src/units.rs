@@ -54,9 +54,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let expected = || format!("`{text}` is not a size such as 512, 64KiB or 1MiB");
-    let digits = text
-        .find(|letter: char| !letter.is_ascii_digit())
-        .unwrap_or(text.len());
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| expected())?;
     let unit = match text[digits..].trim_start() {
         "" | "B" => 1,
@@ -128,9 +126,7 @@ mod tests {
     #[test]
     fn durations() {
         fn check(text: &str, nanos: Option<u64>) {
-            let read = parse_duration(text)
-                .ok()
-                .map(|duration| duration.as_nanos() as u64);
+            let read = parse_duration(text).ok().map(|duration| duration.as_nanos() as u64);
             assert_eq!(read, nanos, "{text}");
         }
         check("30s", Some(30_000_000_000));
@@ -141,17 +137,7 @@ mod tests {
         check("7µs", Some(7_000));
         check("1d", Some(86_400_000_000_000));
         check("0", Some(0));
-        for wrong in [
-            "",
-            "30",
-            "s",
-            "3x",
-            "1..2s",
-            "-1s",
-            "99999999999d",
-            "1 s",
-            ".",
-        ] {
+        for wrong in ["", "30", "s", "3x", "1..2s", "-1s", "99999999999d", "1 s", "."] {
             check(wrong, None);
         }
     }

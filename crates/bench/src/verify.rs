@@ -75,10 +75,7 @@ impl Faults {
 impl Stream {
     /// A stream of this topic about which nothing is known yet.
     pub fn new(topic_hash: u32) -> Stream {
-        Stream {
-            topic_hash,
-            ..Stream::default()
-        }
+        Stream { topic_hash, ..Stream::default() }
     }
 
     /// The epoch's place in the worker's list of epochs, plus one; 0 while no position is known.
@@ -177,11 +174,7 @@ impl Stream {
         if header.sequence > self.sequence {
             let step = header.sequence - self.sequence;
             faults.lost = faults.lost.saturating_add_unsigned(step - 1);
-            self.window = if step >= WINDOW {
-                1
-            } else {
-                self.window << step | 1
-            };
+            self.window = if step >= WINDOW { 1 } else { self.window << step | 1 };
             self.sequence = header.sequence;
             return true;
         }
@@ -244,21 +237,11 @@ mod tests {
     use wire::native::Position;
 
     fn at(offset: u64, replaying: bool, continued: bool) -> Beginning {
-        Beginning {
-            through: Position { epoch: 0, offset },
-            replaying,
-            continued,
-        }
+        Beginning { through: Position { epoch: 0, offset }, replaying, continued }
     }
 
     fn header(publisher: u32, sequence: u64) -> Header {
-        Header {
-            clock: Clock::Monotonic,
-            publisher,
-            topic_hash: 0,
-            intended_ns: 0,
-            sequence,
-        }
+        Header { clock: Clock::Monotonic, publisher, topic_hash: 0, intended_ns: 0, sequence }
     }
 
     #[test]
@@ -270,11 +253,7 @@ mod tests {
             for number in numbers {
                 stream.check_sequence(&header(1, *number), &mut faults);
             }
-            assert_eq!(
-                (faults.lost, faults.repeated, faults.out_of_order),
-                wanted,
-                "{numbers:?}"
-            );
+            assert_eq!((faults.lost, faults.repeated, faults.out_of_order), wanted, "{numbers:?}");
             assert_eq!(faults.is_clean(), wanted == (0, 0, 0));
         }
         check(&[1, 2, 3, 4], (0, 0, 0));

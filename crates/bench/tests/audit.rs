@@ -31,10 +31,7 @@ fn audited(plant: Plant, change: impl FnOnce(&mut SubscribersConfig)) -> (Tally,
     assert!(!subscribers.has_all_acknowledged(), "nothing is known yet");
     let mut ledger = Ledger::default();
     for topic in 1..=8 {
-        let entry = Entry {
-            acknowledged: 5,
-            sequence: 5,
-        };
+        let entry = Entry { acknowledged: 5, sequence: 5 };
         ledger.insert(format!("t/{topic}"), entry);
     }
     subscribers.set_ledger(ledger);
@@ -44,9 +41,7 @@ fn audited(plant: Plant, change: impl FnOnce(&mut SubscribersConfig)) -> (Tally,
         thread::sleep(Duration::from_millis(5));
     }
     // Whether they were away before, during or after that is the machine's choice.
-    wait(&mut subscribers, |total| {
-        total.clients_live == 4 && total.return_time.count() >= returns
-    });
+    wait(&mut subscribers, |total| total.clients_live == 4 && total.return_time.count() >= returns);
     let summary = subscribers.stop();
     (summary.total, summary.findings.unwrap())
 }
@@ -79,10 +74,7 @@ fn an_auditor_that_comes_later_begins_with_the_oldest() {
         let mut auditor = Subscribers::start(config).unwrap();
         wait(&mut auditor, |total| total.clients_live == 1);
         let summary = auditor.stop();
-        assert_eq!(
-            (summary.total.messages, summary.total.recovered),
-            (messages, messages)
-        );
+        assert_eq!((summary.total.messages, summary.total.recovered), (messages, messages));
         assert_eq!(summary.findings.unwrap().complete, 1);
     }
     // The fake node knows epoch 7 only: a position of another one is a gap.
@@ -93,10 +85,7 @@ fn an_auditor_that_comes_later_begins_with_the_oldest() {
         let mut auditor = Subscribers::start(config).unwrap();
         wait(&mut auditor, |total| total.clients_live == 1);
         let summary = auditor.stop();
-        assert_eq!(
-            (summary.total.gaps, summary.total.epochs_lost),
-            (gaps, gaps)
-        );
+        assert_eq!((summary.total.gaps, summary.total.epochs_lost), (gaps, gaps));
         let findings = summary.findings.unwrap();
         assert!(findings.is_good(), "{findings:?}");
         assert_eq!(findings.with_gaps, gaps);
@@ -113,17 +102,11 @@ fn what_is_published_once_is_there_once() {
     wait(&mut publishers, |total| total.received == 60);
     let summary = publishers.stop();
     let total = summary.total;
-    assert_eq!(
-        (total.sent, total.inflight, total.unacknowledged),
-        (60, 0, 0)
-    );
+    assert_eq!((total.sent, total.inflight, total.unacknowledged), (60, 0, 0));
     assert_eq!(total.refused, 0, "{:?}", total.trouble);
     assert!(total.disconnects > 0 && total.repeated_sends > 0 && total.duplicates > 0);
     let ledger = summary.ledger.unwrap();
-    let entry = Entry {
-        acknowledged: 20,
-        sequence: 20,
-    };
+    let entry = Entry { acknowledged: 20, sequence: 20 };
     assert_eq!(ledger.acknowledged(), 60);
     assert_eq!(ledger.entry("t/1"), Some(entry));
     // A fresh reader finds each once, and in order.
@@ -138,20 +121,14 @@ fn what_is_published_once_is_there_once() {
         thread::sleep(Duration::from_millis(5));
     }
     let findings = auditor.stop().findings.unwrap();
-    assert_eq!(
-        (findings.complete, findings.messages),
-        (3, 60),
-        "{findings:?}"
-    );
+    assert_eq!((findings.complete, findings.messages), (3, 60), "{findings:?}");
 }
 
 #[test]
 fn clients_that_do_not_read_lose_nothing() {
     let (total, findings) = audited(Plant::Nothing, |config| {
-        config.stall = Some(Absence {
-            after: Duration::from_millis(200),
-            span: Duration::from_millis(600),
-        });
+        config.stall =
+            Some(Absence { after: Duration::from_millis(200), span: Duration::from_millis(600) });
         config.receive_bytes = Some(4096);
     });
     assert_eq!((findings.complete, total.disconnects), (8, 0));
@@ -160,10 +137,8 @@ fn clients_that_do_not_read_lose_nothing() {
 #[test]
 fn clients_that_were_away_return_all_at_once() {
     let (total, findings) = audited(Plant::Nothing, |config| {
-        config.away = Some(Absence {
-            after: Duration::from_millis(300),
-            span: Duration::from_millis(300),
-        });
+        config.away =
+            Some(Absence { after: Duration::from_millis(300), span: Duration::from_millis(300) });
     });
     assert_eq!((findings.complete, findings.messages), (8, 40));
     assert!(total.connects > 4, "they came back");

@@ -30,9 +30,7 @@ fn run(transport: Transport, per_client: u32, plant: Plant) -> Faults {
     config.sample = 2;
     let clients = config.clients;
     let mut subscribers = Subscribers::start(config).unwrap();
-    wait(&mut subscribers, |total| {
-        total.connections == clients as i64
-    });
+    wait(&mut subscribers, |total| total.connections == clients as i64);
     // A poll counts as open before it has arrived, and only then messages may flow.
     server.wait_ready(clients as usize);
     let mut load = PublishersConfig::new(server.common(), "t/{1..8}".parse().unwrap(), 400.0);
@@ -41,10 +39,7 @@ fn run(transport: Transport, per_client: u32, plant: Plant) -> Faults {
     let mut publishers = Publishers::start(load).unwrap();
     wait(&mut publishers, |total| total.received == 40);
     let published = publishers.stop().total;
-    assert_eq!(
-        (published.sent, published.inflight, published.unacknowledged),
-        (40, 0, 0)
-    );
+    assert_eq!((published.sent, published.inflight, published.unacknowledged), (40, 0, 0));
     assert_eq!(published.latency.count(), 40);
     let wanted = if plant == Plant::Lose { 39 } else { 40 };
     wait(&mut subscribers, |total| total.received >= wanted);
@@ -56,10 +51,7 @@ fn run(transport: Transport, per_client: u32, plant: Plant) -> Faults {
     assert_eq!(summary.total.connect_time.count(), clients);
     assert_eq!(summary.total.foreign, 0);
     assert!(summary.total.latency.count() >= wanted);
-    assert_eq!(
-        summary.total.clients_faulty,
-        u64::from(!summary.total.is_clean())
-    );
+    assert_eq!(summary.total.clients_faulty, u64::from(!summary.total.is_clean()));
     summary.total.faults
 }
 
@@ -113,10 +105,7 @@ fn disorder_is_found() {
     wait(&mut subscribers, |total| total.received == 20);
     publishers.stop();
     let faults = subscribers.stop().total.faults;
-    assert_eq!(
-        (faults.out_of_order, faults.lost, faults.repeated),
-        (1, 0, 0)
-    );
+    assert_eq!((faults.out_of_order, faults.lost, faults.repeated), (1, 0, 0));
 }
 
 #[test]
@@ -132,13 +121,9 @@ fn echo_clients_come_and_go() {
         size: 64,
     })
     .unwrap();
-    wait(&mut handle, |total| {
-        total.connections == 4 && total.received > 10
-    });
+    wait(&mut handle, |total| total.connections == 4 && total.received > 10);
     handle.set_clients(9);
-    wait(&mut handle, |total| {
-        total.connections == 9 && total.clients_with_data == 9
-    });
+    wait(&mut handle, |total| total.connections == 9 && total.clients_with_data == 9);
     handle.set_clients(2);
     wait(&mut handle, |total| total.connections == 2);
     let received = handle.total().received;
@@ -161,29 +146,13 @@ fn echo_clients_go_where_they_are_told() {
     .unwrap();
     let other = Route::resolve(&second.url(), "/echo").unwrap();
     assert_eq!(handle.add_clients(4, &[other]), Ok(7));
-    wait(&mut handle, |total| {
-        total.connections == 7 && total.clients_with_data == 7
-    });
-    assert_eq!(
-        (
-            first.ready.load(Ordering::Acquire),
-            second.ready.load(Ordering::Acquire)
-        ),
-        (3, 4)
-    );
+    wait(&mut handle, |total| total.connections == 7 && total.clients_with_data == 7);
+    assert_eq!((first.ready.load(Ordering::Acquire), second.ready.load(Ordering::Acquire)), (3, 4));
     // Replaced at once, by others: those of the second server really go.
     handle.set_clients(3);
     assert_eq!(handle.add_clients(4, &[]), Ok(7));
-    wait(&mut handle, |total| {
-        total.connects == 11 && total.connections == 7
-    });
-    assert_eq!(
-        (
-            first.ready.load(Ordering::Acquire),
-            second.ready.load(Ordering::Acquire)
-        ),
-        (7, 4)
-    );
+    wait(&mut handle, |total| total.connects == 11 && total.connections == 7);
+    assert_eq!((first.ready.load(Ordering::Acquire), second.ready.load(Ordering::Acquire)), (7, 4));
     assert_eq!(handle.add_clients(100, &[]), Ok(20), "as many as planned");
     handle.set_clients(0);
     wait(&mut handle, |total| total.connections == 0);
@@ -214,10 +183,7 @@ fn commands_end_with_their_exit_code() {
         let words = std::iter::once("bench").chain(line.split_ascii_whitespace());
         bench::run(Line::try_parse_from(words).unwrap().command, stop).unwrap()
     }
-    for (plant, wanted) in [
-        (Plant::Nothing, ExitCode::SUCCESS),
-        (Plant::Lose, ExitCode::from(1)),
-    ] {
+    for (plant, wanted) in [(Plant::Nothing, ExitCode::SUCCESS), (Plant::Lose, ExitCode::from(1))] {
         let server = Server::start(plant);
         let url = server.url();
         let stop = Arc::new(AtomicBool::new(false));

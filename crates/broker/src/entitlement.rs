@@ -66,10 +66,7 @@ impl Digest {
             CredentialKind::Token => [0],
             CredentialKind::ApiKey => [1],
         };
-        let hash = Sha256::new()
-            .chain_update(kind)
-            .chain_update(credential)
-            .finalize();
+        let hash = Sha256::new().chain_update(kind).chain_update(credential).finalize();
         let mut digest = [0; 16];
         digest.copy_from_slice(&hash[..16]);
         Digest(digest)
@@ -95,12 +92,7 @@ stdx::hand!(struct Question { connection, purpose, kind, credential, digest });
 impl fmt::Debug for Question {
     /// Without the credential.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Question {
-            connection,
-            purpose,
-            kind,
-            ..
-        } = self;
+        let Question { connection, purpose, kind, .. } = self;
         write!(formatter, "{kind:?} of {connection:?} for {purpose:?}")
     }
 }
@@ -295,9 +287,7 @@ impl Entitlement {
 fn is_level(subject: &str) -> bool {
     !subject.is_empty()
         && !subject.starts_with('$')
-        && !subject
-            .bytes()
-            .any(|byte| matches!(byte, b'/' | b'+' | b'#'))
+        && !subject.bytes().any(|byte| matches!(byte, b'/' | b'+' | b'#'))
 }
 
 #[cfg(test)]
@@ -305,10 +295,7 @@ mod tests {
     use super::*;
 
     fn permits(filter: &str, subject: &str, wanted: &str) -> bool {
-        let permissions = Permissions {
-            publish: vec![filter.into()],
-            ..Permissions::default()
-        };
+        let permissions = Permissions { publish: vec![filter.into()], ..Permissions::default() };
         let wanted = Filter::parse(wanted).unwrap();
         assert!(!permissions.permit(subject, Action::Subscribe, wanted));
         permissions.permit(subject, Action::Publish, wanted)
@@ -374,17 +361,8 @@ mod tests {
     #[test]
     fn digests_tell_kinds_and_bytes_apart() {
         let of = Digest::of;
-        assert_eq!(
-            of(CredentialKind::Token, b"a"),
-            of(CredentialKind::Token, b"a")
-        );
-        assert_ne!(
-            of(CredentialKind::Token, b"a"),
-            of(CredentialKind::ApiKey, b"a")
-        );
-        assert_ne!(
-            of(CredentialKind::Token, b"a"),
-            of(CredentialKind::Token, b"b")
-        );
+        assert_eq!(of(CredentialKind::Token, b"a"), of(CredentialKind::Token, b"a"));
+        assert_ne!(of(CredentialKind::Token, b"a"), of(CredentialKind::ApiKey, b"a"));
+        assert_ne!(of(CredentialKind::Token, b"a"), of(CredentialKind::Token, b"b"));
     }
 }

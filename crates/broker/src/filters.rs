@@ -84,11 +84,7 @@ impl<T> FilterTrie<T> {
     pub fn get(&self, filter: Filter<'_>) -> Option<&T> {
         let (node, has_rest) = self.find(filter)?;
         let node = &self.nodes[node as usize];
-        if has_rest {
-            node.rest.as_ref()
-        } else {
-            node.value.as_ref()
-        }
+        if has_rest { node.rest.as_ref() } else { node.value.as_ref() }
     }
 
     /// The value of exactly this filter, to change.
@@ -171,11 +167,7 @@ impl<T> FilterTrie<T> {
                     steps.push(Step::Down(node.single, below));
                 }
             }
-            steps.extend(
-                node.literals
-                    .get(level)
-                    .map(|child| Step::Down(*child, below)),
-            );
+            steps.extend(node.literals.get(level).map(|child| Step::Down(*child, below)));
         }
         ControlFlow::Continue(())
     }
@@ -214,11 +206,7 @@ impl<T> FilterTrie<T> {
 
     fn place(&mut self, node: u32, has_rest: bool) -> &mut Option<T> {
         let node = &mut self.nodes[node as usize];
-        if has_rest {
-            &mut node.rest
-        } else {
-            &mut node.value
-        }
+        if has_rest { &mut node.rest } else { &mut node.value }
     }
 
     /// Takes away the nodes of the filter's path that hold nothing any more.
@@ -260,22 +248,13 @@ impl<T> Node<T> {
 
 impl<T> Default for Node<T> {
     fn default() -> Self {
-        Node {
-            literals: BTreeMap::new(),
-            single: NO_NODE,
-            value: None,
-            rest: None,
-        }
+        Node { literals: BTreeMap::new(), single: NO_NODE, value: None, rest: None }
     }
 }
 
 impl<T> Default for FilterTrie<T> {
     fn default() -> Self {
-        FilterTrie {
-            nodes: vec![Node::default()],
-            free: Vec::new(),
-            len: 0,
-        }
+        FilterTrie { nodes: vec![Node::default()], free: Vec::new(), len: 0 }
     }
 }
 
@@ -298,10 +277,7 @@ fn split(filter: Filter<'_>) -> (impl Iterator<Item = &str>, bool) {
         Some(before) => (Some(&before[..before.len() - 1]), true),
         None => (Some(text), false),
     };
-    (
-        levels.into_iter().flat_map(|levels| levels.split('/')),
-        has_rest,
-    )
+    (levels.into_iter().flat_map(|levels| levels.split('/')), has_rest)
 }
 
 impl<T: Hand> Hand for FilterTrie<T> {
@@ -347,10 +323,7 @@ mod tests {
     fn trie_of(filters: &[&str]) -> FilterTrie<String> {
         let mut trie = FilterTrie::default();
         for filter in filters {
-            assert_eq!(
-                trie.insert(Filter::parse(filter).unwrap(), filter.to_string()),
-                None
-            );
+            assert_eq!(trie.insert(Filter::parse(filter).unwrap(), filter.to_string()), None);
         }
         trie
     }
@@ -387,9 +360,7 @@ mod tests {
 
     #[test]
     fn most_specific() {
-        let trie = trie_of(&[
-            "#", "a/#", "a/+", "a/b", "a/b/#", "+/b", "+/+/c", "$x/#", "a/+/c",
-        ]);
+        let trie = trie_of(&["#", "a/#", "a/+", "a/b", "a/b/#", "+/b", "+/+/c", "$x/#", "a/+/c"]);
         let cases = [
             ("z", Some("#")),
             ("a", Some("a/#")),
@@ -418,11 +389,7 @@ mod tests {
             ("$y/#", None),
         ];
         for (topic, expected) in cases {
-            assert_eq!(
-                trie.most_specific(topic).map(String::as_str),
-                expected,
-                "{topic}"
-            );
+            assert_eq!(trie.most_specific(topic).map(String::as_str), expected, "{topic}");
         }
     }
 
@@ -439,10 +406,7 @@ mod tests {
             assert_eq!(trie.remove(Filter::parse(absent).unwrap()), None);
         }
         for filter in filters {
-            assert_eq!(
-                trie.remove(Filter::parse(filter).unwrap()).as_deref(),
-                Some(filter)
-            );
+            assert_eq!(trie.remove(Filter::parse(filter).unwrap()).as_deref(), Some(filter));
         }
         assert!(trie.is_empty());
         assert_eq!(trie.nodes.len(), trie.free.len() + 1);
@@ -469,14 +433,12 @@ mod tests {
             Some("") => "+/#".to_owned(),
             _ => filter.to_owned(),
         };
-        let levels: Vec<&str> = filter
-            .split('/')
-            .map(|level| if level == "+" { "other" } else { level })
-            .collect();
+        let levels: Vec<&str> =
+            filter.split('/').map(|level| if level == "+" { "other" } else { level }).collect();
         match levels.split_last() {
-            Some((&"#", levels)) => ["", "/other", "/other/other"]
-                .map(|rest| levels.join("/") + rest)
-                .into(),
+            Some((&"#", levels)) => {
+                ["", "/other", "/other/other"].map(|rest| levels.join("/") + rest).into()
+            }
             _ => vec![levels.join("/")],
         }
     }

@@ -166,9 +166,7 @@ impl Home {
     pub fn new(settings: Arc<Settings>, id: HomeId, hash_seed: (u64, u64)) -> Home {
         let (partitions, shares) = partitions_of(&settings, id);
         let credit = i64::from(settings.limits.stream_credit_bytes);
-        let edges = (0..settings.edges_count)
-            .map(|_| Edge::new(credit))
-            .collect();
+        let edges = (0..settings.edges_count).map(|_| Edge::new(credit)).collect();
         let seed = Seed(hash_seed.0, hash_seed.1);
         let topics = TopicTable::new(seed);
         Home {
@@ -226,58 +224,21 @@ impl Home {
         let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
             return;
         };
-        let from = Caller {
-            edge: from,
-            cost: request.cost(),
-            lane: request.lane(&self.settings),
-        };
+        let from = Caller { edge: from, cost: request.cost(), lane: request.lane(&self.settings) };
         match request {
             Request::Credit { bytes } => {
                 edge.credit = credit_max.min(edge.credit + i64::from(bytes));
             }
-            Request::Subscribe {
-                partition,
-                rule,
-                topic,
-                subscription,
-                start,
-            } => {
-                let asked = Subscribing {
-                    partition,
-                    rule,
-                    topic,
-                    subscription,
-                    start,
-                };
+            Request::Subscribe { partition, rule, topic, subscription, start } => {
+                let asked = Subscribing { partition, rule, topic, subscription, start };
                 self.subscribe(now_ms, from, asked, Found::Nothing, out);
             }
             Request::Release { index, generation } => self.release(from, (index, generation), out),
-            Request::Read {
-                partition: _,
-                index,
-                subscription,
-                after,
-                mode,
-                limits,
-            } => {
-                let reading = Reading {
-                    index,
-                    subscription,
-                    after,
-                    mode,
-                    limits,
-                };
+            Request::Read { partition: _, index, subscription, after, mode, limits } => {
+                let reading = Reading { index, subscription, after, mode, limits };
                 self.in_turn(now_ms, Waiting::Page(from, reading), out);
             }
-            Request::History {
-                partition,
-                rule,
-                topic,
-                reply,
-                beyond,
-                reverse,
-                limits,
-            } => {
+            Request::History { partition, rule, topic, reply, beyond, reverse, limits } => {
                 let query = HistoryQuery {
                     partition,
                     rule,
@@ -290,17 +251,10 @@ impl Home {
                 };
                 self.in_turn(now_ms, Waiting::History(from, query), out);
             }
-            Request::Retained {
-                partition,
-                topic,
-                reply,
-            } => self.tell_retained(from, (partition, &topic), reply, out),
-            Request::Describe {
-                connection,
-                number,
-                indexes,
-                positions,
-            } => {
+            Request::Retained { partition, topic, reply } => {
+                self.tell_retained(from, (partition, &topic), reply, out)
+            }
+            Request::Describe { connection, number, indexes, positions } => {
                 self.consumed(from);
                 self.describe(from.edge, (connection, number), &indexes, positions, out);
             }
@@ -308,51 +262,18 @@ impl Home {
                 self.consumed(from);
                 self.tell_positions(from.edge, out);
             }
-            Request::Publish {
-                partition,
-                rule,
-                reply,
-                publication,
-            } => {
-                self.publish(
-                    now_ms,
-                    from,
-                    partition,
-                    rule,
-                    reply,
-                    &publication,
-                    memory,
-                    out,
-                );
+            Request::Publish { partition, rule, reply, publication } => {
+                self.publish(now_ms, from, partition, rule, reply, &publication, memory, out);
             }
-            Request::AddFilter {
-                user,
-                filter,
-                subscription,
-                since,
-            } => {
+            Request::AddFilter { user, filter, subscription, since } => {
                 self.consumed(from);
                 self.add_filter((from.edge, user), &filter, subscription, &since, out);
             }
-            Request::ReadFilter {
-                partition,
-                filters,
-                subscription,
-                after,
-                mode,
-                limits,
-            } => {
+            Request::ReadFilter { partition, filters, subscription, after, mode, limits } => {
                 let Some(local) = self.local(partition) else {
                     return self.consumed(from);
                 };
-                let scan = Scan {
-                    local,
-                    filters,
-                    subscription,
-                    after,
-                    mode,
-                    limits,
-                };
+                let scan = Scan { local, filters, subscription, after, mode, limits };
                 self.in_turn(now_ms, Waiting::Scan(from, scan), out);
             }
             Request::RemoveFilter { filter } => {
@@ -397,11 +318,9 @@ impl Home {
         let share = usize::from(log);
         self.heard_of(share, out);
         match letter {
-            DiskLetter::Committed {
-                generation,
-                count,
-                result,
-            } => self.committed(share, generation, count, result, memory, out),
+            DiskLetter::Committed { generation, count, result } => {
+                self.committed(share, generation, count, result, memory, out)
+            }
             DiskLetter::Answer { token, result } => {
                 self.in_turn(now_ms, Waiting::Answer(share, token, result), out);
             }
@@ -434,14 +353,7 @@ impl Home {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
             state.consumed.sort_unstable_by_key(|(lane, ..)| *lane);
             for (lane, requests, bytes) in state.consumed.drain(..) {
-                out.post(
-                    edge,
-                    Letter::Consumed {
-                        lane,
-                        requests,
-                        bytes,
-                    },
-                );
+                out.post(edge, Letter::Consumed { lane, requests, bytes });
             }
         }
     }
@@ -457,12 +369,7 @@ impl Home {
 
     /// Counters and present sizes.
     pub fn statistics(&self) -> HomeStatistics {
-        let Interests {
-            topics,
-            edges,
-            filters,
-            ..
-        } = &self.interests;
+        let Interests { topics, edges, filters, .. } = &self.interests;
         let logs = || self.partitions.iter().map(|partition| &partition.log);
         let disks = || self.shares.iter().filter_map(|share| share.disk.as_ref());
         let (pages_waiting, disk_reads_waiting) = self.recovery.counts();
@@ -528,14 +435,6 @@ impl Home {
             false => Vec::new(),
         };
         let names = Slice::copy_of(&names);
-        out.post(
-            from,
-            Letter::Described {
-                connection,
-                number,
-                names,
-                positions,
-            },
-        );
+        out.post(from, Letter::Described { connection, number, names, positions });
     }
 }

@@ -362,10 +362,7 @@ pub fn message_json(record: &[u8], epoch: u64) -> Vec<u8> {
 
 /// What a publication carries beside its payload, from a media type.
 pub fn attributes_of(content_type: Option<&str>) -> Slice {
-    let attributes = Attributes {
-        content_type,
-        ..Attributes::default()
-    };
+    let attributes = Attributes { content_type, ..Attributes::default() };
     let mut block = Vec::new();
     if !attributes.is_empty() {
         attributes.encode_block(&mut block);

@@ -485,10 +485,7 @@ stdx::hand!(struct PublishRefusal { code, present });
 
 impl From<Code> for PublishRefusal {
     fn from(code: Code) -> PublishRefusal {
-        PublishRefusal {
-            code,
-            present: None,
-        }
+        PublishRefusal { code, present: None }
     }
 }
 
@@ -576,9 +573,7 @@ impl Request {
     /// The lane in which it is counted.
     pub fn lane(&self, settings: &Settings) -> Lane {
         match self {
-            Request::Subscribe {
-                start: Start::Live, ..
-            }
+            Request::Subscribe { start: Start::Live, .. }
             | Request::Release { .. }
             | Request::Describe { .. }
             | Request::Positions
@@ -644,12 +639,7 @@ mod tests {
                 attributes: Slice::copy_of(&vec![0; attributes]),
                 ..Publication::default()
             };
-            let request = Request::Publish {
-                partition: 0,
-                rule: 0,
-                reply: None,
-                publication,
-            };
+            let request = Request::Publish { partition: 0, rule: 0, reply: None, publication };
             request.cost()
         };
         assert_eq!(cost(1_000, 0), cost(0, 1_000));

@@ -53,10 +53,7 @@ impl Position {
         let Some(partition) = partition.checked_sub(log.first_partition) else {
             return false;
         };
-        let since = log
-            .older_epochs
-            .iter()
-            .position(|older| older.epoch == self.epoch);
+        let since = log.older_epochs.iter().position(|older| older.epoch == self.epoch);
         since.is_some_and(|since| {
             log.older_epochs[since..].iter().all(|older| {
                 let valid_below = older.valid_below.get(partition as usize);
@@ -82,10 +79,7 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, MalformedPosition> {
         let (epoch, offset) = text.split_once(':').ok_or(MalformedPosition)?;
-        Ok(Position {
-            epoch: number(epoch)?,
-            offset: number(offset)?,
-        })
+        Ok(Position { epoch: number(epoch)?, offset: number(offset)? })
     }
 }
 
@@ -104,32 +98,18 @@ mod tests {
 
     #[test]
     fn text_round_trip_and_refusals() {
-        let position = Position {
-            epoch: u64::MAX,
-            offset: 7,
-        };
+        let position = Position { epoch: u64::MAX, offset: 7 };
         assert_eq!(position.to_string().parse(), Ok(position));
-        for bad in [
-            "",
-            ":",
-            "1:",
-            ":1",
-            "1:2:3",
-            "+1:2",
-            "1:-2",
-            " 1:2",
-            "1:99999999999999999999",
-        ] {
+        for bad in ["", ":", "1:", ":1", "1:2:3", "+1:2", "1:-2", " 1:2", "1:99999999999999999999"]
+        {
             assert_eq!(bad.parse::<Position>(), Err(MalformedPosition), "{bad}");
         }
     }
 
     #[test]
     fn standing() {
-        let older = |epoch, valid_below: &[u64]| OlderEpoch {
-            epoch,
-            valid_below: valid_below.to_vec(),
-        };
+        let older =
+            |epoch, valid_below: &[u64]| OlderEpoch { epoch, valid_below: valid_below.to_vec() };
         let log = LogSettings {
             name: "disk".into(),
             partitions_count: 2,

@@ -56,12 +56,7 @@ impl Settings {
             waiting: Vec::new(),
         };
         renewal.renew();
-        let Renewal {
-            rules,
-            numbers,
-            waiting,
-            ..
-        } = renewal;
+        let Renewal { rules, numbers, waiting, .. } = renewal;
         let renewed = Settings {
             edges_count: self.edges_count,
             homes_count: self.homes_count,
@@ -181,10 +176,7 @@ impl Renewal<'_> {
         if self.log_of(wanted) != Some(log) {
             self.wait(&wanted.filter, Wait::Log);
         }
-        self.rules[usize::from(number)] = RuleSettings {
-            log,
-            ..wanted.clone()
-        };
+        self.rules[usize::from(number)] = RuleSettings { log, ..wanted.clone() };
     }
 
     fn add(&mut self, filter: Filter<'_>, wanted: &RuleSettings) {
@@ -197,10 +189,7 @@ impl Renewal<'_> {
         let Some(number) = self.number_for(&wanted.filter) else {
             return self.wait(&wanted.filter, Wait::Full);
         };
-        self.rules[usize::from(number)] = RuleSettings {
-            log,
-            ..wanted.clone()
-        };
+        self.rules[usize::from(number)] = RuleSettings { log, ..wanted.clone() };
         self.numbers.insert(filter, number);
     }
 
@@ -215,11 +204,7 @@ impl Renewal<'_> {
 
     /// The number that the filter had before, or a new one, or that of a rule that has gone.
     fn number_for(&mut self, filter: &str) -> Option<u16> {
-        let had = self
-            .rules
-            .iter()
-            .skip(1)
-            .position(|rule| *rule.filter == *filter);
+        let had = self.rules.iter().skip(1).position(|rule| *rule.filter == *filter);
         if let Some(place) = had {
             return Some(place as u16 + 1);
         }
@@ -236,36 +221,25 @@ impl Renewal<'_> {
     /// Whether some topic of a rule that is not in force would have another log with it than without it. It may be said of
     /// a rule that hides none but topics which others hide already; never the other way round.
     fn may_move(&self, filter: Filter<'_>, log: u16) -> bool {
-        let base = self
-            .numbers
-            .most_specific(filter.as_str())
-            .copied()
-            .unwrap_or(0);
+        let base = self.numbers.most_specific(filter.as_str()).copied().unwrap_or(0);
         if self.rules[usize::from(base)].log != log {
             return true;
         }
         let base = Filter::parse(&self.rules[usize::from(base)].filter).ok();
-        self.rules
-            .iter()
-            .skip(1)
-            .zip(1_u16..)
-            .any(|(rule, number)| {
-                let Ok(other) = Filter::parse(&rule.filter) else {
-                    return false;
-                };
-                rule.log != log
-                    && self.numbers.get(other) == Some(&number)
-                    && filter.overlaps(other)
-                    && filter.beats(other)
-                    && base.is_none_or(|base| other.beats(base))
-            })
+        self.rules.iter().skip(1).zip(1_u16..).any(|(rule, number)| {
+            let Ok(other) = Filter::parse(&rule.filter) else {
+                return false;
+            };
+            rule.log != log
+                && self.numbers.get(other) == Some(&number)
+                && filter.overlaps(other)
+                && filter.beats(other)
+                && base.is_none_or(|base| other.beats(base))
+        })
     }
 
     fn wait(&mut self, filter: &str, wait: Wait) {
-        self.waiting.push(Waiting {
-            filter: filter.into(),
-            wait,
-        });
+        self.waiting.push(Waiting { filter: filter.into(), wait });
     }
 }
 

@@ -521,10 +521,7 @@ impl Settings {
     pub fn locate(&self, topic: &str) -> (u16, PartitionId) {
         let rule = self.rule_filters.most_specific(topic).copied().unwrap_or(0);
         let log = &self.logs[usize::from(self.rules[usize::from(rule)].log)];
-        (
-            rule,
-            log.first_partition + partition_of(topic.as_bytes(), log.partitions_count),
-        )
+        (rule, log.first_partition + partition_of(topic.as_bytes(), log.partitions_count))
     }
 
     /// What becomes of a subscription to a filter that says nothing about it: the most specific rule decides whose filter
@@ -546,9 +543,7 @@ impl Settings {
 
     /// The index of a partition's log.
     pub fn log_number(&self, partition: PartitionId) -> u16 {
-        let place = self
-            .logs
-            .partition_point(|log| log.first_partition <= partition);
+        let place = self.logs.partition_point(|log| log.first_partition <= partition);
         place.saturating_sub(1) as u16
     }
 
@@ -561,8 +556,6 @@ impl Settings {
 
     /// How many partitions there are over all logs.
     pub fn partitions_count(&self) -> u32 {
-        self.logs
-            .last()
-            .map_or(0, |log| log.first_partition + log.partitions_count)
+        self.logs.last().map_or(0, |log| log.first_partition + log.partitions_count)
     }
 }

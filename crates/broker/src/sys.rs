@@ -21,8 +21,7 @@ pub const TOPICS_VACATED: &str = "$sys/topics/vacated";
 
 /// Whether a topic, or a filter's topics, are the node's own.
 pub fn is_reserved(name: &str) -> bool {
-    name.strip_prefix(ROOT)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Where a node's statistics are published. Its name is one level, whatever characters it has.
@@ -113,13 +112,8 @@ mod tests {
 
     #[test]
     fn objects() {
-        let object = Object::of_node("a\"b")
-            .number("left_out", 7)
-            .text("topic", "x/y");
+        let object = Object::of_node("a\"b").number("left_out", 7).text("topic", "x/y");
         let text = String::from_utf8(object.finish()).unwrap();
-        assert_eq!(
-            text,
-            "{\"node\":\"a\\\"b\",\"left_out\":7,\"topic\":\"x/y\"}"
-        );
+        assert_eq!(text, "{\"node\":\"a\\\"b\",\"left_out\":7,\"topic\":\"x/y\"}");
     }
 }

@@ -86,10 +86,7 @@ impl TicketKey {
     /// The key of a secret. Its id is made of the secret, so that keys can change places.
     pub fn new(secret: [u8; 32]) -> TicketKey {
         let hash = Sha256::digest(secret);
-        TicketKey {
-            id: u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]]),
-            secret,
-        }
+        TicketKey { id: u32::from_le_bytes([hash[0], hash[1], hash[2], hash[3]]), secret }
     }
 
     fn mac(&self) -> Option<Hmac<Sha256>> {
@@ -238,14 +235,9 @@ fn number_of(policy: LagPolicy) -> u8 {
 }
 
 fn policy_of(number: u8) -> Option<LagPolicy> {
-    [
-        LagPolicy::Replay,
-        LagPolicy::Conflate,
-        LagPolicy::Drop,
-        LagPolicy::Disconnect,
-    ]
-    .into_iter()
-    .find(|&policy| number_of(policy) == number)
+    [LagPolicy::Replay, LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect]
+        .into_iter()
+        .find(|&policy| number_of(policy) == number)
 }
 
 /// Positions mostly belong to one log: an epoch is written once, and 0 where it is that of the position before.
@@ -271,10 +263,7 @@ impl Epochs {
             epoch if epoch == self.before => return None,
             epoch => self.before = epoch,
         }
-        Some(Position {
-            epoch: self.before,
-            offset: reader.number()?,
-        })
+        Some(Position { epoch: self.before, offset: reader.number()? })
     }
 
     /// Partitions ascend: each is written as its distance from the least that it can be.
@@ -366,10 +355,7 @@ mod tests {
 
     fn settings(secrets: &[u8]) -> TicketSettings {
         TicketSettings {
-            keys: secrets
-                .iter()
-                .map(|&byte| TicketKey::new([byte; 32]))
-                .collect(),
+            keys: secrets.iter().map(|&byte| TicketKey::new([byte; 32])).collect(),
             lifetime_ms: 8_000,
             not_before_ms: 0,
         }
@@ -380,10 +366,7 @@ mod tests {
         let settings = settings(&[1]);
         let bytes = ticket().issue(&settings).unwrap().unwrap();
         assert_eq!(Ticket::open(&bytes, &settings, 8_999), Ok(ticket()));
-        assert_eq!(
-            Ticket::open(&bytes, &settings, 9_000),
-            Err(TicketRefusal::Expired)
-        );
+        assert_eq!(Ticket::open(&bytes, &settings, 9_000), Err(TicketRefusal::Expired));
     }
 
     #[test]
@@ -413,10 +396,7 @@ mod tests {
     fn keys_rotate() {
         let bytes = ticket().issue(&settings(&[1])).unwrap().unwrap();
         assert!(Ticket::open(&bytes, &settings(&[2, 1]), 5_000).is_ok());
-        assert_eq!(
-            Ticket::open(&bytes, &settings(&[2, 3]), 5_000),
-            Err(TicketRefusal::Forged)
-        );
+        assert_eq!(Ticket::open(&bytes, &settings(&[2, 3]), 5_000), Err(TicketRefusal::Forged));
         let newer = ticket().issue(&settings(&[2, 1])).unwrap().unwrap();
         assert!(Ticket::open(&newer, &settings(&[2]), 5_000).is_ok());
         assert_eq!(ticket().issue(&settings(&[])), None);
@@ -429,10 +409,7 @@ mod tests {
         settings.not_before_ms = 1_000;
         assert!(Ticket::open(&bytes, &settings, 5_000).is_ok());
         settings.not_before_ms = 1_001;
-        assert_eq!(
-            Ticket::open(&bytes, &settings, 5_000),
-            Err(TicketRefusal::Revoked)
-        );
+        assert_eq!(Ticket::open(&bytes, &settings, 5_000), Err(TicketRefusal::Revoked));
     }
 
     #[test]

@@ -291,11 +291,7 @@ mod tests {
             ("+/\0", Err(ControlCharacter)),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                Filter::parse(text).map(Filter::is_plain),
-                *expected,
-                "{text:?}"
-            );
+            assert_eq!(Filter::parse(text).map(Filter::is_plain), *expected, "{text:?}");
         }
     }
 
@@ -303,11 +299,7 @@ mod tests {
     fn matching() {
         let cases: &[(&str, &[&str], &[&str])] = &[
             ("a/b", &["a/b"], &["a", "a/b/", "/a/b", "a/b/c", "a//b"]),
-            (
-                "a/#",
-                &["a", "a/", "a/b", "a/b/c"],
-                &["ab", "/a", "b/a", "$a"],
-            ),
+            ("a/#", &["a", "a/", "a/b", "a/b/c"], &["ab", "/a", "b/a", "$a"]),
             ("a/+", &["a/", "a/b"], &["a", "a/b/c"]),
             ("+", &["a", "ä"], &["/a", "a/", "$a"]),
             ("+/+", &["/a", "a/", "/", "a/b"], &["a", "a/b/c", "$a/b"]),
@@ -345,15 +337,12 @@ mod tests {
         };
         let topics = paths(&["a", "$s", ""]);
         let texts = paths(&["a", "$s", "+", "#"]);
-        let filters: Vec<Filter<'_>> = texts
-            .iter()
-            .filter_map(|text| Filter::parse(text).ok())
-            .collect();
+        let filters: Vec<Filter<'_>> =
+            texts.iter().filter_map(|text| Filter::parse(text).ok()).collect();
         for &one in &filters {
             for &other in &filters {
-                let mut both = topics
-                    .iter()
-                    .filter(|topic| one.matches(topic) && other.matches(topic));
+                let mut both =
+                    topics.iter().filter(|topic| one.matches(topic) && other.matches(topic));
                 let topic = both.next();
                 assert_eq!(one.overlaps(other), topic.is_some(), "{one:?} {other:?}");
                 if let Some(topic) = topic {
@@ -384,11 +373,7 @@ mod tests {
         for case in cases("matching") {
             let filter = Filter::parse(case["filter"].as_str().unwrap()).unwrap();
             let topic = case["topic"].as_str().unwrap();
-            assert_eq!(
-                filter.matches(topic),
-                case["matches"],
-                "{filter:?} {topic:?}"
-            );
+            assert_eq!(filter.matches(topic), case["matches"], "{filter:?} {topic:?}");
         }
     }
 }

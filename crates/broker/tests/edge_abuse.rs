@@ -179,10 +179,8 @@ fn filters_of_a_session() {
 
 fn behind_proxies(settings: &mut Settings) {
     let networks = ["127.0.0.0/8", "10.0.0.0/8"];
-    settings.addresses.trusted_proxies = networks
-        .iter()
-        .filter_map(|text| Network::parse(text))
-        .collect();
+    settings.addresses.trusted_proxies =
+        networks.iter().filter_map(|text| Network::parse(text)).collect();
     settings.addresses.are_counted = true;
 }
 

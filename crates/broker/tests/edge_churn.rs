@@ -108,10 +108,7 @@ fn subscriptions_have_a_rate() {
 
 fn with_tokens(settings: &mut Settings) {
     settings.entitlement = Some(EntitlementSettings {
-        anonymous: Permissions {
-            subscribe: vec!["#".into()],
-            ..Permissions::default()
-        },
+        anonymous: Permissions { subscribe: vec!["#".into()], ..Permissions::default() },
         ..EntitlementSettings::default()
     });
     settings.limits.filters_per_user_max = 2;

@@ -8,10 +8,7 @@ use broker::settings::{CompressionSettings, Settings};
 use support::{check, check_with};
 
 fn on(settings: &mut Settings) {
-    settings.compression = Some(CompressionSettings {
-        bytes_min: 64,
-        level: 1,
-    });
+    settings.compression = Some(CompressionSettings { bytes_min: 64, level: 1 });
 }
 
 #[test]

@@ -8,10 +8,7 @@ use support::check_with;
 
 fn with_tokens(settings: &mut Settings) {
     settings.entitlement = Some(EntitlementSettings {
-        anonymous: Permissions {
-            subscribe: vec!["public/#".into()],
-            ..Permissions::default()
-        },
+        anonymous: Permissions { subscribe: vec!["public/#".into()], ..Permissions::default() },
         notice_before_s: 30,
         ..EntitlementSettings::default()
     });

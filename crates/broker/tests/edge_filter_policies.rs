@@ -507,17 +507,11 @@ fn streams() {
 fn which_policy() {
     let rule = |settings: &mut Settings, filter: &str, policy: LagPolicy| {
         let number = settings.rules.len() as u16;
-        settings.rules.push(RuleSettings {
-            when_lagging: policy,
-            ..settings.rules[0].clone()
-        });
+        settings.rules.push(RuleSettings { when_lagging: policy, ..settings.rules[0].clone() });
         let filter = Filter::parse(filter).unwrap();
         settings.rule_filters.insert(filter, number);
     };
-    let mut settings = Settings {
-        rule_filters: FilterTrie::default(),
-        ..support::settings()
-    };
+    let mut settings = Settings { rule_filters: FilterTrie::default(), ..support::settings() };
     settings.rules[0].when_lagging = LagPolicy::Disconnect;
     rule(&mut settings, "x/#", LagPolicy::Conflate);
     rule(&mut settings, "x/+/now", LagPolicy::Drop);

@@ -309,14 +309,9 @@ fn without_a_credential_connections_end_first() {
 #[test]
 fn the_sum_of_a_request() {
     let (one, two, three) = ("A".repeat(264), "A".repeat(268), "A".repeat(668));
-    let results = ["a", "b", "c", "d", "e"]
-        .iter()
-        .zip(1..)
-        .map(|(topic, offset)| {
-            format!(
-                "{{\"topic\":\"{topic}\",\"epoch\":\"7\",\"offset\":{offset},\"duplicate\":false}}"
-            )
-        });
+    let results = ["a", "b", "c", "d", "e"].iter().zip(1..).map(|(topic, offset)| {
+        format!("{{\"topic\":\"{topic}\",\"epoch\":\"7\",\"offset\":{offset},\"duplicate\":false}}")
+    });
     let results = results.collect::<Vec<_>>().join(",");
     check_with(
         |settings| settings.limits.request_bytes_max = 1_000,
@@ -341,9 +336,7 @@ fn the_sum_of_a_request() {
 /// Of a list of topics no more is kept than of a list of messages.
 #[test]
 fn topics_are_counted() {
-    let topics = (0..1_001)
-        .map(|number| format!("\"t{number}\""))
-        .collect::<Vec<_>>();
+    let topics = (0..1_001).map(|number| format!("\"t{number}\"")).collect::<Vec<_>>();
     check(&format!(
         "
         a: connect

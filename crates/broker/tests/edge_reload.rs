@@ -10,15 +10,10 @@ use support::check_reload;
 
 /// Adds a rule for a filter, made from the default rule.
 fn add_rule(settings: &mut Settings, filter: &str, change: impl Fn(&mut RuleSettings)) {
-    let mut rule = RuleSettings {
-        filter: filter.into(),
-        ..settings.rules[0].clone()
-    };
+    let mut rule = RuleSettings { filter: filter.into(), ..settings.rules[0].clone() };
     change(&mut rule);
     let number = settings.rules.len() as u16;
-    settings
-        .rule_filters
-        .insert(Filter::parse(filter).unwrap(), number);
+    settings.rule_filters.insert(Filter::parse(filter).unwrap(), number);
     settings.rules.push(rule);
 }
 
@@ -128,14 +123,9 @@ fn edges_hear_first() {
 fn who_may_publish() {
     let reload = |number: usize, settings: &mut Settings| {
         if number == 1 {
-            let nobody = PublishSettings {
-                publishers: Publishers::Nobody,
-                ..PublishSettings::default()
-            };
-            let not_retained = PublishSettings {
-                may_retain: false,
-                ..PublishSettings::default()
-            };
+            let nobody =
+                PublishSettings { publishers: Publishers::Nobody, ..PublishSettings::default() };
+            let not_retained = PublishSettings { may_retain: false, ..PublishSettings::default() };
             add_rule(settings, "closed/#", publishing(nobody));
             add_rule(settings, "closed/open", |_| {});
             add_rule(settings, "kept", publishing(not_retained));
@@ -180,10 +170,7 @@ fn who_may_publish() {
 fn a_topics_rate() {
     let reload = |number: usize, settings: &mut Settings| {
         let rate_max = [0, 2, 4][number];
-        let rule = publishing(PublishSettings {
-            rate_max,
-            ..PublishSettings::default()
-        });
+        let rule = publishing(PublishSettings { rate_max, ..PublishSettings::default() });
         add_rule(settings, "slow/+", rule);
     };
     check_reload(
@@ -351,10 +338,7 @@ fn proxies(number: usize, settings: &mut Settings) {
         let of = |text| Network::parse(text).into_iter().collect();
         settings.addresses.trusted_proxies = of("127.0.0.0/8");
         settings.addresses.are_wanted = true;
-        let from = PublishSettings {
-            from: of("192.0.2.1"),
-            ..PublishSettings::default()
-        };
+        let from = PublishSettings { from: of("192.0.2.1"), ..PublishSettings::default() };
         add_rule(settings, "news", publishing(from));
     }
 }

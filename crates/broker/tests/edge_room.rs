@@ -76,10 +76,7 @@ fn on_disk(settings: &mut Settings) {
 fn of_40_mb() -> String {
     let topics: Vec<String> = (0..40).map(|number| format!("\"t{number}\"")).collect();
     let payload = "x".repeat(1_000_000);
-    format!(
-        "POST /publish > {{\"topics\":[{}],\"data\":\"{payload}\"}}",
-        topics.join(",")
-    )
+    format!("POST /publish > {{\"topics\":[{}],\"data\":\"{payload}\"}}", topics.join(","))
 }
 
 /// What one request brings to a log counts before any of it is sent: the second would go beyond the bound.

@@ -154,9 +154,8 @@ fn without_subscriptions() {
 /// More than fits into a ticket: the client subscribes by itself.
 #[test]
 fn too_large() {
-    let names: Vec<String> = (0..180)
-        .map(|number| format!("{number} {number}/{}", "x".repeat(100)))
-        .collect();
+    let names: Vec<String> =
+        (0..180).map(|number| format!("{number} {number}/{}", "x".repeat(100))).collect();
     let answers: Vec<String> = (0..180)
         .map(|number| format!("            a: subscribed {number} through 7:0\n"))
         .collect();

@@ -123,10 +123,7 @@ fn a_ticket_of_a_lost_end() {
         // Each world has a second node.
         if starts.replace(starts.get() + 1) % 2 == 1 {
             settings.logs[0].epoch = 8;
-            settings.logs[0].older_epochs = vec![OlderEpoch {
-                epoch: 7,
-                valid_below: vec![3],
-            }];
+            settings.logs[0].older_epochs = vec![OlderEpoch { epoch: 7, valid_below: vec![3] }];
         }
     };
     // The log is in memory, so what holds is beyond its head, and what does not is of an unknown epoch.

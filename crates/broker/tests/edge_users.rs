@@ -18,10 +18,7 @@ fn counted(settings: &mut Settings) {
 /// The same, and only tokens have limits.
 fn with_tokens(settings: &mut Settings) {
     settings.entitlement = Some(EntitlementSettings {
-        anonymous: Permissions {
-            history: vec!["public".into()],
-            ..Permissions::default()
-        },
+        anonymous: Permissions { history: vec!["public".into()], ..Permissions::default() },
         notice_before_s: 30,
         ..EntitlementSettings::default()
     });

@@ -14,10 +14,7 @@ fn damaged(valid_below: u64) -> Setup {
         cache_bytes: Some(400),
         segment_bytes: 110,
         age_max_ms: 1 << 40,
-        older_epochs: vec![OlderEpoch {
-            epoch: 6,
-            valid_below: vec![valid_below],
-        }],
+        older_epochs: vec![OlderEpoch { epoch: 6, valid_below: vec![valid_below] }],
         ..Setup::default()
     }
 }

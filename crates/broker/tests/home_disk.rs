@@ -9,12 +9,7 @@ use home_support::Setup;
 
 /// Memory for about five records of the scripts below.
 fn small() -> Setup {
-    Setup {
-        cache_bytes: Some(400),
-        segment_bytes: 110,
-        age_max_ms: 1 << 40,
-        ..Setup::default()
-    }
+    Setup { cache_bytes: Some(400), segment_bytes: 110, age_max_ms: 1 << 40, ..Setup::default() }
 }
 
 #[test]
@@ -110,10 +105,7 @@ fn failure() {
 
 #[test]
 fn retained_in_time() {
-    let setup = Setup {
-        retained_bytes_max: 100,
-        ..small()
-    };
+    let setup = Setup { retained_bytes_max: 100, ..small() };
     check(
         setup,
         "
@@ -197,10 +189,7 @@ fn floors_and_forgetting() {
 
 #[test]
 fn more_than_memory_takes() {
-    let setup = Setup {
-        message_bytes_max: 1000,
-        ..small()
-    };
+    let setup = Setup { message_bytes_max: 1000, ..small() };
     check(
         setup,
         "
@@ -238,14 +227,8 @@ fn more_than_memory_takes() {
 fn older_epochs() {
     let setup = Setup {
         older_epochs: vec![
-            OlderEpoch {
-                epoch: 5,
-                valid_below: vec![3],
-            },
-            OlderEpoch {
-                epoch: 6,
-                valid_below: vec![5],
-            },
+            OlderEpoch { epoch: 5, valid_below: vec![3] },
+            OlderEpoch { epoch: 6, valid_below: vec![5] },
         ],
         ..small()
     };

@@ -13,10 +13,7 @@ fn small() -> Setup {
         cache_bytes: Some(400),
         segment_bytes: 110,
         age_max_ms: 1 << 40,
-        limits: Limits {
-            log_stall_timeout_ms: 3_000,
-            ..Limits::default()
-        },
+        limits: Limits { log_stall_timeout_ms: 3_000, ..Limits::default() },
         ..Setup::default()
     }
 }

@@ -161,10 +161,7 @@ impl World {
             age_max_ms: 1 << 40,
             // Less than the cache: now and then it is refused, too.
             memory_bytes: 900,
-            limits: Limits {
-                stream_credit_bytes: CREDIT,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: CREDIT, ..Limits::default() },
             ..Setup::default()
         };
         let settings = setup.settings();
@@ -187,21 +184,14 @@ impl World {
     fn run(&mut self, op: &Op) {
         match *op {
             Op::Publish { edge, topic, bytes } => self.publish(edge, TOPICS[topic], bytes),
-            Op::Subscribe {
-                edge,
-                topic,
-                ref start,
-            } => self.subscribe(edge, TOPICS[topic], start),
+            Op::Subscribe { edge, topic, ref start } => self.subscribe(edge, TOPICS[topic], start),
             Op::Unsubscribe { edge, nth } => self.edges[edge].unsubscribe(nth),
             Op::AddFilter { edge, filter } => {
                 let edge = &mut self.edges[edge];
                 if edge.filters.insert(filter) {
                     edge.next_key += 1;
                     edge.asked.insert(filter, edge.next_key);
-                    let subscription = Key {
-                        index: filter as u32,
-                        generation: edge.next_key,
-                    };
+                    let subscription = Key { index: filter as u32, generation: edge.next_key };
                     edge.requests.push_back(Request::AddFilter {
                         user: 0,
                         filter: slice(FILTERS[filter]),
@@ -269,15 +259,11 @@ impl World {
             payload: Slice::copy_of(&payload),
             ..Publication::default()
         };
-        self.unanswered
-            .insert(request, (partition, publication.clone()));
+        self.unanswered.insert(request, (partition, publication.clone()));
         self.edges[edge].requests.push_back(Request::Publish {
             partition,
             rule,
-            reply: Some(Reply {
-                connection: key(0),
-                request,
-            }),
+            reply: Some(Reply { connection: key(0), request }),
             publication,
         });
     }
@@ -327,8 +313,7 @@ impl World {
             self.inflight[edge].1 += u64::from(request.cost());
         }
         let (memory, out) = (&mut self.memory, &mut self.out);
-        self.home
-            .handle(START, edge as EdgeId, request, memory, out);
+        self.home.handle(START, edge as EdgeId, request, memory, out);
         self.collect();
     }
 
@@ -377,16 +362,8 @@ impl World {
                 assert!(before.is_none(), "{offset} twice");
             }
             Letter::Granted { gap: Some(gap), .. } if gap.reason == GapReason::UnknownEpoch => {}
-            Letter::Granted {
-                subscription,
-                gap: Some(gap),
-                ..
-            }
-            | Letter::Page {
-                subscription,
-                gap: Some(gap),
-                ..
-            } => {
+            Letter::Granted { subscription, gap: Some(gap), .. }
+            | Letter::Page { subscription, gap: Some(gap), .. } => {
                 let subscriptions = &self.edges[edge].subscriptions;
                 let found = subscriptions.iter().find(|s| s.key == subscription.index);
                 let Some((partition, topic)) = found.map(|found| (found.partition, found.topic))
@@ -397,15 +374,12 @@ impl World {
                 let lost = self.model.between(partition, topic, gap.from, gap.to);
                 let is_damaged = |offset: &u64| self.damaged.contains(&(partition, *offset));
                 assert!(
-                    lost.iter()
-                        .all(|offset| *offset < floor || is_damaged(offset)),
+                    lost.iter().all(|offset| *offset < floor || is_damaged(offset)),
                     "{gap:?} and the floor is {floor}"
                 );
                 self.gaps += u64::from(!lost.iter().any(is_damaged));
             }
-            Letter::Consumed {
-                requests, bytes, ..
-            } => {
+            Letter::Consumed { requests, bytes, .. } => {
                 self.inflight[edge].0 -= requests;
                 self.inflight[edge].1 -= bytes;
             }
@@ -451,12 +425,7 @@ impl World {
         for edge in &self.edges {
             for subscription in &edge.subscriptions {
                 assert_eq!(subscription.state, State::Live, "{subscription:?}");
-                let Subscription {
-                    partition,
-                    topic,
-                    through,
-                    ..
-                } = *subscription;
+                let Subscription { partition, topic, through, .. } = *subscription;
                 let missing = self.model.between(partition, topic, through, u64::MAX);
                 assert_eq!(missing, [0; 0], "{subscription:?}");
             }
@@ -484,9 +453,7 @@ impl World {
             for (_, (name, record)) in &records[newest..] {
                 let (memory, out) = (&mut self.memory, &mut self.out);
                 let name = name.as_bytes();
-                let restored = self
-                    .home
-                    .restore_record(partition, name, record, memory, out);
+                let restored = self.home.restore_record(partition, name, record, memory, out);
                 assert_eq!(restored, Ok(()));
             }
             let head = records.last().map_or(floor - 1, |(offset, _)| *offset);
@@ -509,10 +476,7 @@ impl World {
 }
 
 fn key(index: u32) -> Key {
-    Key {
-        index,
-        generation: 0,
-    }
+    Key { index, generation: 0 }
 }
 
 fn slice(text: &str) -> Slice {
@@ -579,20 +543,12 @@ fn the_disk_is_used() {
     let mut world = World::new();
     for round in 0..30 {
         let topic = round % TOPICS.len();
-        world.run(&Op::Publish {
-            edge: 0,
-            topic,
-            bytes: 60,
-        });
+        world.run(&Op::Publish { edge: 0, topic, bytes: 60 });
     }
     world.settle();
     for topic in 0..TOPICS.len() {
         let start = StartOp::Zero;
-        world.run(&Op::Subscribe {
-            edge: 1,
-            topic,
-            start,
-        });
+        world.run(&Op::Subscribe { edge: 1, topic, start });
     }
     world.settle();
     world.check_at_rest();

@@ -25,10 +25,7 @@ fn names_count_as_retained_bytes() {
     for name in ["key=", "by="] {
         let name = format!("{name}{}:1@1", "k".repeat(32));
         check(
-            Setup {
-                retained_bytes_max: 60,
-                ..small()
-            },
+            Setup { retained_bytes_max: 60, ..small() },
             &format!(
                 "
         pub a one retain ack {name}
@@ -185,13 +182,7 @@ fn a_beginning_of_history_that_is_dropped_before_the_answer() {
 #[test]
 fn parked_and_forgotten() {
     check(
-        Setup {
-            limits: Limits {
-                topics_max: 3,
-                ..Limits::default()
-            },
-            ..small()
-        },
+        Setup { limits: Limits { topics_max: 3, ..Limits::default() }, ..small() },
         "
         pub a one
             append g0 a 1<0 one
@@ -282,10 +273,7 @@ fn a_stream_that_lags_and_memory_that_refuses() {
     check(
         Setup {
             message_bytes_max: 1000,
-            limits: Limits {
-                stream_credit_bytes: 100,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: 100, ..Limits::default() },
             ..small()
         },
         "

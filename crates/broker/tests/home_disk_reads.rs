@@ -8,12 +8,7 @@ use home_support::Setup;
 
 /// Memory for about five records of the scripts below.
 fn small() -> Setup {
-    Setup {
-        cache_bytes: Some(400),
-        segment_bytes: 110,
-        age_max_ms: 1 << 40,
-        ..Setup::default()
-    }
+    Setup { cache_bytes: Some(400), segment_bytes: 110, age_max_ms: 1 << 40, ..Setup::default() }
 }
 
 #[test]
@@ -234,11 +229,7 @@ fn history() {
 
 #[test]
 fn history_limits() {
-    let setup = Setup {
-        history_messages_max: 5,
-        history_age_max_ms: 100,
-        ..small()
-    };
+    let setup = Setup { history_messages_max: 5, history_age_max_ms: 100, ..small() };
     check(
         setup,
         "
@@ -292,10 +283,7 @@ fn history_limits() {
 fn a_stream_that_lags_beyond_memory() {
     let setup = Setup {
         edges: 1,
-        limits: broker::settings::Limits {
-            stream_credit_bytes: 100,
-            ..Default::default()
-        },
+        limits: broker::settings::Limits { stream_credit_bytes: 100, ..Default::default() },
         ..small()
     };
     check(
@@ -418,10 +406,7 @@ fn damage_where_a_replay_begins() {
             e0 granted s3 i0 g3 replaying through 2 gap 0..2 Evicted
         ";
     check(small(), script);
-    let limited = Setup {
-        history_messages_max: 4,
-        ..small()
-    };
+    let limited = Setup { history_messages_max: 4, ..small() };
     check(
         limited,
         "

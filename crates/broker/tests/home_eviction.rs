@@ -85,11 +85,7 @@ fn wall_clock_jumps() {
 #[test]
 fn bytes_evict_the_oldest_segment() {
     check(
-        Setup {
-            log_bytes_max: 1200,
-            segment_bytes: 400,
-            ..Setup::default()
-        },
+        Setup { log_bytes_max: 1200, segment_bytes: 400, ..Setup::default() },
         "
         pub a x*100
         pub b x*100

@@ -225,10 +225,7 @@ fn gaps() {
 fn scans_are_bounded() {
     check(
         Setup {
-            limits: Limits {
-                scan_bytes_max: 300,
-                ..Limits::default()
-            },
+            limits: Limits { scan_bytes_max: 300, ..Limits::default() },
             segment_bytes: 1 << 20,
             ..Setup::default()
         },
@@ -268,11 +265,7 @@ fn scans_are_bounded() {
 #[test]
 fn a_turn_scans_a_share() {
     check(
-        Setup {
-            segment_bytes: 1 << 20,
-            log_bytes_max: 4 << 20,
-            ..Setup::default()
-        },
+        Setup { segment_bytes: 1 << 20, log_bytes_max: 4 << 20, ..Setup::default() },
         "
         pub x x*600000
         scan e0 s1 p0 + after 0
@@ -293,10 +286,7 @@ fn a_turn_scans_a_share() {
 fn a_lagging_stream() {
     check(
         Setup {
-            limits: Limits {
-                stream_credit_bytes: 200,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: 200, ..Limits::default() },
             ..Setup::default()
         },
         "

@@ -102,10 +102,7 @@ struct Model {
 impl Model {
     /// Offsets of the topic's records in (after, through].
     fn between(&self, partition: PartitionId, topic: &str, after: u64, through: u64) -> Vec<u64> {
-        let records = self
-            .partitions
-            .get(&partition)
-            .map_or(&[][..], Vec::as_slice);
+        let records = self.partitions.get(&partition).map_or(&[][..], Vec::as_slice);
         (1..)
             .zip(records)
             .filter(|(offset, record)| {
@@ -120,9 +117,7 @@ impl Model {
     }
 
     fn head(&self, partition: PartitionId) -> u64 {
-        self.partitions
-            .get(&partition)
-            .map_or(0, |records| records.len() as u64)
+        self.partitions.get(&partition).map_or(0, |records| records.len() as u64)
     }
 }
 
@@ -146,11 +141,7 @@ impl World {
             log_bytes_max: 2400,
             retained_bytes_max: 400,
             memory_bytes: 2800,
-            limits: Limits {
-                topics_max: 5,
-                stream_credit_bytes: CREDIT,
-                ..Limits::default()
-            },
+            limits: Limits { topics_max: 5, stream_credit_bytes: CREDIT, ..Limits::default() },
             ..Setup::default()
         };
         let settings = setup.settings();
@@ -168,12 +159,7 @@ impl World {
 
     fn run(&mut self, op: &Op) {
         match *op {
-            Op::Publish {
-                edge,
-                topic,
-                bytes,
-                retain,
-            } => {
+            Op::Publish { edge, topic, bytes, retain } => {
                 let (rule, partition) = self.settings.locate(TOPICS[topic]);
                 self.next_payload += 1;
                 let mut payload = self.next_payload.to_le_bytes().to_vec();
@@ -185,32 +171,17 @@ impl World {
                     retain,
                     ..Publication::default()
                 };
-                let reply = Some(Reply {
-                    connection: key(0),
-                    request: self.next_payload,
-                });
-                let publish = Request::Publish {
-                    partition,
-                    rule,
-                    reply,
-                    publication,
-                };
+                let reply = Some(Reply { connection: key(0), request: self.next_payload });
+                let publish = Request::Publish { partition, rule, reply, publication };
                 self.edges[edge].requests.push_back(publish);
             }
-            Op::Subscribe {
-                edge,
-                topic,
-                ref start,
-            } => self.subscribe(edge, TOPICS[topic], start),
+            Op::Subscribe { edge, topic, ref start } => self.subscribe(edge, TOPICS[topic], start),
             Op::Unsubscribe { edge, nth } => self.edges[edge].unsubscribe(nth),
             Op::AddFilter { edge, filter } => {
                 let edge = &mut self.edges[edge];
                 if edge.filters.insert(filter) {
                     edge.next_key += 1;
-                    let subscription = Key {
-                        index: filter as u32,
-                        generation: edge.next_key,
-                    };
+                    let subscription = Key { index: filter as u32, generation: edge.next_key };
                     edge.asked.insert(filter, edge.next_key);
                     let filter = slice(FILTERS[filter]);
                     edge.requests.push_back(Request::AddFilter {
@@ -235,9 +206,7 @@ impl World {
             Op::Receive { edge, count } => (0..count).for_each(|_| self.receive_one(edge)),
             Op::Credit { edge } => {
                 let bytes = std::mem::take(&mut self.edges[edge].owed);
-                self.edges[edge]
-                    .requests
-                    .push_back(Request::Credit { bytes });
+                self.edges[edge].requests.push_back(Request::Credit { bytes });
             }
             Op::Pump => {
                 self.home.pump(self.now, &mut self.memory, &mut self.out);
@@ -258,19 +227,12 @@ impl World {
         let head = self.model.head(partition);
         let start = match *start {
             StartOp::Live => Start::Live,
-            StartOp::Since { back } => Start::Since(Position {
-                epoch: EPOCH,
-                offset: head.saturating_sub(back),
-            }),
-            StartOp::OtherEpoch => Start::Since(Position {
-                epoch: EPOCH + 1,
-                offset: 1,
-            }),
+            StartOp::Since { back } => {
+                Start::Since(Position { epoch: EPOCH, offset: head.saturating_sub(back) })
+            }
+            StartOp::OtherEpoch => Start::Since(Position { epoch: EPOCH + 1, offset: 1 }),
             // Requests wait: only what is far away is surely beyond the head.
-            StartOp::Beyond => Start::Since(Position {
-                epoch: EPOCH,
-                offset: head + 10_000,
-            }),
+            StartOp::Beyond => Start::Since(Position { epoch: EPOCH, offset: head + 10_000 }),
             StartOp::Last(count) => Start::Last(count),
             StartOp::Snapshot => Start::Snapshot,
         };
@@ -292,13 +254,7 @@ impl World {
         });
         let subscription = key(edge.next_key);
         let topic = slice(topic);
-        edge.requests.push_back(Request::Subscribe {
-            partition,
-            rule,
-            topic,
-            subscription,
-            start,
-        });
+        edge.requests.push_back(Request::Subscribe { partition, rule, topic, subscription, start });
     }
 
     fn handle_one(&mut self, edge: usize) {
@@ -306,30 +262,17 @@ impl World {
             return;
         };
         let published = match &request {
-            Request::Publish {
-                partition,
-                publication,
-                ..
-            } => Some((*partition, publication.clone())),
+            Request::Publish { partition, publication, .. } => {
+                Some((*partition, publication.clone()))
+            }
             _ => None,
         };
-        self.home.handle(
-            self.now,
-            edge as EdgeId,
-            request,
-            &mut self.memory,
-            &mut self.out,
-        );
+        self.home.handle(self.now, edge as EdgeId, request, &mut self.memory, &mut self.out);
         if let Some((partition, publication)) = published {
-            let appended = self.out.letters[edge]
-                .iter()
-                .find_map(|letter| match letter {
-                    Letter::Published {
-                        result: Ok(appended),
-                        ..
-                    } => Some(appended.position),
-                    _ => None,
-                });
+            let appended = self.out.letters[edge].iter().find_map(|letter| match letter {
+                Letter::Published { result: Ok(appended), .. } => Some(appended.position),
+                _ => None,
+            });
             if let Some(position) = appended {
                 let records = self.model.partitions.entry(partition).or_default();
                 records.push(Published {
@@ -337,13 +280,7 @@ impl World {
                     payload: publication.payload.to_vec(),
                 });
                 let offset = records.len() as u64;
-                assert_eq!(
-                    position,
-                    Position {
-                        epoch: EPOCH,
-                        offset
-                    }
-                );
+                assert_eq!(position, Position { epoch: EPOCH, offset });
             }
         }
         self.collect();
@@ -354,16 +291,8 @@ impl World {
         for edge in 0..EDGES {
             for letter in std::mem::take(&mut self.out.letters[edge]) {
                 match &letter {
-                    Letter::Granted {
-                        subscription,
-                        gap: Some(gap),
-                        ..
-                    }
-                    | Letter::Page {
-                        subscription,
-                        gap: Some(gap),
-                        ..
-                    } => {
+                    Letter::Granted { subscription, gap: Some(gap), .. }
+                    | Letter::Page { subscription, gap: Some(gap), .. } => {
                         self.check_gap(edge, subscription.index, *gap);
                     }
                     _ => {}
@@ -387,41 +316,23 @@ impl World {
             partition,
             rule,
             topic: slice(topic),
-            reply: Reply {
-                connection: key(0),
-                request: 0,
-            },
+            reply: Reply { connection: key(0), request: 0 },
             beyond: None,
             reverse: false,
-            limits: PageLimits {
-                records_max: 1,
-                bytes_max: 0,
-            },
+            limits: PageLimits { records_max: 1, bytes_max: 0 },
         };
-        self.home.handle(
-            self.now,
-            INSPECTOR,
-            request,
-            &mut self.memory,
-            &mut self.out,
-        );
+        self.home.handle(self.now, INSPECTOR, request, &mut self.memory, &mut self.out);
         // The turn's budget of pages may be spent; a later turn answers.
         while self.out.letters[usize::from(INSPECTOR)].is_empty() {
             self.home.pump(self.now, &mut self.memory, &mut self.out);
         }
         let letters = std::mem::take(&mut self.out.letters[usize::from(INSPECTOR)]);
-        let Some(Letter::History {
-            result: Ok(page), ..
-        }) = letters.last()
-        else {
+        let Some(Letter::History { result: Ok(page), .. }) = letters.last() else {
             panic!("{letters:?}")
         };
         if let Some(oldest) = page.records.first() {
             let oldest = RecordView::parse(oldest).unwrap().offset();
-            assert!(
-                gap.to < oldest,
-                "{topic}: {gap:?} covers {oldest}, which is there"
-            );
+            assert!(gap.to < oldest, "{topic}: {gap:?} covers {oldest}, which is there");
         }
     }
 
@@ -443,10 +354,7 @@ impl World {
             }
             self.run(&Op::Pump);
             let is_quiet = self.edges.iter().all(|edge| {
-                let rest = edge
-                    .requests
-                    .iter()
-                    .all(|r| matches!(r, Request::Credit { bytes: 0 }));
+                let rest = edge.requests.iter().all(|r| matches!(r, Request::Credit { bytes: 0 }));
                 rest && edge.letters.is_empty()
             });
             if is_quiet && self.home.statistics().lagging_streams == 0 {
@@ -460,27 +368,15 @@ impl World {
         for edge in &self.edges {
             for subscription in &edge.subscriptions {
                 assert_eq!(subscription.state, State::Live, "{subscription:?}");
-                let Subscription {
-                    partition,
-                    topic,
-                    through,
-                    ..
-                } = *subscription;
+                let Subscription { partition, topic, through, .. } = *subscription;
                 let missing = self.model.between(partition, topic, through, u64::MAX);
                 assert_eq!(missing, [0; 0], "{subscription:?}");
             }
         }
         let indexes: usize = self.edges.iter().map(|edge| edge.indexes.len()).sum();
         let statistics = self.home.statistics();
-        assert!(
-            indexes as u64 <= statistics.indexes,
-            "{indexes} known of {}",
-            statistics.indexes
-        );
-        assert!(
-            statistics.topics <= 5 && statistics.log_bytes <= 2400,
-            "{statistics:?}"
-        );
+        assert!(indexes as u64 <= statistics.indexes, "{indexes} known of {}", statistics.indexes);
+        assert!(statistics.topics <= 5 && statistics.log_bytes <= 2400, "{statistics:?}");
         assert!(statistics.retained_bytes <= 400);
     }
 
@@ -504,18 +400,12 @@ impl World {
         assert!(
             indexes as u64 <= statistics.indexes && statistics.indexes <= 2 * statistics.topics
         );
-        assert_eq!(
-            (self.memory.bytes(), self.home.next_deadline_ms()),
-            (0, None)
-        );
+        assert_eq!((self.memory.bytes(), self.home.next_deadline_ms()), (0, None));
     }
 }
 
 fn key(index: u32) -> Key {
-    Key {
-        index,
-        generation: 0,
-    }
+    Key { index, generation: 0 }
 }
 
 fn slice(text: &str) -> Slice {

@@ -10,21 +10,14 @@ use home_script::check;
 use home_support::Setup;
 
 fn with(limits: Limits) -> Setup {
-    Setup {
-        limits,
-        age_max_ms: 100_000,
-        ..Setup::default()
-    }
+    Setup { limits, age_max_ms: 100_000, ..Setup::default() }
 }
 
 /// A duplicate is answered with the first position, and not delivered again; keys belong to their topics.
 #[test]
 fn keys() {
     check(
-        with(Limits {
-            idempotency_window_ms: 1_000,
-            ..Limits::default()
-        }),
+        with(Limits { idempotency_window_ms: 1_000, ..Limits::default() }),
         "
         sub e0 s1 a live
             e0 granted s1 i0 g1 live through 0
@@ -58,10 +51,7 @@ fn keys() {
 #[test]
 fn the_oldest_key_is_forgotten_first() {
     check(
-        with(Limits {
-            idempotency_keys_max: 2,
-            ..Limits::default()
-        }),
+        with(Limits { idempotency_keys_max: 2, ..Limits::default() }),
         "
         pub a 1 ack key=1
             e0 published 7:1
@@ -81,10 +71,7 @@ fn the_oldest_key_is_forgotten_first() {
 #[test]
 fn sequences() {
     check(
-        with(Limits {
-            producer_window_max: 2,
-            ..Limits::default()
-        }),
+        with(Limits { producer_window_max: 2, ..Limits::default() }),
         "
         pub a 1 ack by=p:1@1
             e0 published 7:1
@@ -117,10 +104,7 @@ fn sequences() {
 #[test]
 fn a_refusal_holds_what_follows() {
     check(
-        with(Limits {
-            topics_max: 1,
-            ..Limits::default()
-        }),
+        with(Limits { topics_max: 1, ..Limits::default() }),
         "
         pub a 1 ack by=p:1@5
             e0 published 7:1
@@ -153,10 +137,7 @@ fn a_refusal_holds_what_follows() {
 #[test]
 fn a_refusal_does_not_hold_for_ever() {
     check(
-        with(Limits {
-            topics_max: 1,
-            ..Limits::default()
-        }),
+        with(Limits { topics_max: 1, ..Limits::default() }),
         "
         pub a 1 ack by=p:1@5
             e0 published 7:1
@@ -194,11 +175,7 @@ fn a_refusal_does_not_hold_for_ever() {
 #[test]
 fn the_first_refusal_of_a_producer() {
     check(
-        with(Limits {
-            topics_max: 1,
-            producers_max: 1,
-            ..Limits::default()
-        }),
+        with(Limits { topics_max: 1, producers_max: 1, ..Limits::default() }),
         "
         pub a 1 ack
             e0 published 7:1
@@ -270,10 +247,7 @@ fn epochs() {
 #[test]
 fn refused_and_repeated() {
     check(
-        Setup {
-            message_bytes_max: 10,
-            ..Setup::default()
-        },
+        Setup { message_bytes_max: 10, ..Setup::default() },
         "
         pub a x*11 ack key=k by=p:1@1
             e0 published MessageTooLarge
@@ -290,10 +264,7 @@ fn producers_and_eviction() {
     check(
         Setup {
             age_max_ms: 1_000,
-            limits: Limits {
-                producers_max: 2,
-                ..Limits::default()
-            },
+            limits: Limits { producers_max: 2, ..Limits::default() },
             ..Setup::default()
         },
         "
@@ -327,10 +298,7 @@ fn producers_and_eviction() {
 #[test]
 fn partitions_and_topics() {
     check(
-        Setup {
-            partitions: 8,
-            ..Setup::default()
-        },
+        Setup { partitions: 8, ..Setup::default() },
         "
         pub a 1 ack by=p:1@1
             e0 published 7:1

@@ -41,10 +41,7 @@ fn live() {
 fn pages_that_leave_out() {
     check(
         Setup {
-            limits: Limits {
-                stream_credit_bytes: 150,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: 150, ..Limits::default() },
             ..Setup::default()
         },
         "
@@ -103,10 +100,7 @@ fn pages_that_leave_out() {
 fn what_is_dropped_may_be_gone() {
     check(
         Setup {
-            limits: Limits {
-                stream_credit_bytes: 150,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: 150, ..Limits::default() },
             ..Setup::default()
         },
         "
@@ -189,11 +183,7 @@ fn refusals() {
         Setup {
             retained_bytes_max: 120,
             message_bytes_max: 50,
-            limits: Limits {
-                topics_max: 2,
-                filters_per_shard_max: 1,
-                ..Limits::default()
-            },
+            limits: Limits { topics_max: 2, filters_per_shard_max: 1, ..Limits::default() },
             ..Setup::default()
         },
         "
@@ -241,11 +231,7 @@ fn refusals() {
 #[test]
 fn memory_refused() {
     check(
-        Setup {
-            memory_bytes: 600,
-            segment_bytes: 300,
-            ..Setup::default()
-        },
+        Setup { memory_bytes: 600, segment_bytes: 300, ..Setup::default() },
         "
         pub a x*150 ack
             e0 published 7:1
@@ -268,10 +254,7 @@ fn memory_refused() {
 fn credit() {
     check(
         Setup {
-            limits: Limits {
-                stream_credit_bytes: 150,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: 150, ..Limits::default() },
             ..Setup::default()
         },
         "
@@ -322,10 +305,7 @@ fn credit() {
 fn a_snapshot_on_a_lagging_stream() {
     check(
         Setup {
-            limits: Limits {
-                stream_credit_bytes: 1,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: 1, ..Limits::default() },
             ..Setup::default()
         },
         "
@@ -354,10 +334,7 @@ fn a_snapshot_on_a_lagging_stream() {
 fn a_lagging_stream_announces_and_loses() {
     check(
         Setup {
-            limits: Limits {
-                stream_credit_bytes: 1,
-                ..Limits::default()
-            },
+            limits: Limits { stream_credit_bytes: 1, ..Limits::default() },
             ..Setup::default()
         },
         "

@@ -136,10 +136,7 @@ fn replay_then_live() {
 #[test]
 fn last_and_snapshot() {
     check(
-        Setup {
-            history_messages_max: 3,
-            ..Setup::default()
-        },
+        Setup { history_messages_max: 3, ..Setup::default() },
         "
         sub e0 s1 a last 2
             e0 granted s1 i0 g1 live through 0
@@ -181,11 +178,7 @@ fn last_and_snapshot() {
 #[test]
 fn history_limits_at_a_start() {
     check(
-        Setup {
-            history_messages_max: 2,
-            history_age_max_ms: 500,
-            ..Setup::default()
-        },
+        Setup { history_messages_max: 2, history_age_max_ms: 500, ..Setup::default() },
         "
         pub a 1
         pub a 2
@@ -218,10 +211,7 @@ fn history_limits_at_a_start() {
         ",
     );
     check(
-        Setup {
-            history_messages_max: 0,
-            ..Setup::default()
-        },
+        Setup { history_messages_max: 0, ..Setup::default() },
         "
         pub a 1
         sub e0 s1 a since 7:0
@@ -240,11 +230,7 @@ fn history_limits_at_a_start() {
 #[test]
 fn a_step_of_the_wall_clock_hides_nothing() {
     check(
-        Setup {
-            age_max_ms: 180_000,
-            history_age_max_ms: u64::MAX,
-            ..Setup::default()
-        },
+        Setup { age_max_ms: 180_000, history_age_max_ms: u64::MAX, ..Setup::default() },
         "
         pub a 1
         clock +200000

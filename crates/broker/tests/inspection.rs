@@ -205,10 +205,9 @@ fn what_operators_publish_keeps_to_the_rules() {
                 })),
                 ..RuleSettings::default()
             };
-            for (filter, publishers, may_retain) in [
-                ("node/#", Publishers::Nobody, true),
-                ("keys/#", Publishers::ApiKeys, false),
-            ] {
+            for (filter, publishers, may_retain) in
+                [("node/#", Publishers::Nobody, true), ("keys/#", Publishers::ApiKeys, false)]
+            {
                 let number = settings.rules.len() as u16;
                 settings.rules.push(rule(filter, publishers, may_retain));
                 let filter = broker::topic::Filter::parse(filter).unwrap();

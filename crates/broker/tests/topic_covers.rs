@@ -54,14 +54,8 @@ fn a_filter_covers_another_if_and_only_if_it_matches_all_that_the_other_does() {
                 .iter()
                 .zip(by_one.iter().zip(by_other))
                 .find(|(_, (by_one, by_other))| **by_other && !**by_one);
-            let covers = Filter::parse(one)
-                .unwrap()
-                .covers(Filter::parse(other).unwrap());
-            assert_eq!(
-                covers,
-                counterexample.is_none(),
-                "{one} and {other}: {counterexample:?}"
-            );
+            let covers = Filter::parse(one).unwrap().covers(Filter::parse(other).unwrap());
+            assert_eq!(covers, counterexample.is_none(), "{one} and {other}: {counterexample:?}");
             covered_count += u32::from(covers);
         }
     }

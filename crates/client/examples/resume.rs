@@ -11,11 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     else {
         return Err("usage: resume URL TOPIC CURSOR-FILE".into());
     };
-    let start = match std::fs::read_to_string(&file)
-        .ok()
-        .as_deref()
-        .and_then(parse)
-    {
+    let start = match std::fs::read_to_string(&file).ok().as_deref().and_then(parse) {
         Some(position) => Start::Since(position),
         None => Start::Last(10),
     };
@@ -30,13 +26,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 std::fs::write(&file, format!("{epoch}:{offset}"))?;
             }
             Event::CaughtUp { complete: true, .. } => eprintln!("nothing was missed"),
-            Event::CaughtUp {
-                complete: false, ..
-            } => eprintln!("live, with the gaps named above"),
+            Event::CaughtUp { complete: false, .. } => eprintln!("live, with the gaps named above"),
             Event::Gap { from, to, .. } => eprintln!("lost: after {from:?} up to {to:?}"),
-            Event::Unsubscribed {
-                error: Some(error), ..
-            } => return Err(error.into()),
+            Event::Unsubscribed { error: Some(error), .. } => return Err(error.into()),
             _ => {}
         }
     }
@@ -45,8 +37,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn parse(text: &str) -> Option<Position> {
     let (epoch, offset) = text.trim().split_once(':')?;
-    Some(Position {
-        epoch: epoch.parse().ok()?,
-        offset: offset.parse().ok()?,
-    })
+    Some(Position { epoch: epoch.parse().ok()?, offset: offset.parse().ok()? })
 }

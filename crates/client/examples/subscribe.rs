@@ -6,9 +6,7 @@ use client::{Client, Event, Options, Start};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let url = arguments
-        .next()
-        .unwrap_or_else(|| "ws://127.0.0.1:8800".to_owned());
+    let url = arguments.next().unwrap_or_else(|| "ws://127.0.0.1:8800".to_owned());
     let (client, events) = Client::connect(Options::new(url))?;
     for filter in arguments {
         client.subscribe(&filter, Start::Live)?;
@@ -22,19 +20,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     message.topic, message.position.epoch, message.position.offset
                 );
             }
-            Event::Gap {
-                filter,
-                from,
-                to,
-                cause,
-                ..
-            } => {
+            Event::Gap { filter, from, to, cause, .. } => {
                 eprintln!("{filter}: a gap from {from:?} to {to:?} ({cause:?})");
             }
-            Event::Disconnected {
-                reason,
-                retry_in_ms,
-            } => match retry_in_ms {
+            Event::Disconnected { reason, retry_in_ms } => match retry_in_ms {
                 Some(delay_ms) => eprintln!("{reason}; again in {delay_ms} ms"),
                 None => return Err(reason.to_string().into()),
             },

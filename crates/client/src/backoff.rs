@@ -20,11 +20,7 @@ pub struct BackoffSettings {
 
 impl Default for BackoffSettings {
     fn default() -> BackoffSettings {
-        BackoffSettings {
-            base_ms: 500,
-            max_ms: 30_000,
-            reset_after_ms: 10_000,
-        }
+        BackoffSettings { base_ms: 500, max_ms: 30_000, reset_after_ms: 10_000 }
     }
 }
 
@@ -38,10 +34,7 @@ pub struct Backoff {
 impl Backoff {
     /// Before the first attempt.
     pub fn new(settings: BackoffSettings) -> Backoff {
-        Backoff {
-            settings,
-            attempts: 0,
-        }
+        Backoff { settings, attempts: 0 }
     }
 
     /// The delay before the next attempt, in milliseconds. `lasted_ms` is how long the lost connection had been
@@ -71,28 +64,18 @@ mod tests {
 
     #[test]
     fn grows_to_its_maximum_with_full_jitter() {
-        let settings = BackoffSettings {
-            base_ms: 100,
-            max_ms: 1_000,
-            reset_after_ms: 5_000,
-        };
+        let settings = BackoffSettings { base_ms: 100, max_ms: 1_000, reset_after_ms: 5_000 };
         let mut random = Prng::new(1);
         for (attempt, bound) in [100, 200, 400, 800, 1_000, 1_000].into_iter().enumerate() {
             let mut sum = 0;
             for _ in 0..2_000 {
-                let mut backoff = Backoff {
-                    settings,
-                    attempts: attempt as u32,
-                };
+                let mut backoff = Backoff { settings, attempts: attempt as u32 };
                 let delay = backoff.next_ms(0, &mut random);
                 assert!(delay <= bound, "attempt {attempt}: {delay}");
                 sum += delay;
             }
             let mean = sum / 2_000;
-            assert!(
-                mean > bound * 45 / 100 && mean < bound * 55 / 100,
-                "{attempt}: {mean}"
-            );
+            assert!(mean > bound * 45 / 100 && mean < bound * 55 / 100, "{attempt}: {mean}");
         }
     }
 

@@ -55,10 +55,7 @@ impl Options {
     pub fn new(url: impl Into<String>) -> Options {
         Options {
             urls: vec![url.into()],
-            tls: ClientSettings {
-                resume: true,
-                ..ClientSettings::default()
-            },
+            tls: ClientSettings { resume: true, ..ClientSettings::default() },
             session: Settings::default(),
             token_source: None,
             backoff: BackoffSettings::default(),
@@ -251,20 +248,8 @@ impl Client {
             .name("crore-client".to_owned())
             .spawn(move || shell::run(parts))
             .map_err(ConnectError::Resources)?;
-        let events = Events {
-            receiver,
-            waker: waker.clone(),
-            shared: shared.clone(),
-        };
-        Ok((
-            Client {
-                commands,
-                waker,
-                shared,
-                thread: Mutex::new(Some(thread)),
-            },
-            events,
-        ))
+        let events = Events { receiver, waker: waker.clone(), shared: shared.clone() };
+        Ok((Client { commands, waker, shared, thread: Mutex::new(Some(thread)) }, events))
     }
 
     /// Subscribes to a topic or filter. It holds over all reconnects, each time from its cursor.
@@ -292,12 +277,7 @@ impl Client {
     ) -> Result<SubscriptionId, RequestError> {
         let (reply, receiver) = mpsc::sync_channel(1);
         let filter = filter.to_owned();
-        self.send(Command::Subscribe {
-            filter,
-            start,
-            options,
-            reply,
-        })?;
+        self.send(Command::Subscribe { filter, start, options, reply })?;
         Pending { receiver }.wait()
     }
 
@@ -307,10 +287,7 @@ impl Client {
     /// [`RequestError::Closed`].
     pub fn report(&self, subscription: SubscriptionId) -> Result<Option<Report>, RequestError> {
         let (reply, receiver) = mpsc::sync_channel(1);
-        self.send(Command::Report {
-            subscription,
-            reply,
-        })?;
+        self.send(Command::Report { subscription, reply })?;
         Pending { receiver }.wait()
     }
 
@@ -347,12 +324,7 @@ impl Client {
     ) -> Result<Pending<Published>, RequestError> {
         let (reply, receiver) = mpsc::sync_channel(1);
         let (topic, payload) = (topic.to_owned(), payload.into());
-        self.send(Command::Publish {
-            topic,
-            payload,
-            options,
-            reply: Some(reply),
-        })?;
+        self.send(Command::Publish { topic, payload, options, reply: Some(reply) })?;
         Ok(Pending { receiver })
     }
 
@@ -367,12 +339,7 @@ impl Client {
         options: PublishOptions,
     ) -> Result<(), RequestError> {
         let (topic, payload) = (topic.to_owned(), payload.into());
-        self.send(Command::Publish {
-            topic,
-            payload,
-            options,
-            reply: None,
-        })
+        self.send(Command::Publish { topic, payload, options, reply: None })
     }
 
     /// Asks for one page of a topic's history.
@@ -385,21 +352,13 @@ impl Client {
         options: HistoryOptions,
     ) -> Result<Pending<HistoryPage>, RequestError> {
         let (reply, receiver) = mpsc::sync_channel(1);
-        self.send(Command::History {
-            topic: topic.to_owned(),
-            options,
-            reply,
-        })?;
+        self.send(Command::History { topic: topic.to_owned(), options, reply })?;
         Ok(Pending { receiver })
     }
 
     /// What the session has counted so far.
     pub fn counters(&self) -> Counters {
-        *self
-            .shared
-            .counters
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the client: waits for commands and answers that are under way (at most `close_timeout_ms`), says goodbye
@@ -407,11 +366,7 @@ impl Client {
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         self.waker.wake();
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // The thread does not panic; if it ever did, there is nothing to save here.
             let _ = thread.join();
@@ -422,9 +377,7 @@ impl Client {
         if self.shared.closing.load(Ordering::Acquire) {
             return Err(RequestError::Closed);
         }
-        self.commands
-            .send(command)
-            .map_err(|_| RequestError::Closed)?;
+        self.commands.send(command).map_err(|_| RequestError::Closed)?;
         self.waker.wake();
         Ok(())
     }
@@ -449,13 +402,10 @@ impl Events {
     /// # Errors
     /// [`EventsError::Timeout`] when nothing came, [`EventsError::Ended`] when the client has ended.
     pub fn next_within(&self, timeout: Duration) -> Result<Event, EventsError> {
-        let event = self
-            .receiver
-            .recv_timeout(timeout)
-            .map_err(|error| match error {
-                RecvTimeoutError::Timeout => EventsError::Timeout,
-                RecvTimeoutError::Disconnected => EventsError::Ended,
-            });
+        let event = self.receiver.recv_timeout(timeout).map_err(|error| match error {
+            RecvTimeoutError::Timeout => EventsError::Timeout,
+            RecvTimeoutError::Disconnected => EventsError::Ended,
+        });
         self.taken();
         event
     }

@@ -31,9 +31,7 @@ impl Cursors {
     /// Begins at positions that the application kept from an earlier run.
     pub fn resume_at(positions: &[PartitionPosition]) -> Cursors {
         let position = |at: &PartitionPosition| (at.partition, at.position);
-        Cursors {
-            partitions: positions.iter().map(position).collect(),
-        }
+        Cursors { partitions: positions.iter().map(position).collect() }
     }
 
     /// Where to resume: the last settled position of each partition that is known, in their order.
@@ -57,10 +55,7 @@ impl Cursors {
 
     /// The server says where the filter begins in a partition. A cursor that is known moves by an announced gap only.
     pub fn subscribed(&mut self, partition: u32, beginning: &Beginning) {
-        let position = self
-            .partitions
-            .entry(partition)
-            .or_insert(beginning.through);
+        let position = self.partitions.entry(partition).or_insert(beginning.through);
         if beginning.continued {
             position.epoch = beginning.through.epoch;
         }
@@ -112,18 +107,12 @@ mod tests {
     }
 
     fn beginning(through: Position, replaying: bool, continued: bool) -> Beginning {
-        Beginning {
-            through,
-            replaying,
-            continued,
-        }
+        Beginning { through, replaying, continued }
     }
 
     fn known(cursors: &Cursors) -> Vec<(u32, u64, u64)> {
         let known = cursors.positions().into_iter();
-        known
-            .map(|at| (at.partition, at.position.epoch, at.position.offset))
-            .collect()
+        known.map(|at| (at.partition, at.position.epoch, at.position.offset)).collect()
     }
 
     #[test]
@@ -141,10 +130,8 @@ mod tests {
 
     #[test]
     fn a_replay_settles_up_to_its_end() {
-        let mut cursors = Cursors::resume_at(&[PartitionPosition {
-            partition: 3,
-            position: at(7, 10),
-        }]);
+        let mut cursors =
+            Cursors::resume_at(&[PartitionPosition { partition: 3, position: at(7, 10) }]);
         cursors.subscribed(3, &beginning(at(7, 8), true, true));
         assert_eq!(cursors.message(3, at(7, 9)), Arrival::Settled);
         assert_eq!(cursors.message(3, at(7, 12)), Arrival::New);
@@ -157,10 +144,8 @@ mod tests {
 
     #[test]
     fn epochs_and_gaps() {
-        let mut cursors = Cursors::resume_at(&[PartitionPosition {
-            partition: 0,
-            position: at(7, 10),
-        }]);
+        let mut cursors =
+            Cursors::resume_at(&[PartitionPosition { partition: 0, position: at(7, 10) }]);
         // Continued under another epoch: the position stayed valid.
         cursors.subscribed(0, &beginning(at(8, 10), true, true));
         assert_eq!(cursors.message(0, at(8, 12)), Arrival::New);

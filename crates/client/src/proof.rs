@@ -46,10 +46,7 @@ impl Proof {
 
     /// Begins at a position that the application kept from an earlier run.
     pub fn resume_at(position: Position) -> Proof {
-        Proof {
-            cursor: Some(position),
-            ..Proof::default()
-        }
+        Proof { cursor: Some(position), ..Proof::default() }
     }
 
     /// A new connection: order is judged anew, the cursor stays.
@@ -72,10 +69,7 @@ impl Proof {
             return;
         };
         if continued && through.offset <= cursor.offset {
-            self.cursor = Some(Position {
-                epoch: through.epoch,
-                ..cursor
-            });
+            self.cursor = Some(Position { epoch: through.epoch, ..cursor });
             return;
         }
         self.unannounced = Some(cursor);
@@ -101,14 +95,10 @@ impl Proof {
         }
         self.cursor = Some(Position { offset, ..cursor });
         match self.unannounced.take() {
-            Some(from) if from.epoch != cursor.epoch => Verdict::Hole {
-                from,
-                to: prev.max(cursor.offset),
-            },
-            _ if prev > cursor.offset => Verdict::Hole {
-                from: cursor,
-                to: prev,
-            },
+            Some(from) if from.epoch != cursor.epoch => {
+                Verdict::Hole { from, to: prev.max(cursor.offset) }
+            }
+            _ if prev > cursor.offset => Verdict::Hole { from: cursor, to: prev },
             _ => Verdict::Next,
         }
     }
@@ -126,10 +116,7 @@ impl Proof {
     pub fn skipped(&mut self, from: u64, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
         let hole = (from > cursor.offset).then_some((cursor, from));
-        self.settle(Position {
-            offset: through,
-            ..cursor
-        });
+        self.settle(Position { offset: through, ..cursor });
         hole
     }
 
@@ -142,14 +129,8 @@ impl Proof {
     /// last settled position and its end.
     pub fn caught_up(&mut self, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
-        let hole = self
-            .unannounced
-            .take()
-            .map(|from| (from, through.max(cursor.offset)));
-        self.settle(Position {
-            offset: through,
-            ..cursor
-        });
+        let hole = self.unannounced.take().map(|from| (from, through.max(cursor.offset)));
+        self.settle(Position { offset: through, ..cursor });
         hole
     }
 
@@ -158,10 +139,7 @@ impl Proof {
             Some(cursor) if cursor.epoch == to.epoch => cursor.offset.max(to.offset),
             _ => to.offset,
         };
-        self.cursor = Some(Position {
-            epoch: to.epoch,
-            offset,
-        });
+        self.cursor = Some(Position { epoch: to.epoch, offset });
     }
 }
 
@@ -179,21 +157,11 @@ mod tests {
         proof.subscribed(at(1, 10), false);
         assert_eq!(proof.caught_up(10), None);
         assert_eq!(proof.message(10, 12), Verdict::Next);
-        assert_eq!(
-            proof.message(3, 20),
-            Verdict::Next,
-            "prev may be older: it is a bound"
-        );
+        assert_eq!(proof.message(3, 20), Verdict::Next, "prev may be older: it is a bound");
         assert_eq!(proof.message(20, 21), Verdict::Next);
         assert_eq!(proof.message(20, 21), Verdict::Duplicate);
         assert_eq!(proof.message(12, 20), Verdict::OutOfOrder);
-        assert_eq!(
-            proof.message(25, 30),
-            Verdict::Hole {
-                from: at(1, 21),
-                to: 25
-            }
-        );
+        assert_eq!(proof.message(25, 30), Verdict::Hole { from: at(1, 21), to: 25 });
         assert_eq!(proof.cursor(), Some(at(1, 30)));
     }
 
@@ -258,13 +226,7 @@ mod tests {
         // Moved on within the epoch, then a message.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50), false);
-        assert_eq!(
-            proof.message(50, 51),
-            Verdict::Hole {
-                from: at(1, 20),
-                to: 50
-            }
-        );
+        assert_eq!(proof.message(50, 51), Verdict::Hole { from: at(1, 20), to: 50 });
         // Moved on, and the topic had nothing there: prev proves it.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50), false);
@@ -277,13 +239,7 @@ mod tests {
         // Another epoch.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(2, 3), false);
-        assert_eq!(
-            proof.message(1, 4),
-            Verdict::Hole {
-                from: at(1, 20),
-                to: 3
-            }
-        );
+        assert_eq!(proof.message(1, 4), Verdict::Hole { from: at(1, 20), to: 3 });
         // Another epoch under which the position stayed valid.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(2, 20), true);

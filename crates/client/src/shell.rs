@@ -40,19 +40,13 @@ pub(crate) struct Parts {
 
 /// Runs until the client is closed or gives up.
 pub(crate) fn run(parts: Parts) {
-    let options = KernelOptions {
-        connections_max: 4,
-        ..KernelOptions::default()
-    };
+    let options = KernelOptions { connections_max: 4, ..KernelOptions::default() };
     match Kernel::new(options, parts.waker.clone(), Handover::alone()) {
         Ok(kernel) => Shell::new(parts, Tls::new(kernel)).run(),
         // Without a descriptor for epoll there is nothing but to say so; a full queue cannot be at the start.
         Err(error) => {
             let reason = Reason::Network(error.kind());
-            let _ = parts.events.try_send(Event::Disconnected {
-                reason,
-                retry_in_ms: None,
-            });
+            let _ = parts.events.try_send(Event::Disconnected { reason, retry_in_ms: None });
         }
     }
 }
@@ -182,18 +176,10 @@ impl Shell {
             Link::Connecting { since_ms, .. } => Some(since_ms + self.options.connect_timeout_ms),
             Link::Established { .. } => self.session.next_deadline_ms(),
         };
-        let closing = self
-            .closing_since_ms
-            .map(|since| since + self.options.close_timeout_ms);
-        let next_ms = [link, closing]
-            .into_iter()
-            .flatten()
-            .min()
-            .filter(|ms| *ms < u64::MAX)?;
+        let closing = self.closing_since_ms.map(|since| since + self.options.close_timeout_ms);
+        let next_ms = [link, closing].into_iter().flatten().min().filter(|ms| *ms < u64::MAX)?;
         // Rounded up, as a wait that ends a little early would spin.
-        Some(Duration::from_millis(
-            next_ms.saturating_sub(self.now_ms()) + 1,
-        ))
+        Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms()) + 1))
     }
 
     fn net_event(&mut self, event: NetEvent) {
@@ -204,13 +190,9 @@ impl Shell {
         match event {
             NetEvent::Connected(conn) if Some(conn) == ours => {
                 let now_ms = self.now_ms();
-                self.link = Link::Established {
-                    conn,
-                    since_ms: now_ms,
-                };
+                self.link = Link::Established { conn, since_ms: now_ms };
                 self.writable = true;
-                self.session
-                    .connected(&self.target.0, &self.target.1, now_ms);
+                self.session.connected(&self.target.0, &self.target.1, now_ms);
             }
             NetEvent::Readable(conn) if Some(conn) == ours => self.readable = true,
             NetEvent::Writable(conn) if Some(conn) == ours => self.writable = true,
@@ -258,16 +240,9 @@ impl Shell {
         }
         // Over the attempts every address of a name gets its turn.
         let turn = self.backoff.attempts() as usize % addresses.len();
-        match self
-            .net
-            .net_mut()
-            .connect(addresses[turn], &ConnectOptions::default())
-        {
+        match self.net.net_mut().connect(addresses[turn], &ConnectOptions::default()) {
             Ok(conn) => {
-                self.link = Link::Connecting {
-                    conn,
-                    since_ms: self.now_ms(),
-                };
+                self.link = Link::Connecting { conn, since_ms: self.now_ms() };
                 if endpoint.is_tls
                     && let Err(failure) = self.start_tls(conn, &endpoint.host)
                 {
@@ -287,9 +262,7 @@ impl Shell {
                 self.tls.insert(client.map_err(|error| error.to_string())?)
             }
         };
-        self.net
-            .start(conn, client, host)
-            .map_err(|error| error.to_string())
+        self.net.start(conn, client, host).map_err(|error| error.to_string())
     }
 
     fn read(&mut self, buffer: &mut [u8]) {
@@ -347,10 +320,7 @@ impl Shell {
         let Some(reason) = self.session.return_reason() else {
             return;
         };
-        self.preferred = urls
-            .iter()
-            .filter_map(|url| Endpoint::parse(url).ok())
-            .collect();
+        self.preferred = urls.iter().filter_map(|url| Endpoint::parse(url).ok()).collect();
         self.session.close(self.now_ms());
         self.write();
         self.lost_until(reason, after_ms);
@@ -387,32 +357,17 @@ impl Shell {
     fn carry_out(&mut self, command: Command) {
         // A handle that was dropped does not want its answer: a failed reply is no failure.
         match command {
-            Command::Subscribe {
-                filter,
-                start,
-                options,
-                reply,
-            } => {
+            Command::Subscribe { filter, start, options, reply } => {
                 let result = self.session.subscribe(&filter, start, &options);
                 let _ = reply.try_send(result.map_err(RequestError::Invalid));
             }
-            Command::Report {
-                subscription,
-                reply,
-            } => {
+            Command::Report { subscription, reply } => {
                 let _ = reply.try_send(Ok(self.session.report(subscription)));
             }
             Command::Renew(token) => self.session.renew(token),
             Command::Unsubscribe(subscription) => self.session.unsubscribe(subscription),
-            Command::Publish {
-                topic,
-                payload,
-                options,
-                reply,
-            } => {
-                let result = self
-                    .session
-                    .publish(&topic, &payload, &options, reply.is_some());
+            Command::Publish { topic, payload, options, reply } => {
+                let result = self.session.publish(&topic, &payload, &options, reply.is_some());
                 match (result, reply) {
                     (Ok(request), Some(reply)) => {
                         self.waiters.insert(request, Waiter::Publish(reply));
@@ -423,18 +378,16 @@ impl Shell {
                     (_, None) => {}
                 }
             }
-            Command::History {
-                topic,
-                options,
-                reply,
-            } => match self.session.history(&topic, &options) {
-                Ok(request) => {
-                    self.waiters.insert(request, Waiter::History(reply));
+            Command::History { topic, options, reply } => {
+                match self.session.history(&topic, &options) {
+                    Ok(request) => {
+                        self.waiters.insert(request, Waiter::History(reply));
+                    }
+                    Err(error) => {
+                        let _ = reply.try_send(Err(RequestError::Invalid(error)));
+                    }
                 }
-                Err(error) => {
-                    let _ = reply.try_send(Err(RequestError::Invalid(error)));
-                }
-            },
+            }
         }
     }
 
@@ -459,11 +412,7 @@ impl Shell {
     fn hand_out(&mut self) {
         // First, so that whoever has an event finds it counted.
         let counters = self.session.counters();
-        *self
-            .shared
-            .counters
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = counters;
+        *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
         while let Some((request, answer)) = self.session.take_answer() {
             match (self.waiters.remove(&request), answer) {
                 (Some(Waiter::Publish(reply)), Answer::Published(published)) => {
@@ -524,22 +473,14 @@ impl Shell {
             _ => 0,
         };
         let mut delay_ms = self.backoff.next_ms(lasted_ms, &mut self.random);
-        if let Reason::HandshakeRefused {
-            retry_after_s: Some(seconds),
-            ..
-        } = reason
-        {
+        if let Reason::HandshakeRefused { retry_after_s: Some(seconds), .. } = reason {
             // What the server asks for counts up to an hour, with jitter on top of it.
             delay_ms += seconds.min(3_600) * 1_000;
         }
         // A go-away that was overtaken by the end of the connection still holds.
         if let Some(plan) = self.session.return_plan() {
             delay_ms = plan.after_ms;
-            self.preferred = plan
-                .urls
-                .iter()
-                .filter_map(|url| Endpoint::parse(url).ok())
-                .collect();
+            self.preferred = plan.urls.iter().filter_map(|url| Endpoint::parse(url).ok()).collect();
         }
         self.lost_until(reason, delay_ms);
     }
@@ -554,14 +495,9 @@ impl Shell {
         self.is_token_over |= matches!(&reason, Reason::Closed { code, .. } if *code == expired);
         let reconnects = reason.reconnects();
         self.link = Link::Waiting {
-            until_ms: if reconnects {
-                self.now_ms().saturating_add(delay_ms)
-            } else {
-                u64::MAX
-            },
+            until_ms: if reconnects { self.now_ms().saturating_add(delay_ms) } else { u64::MAX },
         };
-        self.session
-            .disconnected(reason, reconnects.then_some(delay_ms));
+        self.session.disconnected(reason, reconnects.then_some(delay_ms));
     }
 
     /// There will be no further attempt and everything has been told.
@@ -576,11 +512,7 @@ impl Shell {
         let is_idle = self.held.is_none()
             && self.session.inflight() == 0
             && self.session.output().is_empty()
-            && self
-                .commands
-                .try_recv()
-                .map(|command| self.held = Some(command))
-                .is_err();
+            && self.commands.try_recv().map(|command| self.held = Some(command)).is_err();
         is_idle || self.now_ms() >= since_ms + self.options.close_timeout_ms
     }
 
@@ -617,7 +549,5 @@ fn failure(answer: Answer) -> RequestError {
 /// From the operating system's generator, by way of the standard library's keys for hash maps.
 fn seed_from_entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }

@@ -56,15 +56,9 @@ impl Endpoint {
         }
         let (host, port) = match authority.strip_prefix('[') {
             Some(bracketed) => {
-                let (host, after) = bracketed
-                    .split_once(']')
-                    .ok_or_else(|| invalid("`[` without `]`"))?;
-                (
-                    host,
-                    after
-                        .strip_prefix(':')
-                        .or((!after.is_empty()).then_some("?")),
-                )
+                let (host, after) =
+                    bracketed.split_once(']').ok_or_else(|| invalid("`[` without `]`"))?;
+                (host, after.strip_prefix(':').or((!after.is_empty()).then_some("?")))
             }
             None => match authority.rsplit_once(':') {
                 Some((host, _)) if host.contains(':') => {
@@ -76,9 +70,7 @@ impl Endpoint {
         };
         let port = match port {
             None => default_port,
-            Some(text) => text
-                .parse()
-                .map_err(|_| invalid("the port is not a number"))?,
+            Some(text) => text.parse().map_err(|_| invalid("the port is not a number"))?,
         };
         if host.is_empty() {
             return Err(invalid("there is no host"));
@@ -91,12 +83,7 @@ impl Endpoint {
             query if query.starts_with('?') => format!("{TARGET}{query}"),
             path => path.to_owned(),
         };
-        Ok(Endpoint {
-            is_tls,
-            host: host.to_owned(),
-            port,
-            target,
-        })
+        Ok(Endpoint { is_tls, host: host.to_owned(), port, target })
     }
 
     /// Host and port as the `Host` field wants them.
@@ -131,9 +118,7 @@ mod tests {
     #[test]
     fn urls() {
         fn check(url: &str, shown: Option<&str>) {
-            let read = Endpoint::parse(url)
-                .ok()
-                .map(|endpoint| endpoint.to_string());
+            let read = Endpoint::parse(url).ok().map(|endpoint| endpoint.to_string());
             assert_eq!(read.as_deref(), shown, "{url}");
         }
         check("localhost", Some("ws://localhost:8800/crore"));

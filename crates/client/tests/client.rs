@@ -88,9 +88,7 @@ fn serve(
 ) {
     let mut conversation = Conversation::default();
     let mut buffer = [0; 4096];
-    stream
-        .set_read_timeout(Some(Duration::from_millis(2)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
     while !ends.load(Ordering::Acquire) {
         match stream.read(&mut buffer) {
             Ok(0) => return,
@@ -125,11 +123,7 @@ fn serve(
 
 fn options(url: String) -> Options {
     Options {
-        backoff: BackoffSettings {
-            base_ms: 20,
-            max_ms: 50,
-            reset_after_ms: 1_000,
-        },
+        backoff: BackoffSettings { base_ms: 20, max_ms: 50, reset_after_ms: 1_000 },
         ..Options::new(url)
     }
 }
@@ -138,9 +132,7 @@ fn options(url: String) -> Options {
 fn wait_for<T>(events: &Events, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
     let since = Instant::now();
     loop {
-        let event = events
-            .next_within(PATIENCE)
-            .expect("the event comes in time");
+        let event = events.next_within(PATIENCE).expect("the event comes in time");
         if let Some(found) = wanted(event) {
             return found;
         }
@@ -149,9 +141,7 @@ fn wait_for<T>(events: &Events, mut wanted: impl FnMut(Event) -> Option<T>) -> T
 }
 
 fn subscribed(events: &Events) {
-    wait_for(events, |event| {
-        matches!(event, Event::CaughtUp { .. }).then_some(())
-    });
+    wait_for(events, |event| matches!(event, Event::CaughtUp { .. }).then_some(()));
 }
 
 fn message(events: &Events) -> Vec<u8> {
@@ -168,44 +158,19 @@ fn subscribe_publish_and_history() {
     let (client, events) = Client::connect(options(server.url())).unwrap();
     client.subscribe("a", Start::Live).unwrap();
     subscribed(&events);
-    let answer = client
-        .publish("a", "one", PublishOptions::default())
-        .unwrap()
-        .wait()
-        .unwrap();
-    assert_eq!(
-        answer.position,
-        Position {
-            epoch: EPOCH,
-            offset: 3
-        }
-    );
+    let answer = client.publish("a", "one", PublishOptions::default()).unwrap().wait().unwrap();
+    assert_eq!(answer.position, Position { epoch: EPOCH, offset: 3 });
     assert_eq!(message(&events), b"one");
-    let refused = client
-        .publish("forbidden", "x", PublishOptions::default())
-        .unwrap()
-        .wait();
+    let refused = client.publish("forbidden", "x", PublishOptions::default()).unwrap().wait();
     assert!(matches!(refused, Err(RequestError::Refused(error)) if error.code == 202));
-    let page = client
-        .history("a", HistoryOptions::default())
-        .unwrap()
-        .wait()
-        .unwrap();
+    let page = client.history("a", HistoryOptions::default()).unwrap().wait().unwrap();
     assert_eq!((page.head, page.messages.len()), (3, 1));
     assert_eq!(page.messages[0].time_ms, Some(5));
-    client
-        .publish_unacknowledged("a", "two", PublishOptions::default())
-        .unwrap();
+    client.publish_unacknowledged("a", "two", PublishOptions::default()).unwrap();
     assert_eq!(message(&events), b"two");
     client.close();
-    assert!(matches!(
-        events.next_within(PATIENCE),
-        Err(EventsError::Ended)
-    ));
-    assert!(matches!(
-        client.subscribe("b", Start::Live),
-        Err(RequestError::Closed)
-    ));
+    assert!(matches!(events.next_within(PATIENCE), Err(EventsError::Ended)));
+    assert!(matches!(client.subscribe("b", Start::Live), Err(RequestError::Closed)));
     let since = Instant::now();
     while server.closes.lock().unwrap().is_empty() {
         assert!(since.elapsed() < PATIENCE, "the goodbye arrives");
@@ -219,11 +184,7 @@ fn a_lost_connection_is_resumed_without_loss() {
     let server = Server::start();
     // The first URL leads nowhere: a port that nobody is given.
     let urls = vec!["ws://127.0.0.1:1".to_owned(), server.url()];
-    let (client, events) = Client::connect(Options {
-        urls,
-        ..options(String::new())
-    })
-    .unwrap();
+    let (client, events) = Client::connect(Options { urls, ..options(String::new()) }).unwrap();
     client.subscribe("t", Start::Live).unwrap();
     subscribed(&events);
     for round in 0..5u8 {
@@ -261,26 +222,11 @@ fn a_publish_without_answer_is_unknown() {
 fn a_slow_consumer_loses_nothing_and_holds_little() {
     let server = Server::start();
     for number in 0..3_000u32 {
-        server
-            .node
-            .lock()
-            .unwrap()
-            .publish("t", &[&number.to_le_bytes()[..], &[7; 500]].concat());
+        server.node.lock().unwrap().publish("t", &[&number.to_le_bytes()[..], &[7; 500]].concat());
     }
-    let (client, events) = Client::connect(Options {
-        events_max: 2,
-        ..options(server.url())
-    })
-    .unwrap();
-    client
-        .subscribe(
-            "t",
-            Start::Since(Position {
-                epoch: EPOCH,
-                offset: 0,
-            }),
-        )
-        .unwrap();
+    let (client, events) =
+        Client::connect(Options { events_max: 2, ..options(server.url()) }).unwrap();
+    client.subscribe("t", Start::Since(Position { epoch: EPOCH, offset: 0 })).unwrap();
     thread::sleep(Duration::from_millis(50));
     for number in 0..3_000u32 {
         assert_eq!(message(&events)[..4], number.to_le_bytes());
@@ -296,17 +242,13 @@ fn final_codes_end_the_client() {
     subscribed(&events);
     server.wish(Wish::Close(3502));
     let retry = wait_for(&events, |event| match event {
-        Event::Disconnected {
-            reason: Reason::Closed { code: 3502, .. },
-            retry_in_ms,
-        } => Some(retry_in_ms),
+        Event::Disconnected { reason: Reason::Closed { code: 3502, .. }, retry_in_ms } => {
+            Some(retry_in_ms)
+        }
         _ => None,
     });
     assert_eq!(retry, None);
-    assert!(matches!(
-        events.next_within(PATIENCE),
-        Err(EventsError::Ended)
-    ));
+    assert!(matches!(events.next_within(PATIENCE), Err(EventsError::Ended)));
     let answer = client.publish("t", "x", PublishOptions::default());
     assert!(answer.is_err() || matches!(answer.unwrap().wait(), Err(RequestError::Closed)));
 }
@@ -320,10 +262,7 @@ fn go_away_leads_elsewhere() {
     subscribed(&events);
     first.wish(Wish::GoAway(30, second.url()));
     let delay = wait_for(&events, |event| match event {
-        Event::Disconnected {
-            reason: Reason::GoAway { code: 3000 },
-            retry_in_ms,
-        } => retry_in_ms,
+        Event::Disconnected { reason: Reason::GoAway { code: 3000 }, retry_in_ms } => retry_in_ms,
         _ => None,
     });
     assert_eq!(delay, 30);
@@ -339,9 +278,6 @@ fn urls_are_checked_at_once() {
     options.tls.roots = tls::Roots::File("no such file".into());
     let error = Client::connect(options).unwrap_err();
     assert!(matches!(error, client::ConnectError::Tls(_)), "{error}");
-    let none = Options {
-        urls: Vec::new(),
-        ..Options::new("")
-    };
+    let none = Options { urls: Vec::new(), ..Options::new("") };
     assert!(Client::connect(none).is_err());
 }

@@ -14,10 +14,7 @@ use wire::native::{
 };
 
 fn at(offset: u64) -> Position {
-    Position {
-        epoch: EPOCH,
-        offset,
-    }
+    Position { epoch: EPOCH, offset }
 }
 
 /// A session, its conversation and the node: one connection.
@@ -46,9 +43,7 @@ impl World {
     }
 
     fn subscribe(&mut self, filter: &str) -> SubscriptionId {
-        self.session
-            .subscribe(filter, Start::Live, &SubscribeOptions::default())
-            .unwrap()
+        self.session.subscribe(filter, Start::Live, &SubscribeOptions::default()).unwrap()
     }
 
     fn publish(&mut self, topic: &str) -> u64 {
@@ -60,9 +55,7 @@ impl World {
     /// What the session tells now, one line for each event.
     fn told(&mut self) -> Vec<String> {
         exchange_all(&mut self.session, &mut self.conversation, &mut self.node, 0);
-        std::iter::from_fn(|| self.session.take_event())
-            .map(|event| line(&event))
-            .collect()
+        std::iter::from_fn(|| self.session.take_event()).map(|event| line(&event)).collect()
     }
 }
 
@@ -76,54 +69,27 @@ fn line(event: &Event) -> String {
             let number = message.subscription.map_or(0, |id| id.0);
             let also: Vec<u32> = message.also.iter().map(|id| id.0).collect();
             let partition = place(&message.partition);
-            format!(
-                "message {number} {also:?} {partition} {}",
-                message.position.offset
-            )
+            format!("message {number} {also:?} {partition} {}", message.position.offset)
         }
-        Event::Subscribed {
-            subscription,
-            replaying,
-            ..
-        } => format!("subscribed {} {replaying}", subscription.0),
-        Event::CaughtUp {
-            subscription,
-            partition,
-            position,
-            complete,
-            ..
-        } => format!(
+        Event::Subscribed { subscription, replaying, .. } => {
+            format!("subscribed {} {replaying}", subscription.0)
+        }
+        Event::CaughtUp { subscription, partition, position, complete, .. } => format!(
             "caught up {} {} {} {complete}",
             subscription.0,
             place(partition),
             position.offset
         ),
-        Event::Gap {
-            subscription,
-            partition,
-            from,
-            to,
-            cause,
-            ..
-        } => format!(
+        Event::Gap { subscription, partition, from, to, cause, .. } => format!(
             "gap {} {} {} {} {cause:?}",
             subscription.0,
             place(partition),
             offset(from),
             offset(to)
         ),
-        Event::Skipped {
-            subscription,
-            partition,
-            from,
-            through,
-            reason,
-            ..
-        } => format!(
-            "skipped {} {} {from} {through} {reason:?}",
-            subscription.0,
-            place(partition)
-        ),
+        Event::Skipped { subscription, partition, from, through, reason, .. } => {
+            format!("skipped {} {} {from} {through} {reason:?}", subscription.0, place(partition))
+        }
         Event::Connected { .. } => "connected".to_owned(),
         Event::Disconnected { .. } => "disconnected".to_owned(),
         other => format!("{other:?}"),
@@ -159,13 +125,7 @@ fn what_was_missed_is_recovered() {
     assert_eq!((report.messages, report.position), (4, None));
     let cursors = world.session.cursors(id);
     assert_eq!(report.positions, cursors);
-    assert_eq!(
-        cursors,
-        [PartitionPosition {
-            partition: 0,
-            position: at(15)
-        }]
-    );
+    assert_eq!(cursors, [PartitionPosition { partition: 0, position: at(15) }]);
     // Another run goes on from there, and what is gone by then is said.
     let mut other = World {
         session: Session::new(Settings::default(), 2),
@@ -175,14 +135,8 @@ fn what_was_missed_is_recovered() {
     other.node.publish("a/b", b"lost");
     other.node.publish("a/b", b"kept");
     other.node.evict(18);
-    let options = SubscribeOptions {
-        cursors,
-        ..SubscribeOptions::default()
-    };
-    let id = other
-        .session
-        .subscribe("a/#", Start::Live, &options)
-        .unwrap();
+    let options = SubscribeOptions { cursors, ..SubscribeOptions::default() };
+    let id = other.session.subscribe("a/#", Start::Live, &options).unwrap();
     other.session.connected("fake", "/crore", 0);
     assert_eq!(
         other.told(),
@@ -198,10 +152,7 @@ fn what_was_missed_is_recovered() {
     assert!(!report.is_complete());
     assert_eq!((report.gaps, report.skips), (1, 0));
     let gap = report.newest_gaps[0];
-    assert_eq!(
-        (gap.partition, gap.from, gap.to),
-        (Some(0), Some(at(15)), Some(at(18)))
-    );
+    assert_eq!((gap.partition, gap.from, gap.to), (Some(0), Some(at(15)), Some(at(18))));
     assert_eq!(gap.cause, GapCause::Announced(GapReason::Evicted));
 }
 
@@ -216,38 +167,24 @@ fn a_server_without_positions_is_subscribed_live() {
     world.reconnect();
     assert_eq!(
         world.told(),
-        [
-            "disconnected",
-            "connected",
-            "subscribed 1 false",
-            "gap 1 ? ? ? Reconnected"
-        ]
+        ["disconnected", "connected", "subscribed 1 false", "gap 1 ? ? ? Reconnected"]
     );
     world.publish("a/b");
     assert_eq!(world.told(), ["message 1 [] 0 6"]);
     assert_eq!(world.session.report(id).unwrap().gaps, 1);
     // Nor from a position of a partition that is not there any more.
     let gone = SubscribeOptions {
-        cursors: vec![PartitionPosition {
-            partition: 9,
-            position: at(1),
-        }],
+        cursors: vec![PartitionPosition { partition: 9, position: at(1) }],
         ..SubscribeOptions::default()
     };
     world.node.serves_filters = true;
     world.session.subscribe("b/#", Start::Live, &gone).unwrap();
-    assert_eq!(
-        world.told(),
-        ["subscribed 2 false", "gap 2 ? ? ? Reconnected"]
-    );
+    assert_eq!(world.told(), ["subscribed 2 false", "gap 2 ? ? ? Reconnected"]);
     // One that serves them again is asked from what is known since.
     world.node.serves_filters = true;
     world.node.publish("a/b", b"missed");
     world.reconnect();
-    assert_eq!(
-        world.told()[3..5],
-        ["message 1 [] 0 9", "caught up 1 0 9 true"]
-    );
+    assert_eq!(world.told()[3..5], ["message 1 [] 0 9", "caught up 1 0 9 true"]);
 }
 
 fn begin(world: &mut World, id: SubscriptionId, partitions: &[(u32, u64, bool)]) {
@@ -263,10 +200,7 @@ fn begin(world: &mut World, id: SubscriptionId, partitions: &[(u32, u64, bool)])
         })
         .collect();
     let to = SubscribedTo::Filter(partitions.as_slice().into());
-    let frame = Subscribed {
-        subscription: id.0,
-        to,
-    };
+    let frame = Subscribed { subscription: id.0, to };
     world.conversation.send(&ServerFrame::Subscribed(frame));
 }
 
@@ -305,22 +239,14 @@ fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
     message(&mut world, 0, 12, None);
     assert_eq!(
         world.told(),
-        [
-            "subscribed 1 false",
-            "subscribed 2 false",
-            "message 1 [2] 0 11",
-            "message 2 [] 0 12",
-        ]
+        ["subscribed 1 false", "subscribed 2 false", "message 1 [2] 0 11", "message 2 [] 0 12",]
     );
     assert_eq!(cursors(&world), (11, 12));
     // The same before the second holds, as after a return.
     let mut world = World::connected();
     let resumed = |world: &mut World, filter: &str| {
         let options = SubscribeOptions {
-            cursors: vec![PartitionPosition {
-                partition: 0,
-                position: at(12),
-            }],
+            cursors: vec![PartitionPosition { partition: 0, position: at(12) }],
             ..SubscribeOptions::default()
         };
         world.session.subscribe(filter, Start::Live, &options)
@@ -334,12 +260,7 @@ fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
     message(&mut world, 0, 13, Some(second));
     assert_eq!(
         world.told(),
-        [
-            "subscribed 1 false",
-            "message 1 [] 0 13",
-            "subscribed 2 true",
-            "message 2 [] 0 13",
-        ]
+        ["subscribed 1 false", "message 1 [] 0 13", "subscribed 2 true", "message 2 [] 0 13",]
     );
     assert_eq!(cursors(&world), (13, 13));
 }
@@ -363,11 +284,7 @@ fn partitions_and_addresses_are_told_apart() {
     message(&mut world, 0, 12, None);
     message(&mut world, 1, 12, Some(first));
     message(&mut world, 1, 14, Some(first));
-    let caught_up = CaughtUp {
-        subscription: first.0,
-        partition: Some(1),
-        through: 14,
-    };
+    let caught_up = CaughtUp { subscription: first.0, partition: Some(1), through: 14 };
     world.conversation.send(&ServerFrame::CaughtUp(caught_up));
     message(&mut world, 1, 15, None);
     assert_eq!(
@@ -387,10 +304,7 @@ fn partitions_and_addresses_are_told_apart() {
     // Marks of one partition leave the other alone.
     let skipped = Skipped {
         subscription: second.0,
-        partition: Some(PartitionEpoch {
-            partition: 1,
-            epoch: EPOCH,
-        }),
+        partition: Some(PartitionEpoch { partition: 1, epoch: EPOCH }),
         from: 15,
         through: 40,
         reason: SkipReason::Dropped,
@@ -416,17 +330,12 @@ fn partitions_and_addresses_are_told_apart() {
     );
     let positions = |world: &World, id| -> Vec<(u32, u64, u64)> {
         let cursors = world.session.cursors(id).into_iter();
-        cursors
-            .map(|it| (it.partition, it.position.epoch, it.position.offset))
-            .collect()
+        cursors.map(|it| (it.partition, it.position.epoch, it.position.offset)).collect()
     };
     assert_eq!(positions(&world, first), [(0, 7, 13), (1, 8, 2)]);
     assert_eq!(positions(&world, second), [(0, 7, 13), (1, 7, 40)]);
     let report = world.session.report(second).unwrap();
-    assert_eq!(
-        (report.gaps, report.skips, report.is_complete()),
-        (0, 1, false)
-    );
+    assert_eq!((report.gaps, report.skips, report.is_complete()), (0, 1, false));
 }
 
 /// A report keeps the newest gaps and counts all.
@@ -461,11 +370,8 @@ fn reports_are_bounded() {
 fn options_are_sent() {
     use client::Policy;
     let mut world = World::connected();
-    let options = SubscribeOptions {
-        fail_on_gap: true,
-        policy: Some(Policy::Conflate),
-        cursors: Vec::new(),
-    };
+    let options =
+        SubscribeOptions { fail_on_gap: true, policy: Some(Policy::Conflate), cursors: Vec::new() };
     world.session.subscribe("t", Start::Live, &options).unwrap();
     world.told();
     world.reconnect();

@@ -8,17 +8,11 @@ use support::{Conversation, Node, exchange_all};
 use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
 
 fn numbered() -> PublishOptions {
-    PublishOptions {
-        once: Some(Once::Numbered),
-        ..PublishOptions::default()
-    }
+    PublishOptions { once: Some(Once::Numbered), ..PublishOptions::default() }
 }
 
 fn keyed(key: &str) -> PublishOptions {
-    PublishOptions {
-        once: Some(Once::Key(key.into())),
-        ..PublishOptions::default()
-    }
+    PublishOptions { once: Some(Once::Key(key.into())), ..PublishOptions::default() }
 }
 
 fn connect(session: &mut Session, node: &mut Node) -> Conversation {
@@ -33,10 +27,7 @@ fn answers(session: &mut Session) -> Vec<(u32, Answer)> {
 }
 
 fn payloads(node: &Node) -> Vec<&[u8]> {
-    node.records
-        .iter()
-        .map(|it| it.payload.as_slice())
-        .collect()
+    node.records.iter().map(|it| it.payload.as_slice()).collect()
 }
 
 /// Five publications; so many of the client's bytes reach the node, and so many of the node's bytes come back, before the
@@ -136,10 +127,8 @@ fn a_producer_may_outlive_its_session() {
         exchange_all(&mut session, &mut conversation, &mut node, 0);
         assert_eq!(answers(&mut session).len(), 2);
     }
-    let known: Vec<u64> = node.producers[&(b"pump".to_vec(), "t".to_owned())]
-        .keys()
-        .copied()
-        .collect();
+    let known: Vec<u64> =
+        node.producers[&(b"pump".to_vec(), "t".to_owned())].keys().copied().collect();
     assert_eq!(known, [1, 2, 3, 4]);
     let mut session = Session::new(settings(2), 7);
     let mut conversation = connect(&mut session, &mut node);
@@ -155,10 +144,7 @@ fn a_producer_may_outlive_its_session() {
 #[test]
 fn what_is_kept_is_bounded() {
     let mut node = Node::default();
-    let settings = Settings {
-        kept_bytes_max: 100,
-        ..Settings::default()
-    };
+    let settings = Settings { kept_bytes_max: 100, ..Settings::default() };
     let mut session = Session::new(settings, 3);
     let mut conversation = connect(&mut session, &mut node);
     let payload = [0; 80];
@@ -190,9 +176,8 @@ fn a_refusal_for_the_moment() {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
     let mut conversation = connect(&mut session, &mut node);
-    let requests: Vec<u32> = (0..3)
-        .map(|number| session.publish("t", &[number], &numbered(), true).unwrap())
-        .collect();
+    let requests: Vec<u32> =
+        (0..3).map(|number| session.publish("t", &[number], &numbered(), true).unwrap()).collect();
     let lost = session.output().len();
     session.written(lost); // the node has refused them all
     refuse(&mut conversation, requests[0]);
@@ -200,9 +185,7 @@ fn a_refusal_for_the_moment() {
     assert_eq!(answers(&mut session), []);
     let early = session.publish("t", &[3], &numbered(), true);
     assert_eq!(early, Err(CommandError::InflightFull));
-    session
-        .publish("t", &[9], &PublishOptions::default(), false)
-        .unwrap();
+    session.publish("t", &[9], &PublishOptions::default(), false).unwrap();
     // The others are on their way still.
     session.tick(5_000).unwrap();
     for request in &requests[1..] {
@@ -255,9 +238,8 @@ fn one_is_given_up() {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
     let mut conversation = connect(&mut session, &mut node);
-    let requests: Vec<u32> = (0..3)
-        .map(|number| session.publish("t", &[number], &numbered(), true).unwrap())
-        .collect();
+    let requests: Vec<u32> =
+        (0..3).map(|number| session.publish("t", &[number], &numbered(), true).unwrap()).collect();
     let mut now_ms = 0;
     let mut round = |session: &mut Session, conversation: &mut Conversation, left: &[u32]| {
         session.written(session.output().len());
@@ -286,28 +268,16 @@ fn one_is_given_up() {
 /// What is out of bounds is refused before it takes a number.
 #[test]
 fn bounds() {
-    let settings = Settings {
-        producer_id: Some(vec![b'p'; 65]),
-        ..Settings::default()
-    };
+    let settings = Settings { producer_id: Some(vec![b'p'; 65]), ..Settings::default() };
     for (settings, once) in [
         (settings, Once::Numbered),
         (Settings::default(), Once::Key(Vec::new())),
         (Settings::default(), Once::Key(vec![0; 129])),
-        (
-            Settings::default(),
-            Once::Producer {
-                id: b"p".to_vec(),
-                sequence: 0,
-            },
-        ),
+        (Settings::default(), Once::Producer { id: b"p".to_vec(), sequence: 0 }),
     ] {
         let mut session = Session::new(settings, 3);
         connect(&mut session, &mut Node::default());
-        let options = PublishOptions {
-            once: Some(once),
-            ..PublishOptions::default()
-        };
+        let options = PublishOptions { once: Some(once), ..PublishOptions::default() };
         let refused = session.publish("t", b"x", &options, true);
         assert_eq!(refused, Err(CommandError::Once));
         assert!(session.output().is_empty());

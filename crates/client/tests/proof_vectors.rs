@@ -10,18 +10,11 @@ fn vectors(text: &str) -> Value {
 }
 
 fn number(value: &Value) -> u64 {
-    value
-        .as_str()
-        .expect("numbers are texts")
-        .parse()
-        .expect("a number")
+    value.as_str().expect("numbers are texts").parse().expect("a number")
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
-    (0..hex.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-        .collect()
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
 fn gap_name(reason: GapReason) -> &'static str {
@@ -67,10 +60,7 @@ fn report(proof: &mut Proof, frame: &ServerFrame<'_>) -> Vec<Value> {
             }
         }
         ServerFrame::Gap(frame) => {
-            let to = Position {
-                epoch: frame.epoch,
-                offset: frame.to,
-            };
+            let to = Position { epoch: frame.epoch, offset: frame.to };
             let from = proof.gap(to).map_or(0, |from| from.offset).to_string();
             let reason = gap_name(frame.reason);
             vec![
@@ -125,10 +115,7 @@ fn proof_of_no_loss() {
 fn filters() {
     let all = vectors(include_str!("../../../spec/vectors/topics.json"));
     for case in all["matching"].as_array().expect("matching") {
-        let (filter, topic) = (
-            case["filter"].as_str().unwrap(),
-            case["topic"].as_str().unwrap(),
-        );
+        let (filter, topic) = (case["filter"].as_str().unwrap(), case["topic"].as_str().unwrap());
         let matches = case["matches"].as_bool().unwrap();
         assert_eq!(filter_matches(filter, topic), matches, "{filter} {topic}");
     }

@@ -6,10 +6,7 @@ use client::session::{Answer, CommandError, Event, PublishOptions, Reason, Sessi
 use client::{GapCause, GapReason, Position, Start, SubscribeOptions};
 use support::{Conversation, EPOCH, Node};
 
-const ZERO: Position = Position {
-    epoch: EPOCH,
-    offset: 0,
-};
+const ZERO: Position = Position { epoch: EPOCH, offset: 0 };
 
 /// Passes bytes until nobody has anything to say; at most `budget` bytes to the client. Answers the bytes passed.
 fn exchange(
@@ -46,10 +43,7 @@ fn connected() -> (Session, Conversation, Node) {
     let (mut conversation, mut node) = (Conversation::default(), Node::default());
     session.connected("fake", "/crore", 0);
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
-    assert!(matches!(
-        events(&mut session)[..],
-        [Event::Connected { connection: 1, .. }]
-    ));
+    assert!(matches!(events(&mut session)[..], [Event::Connected { connection: 1, .. }]));
     (session, conversation, node)
 }
 
@@ -65,12 +59,7 @@ impl Seen {
         for event in events(session) {
             match event {
                 Event::Message(message) => self.offsets.push(message.position.offset),
-                Event::Gap {
-                    from: Some(from),
-                    to: Some(to),
-                    cause,
-                    ..
-                } => {
+                Event::Gap { from: Some(from), to: Some(to), cause, .. } => {
                     assert_eq!(cause, GapCause::Announced(GapReason::Evicted));
                     self.gaps.push((from.offset, to.offset));
                 }
@@ -86,9 +75,7 @@ fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 7);
     let mut seen = Seen::default();
-    session
-        .subscribe("t", Start::Since(ZERO), &SubscribeOptions::default())
-        .unwrap();
+    session.subscribe("t", Start::Since(ZERO), &SubscribeOptions::default()).unwrap();
     for number in 0..3u8 {
         node.publish("t", &[number]);
         node.publish("other", b"");
@@ -114,14 +101,8 @@ fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
         }
     }
     seen.take(&mut session);
-    assert!(
-        seen.offsets.is_sorted_by(|left, right| left < right),
-        "{cut} {cut_again}: {seen:?}"
-    );
-    assert!(
-        evict > 0 || seen.gaps.is_empty(),
-        "{cut} {cut_again}: {seen:?}"
-    );
+    assert!(seen.offsets.is_sorted_by(|left, right| left < right), "{cut} {cut_again}: {seen:?}");
+    assert!(evict > 0 || seen.gaps.is_empty(), "{cut} {cut_again}: {seen:?}");
     // Every offset at which the topic had a message: received, or inside a gap, and not both.
     let mut offset = 0;
     for record in 1..=node.head / 3 {
@@ -133,10 +114,7 @@ fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
         offset += 1;
         let received = seen.offsets.contains(&at);
         let in_gap = seen.gaps.iter().any(|(from, to)| *from < at && at <= *to);
-        assert!(
-            received != in_gap,
-            "{cut} {cut_again} {evict}: offset {at} {seen:?}"
-        );
+        assert!(received != in_gap, "{cut} {cut_again} {evict}: offset {at} {seen:?}");
     }
     assert!(offset >= 6);
     total
@@ -171,9 +149,7 @@ fn chunking_changes_nothing() {
         for number in 0..20u8 {
             node.publish("t", &vec![number; usize::from(number) * 30]);
         }
-        session
-            .subscribe("t", Start::Since(ZERO), &SubscribeOptions::default())
-            .unwrap();
+        session.subscribe("t", Start::Since(ZERO), &SubscribeOptions::default()).unwrap();
         conversation.receive(session.output(), &mut node);
         let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
         for chunk in input.chunks_mut(chunk_bytes) {
@@ -182,13 +158,7 @@ fn chunking_changes_nothing() {
         events(&mut session)
     };
     let whole = run(usize::MAX);
-    assert_eq!(
-        whole
-            .iter()
-            .filter(|event| matches!(event, Event::Message(_)))
-            .count(),
-        20
-    );
+    assert_eq!(whole.iter().filter(|event| matches!(event, Event::Message(_))).count(), 20);
     for chunk_bytes in [1, 2, 3, 7, 64, 1000] {
         assert_eq!(run(chunk_bytes), whole, "{chunk_bytes}");
     }
@@ -221,27 +191,14 @@ fn publishes_are_acknowledged_refused_or_unknown() {
     let mut conversation = Conversation::default();
     session.connected("fake", "/crore", 0);
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
-    assert_eq!(
-        node.records.len(),
-        before,
-        "nothing is published again by itself"
-    );
+    assert_eq!(node.records.len(), before, "nothing is published again by itself");
 }
 
 #[test]
 fn commands_that_cannot_be_sent() {
-    let mut session = Session::new(
-        Settings {
-            inflight_max: 1,
-            ..Settings::default()
-        },
-        1,
-    );
+    let mut session = Session::new(Settings { inflight_max: 1, ..Settings::default() }, 1);
     let options = PublishOptions::default();
-    assert_eq!(
-        session.publish("a", b"", &options, true),
-        Err(CommandError::NotConnected)
-    );
+    assert_eq!(session.publish("a", b"", &options, true), Err(CommandError::NotConnected));
     let (mut conversation, mut node) = (Conversation::default(), Node::default());
     session.connected("fake", "/crore", 0);
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
@@ -249,30 +206,18 @@ fn commands_that_cannot_be_sent() {
         session.publish("a", &vec![0; 70_000], &options, true),
         Err(CommandError::MessageTooLarge { bytes_max: 65_536 })
     );
-    assert_eq!(
-        session.publish("", b"", &options, true),
-        Err(CommandError::TopicLength(0))
-    );
+    assert_eq!(session.publish("", b"", &options, true), Err(CommandError::TopicLength(0)));
     session.publish("a", b"", &options, true).unwrap();
-    assert_eq!(
-        session.publish("a", b"", &options, true),
-        Err(CommandError::InflightFull)
-    );
-    let id = session
-        .subscribe("a", Start::Live, &SubscribeOptions::default())
-        .unwrap();
+    assert_eq!(session.publish("a", b"", &options, true), Err(CommandError::InflightFull));
+    let id = session.subscribe("a", Start::Live, &SubscribeOptions::default()).unwrap();
     assert_eq!(
         session.subscribe("a", Start::Live, &SubscribeOptions::default()),
         Err(CommandError::AlreadySubscribed)
     );
     session.unsubscribe(id);
-    session
-        .subscribe("a", Start::Live, &SubscribeOptions::default())
-        .unwrap();
+    session.subscribe("a", Start::Live, &SubscribeOptions::default()).unwrap();
     assert!(
-        session
-            .subscribe(&"x".repeat(256), Start::Live, &SubscribeOptions::default())
-            .is_err()
+        session.subscribe(&"x".repeat(256), Start::Live, &SubscribeOptions::default()).is_err()
     );
 }
 
@@ -280,15 +225,9 @@ fn commands_that_cannot_be_sent() {
 fn filters_share_one_message_and_report_a_reconnect() {
     let (mut session, mut conversation, mut node) = connected();
     node.serves_filters = false;
-    let first = session
-        .subscribe("a/#", Start::Live, &SubscribeOptions::default())
-        .unwrap();
-    let second = session
-        .subscribe("+/b", Start::Live, &SubscribeOptions::default())
-        .unwrap();
-    let plain = session
-        .subscribe("a/b", Start::Live, &SubscribeOptions::default())
-        .unwrap();
+    let first = session.subscribe("a/#", Start::Live, &SubscribeOptions::default()).unwrap();
+    let second = session.subscribe("+/b", Start::Live, &SubscribeOptions::default()).unwrap();
+    let plain = session.subscribe("a/b", Start::Live, &SubscribeOptions::default()).unwrap();
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
     events(&mut session);
     let record = node.publish("a/b", b"x");
@@ -308,15 +247,7 @@ fn filters_share_one_message_and_report_a_reconnect() {
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
     let gaps = events(&mut session)
         .into_iter()
-        .filter(|event| {
-            matches!(
-                event,
-                Event::Gap {
-                    cause: GapCause::Reconnected,
-                    ..
-                }
-            )
-        })
+        .filter(|event| matches!(event, Event::Gap { cause: GapCause::Reconnected, .. }))
         .count();
     assert_eq!(gaps, 2, "filters are not recovered, and that is said");
 }
@@ -326,17 +257,11 @@ fn filters_share_one_message_and_report_a_reconnect() {
 fn a_new_epoch_at_the_same_offset() {
     use wire::native::{Beginning, Gap, PlainTopic, ServerFrame, Subscribed, SubscribedTo};
     let (mut session, mut conversation, mut node) = connected();
-    let topic = session
-        .subscribe("t", Start::Live, &SubscribeOptions::default())
-        .unwrap();
+    let topic = session.subscribe("t", Start::Live, &SubscribeOptions::default()).unwrap();
     let mut grant = |session: &mut Session, epoch: Option<u64>, gap: bool, now_ms: u64| {
         if let Some(epoch) = epoch {
             let through = Position { epoch, offset: 0 };
-            let beginning = Beginning {
-                through,
-                replaying: false,
-                continued: !gap,
-            };
+            let beginning = Beginning { through, replaying: false, continued: !gap };
             let alias = 7;
             conversation.send(&ServerFrame::Subscribed(Subscribed {
                 subscription: topic.0,
@@ -359,13 +284,7 @@ fn a_new_epoch_at_the_same_offset() {
     };
     let told = grant(&mut session, None, false, 0);
     assert!(
-        matches!(
-            told[..],
-            [
-                Event::Subscribed { .. },
-                Event::CaughtUp { complete: true, .. }
-            ]
-        ),
+        matches!(told[..], [Event::Subscribed { .. }, Event::CaughtUp { complete: true, .. }]),
         "{told:?}"
     );
     let told = grant(&mut session, Some(EPOCH + 1), true, 10);
@@ -398,59 +317,31 @@ fn a_new_epoch_at_the_same_offset() {
 fn refused_subscriptions_are_given_up_or_retried() {
     use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame, Unsubscribed};
     let (mut session, mut conversation, mut node) = connected();
-    let forbidden = session
-        .subscribe("forbidden", Start::Live, &SubscribeOptions::default())
-        .unwrap();
-    let topic = session
-        .subscribe("t", Start::Live, &SubscribeOptions::default())
-        .unwrap();
+    let forbidden =
+        session.subscribe("forbidden", Start::Live, &SubscribeOptions::default()).unwrap();
+    let topic = session.subscribe("t", Start::Live, &SubscribeOptions::default()).unwrap();
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
     let told = events(&mut session);
-    assert!(
-        matches!(&told[0], Event::Unsubscribed { subscription, error: Some(_), .. }
-        if *subscription == forbidden)
-    );
+    assert!(matches!(&told[0], Event::Unsubscribed { subscription, error: Some(_), .. }
+        if *subscription == forbidden));
     assert_eq!(session.subscriptions_count(), 1);
     // The server ends it for the moment: it is asked for again, from the cursor.
     let subscription = topic.0;
-    conversation.send(&ServerFrame::Unsubscribed(Unsubscribed {
-        subscription,
-        code: 2500,
-    }));
+    conversation.send(&ServerFrame::Unsubscribed(Unsubscribed { subscription, code: 2500 }));
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
     node.publish("t", b"meanwhile");
     session.tick(999).unwrap();
     assert!(session.output().is_empty());
     assert!(session.next_deadline_ms().is_some_and(|at| at <= 1_000));
     session.tick(1_000).unwrap();
-    exchange(
-        &mut session,
-        &mut conversation,
-        &mut node,
-        usize::MAX,
-        1_000,
-    )
-    .unwrap();
+    exchange(&mut session, &mut conversation, &mut node, usize::MAX, 1_000).unwrap();
     let told = events(&mut session);
-    assert!(
-        told.iter().any(|event| matches!(event, Event::Message(_))),
-        "{told:?}"
-    );
-    assert!(
-        told.iter()
-            .any(|event| matches!(event, Event::CaughtUp { complete: true, .. }))
-    );
+    assert!(told.iter().any(|event| matches!(event, Event::Message(_))), "{told:?}");
+    assert!(told.iter().any(|event| matches!(event, Event::CaughtUp { complete: true, .. })));
     // A temporary error does the same.
     let overloaded = ErrorFrame::new(Reference::Subscription(subscription), ErrorCode::Overloaded);
     conversation.send(&ServerFrame::Error(overloaded));
-    exchange(
-        &mut session,
-        &mut conversation,
-        &mut node,
-        usize::MAX,
-        1_000,
-    )
-    .unwrap();
+    exchange(&mut session, &mut conversation, &mut node, usize::MAX, 1_000).unwrap();
     assert_eq!(session.subscriptions_count(), 1);
     assert!(events(&mut session).is_empty());
 }
@@ -463,14 +354,7 @@ fn liveness() {
     assert!(session.output().is_empty());
     session.tick(35_000).unwrap();
     assert!(!session.output().is_empty());
-    exchange(
-        &mut session,
-        &mut conversation,
-        &mut node,
-        usize::MAX,
-        35_001,
-    )
-    .unwrap();
+    exchange(&mut session, &mut conversation, &mut node, usize::MAX, 35_001).unwrap();
     assert_eq!(session.next_deadline_ms(), Some(70_001), "the pong counts");
     session.tick(70_001).unwrap();
     session.written(session.output().len()); // the ping is lost on the way
@@ -492,32 +376,20 @@ fn liveness() {
 fn ends_have_reasons() {
     fn check(bytes: &[u8], wanted: &Reason) {
         let (mut session, ..) = connected();
-        assert_eq!(
-            &session.receive(&mut bytes.to_vec(), 0).unwrap_err(),
-            wanted
-        );
+        assert_eq!(&session.receive(&mut bytes.to_vec(), 0).unwrap_err(), wanted);
         session.disconnected(wanted.clone(), None);
     }
-    let closed = |code| Reason::Closed {
-        code,
-        reason: String::new(),
-    };
+    let closed = |code| Reason::Closed { code, reason: String::new() };
     check(&[0x88, 2, 0x0b, 0xb8], &closed(3000));
     check(&[0x88, 0], &closed(1005));
     check(&[0x81, 1, b'x'], &Reason::Protocol("a text message".into()));
-    check(
-        &[0x82, 2, 0xff, 0],
-        &Reason::Unsupported("unknown frame type 0xff".into()),
-    );
+    check(&[0x82, 2, 0xff, 0], &Reason::Unsupported("unknown frame type 0xff".into()));
     assert!(!Reason::Unsupported(String::new()).reconnects());
     // The handshake is refused.
     let mut session = Session::new(Settings::default(), 1);
     session.connected("fake", "/crore", 0);
     let mut answer = b"HTTP/1.1 503 x\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n".to_vec();
-    let refused = Reason::HandshakeRefused {
-        status: 503,
-        retry_after_s: Some(7),
-    };
+    let refused = Reason::HandshakeRefused { status: 503, retry_after_s: Some(7) };
     assert_eq!(session.receive(&mut answer, 0), Err(refused));
 }
 
@@ -526,9 +398,7 @@ fn random_bytes_never_panic() {
     let mut random = stdx::prng::Prng::new(4);
     for _ in 0..300 {
         let (mut session, mut conversation, mut node) = connected();
-        session
-            .subscribe("t", Start::Live, &SubscribeOptions::default())
-            .unwrap();
+        session.subscribe("t", Start::Live, &SubscribeOptions::default()).unwrap();
         exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
         for _ in 0..20 {
             let mut payload = vec![0; random.below(40) as usize];

@@ -20,10 +20,7 @@ impl World {
         let mut world = World {
             session: Session::new(settings, 1),
             conversation: Conversation::default(),
-            node: Node {
-                ticket_lifetime_s: Some(3_600),
-                ..Node::default()
-            },
+            node: Node { ticket_lifetime_s: Some(3_600), ..Node::default() },
             now_ms: 0,
         };
         world.session.connected("fake", "/crore", 0);
@@ -32,12 +29,7 @@ impl World {
     }
 
     fn exchange(&mut self) {
-        exchange_all(
-            &mut self.session,
-            &mut self.conversation,
-            &mut self.node,
-            self.now_ms,
-        );
+        exchange_all(&mut self.session, &mut self.conversation, &mut self.node, self.now_ms);
     }
 
     fn subscribe(&mut self, filter: &str) -> SubscriptionId {
@@ -102,11 +94,7 @@ fn one_frame_brings_everything_back() {
     world.node.publish("t", b"missed");
     world.node.publish("a/c", b"missed");
     world.reconnect(2_000);
-    assert_eq!(
-        world.conversation.policies.len(),
-        0,
-        "nothing was asked for by SUBSCRIBE"
-    );
+    assert_eq!(world.conversation.policies.len(), 0, "nothing was asked for by SUBSCRIBE");
     assert_eq!(world.conversation.cursors, Some(2));
     let (granted, mut messages) = world.told();
     messages.sort_unstable();
@@ -224,10 +212,7 @@ fn a_ticket_may_be_ahead() {
 /// Where none are issued, or none are wanted, nobody asks.
 #[test]
 fn nobody_asks_in_vain() {
-    let mut world = World::new(Settings {
-        tickets: false,
-        ..Settings::default()
-    });
+    let mut world = World::new(Settings { tickets: false, ..Settings::default() });
     world.subscribe("t");
     world.wait();
     assert!(world.node.tickets.is_empty());
@@ -278,9 +263,6 @@ fn no_ticket_with_more_cursors_than_fit() {
 
 #[test]
 fn a_token_is_not_printed() {
-    let settings = Settings {
-        token: Some("secret".into()),
-        ..Settings::default()
-    };
+    let settings = Settings { token: Some("secret".into()), ..Settings::default() };
     assert!(!format!("{settings:?}").contains("secret"));
 }

@@ -7,10 +7,7 @@ use support::{Conversation, NODE_TIME_MS, Node, exchange_all};
 use wire::native::ServerFrame;
 
 fn session() -> Session {
-    let settings = Settings {
-        token: Some("one".into()),
-        ..Settings::default()
-    };
+    let settings = Settings { token: Some("one".into()), ..Settings::default() };
     Session::new(settings, 1)
 }
 
@@ -33,17 +30,11 @@ fn told_ahead_and_renewed() {
     exchange_all(&mut session, &mut conversation, &mut node, 1_000);
     conversation.send(&ServerFrame::TokenExpires(NODE_TIME_MS + 30_000));
     exchange_all(&mut session, &mut conversation, &mut node, 6_000);
-    assert_eq!(
-        events(&mut session),
-        [Event::TokenExpires { in_ms: 25_000 }]
-    );
+    assert_eq!(events(&mut session), [Event::TokenExpires { in_ms: 25_000 }]);
     session.renew("two".into());
     exchange_all(&mut session, &mut conversation, &mut node, 6_000);
     let expires_in_ms = Some(55_000);
-    assert_eq!(
-        events(&mut session),
-        [Event::TokenRenewed { expires_in_ms }]
-    );
+    assert_eq!(events(&mut session), [Event::TokenRenewed { expires_in_ms }]);
     assert_eq!(conversation.tokens, ["one", "two"]);
     assert_eq!(session.inflight(), 0);
 }
@@ -57,10 +48,7 @@ fn a_refused_renewal_is_an_event() {
     session.renew("bad".into());
     exchange_all(&mut session, &mut conversation, &mut node, 0);
     let events = events(&mut session);
-    assert!(
-        matches!(&events[..], [Event::TokenRefused(error)] if error.code == 200),
-        "{events:?}"
-    );
+    assert!(matches!(&events[..], [Event::TokenRefused(error)] if error.code == 200), "{events:?}");
     assert!(session.take_answer().is_none());
 }
 

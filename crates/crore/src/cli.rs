@@ -11,12 +11,7 @@ use std::path::PathBuf;
 
 /// Crore pushes live data to millions of connected clients, and never silently loses a message.
 #[derive(Debug, Parser)]
-#[command(
-    name = "crore",
-    version,
-    propagate_version = true,
-    max_term_width = 110
-)]
+#[command(name = "crore", version, propagate_version = true, max_term_width = 110)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -134,11 +129,7 @@ impl ConfigurationArguments {
             flags.push(("--tls-listen", "tls.listen".into(), addresses));
         }
         if let Some(file) = &self.tls_certificate {
-            flags.push((
-                "--tls-certificate",
-                "tls.certificate_file".into(),
-                file.clone(),
-            ));
+            flags.push(("--tls-certificate", "tls.certificate_file".into(), file.clone()));
         }
         if let Some(file) = &self.tls_key {
             flags.push(("--tls-key", "tls.key_file".into(), file.clone()));
@@ -159,11 +150,7 @@ impl ConfigurationArguments {
             .filter_map(|(name, text)| Some((name.into_string().ok()?, text)))
             .map(|(name, text)| (name, text.to_string_lossy().into_owned()))
             .collect();
-        Sources {
-            file: self.config.clone(),
-            variables,
-            flags,
-        }
+        Sources { file: self.config.clone(), variables, flags }
     }
 }
 
@@ -199,18 +186,10 @@ mod tests {
             "--set",
             "node.name = a=b",
         ]);
-        let Ok(Arguments {
-            command: Command::Serve(serve),
-        }) = arguments
-        else {
-            panic!()
-        };
+        let Ok(Arguments { command: Command::Serve(serve) }) = arguments else { panic!() };
         let configuration = serve.configuration.sources();
-        let flags: Vec<(&str, &str, &str)> = configuration
-            .flags
-            .iter()
-            .map(|(a, b, c)| (*a, b.as_str(), c.as_str()))
-            .collect();
+        let flags: Vec<(&str, &str, &str)> =
+            configuration.flags.iter().map(|(a, b, c)| (*a, b.as_str(), c.as_str())).collect();
         assert_eq!(
             flags,
             [

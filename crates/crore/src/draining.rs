@@ -118,10 +118,7 @@ impl Draining {
         log: &Log,
     ) -> io::Result<()> {
         self.begin(plan.window_ms);
-        let Plan {
-            delay_ms,
-            window_ms,
-        } = plan;
+        let Plan { delay_ms, window_ms } = plan;
         let window = Duration::from_millis(delay_ms + window_ms);
         let longest = window + IO_THREADS_END + STOP_WITHIN + 2 * FAREWELL;
         service_manager::stopping("drains", longest);
@@ -191,10 +188,7 @@ fn tell_end(result: &io::Result<()>, progress: Progress, log: &Log) {
         Err(error) => log.write(
             Level::Error,
             "The node has not stopped in order; what was acknowledged is kept.",
-            &[
-                ("error", &error.to_string()),
-                ("unsynced", &progress.unsynced.to_string()),
-            ],
+            &[("error", &error.to_string()), ("unsynced", &progress.unsynced.to_string())],
         ),
     }
 }

@@ -65,9 +65,7 @@ pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
             history: list("entitlement.anonymous_history"),
         },
         notice_before_s: (notice_before_ms.unwrap_or(0) / 1_000) as u32,
-        users_are_counted: configuration
-            .number("limits.connections_per_user_max")
-            .is_some(),
+        users_are_counted: configuration.number("limits.connections_per_user_max").is_some(),
     })
 }
 
@@ -94,9 +92,7 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
     let source = key_source(configuration)?;
     let wish = source.as_ref().map(|_| Arc::new(Wish::default()));
     let (notices, read) = Notices::new();
-    let verified_max = configuration
-        .number("entitlement.verified_max")
-        .unwrap_or(0);
+    let verified_max = configuration.number("entitlement.verified_max").unwrap_or(0);
     let judge = Arc::new(TokenJudge::new(
         settings,
         revocations,
@@ -111,12 +107,7 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
         }
         _ => None,
     };
-    Ok(Some(Entitled {
-        judge,
-        data_dir,
-        notices: Some(read),
-        _fetching: fetching,
-    }))
+    Ok(Some(Entitled { judge, data_dir, notices: Some(read), _fetching: fetching }))
 }
 
 /// Keys, rules and API keys, with the files read.
@@ -241,15 +232,9 @@ pub fn watch(
             "The key set cannot be had; the keys that there are hold on.",
             &[("problem", &problem)],
         ),
-        Notice::KeysChanged {
-            count,
-            skipped_count,
-        } => {
+        Notice::KeysChanged { count, skipped_count } => {
             changed();
-            let fields = [
-                ("keys", &*count.to_string()),
-                ("not_taken", &skipped_count.to_string()),
-            ];
+            let fields = [("keys", &*count.to_string()), ("not_taken", &skipped_count.to_string())];
             log.write(Level::Info, "A key set was fetched.", &fields);
         }
     };
@@ -297,9 +282,8 @@ fn key_source(configuration: &Configuration) -> Result<Option<KeySource>, Faults
         false => None,
     };
     let (_, origin) = configuration.get("entitlement.mode");
-    let origin = configuration
-        .given("entitlement.jwks_ca_file")
-        .map_or(origin, |(_, origin)| origin);
+    let origin =
+        configuration.given("entitlement.jwks_ca_file").map_or(origin, |(_, origin)| origin);
     let tls = tls::plain_client(roots).map_err(|error| {
         Faults(vec![Fault {
             origin: origin.clone(),
@@ -356,10 +340,7 @@ fn token_key(entry: &Entry) -> Result<TokenKey, Fault> {
             _ => {
                 let file = entry.text("secret_file").unwrap_or_default();
                 let bytes = secret_of_file(Path::new(file));
-                (
-                    "secret_file",
-                    bytes.map_err(|problem| bad("secret_file", problem))?,
-                )
+                ("secret_file", bytes.map_err(|problem| bad("secret_file", problem))?)
             }
         };
         let encoding = entry.text("secret_encoding").unwrap_or_default();
@@ -391,10 +372,7 @@ pub fn secret_of_file(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
 /// A secret as `text`, `base64` or `hex` writes it.
 pub fn decoded(secret: &[u8], encoding: &str) -> Option<Zeroizing<Vec<u8>>> {
     let bytes = match encoding {
-        "base64" => STANDARD
-            .decode(secret)
-            .or_else(|_| STANDARD_NO_PAD.decode(secret))
-            .ok()?,
+        "base64" => STANDARD.decode(secret).or_else(|_| STANDARD_NO_PAD.decode(secret)).ok()?,
         "hex" => {
             let digits = secret.iter().map(|byte| char::from(*byte).to_digit(16));
             let digits: Vec<u32> = digits.collect::<Option<_>>()?;
@@ -434,9 +412,9 @@ fn api_key(entry: &Entry) -> ApiKey {
             Some((Value::Hash(hash), _)) => *hash,
             _ => [0; 32],
         },
-        expires_s: entry.number("expires").map_or(NEVER, |expires_ms| {
-            u32::try_from(expires_ms / 1_000).unwrap_or(NEVER)
-        }),
+        expires_s: entry
+            .number("expires")
+            .map_or(NEVER, |expires_ms| u32::try_from(expires_ms / 1_000).unwrap_or(NEVER)),
         permissions: Permissions {
             subscribe: list("subscribe"),
             publish: list("publish"),
@@ -447,10 +425,7 @@ fn api_key(entry: &Entry) -> ApiKey {
 }
 
 fn boxed(filters: &[String]) -> Vec<Box<str>> {
-    filters
-        .iter()
-        .map(|filter| filter.as_str().into())
-        .collect()
+    filters.iter().map(|filter| filter.as_str().into()).collect()
 }
 
 fn fault(origin: &Origin, key: &str, error: &KeyError) -> Fault {

@@ -38,47 +38,23 @@ pub fn watch(mut receiver: JournalReceiver, plain_count: usize, log: Log) -> io:
 fn write(entry: &Entry, plain_count: usize, log: Log) {
     let time = UNIX_EPOCH + Duration::from_millis(entry.time_ms);
     let put = |target: Target, level: Level, sentence: &str, fields: &Fields| {
-        let fields: Vec<(&str, &str)> = fields
-            .0
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
+        let fields: Vec<(&str, &str)> =
+            fields.0.iter().map(|(name, value)| (*name, value.as_str())).collect();
         log.to(target).write_at(time, level, sentence, &fields);
     };
     match &entry.event {
         Event::Connected(client) => {
             let fields = Fields::of(client, plain_count);
-            put(
-                Target::Access,
-                Level::Info,
-                "A client has connected.",
-                &fields,
-            );
+            put(Target::Access, Level::Info, "A client has connected.", &fields);
         }
-        Event::Disconnected {
-            client,
-            code,
-            duration_ms,
-        } => {
+        Event::Disconnected { client, code, duration_ms } => {
             let mut fields = Fields::of(client, plain_count).and("code", code.to_string());
             if let Some(duration_ms) = duration_ms {
                 fields = fields.and("duration_ms", duration_ms.to_string());
             }
-            put(
-                Target::Access,
-                Level::Info,
-                "A client has disconnected.",
-                &fields,
-            );
+            put(Target::Access, Level::Info, "A client has disconnected.", &fields);
         }
-        Event::Requested {
-            client,
-            method,
-            path,
-            status,
-            bytes,
-            duration_ms,
-        } => {
+        Event::Requested { client, method, path, status, bytes, duration_ms } => {
             let fields = Fields::of(client, plain_count)
                 .and("method", or_dash(method))
                 .and("path", or_dash(path))
@@ -91,33 +67,18 @@ fn write(entry: &Entry, plain_count: usize, log: Log) {
             };
             put(Target::Access, level, "A request was answered.", &fields);
         }
-        Event::Decided {
-            client,
-            deed,
-            topic,
-            refusal,
-        } => {
+        Event::Decided { client, deed, topic, refusal } => {
             let fields = Fields::of_decision(client, plain_count, *deed, topic, *refusal);
             match refusal {
-                None => put(
-                    Target::Audit,
-                    Level::Info,
-                    "A client was permitted to do it.",
-                    &fields,
-                ),
-                Some(_) => put(
-                    Target::Audit,
-                    Level::Warn,
-                    "A client was not permitted to do it.",
-                    &fields,
-                ),
+                None => {
+                    put(Target::Audit, Level::Info, "A client was permitted to do it.", &fields)
+                }
+                Some(_) => {
+                    put(Target::Audit, Level::Warn, "A client was not permitted to do it.", &fields)
+                }
             }
         }
-        Event::OriginRefused {
-            client,
-            origin,
-            count,
-        } => {
+        Event::OriginRefused { client, origin, count } => {
             let fields = Fields::of(client, plain_count)
                 .and("origin", or_dash(origin))
                 .and("count", count.to_string());
@@ -148,9 +109,7 @@ struct Fields(Vec<(&'static str, String)>);
 
 impl Fields {
     fn of(client: &Client, plain_count: usize) -> Fields {
-        let address = client
-            .address
-            .map_or("-".into(), |address: IpAddr| address.to_string());
+        let address = client.address.map_or("-".into(), |address: IpAddr| address.to_string());
         let mut fields = Fields::default()
             .and("connection", client.connection.to_string())
             .and("transport", client.transport.word().into())
@@ -172,11 +131,7 @@ impl Fields {
         topic: &str,
         refusal: Option<ErrorCode>,
     ) -> Fields {
-        let result = if refusal.is_none() {
-            "granted"
-        } else {
-            "denied"
-        };
+        let result = if refusal.is_none() { "granted" } else { "denied" };
         let mut fields = Fields::of(client, plain_count)
             .and("result", result.into())
             .and("action", deed.word().into());
@@ -224,12 +179,8 @@ mod tests {
         levels.set(Target::Audit, Some(Level::Debug));
         let log = Log::new(Format::Text, &levels);
         write(&Entry { time_ms: 0, event }, 1, log);
-        let found = log.recent().find(&Wanted {
-            after: 0,
-            level: Level::Debug,
-            target: None,
-            len_max: 2,
-        });
+        let found =
+            log.recent().find(&Wanted { after: 0, level: Level::Debug, target: None, len_max: 2 });
         assert_eq!(found.lines.len(), 1);
         serde_json::from_str(&found.lines[0]).unwrap()
     }
@@ -248,11 +199,8 @@ mod tests {
         ] {
             assert_eq!(connected[name], value, "{name}");
         }
-        let disconnected = line(Event::Disconnected {
-            client: client(),
-            code: 3_004,
-            duration_ms: Some(5),
-        });
+        let disconnected =
+            line(Event::Disconnected { client: client(), code: 3_004, duration_ms: Some(5) });
         assert_eq!(disconnected["code"], "3004");
         assert_eq!(disconnected["duration_ms"], "5");
         let requested = line(Event::Requested {
@@ -298,10 +246,7 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_said() {
-        let left_out = line(Event::LeftOut {
-            access: 1_234,
-            audit: 0,
-        });
+        let left_out = line(Event::LeftOut { access: 1_234, audit: 0 });
         assert_eq!(left_out["target"], "access");
         assert_eq!(left_out["count"], "1234");
     }

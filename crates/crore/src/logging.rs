@@ -153,13 +153,7 @@ impl Log {
     }
 
     fn put(&self, time: SystemTime, level: Level, sentence: &str, fields: &[(&str, &str)]) {
-        let line = Line {
-            time,
-            level,
-            target: self.target,
-            sentence,
-            fields,
-        };
+        let line = Line { time, level, target: self.target, sentence, fields };
         self.shared.recent.push(&line);
         let text = line.write(self.shared.format);
         self.shared.writer.push(self.target, text);

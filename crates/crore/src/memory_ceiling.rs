@@ -25,11 +25,8 @@ const LOOK_NEAR_EVERY: Duration = Duration::from_millis(10);
 /// and in a small cgroup the kernel's killer stands a few megabytes above the ceiling.
 const LOOK_FAST_EVERY: Duration = Duration::from_millis(3);
 /// Parts of the ceiling, in hundredths, from which on there is this pressure.
-const ENTERED_AT: [(Pressure, u64); 3] = [
-    (Pressure::Publications, 100),
-    (Pressure::Newcomers, 95),
-    (Pressure::Recoveries, 90),
-];
+const ENTERED_AT: [(Pressure, u64); 3] =
+    [(Pressure::Publications, 100), (Pressure::Newcomers, 95), (Pressure::Recoveries, 90)];
 /// How far below that it ends.
 const LEFT_BELOW: u64 = 3;
 /// A pressure lasts at least so long.
@@ -116,9 +113,7 @@ impl Course {
         let entered = ENTERED_AT.iter().find(|(_, at)| used >= part(*at));
         let entered = entered.map_or(Pressure::None, |(pressure, _)| *pressure);
         // As far as it must stay up.
-        let kept = ENTERED_AT
-            .iter()
-            .find(|(_, at)| used >= part(at - LEFT_BELOW));
+        let kept = ENTERED_AT.iter().find(|(_, at)| used >= part(at - LEFT_BELOW));
         let kept = kept.map_or(Pressure::None, |(pressure, _)| *pressure);
         let lasts = self.since.is_some_and(|since| now - since < LASTS);
         let next = match entered >= self.pressure {
@@ -135,26 +130,19 @@ impl Course {
 
 fn tell(log: &Log, before: Pressure, after: Pressure, used: u64, source: &Source) {
     let (level, sentence) = match (after > before, after) {
-        (true, Pressure::Publications) => (
-            Level::Warn,
-            "Memory is full: publications are refused, and so is everything new.",
-        ),
-        (true, Pressure::Newcomers) => (
-            Level::Warn,
-            "Memory is nearly full: new connections and subscriptions are refused.",
-        ),
-        (true, _) => (
-            Level::Warn,
-            "Memory runs short: recoveries wait, and history is refused.",
-        ),
-        (false, Pressure::Newcomers) => (
-            Level::Info,
-            "Publications are taken again; memory is still nearly full.",
-        ),
-        (false, Pressure::Recoveries) => (
-            Level::Info,
-            "Connections are taken again; memory is still short.",
-        ),
+        (true, Pressure::Publications) => {
+            (Level::Warn, "Memory is full: publications are refused, and so is everything new.")
+        }
+        (true, Pressure::Newcomers) => {
+            (Level::Warn, "Memory is nearly full: new connections and subscriptions are refused.")
+        }
+        (true, _) => (Level::Warn, "Memory runs short: recoveries wait, and history is refused."),
+        (false, Pressure::Newcomers) => {
+            (Level::Info, "Publications are taken again; memory is still nearly full.")
+        }
+        (false, Pressure::Recoveries) => {
+            (Level::Info, "Connections are taken again; memory is still short.")
+        }
         (false, _) => (Level::Info, "There is enough memory again."),
     };
     let fields = [

@@ -136,10 +136,7 @@ fn folders() -> Vec<PathBuf> {
     });
     let of_user = variable("XDG_RUNTIME_DIR").map(|value| PathBuf::from(value).join("crore"));
     let of_system = Some(PathBuf::from("/run/crore"));
-    [of_service, of_system, of_user, Some(temporary())]
-        .into_iter()
-        .flatten()
-        .collect()
+    [of_service, of_system, of_user, Some(temporary())].into_iter().flatten().collect()
 }
 
 fn temporary() -> PathBuf {

@@ -159,18 +159,13 @@ impl Reloader {
         }
         *in_force = merged;
         self.log.set_levels(&assemble_logging::levels(in_force));
-        Ok(Reloaded {
-            changes,
-            certificate: self.tls.is_some(),
-        })
+        Ok(Reloaded { changes, certificate: self.tls.is_some() })
     }
 
     /// What the node is asked to go by. Keys of tickets that are its own stay.
     fn settings(&self, wanted: &Configuration, running: &Settings) -> Settings {
         let mut settings = assemble::settings(wanted, process::cores_count());
-        settings
-            .allowed_origins
-            .extend_from_slice(&self.own_origins);
+        settings.allowed_origins.extend_from_slice(&self.own_origins);
         if settings.tickets.keys.is_empty() {
             settings.tickets.keys.clone_from(&running.tickets.keys);
         }
@@ -178,18 +173,10 @@ impl Reloader {
     }
 
     fn tell(&self, reason: &str, reloaded: &Reloaded) {
-        for Change {
-            key,
-            old,
-            new,
-            is_in_force,
-        } in &reloaded.changes
-        {
+        for Change { key, old, new, is_in_force } in &reloaded.changes {
             let fields = [("key", &**key), ("old", old), ("new", new)];
             match is_in_force {
-                true => self
-                    .log
-                    .write(Level::Info, "An option has changed.", &fields),
+                true => self.log.write(Level::Info, "An option has changed.", &fields),
                 false => self.log.write(
                     Level::Warn,
                     "An option has changed, and waits for a restart.",
@@ -214,10 +201,7 @@ fn check_beside(in_force: &Configuration, wanted: &Configuration) -> Result<(), 
     let merged = changes::merge(in_force, wanted, &[]);
     configuration::check(&changes::without_new_logs(&merged)).map_err(|faults| {
         let beside = |fault: Fault| Fault {
-            problem: format!(
-                "{} (beside what stays in force until a restart)",
-                fault.problem
-            ),
+            problem: format!("{} (beside what stays in force until a restart)", fault.problem),
             ..fault
         };
         Faults(faults.0.into_iter().map(beside).collect())

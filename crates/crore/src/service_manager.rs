@@ -36,10 +36,7 @@ pub fn reloading() {
 /// The node ends, and takes at most so long, however short the unit's own bound is; `status` is for people.
 pub fn stopping(status: &str, within: Duration) {
     let within_us = within.as_micros();
-    tell(&format!(
-        "STOPPING=1\nEXTEND_TIMEOUT_USEC={within_us}\nSTATUS={}",
-        line(status)
-    ));
+    tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={within_us}\nSTATUS={}", line(status)));
 }
 
 /// Where the service manager wants signs of life (`WatchdogSec=`), gives them as often as it needs them, as long as `lives`
@@ -62,9 +59,7 @@ pub fn watch(lives: impl Fn() -> Option<bool> + Send + 'static) -> io::Result<()
             std::thread::sleep(interval / 2);
         }
     };
-    std::thread::Builder::new()
-        .name("watchdog".into())
-        .spawn(watching)?;
+    std::thread::Builder::new().name("watchdog".into()).spawn(watching)?;
     Ok(())
 }
 
@@ -146,17 +141,12 @@ fn inherited_of(
         names => names.split(':').collect(),
     };
     if count > 0 && names.len() != count {
-        return Err(format!(
-            "LISTEN_FDNAMES names {} sockets of {count}",
-            names.len()
-        ));
+        return Err(format!("LISTEN_FDNAMES names {} sockets of {count}", names.len()));
     }
     let numbers = FIRST_LISTENER..;
     let listeners = numbers.zip(names).take(count);
-    let listener = |(descriptor, name): (RawFd, &str)| Inherited {
-        name: name.to_owned(),
-        descriptor,
-    };
+    let listener =
+        |(descriptor, name): (RawFd, &str)| Inherited { name: name.to_owned(), descriptor };
     Ok(listeners.map(listener).collect())
 }
 
@@ -165,9 +155,7 @@ mod tests {
     use super::*;
 
     fn received(socket: &UnixDatagram) -> String {
-        socket
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut bytes = [0; 512];
         let length = socket.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..length]).into_owned()
@@ -208,39 +196,23 @@ mod tests {
 
     #[test]
     fn a_status_is_one_line() {
-        assert_eq!(
-            line("drains\nMAINPID=1\r\nREADY=1"),
-            "drains MAINPID=1  READY=1"
-        );
+        assert_eq!(line("drains\nMAINPID=1\r\nREADY=1"), "drains MAINPID=1  READY=1");
         let before = monotonic_us();
         assert!(before > 0 && monotonic_us() >= before);
     }
 
     #[test]
     fn only_what_is_meant_for_this_process_counts() {
-        let listener = |name: &str, descriptor| Inherited {
-            name: name.into(),
-            descriptor,
-        };
+        let listener = |name: &str, descriptor| Inherited { name: name.into(), descriptor };
         let of = |process: &str, count: &str, names: &str| inherited_of(process, count, names, 77);
         let both = vec![listener("clients", 3), listener("operators", 4)];
         assert_eq!(of("77", "2", "clients:operators"), Ok(both));
         let nameless = vec![listener("unknown", 3), listener("unknown", 4)];
         assert_eq!(of("77", "2", ""), Ok(nameless));
         for (process, count, names) in [("", "", ""), ("78", "2", "a:b"), ("77", "0", "")] {
-            assert_eq!(
-                of(process, count, names),
-                Ok(vec![]),
-                "{process} {count} {names}"
-            );
+            assert_eq!(of(process, count, names), Ok(vec![]), "{process} {count} {names}");
         }
-        for (count, names) in [
-            ("2", "clients"),
-            ("1", "a:b"),
-            ("-1", ""),
-            ("257", ""),
-            ("x", ""),
-        ] {
+        for (count, names) in [("2", "clients"), ("1", "a:b"), ("-1", ""), ("257", ""), ("x", "")] {
             assert!(of("77", count, names).is_err(), "{count} {names}");
         }
 

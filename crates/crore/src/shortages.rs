@@ -95,21 +95,16 @@ pub fn watch(node: Arc<RwLock<Option<Node>>>, log: Log) -> io::Result<()> {
     // Opened now: when files run out it would be too late.
     let limits = Limits::open();
     let mut courses = [Course::default(); ALL.len()];
-    std::thread::Builder::new()
-        .name("shortages".into())
-        .spawn(move || {
-            while let Some(sample) = sample(&node) {
-                for line in look(&mut courses, &sample, |of| limits.text(of, &sample)) {
-                    let fields: Vec<(&str, &str)> = line
-                        .fields
-                        .iter()
-                        .map(|(name, value)| (*name, value.as_str()))
-                        .collect();
-                    log.write(line.level, line.sentence, &fields);
-                }
-                std::thread::sleep(LOOK_EVERY);
+    std::thread::Builder::new().name("shortages".into()).spawn(move || {
+        while let Some(sample) = sample(&node) {
+            for line in look(&mut courses, &sample, |of| limits.text(of, &sample)) {
+                let fields: Vec<(&str, &str)> =
+                    line.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                log.write(line.level, line.sentence, &fields);
             }
-        })?;
+            std::thread::sleep(LOOK_EVERY);
+        }
+    })?;
     Ok(())
 }
 
@@ -147,12 +142,8 @@ impl Course {
             return;
         }
         self.untold += risen;
-        let going = self.going.get_or_insert(Going {
-            began: now,
-            last: now,
-            count: 0,
-            was_told: false,
-        });
+        let going =
+            self.going.get_or_insert(Going { began: now, last: now, count: 0, was_told: false });
         going.last = now;
         going.count += risen;
     }
@@ -176,11 +167,7 @@ impl Course {
         going.was_told = true;
         self.told_at = Some(now);
         self.untold = 0;
-        Some(Line {
-            level: Level::Warn,
-            sentence: shortage.warning(),
-            fields,
-        })
+        Some(Line { level: Level::Warn, sentence: shortage.warning(), fields })
     }
 
     fn end(&mut self, shortage: Shortage, sample: &Sample) -> Option<Line> {

@@ -60,11 +60,7 @@ pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
             }
         }
     };
-    if thread::Builder::new()
-        .name("signals".into())
-        .spawn(wait)
-        .is_err()
-    {
+    if thread::Builder::new().name("signals".into()).spawn(wait).is_err() {
         // Without the thread the signals must at least end the process.
         let _ = set().thread_unblock();
     }

@@ -128,9 +128,8 @@ mod tests {
 
     #[test]
     fn sockets_stand_for_the_flags_of_their_addresses() {
-        let bound: Vec<TcpListener> = (0..3)
-            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-            .collect();
+        let bound: Vec<TcpListener> =
+            (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let inherited = |name: &str, at: usize| {
             let descriptor = bound[at].as_raw_fd();
             let address = inherited_address(descriptor).unwrap();
@@ -158,10 +157,7 @@ mod tests {
         // The process that takes over has them by their addresses.
         let known = known(&sockets.described()).unwrap();
         let (next, of_next) = sorted(&given, known).unwrap();
-        assert_eq!(
-            (next.listen, next.admin_listen),
-            (arguments.listen, arguments.admin_listen)
-        );
+        assert_eq!((next.listen, next.admin_listen), (arguments.listen, arguments.admin_listen));
         assert_eq!(of_next.of_clients(), [(address(0), NONE)]);
         assert_eq!(of_next.described(), sockets.described());
     }

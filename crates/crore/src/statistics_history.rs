@@ -104,14 +104,7 @@ counted! {
 
 /// Connections that were turned away, credentials that were refused, and actions that were not
 /// permitted.
-pub fn refusals(
-    NodeStatistics {
-        edge,
-        door,
-        sockets,
-        ..
-    }: &NodeStatistics,
-) -> u64 {
+pub fn refusals(NodeStatistics { edge, door, sockets, .. }: &NodeStatistics) -> u64 {
     let admission = &door.admission;
     edge.forbidden.total()
         + edge.credentials_refused
@@ -147,10 +140,7 @@ impl StatisticsHistory {
         let interval_ms = now.saturating_duration_since(at).as_millis() as u64;
         let sample = Sample {
             number: kept.next,
-            time_ms: time
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default()
-                .as_millis() as u64,
+            time_ms: time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64,
             interval_ms: interval_ms.max(1),
             connections: statistics.edge.connections,
             subscriptions: statistics.edge.subscriptions,
@@ -171,11 +161,8 @@ impl StatisticsHistory {
     /// The samples with this number and greater ones, the oldest first, as JSON.
     pub fn shown(&self, from: u64) -> Value {
         let kept = self.open();
-        let samples: Vec<&Sample> = kept
-            .samples
-            .iter()
-            .filter(|sample| sample.number >= from)
-            .collect();
+        let samples: Vec<&Sample> =
+            kept.samples.iter().filter(|sample| sample.number >= from).collect();
         json!({
             "interval_ms": INTERVAL.as_millis() as u64,
             "samples_max": SAMPLES_MAX,
@@ -192,14 +179,10 @@ impl StatisticsHistory {
 /// The median and the 99th percentile of what was counted between two looks; none where nothing
 /// was. Within a bucket the counts are taken as spread evenly.
 fn quantiles(now: &Histogram, before: &Histogram) -> Option<Quantiles> {
-    let all = now
-        .count()
-        .checked_sub(before.count())
-        .filter(|all| *all > 0)?;
+    let all = now.count().checked_sub(before.count()).filter(|all| *all > 0)?;
     let buckets = now.cumulative().zip(before.cumulative());
-    let at_most: Vec<(u64, u64)> = buckets
-        .map(|((bound, now), (_, before))| (bound, now.saturating_sub(before)))
-        .collect();
+    let at_most: Vec<(u64, u64)> =
+        buckets.map(|((bound, now), (_, before))| (bound, now.saturating_sub(before))).collect();
     let quantile = |share: f64| {
         let wanted = share * all as f64;
         let (mut from, mut below) = (0, 0);
@@ -213,10 +196,7 @@ fn quantiles(now: &Histogram, before: &Histogram) -> Option<Quantiles> {
         // Beyond the last bound.
         from as f64
     };
-    Some(Quantiles {
-        p50: quantile(0.5),
-        p99: quantile(0.99),
-    })
+    Some(Quantiles { p50: quantile(0.5), p99: quantile(0.99) })
 }
 
 #[cfg(test)]
@@ -224,10 +204,7 @@ mod tests {
     use super::*;
 
     fn at(second: u64, base: Instant) -> (Instant, SystemTime) {
-        (
-            base + Duration::from_secs(second),
-            UNIX_EPOCH + Duration::from_secs(second),
-        )
+        (base + Duration::from_secs(second), UNIX_EPOCH + Duration::from_secs(second))
     }
 
     #[test]
@@ -247,10 +224,7 @@ mod tests {
         let samples = shown["samples"].as_array().unwrap();
         assert_eq!(samples.len(), SAMPLES_MAX);
         assert_eq!(shown["next"], 160);
-        assert_eq!(
-            (&samples[0]["number"], &samples[0]["connections"]),
-            (&json!(10), &json!(11))
-        );
+        assert_eq!((&samples[0]["number"], &samples[0]["connections"]), (&json!(10), &json!(11)));
         assert_eq!(samples[0]["time_ms"], 22_000);
         assert_eq!(samples[0]["counted"]["published"], 100);
         assert_eq!(samples[0]["publish_to_write_us"], Value::Null);
@@ -265,10 +239,7 @@ mod tests {
         let mut statistics = NodeStatistics::default();
         statistics.edge.delivered = 1_000;
         history.record(&statistics, at(0, base));
-        let silent = NodeStatistics {
-            silent_threads: 1,
-            ..NodeStatistics::default()
-        };
+        let silent = NodeStatistics { silent_threads: 1, ..NodeStatistics::default() };
         history.record(&silent, at(2, base));
         assert_eq!(history.shown(0)["samples"], json!([]));
         statistics.edge.delivered = 1_400;
@@ -289,10 +260,7 @@ mod tests {
         now.record_many(16, 98);
         now.record_many(64, 2);
         let found = quantiles(&now, &before).unwrap();
-        assert!(
-            found.p50 < 16.0 && (32.0..=64.0).contains(&found.p99),
-            "{found:?}"
-        );
+        assert!(found.p50 < 16.0 && (32.0..=64.0).contains(&found.p99), "{found:?}");
         now.record_many(u64::MAX, 1_000);
         let found = quantiles(&now, &before).unwrap();
         let last = now.cumulative().last().unwrap().0 as f64;

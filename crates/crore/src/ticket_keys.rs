@@ -90,9 +90,7 @@ fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<Ticket
     let (mut ring, is_private) = match read(directory) {
         Ok(found) => found,
         Err(ReadError::Io(error)) => {
-            warn(format!(
-                "Resume tickets end with this process: {shown} cannot be read: {error}."
-            ));
+            warn(format!("Resume tickets end with this process: {shown} cannot be read: {error}."));
             return Vec::new();
         }
         Err(ReadError::Damaged(problem)) => {
@@ -115,12 +113,8 @@ fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<Ticket
         ));
     }
     let before = ring.clone();
-    let has_changed = ring.advance(
-        times.now_ms,
-        times.lifetime_ms,
-        times.key_age_max_ms,
-        &mut random_secret,
-    );
+    let has_changed =
+        ring.advance(times.now_ms, times.lifetime_ms, times.key_age_max_ms, &mut random_secret);
     if (has_changed || !is_private)
         && let Err(error) = write(directory, &handle, &ring.encode())
     {
@@ -165,9 +159,7 @@ fn read(directory: &Path) -> Result<(Ring, bool), ReadError> {
     let is_private = file.metadata()?.permissions().mode() & 0o077 == 0;
     let mut bytes = Vec::new();
     let limit = FILE_BYTES_MAX as u64 + 1;
-    Read::by_ref(&mut file)
-        .take(limit)
-        .read_to_end(&mut bytes)?;
+    Read::by_ref(&mut file).take(limit).read_to_end(&mut bytes)?;
     let ring = Ring::decode(&bytes).map_err(ReadError::Damaged)?;
     Ok((ring, is_private))
 }
@@ -180,11 +172,7 @@ fn write(directory: &Path, handle: &File, bytes: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
+    let mut file = options.write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, directory.join(NAME))?;

@@ -25,10 +25,7 @@ pub fn load(configuration: &Configuration) -> Result<(Option<TlsOptions>, Option
         Ending::Configuration(Faults(vec![fault(configuration, key, &error)]))
     })?;
     let server = Arc::new(server);
-    let notice = (
-        Level::Info,
-        format!("TLS certificate: {}.", describe(&loaded)),
-    );
+    let notice = (Level::Info, format!("TLS certificate: {}.", describe(&loaded)));
     Ok((Some(TlsOptions { listen, server }), Some(notice)))
 }
 
@@ -38,11 +35,7 @@ pub fn load(configuration: &Configuration) -> Result<(Option<TlsOptions>, Option
 /// A file that is not as it should be.
 pub fn reload(configuration: &Configuration, server: &Server, log: &Log) -> Result<(), Faults> {
     let loaded = server.reload().map_err(|error| {
-        Faults(vec![fault(
-            configuration,
-            key_of(configuration, &error),
-            &error,
-        )])
+        Faults(vec![fault(configuration, key_of(configuration, &error), &error)])
     })?;
     log.to(Target::Tls).write(
         Level::Info,
@@ -79,10 +72,9 @@ fn key_of(configuration: &Configuration, error: &LoadError) -> &'static str {
 }
 
 fn fault(configuration: &Configuration, key: &str, error: &LoadError) -> Fault {
-    let origin = configuration.given(key).map_or(
-        crate::configuration::fault::Origin::Default,
-        |(_, origin)| origin.clone(),
-    );
+    let origin = configuration
+        .given(key)
+        .map_or(crate::configuration::fault::Origin::Default, |(_, origin)| origin.clone());
     Fault {
         origin,
         key: key.into(),

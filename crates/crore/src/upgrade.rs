@@ -71,9 +71,7 @@ impl Upgrader {
         if !(self.begin)() {
             return Err("the node is stopping".into());
         }
-        is_answered
-            .recv()
-            .unwrap_or_else(|_| Err("the node is stopping".into()))
+        is_answered.recv().unwrap_or_else(|_| Err("the node is stopping".into()))
     }
 
     /// Does it. When this succeeds, this process has to end at once ([`Upgrader::end`]).
@@ -81,8 +79,7 @@ impl Upgrader {
     /// # Errors
     /// It is told in the log, too; the node serves on.
     pub fn upgrade(&self) -> Result<(u32, Giving), String> {
-        self.log
-            .write(Level::Info, "The node hands over to a new process.", &[]);
+        self.log.write(Level::Info, "The node hands over to a new process.", &[]);
         let result = self.hand_over();
         let told = match &result {
             Ok((process, giving)) => {
@@ -94,10 +91,7 @@ impl Upgrader {
                     &[("process", &process_text), ("frozen_ms", &frozen_ms)],
                 );
                 service_manager::tell(&format!("MAINPID={process}"));
-                Ok(Upgraded {
-                    process: *process,
-                    frozen: giving.frozen,
-                })
+                Ok(Upgraded { process: *process, frozen: giving.frozen })
             }
             Err(error) => {
                 self.log.write(
@@ -147,11 +141,7 @@ impl Upgrader {
         };
         // The new process would not hear of it.
         let held = self.judge.as_ref().map(|judge| judge.hold_revocations());
-        let known = || {
-            self.judge
-                .as_ref()
-                .map_or(Vec::new(), |judge| judge.hand_over())
-        };
+        let known = || self.judge.as_ref().map_or(Vec::new(), |judge| judge.hand_over());
         let text = |error: std::io::Error| error.to_string();
         let (ours, theirs) = Passage::pair().map_err(text)?;
         let input = inherited_input().map_err(text)?;
@@ -213,9 +203,7 @@ impl Inherited {
     /// The secrets that have signed the node's resume tickets.
     pub fn ticket_keys(&self) -> Vec<TicketKey> {
         let inheritance = self.0.borrow();
-        inheritance
-            .as_ref()
-            .map_or(Vec::new(), Inheritance::ticket_keys)
+        inheritance.as_ref().map_or(Vec::new(), Inheritance::ticket_keys)
     }
 
     /// The operators' listeners: those of before, if there was something.

@@ -25,11 +25,7 @@ fn check(arguments: &[&str], code: i32, output: &str, errors: &str) {
     let ended = run(arguments);
     let said = String::from_utf8_lossy(&ended.stdout);
     let complained = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(
-        ended.status.code(),
-        Some(code),
-        "{arguments:?}\n{said}\n{complained}"
-    );
+    assert_eq!(ended.status.code(), Some(code), "{arguments:?}\n{said}\n{complained}");
     assert!(said.contains(output), "{arguments:?}\n{said}");
     assert!(complained.contains(errors), "{arguments:?}\n{complained}");
 }
@@ -37,82 +33,40 @@ fn check(arguments: &[&str], code: i32, output: &str, errors: &str) {
 #[test]
 fn exit_codes() {
     check(&["--help"], 0, "Usage: crore", "");
-    check(
-        &["--version"],
-        0,
-        concat!("crore ", env!("CARGO_PKG_VERSION")),
-        "",
-    );
-    check(
-        &["version"],
-        0,
-        concat!("crore ", env!("CARGO_PKG_VERSION")),
-        "",
-    );
+    check(&["--version"], 0, concat!("crore ", env!("CARGO_PKG_VERSION")), "");
+    check(&["version"], 0, concat!("crore ", env!("CARGO_PKG_VERSION")), "");
     check(&["completion", "bash"], 0, "_crore()", "");
     check(&["config", "default"], 0, "# topics_max = ", "");
     check(&["config", "doc"], 0, "| `topics_max` |", "");
     check(&["config", "check"], 0, "ok", "");
-    check(
-        &["config", "print", "--io-threads", "3"],
-        0,
-        "io_threads = 3 # flag --io-threads",
-        "",
-    );
+    check(&["config", "print", "--io-threads", "3"], 0, "io_threads = 3 # flag --io-threads", "");
     check(&[], 2, "", "Usage: crore");
     check(&["sreve"], 2, "", "serve");
     check(&["serve", "--no-such-flag"], 2, "", "--no-such-flag");
     check(&["serve", "--set", "x"], 2, "", "SECTION.NAME=VALUE");
-    check(
-        &["pub", "--url", "ftp://localhost", "a", "b"],
-        2,
-        "",
-        "scheme",
-    );
+    check(&["pub", "--url", "ftp://localhost", "a", "b"], 2, "", "scheme");
     check(&["sub", "--url", "", "a"], 2, "", "");
     let unknown =
         "error: flag --set: limits.topic_max: unknown key, did you mean limits.topics_max?";
     check(&["serve", "--set", "limits.topic_max=1"], 78, "", unknown);
-    check(
-        &["config", "check", "no-such-file.toml"],
-        78,
-        "",
-        "no-such-file.toml cannot be read",
-    );
+    check(&["config", "check", "no-such-file.toml"], 78, "", "no-such-file.toml cannot be read");
     let closed = "0.0.0.0:0 can be reached from outside";
     check(&["serve", "--listen", "0.0.0.0:0"], 78, "", closed);
-    check(
-        &["serve", "--io-threads", "0"],
-        78,
-        "",
-        "flag --io-threads: node.io_threads: 0",
-    );
+    check(&["serve", "--io-threads", "0"], 78, "", "flag --io-threads: node.io_threads: 0");
 }
 
 #[test]
 fn the_environment_is_a_source() {
-    let ended = crore(&["config", "print"])
-        .env("CRORE_NODE_NAME", "n1")
-        .output()
-        .unwrap();
+    let ended = crore(&["config", "print"]).env("CRORE_NODE_NAME", "n1").output().unwrap();
     let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(
-        said.contains("name = \"n1\" # environment CRORE_NODE_NAME"),
-        "{said}"
-    );
-    let ended = crore(&["serve"])
-        .env("CRORE_NODE_NAM", "n1")
-        .output()
-        .unwrap();
+    assert!(said.contains("name = \"n1\" # environment CRORE_NODE_NAME"), "{said}");
+    let ended = crore(&["serve"]).env("CRORE_NODE_NAM", "n1").output().unwrap();
     assert_eq!(ended.status.code(), Some(78));
 }
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
-    let mut child = crore(&["config", "doc"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = crore(&["config", "doc"]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
@@ -121,30 +75,8 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 fn a_port_that_is_taken_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    check(
-        &[
-            "serve",
-            "--listen",
-            &address,
-            "--admin-listen",
-            "127.0.0.1:0",
-        ],
-        1,
-        "",
-        &address,
-    );
-    check(
-        &[
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin-listen",
-            &address,
-        ],
-        1,
-        "",
-        &address,
-    );
+    check(&["serve", "--listen", &address, "--admin-listen", "127.0.0.1:0"], 1, "", &address);
+    check(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", &address], 1, "", &address);
 }
 
 /// A running `serve` on free ports.
@@ -161,13 +93,7 @@ impl Served {
     }
 
     fn start_at(clients: &str, arguments: &[&str]) -> Served {
-        let mut all = vec![
-            "serve",
-            "--listen",
-            clients,
-            "--admin-listen",
-            "127.0.0.1:0",
-        ];
+        let mut all = vec!["serve", "--listen", clients, "--admin-listen", "127.0.0.1:0"];
         all.extend(arguments);
         let mut child = crore(&all).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -182,19 +108,12 @@ impl Served {
                 break;
             }
         }
-        Served {
-            child,
-            lines,
-            clients,
-            operators,
-        }
+        Served { child, lines, clients, operators }
     }
 
     fn ask(address: &str, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -213,13 +132,7 @@ impl Served {
 
     fn signal(&self, name: &str) {
         let number = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-s", name, &number])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-s", name, &number]).status().unwrap().success());
     }
 
     fn end(mut self) -> (Option<i32>, Vec<String>) {
@@ -238,10 +151,7 @@ fn serve_tells_where_it_listens_and_serves_there() {
     assert!(Served::ask(&served.operators, ready).starts_with("HTTP/1.1 200 "));
     let metrics = ready.replace("/readyz", "/metrics");
     let answer = Served::ask(&served.operators, &metrics);
-    assert!(
-        answer.contains("\ncrore_messages_appended_total 1\n"),
-        "{answer}"
-    );
+    assert!(answer.contains("\ncrore_messages_appended_total 1\n"), "{answer}");
     // The live page may speak to the clients' port, another page may not.
     let origin = |origin: &str| {
         let request = publish.replace("\r\nContent", &format!("\r\nOrigin: {origin}\r\nContent"));
@@ -250,16 +160,10 @@ fn serve_tells_where_it_listens_and_serves_there() {
     let own = format!("http://{}", served.operators);
     let answer = origin(&own);
     assert!(
-        answer
-            .to_lowercase()
-            .contains(&format!("access-control-allow-origin: {own}")),
+        answer.to_lowercase().contains(&format!("access-control-allow-origin: {own}")),
         "{answer}"
     );
-    assert!(
-        !origin("http://evil.example")
-            .to_lowercase()
-            .contains("access-control-allow-origin")
-    );
+    assert!(!origin("http://evil.example").to_lowercase().contains("access-control-allow-origin"));
     served.signal("TERM");
     assert_eq!(served.end().0, Some(0));
 }
@@ -271,14 +175,8 @@ fn signals_end_it_after_a_drain() {
         served.signal(signal);
         let (found, lines) = served.end();
         assert_eq!(found, Some(code), "{signal}");
-        assert!(
-            lines.iter().any(|line| line.contains("drains")),
-            "{lines:?}"
-        );
-        assert!(
-            lines.iter().any(|line| line.contains("has stopped")),
-            "{lines:?}"
-        );
+        assert!(lines.iter().any(|line| line.contains("drains")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("has stopped")), "{lines:?}");
     }
 }
 
@@ -353,21 +251,13 @@ fn published_lines_are_heard_and_kept() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    publisher
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"one\ntwo\n\nfour")
-        .unwrap();
+    publisher.stdin.take().unwrap().write_all(b"one\ntwo\n\nfour").unwrap();
     let code = publisher.wait().unwrap().code();
     assert_eq!(code, Some(0));
     let all = ["one", "two", "", "four"];
     for (arguments, expected) in [
         (&["history", "--json"][..], &all[..]),
-        (
-            &["history", "--json", "--reverse", "--limit", "2"],
-            &["four", ""],
-        ),
+        (&["history", "--json", "--reverse", "--limit", "2"], &["four", ""]),
         (&["sub", "--json", "--last", "3", "--count", "3"], &all[1..]),
     ] {
         let mut arguments = arguments.to_vec();
@@ -380,15 +270,10 @@ fn published_lines_are_heard_and_kept() {
             .map(|line| serde_json::from_str(line).unwrap())
             .filter(|object: &serde_json::Value| object["event"] == "message")
             .collect();
-        let data: Vec<&str> = messages
-            .iter()
-            .map(|object| object["data"].as_str().unwrap())
-            .collect();
+        let data: Vec<&str> =
+            messages.iter().map(|object| object["data"].as_str().unwrap()).collect();
         assert_eq!(data, expected, "{arguments:?}");
-        assert!(
-            messages.iter().all(|object| object["tags"]["k"] == "v"),
-            "{messages:?}"
-        );
+        assert!(messages.iter().all(|object| object["tags"]["k"] == "v"), "{messages:?}");
     }
     served.child.kill().unwrap();
     served.child.wait().unwrap();
@@ -404,17 +289,11 @@ fn what_history_no_longer_has_is_told() {
     check(&asked, 0, ":1 kept", "gap: a: messages after 1:5 up to");
     let ended = run(&[&asked[..], &["--json"]].concat());
     let said = String::from_utf8(ended.stdout).unwrap();
-    let objects: Vec<serde_json::Value> = said
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let objects: Vec<serde_json::Value> =
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(objects.len(), 2, "{said}");
     assert_eq!(
-        (
-            &objects[0]["event"],
-            &objects[0]["from"],
-            &objects[0]["cause"]
-        ),
+        (&objects[0]["event"], &objects[0]["from"], &objects[0]["cause"]),
         (&"gap".into(), &"1:5".into(), &"unknown_epoch".into())
     );
     assert_eq!(objects[1]["data"], "kept");
@@ -459,20 +338,12 @@ fn a_node_that_was_killed_is_found_again() {
     let last = before[0]["position"].as_str().unwrap();
     let epoch = last.split(':').next().unwrap();
     let of_filter: Vec<[String; 3]> = gaps.drain(..64).collect();
-    assert!(
-        of_filter
-            .iter()
-            .all(|gap| gap[0] == "a/+" && gap[2] == "unknown_epoch")
-    );
+    assert!(of_filter.iter().all(|gap| gap[0] == "a/+" && gap[2] == "unknown_epoch"));
     assert!(of_filter.iter().any(|gap| gap[1] == last));
     assert_eq!(gaps[0], ["a/b", last, "unknown_epoch"]);
     assert_eq!(gaps[1], ["quiet", &format!("{epoch}:0"), "unknown_epoch"]);
     check(&["pub", "--url", &url, "a/b", "after"], 0, "", "");
-    assert!(
-        told(2, "message")
-            .iter()
-            .all(|message| message["data"] == "after")
-    );
+    assert!(told(2, "message").iter().all(|message| message["data"] == "after"));
     subscriber.kill().unwrap();
     subscriber.wait().unwrap();
     served.child.kill().unwrap();
@@ -482,31 +353,14 @@ fn a_node_that_was_killed_is_found_again() {
 /// The whole chain of point 1 of the README, small: a node as a child, subscribers, publishers, figures, summary.
 #[test]
 fn the_demo_shows_figures_and_ends_with_a_summary() {
-    let mut demo = crore(&[
-        "demo",
-        "--clients",
-        "50",
-        "--rate",
-        "100",
-        "--duration",
-        "5m",
-    ])
-    .stdout(Stdio::piped())
-    .spawn()
-    .unwrap();
-    let mut lines = BufReader::new(demo.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let page = lines.find(|line| line.contains("Live page")).unwrap();
-    let operators = page
-        .rsplit("http://")
-        .next()
-        .unwrap()
-        .trim_end_matches('/')
-        .to_owned();
-    let shown = lines
-        .find(|line| line.contains("50/50") && line.contains("latency min"))
+    let mut demo = crore(&["demo", "--clients", "50", "--rate", "100", "--duration", "5m"])
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
+    let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let page = lines.find(|line| line.contains("Live page")).unwrap();
+    let operators = page.rsplit("http://").next().unwrap().trim_end_matches('/').to_owned();
+    let shown = lines.find(|line| line.contains("50/50") && line.contains("latency min")).unwrap();
     assert!(shown.contains("gaps 0  faults 0"), "{shown}");
     let metrics = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     assert!(Served::ask(&operators, metrics).contains("crore_subscriptions 5"));
@@ -514,17 +368,10 @@ fn the_demo_shows_figures_and_ends_with_a_summary() {
     let children = format!("/proc/{number}/task/{number}/children");
     let children = std::fs::read_to_string(children).unwrap();
     assert_eq!(children.split_whitespace().count(), 1, "{children}");
-    assert!(
-        Command::new("kill")
-            .args(["-s", "INT", &number])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-s", "INT", &number]).status().unwrap().success());
     let rest: Vec<String> = lines.collect();
     assert!(
-        rest.iter()
-            .any(|line| line.contains("Gaps: 0. Lost, repeated or out of order: 0.")),
+        rest.iter().any(|line| line.contains("Gaps: 0. Lost, repeated or out of order: 0.")),
         "{rest:?}"
     );
     assert_eq!(demo.wait().unwrap().code(), Some(130));
@@ -539,29 +386,12 @@ fn a_bench_runs_against_a_node() {
     let url = format!("ws://{}", served.clients);
     let ended = run(&["bench", "pub", "--help"]);
     assert_eq!(ended.status.code(), Some(0));
-    let arguments = [
-        "bench",
-        "sub",
-        "--url",
-        &url,
-        "--clients",
-        "20",
-        "--topics",
-        "b/{1..20}",
-    ];
+    let arguments = ["bench", "sub", "--url", &url, "--clients", "20", "--topics", "b/{1..20}"];
     let mut bench = crore(&arguments).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(bench.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
+    let mut lines = BufReader::new(bench.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().is_some());
     let number = bench.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-s", "INT", &number])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-s", "INT", &number]).status().unwrap().success());
     assert!(lines.count() > 0, "no report");
     assert_eq!(bench.wait().unwrap().code(), Some(130));
     served.child.kill().unwrap();

@@ -106,9 +106,7 @@ impl Node {
     fn ask(&self, request: &str) -> String {
         let address = self.operators.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -126,26 +124,19 @@ impl Drop for Node {
 #[test]
 fn tokens_of_every_kind_of_key() {
     let directory = Directory::new("token-kinds");
-    for algorithm in [
-        "HS256", "HS512", "RS256", "RS512", "ES256", "ES384", "EdDSA",
-    ] {
+    for algorithm in ["HS256", "HS512", "RS256", "RS512", "ES256", "ES384", "EdDSA"] {
         let (key, signing) = match algorithm {
             "HS256" | "HS512" => {
                 let secret = done(&["token", "key", "--algorithm", algorithm]);
                 let file = directory.write(&format!("{algorithm}.secret"), &secret);
-                (
-                    format!("secret_file = {file:?}"),
-                    ["--secret-file".to_owned(), file],
-                )
+                (format!("secret_file = {file:?}"), ["--secret-file".to_owned(), file])
             }
             _ => {
                 let out = directory.file(algorithm);
                 let made = done(&["token", "key", "--algorithm", algorithm, "--out", &out]);
                 assert_eq!(made, format!("{out}/private.pem\n{out}/public.pem\n"));
-                let (code, _, errors) = run(
-                    &["token", "key", "--algorithm", algorithm, "--out", &out],
-                    "",
-                );
+                let (code, _, errors) =
+                    run(&["token", "key", "--algorithm", algorithm, "--out", &out], "");
                 assert_eq!(code, 1);
                 assert!(errors.contains("is there already"), "{errors}");
                 let key = format!("public_key_file = \"{out}/public.pem\"");
@@ -211,10 +202,7 @@ fn keys_in_files() {
         let secret = std::fs::read_to_string(&file).unwrap();
         assert!(secret.len() > 40 && !printed.contains(secret.trim()));
         let (code, _, errors) = run(&arguments, "");
-        assert!(
-            code == 1 && errors.contains("cannot be written"),
-            "{errors}"
-        );
+        assert!(code == 1 && errors.contains("cannot be written"), "{errors}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), secret);
     }
 }
@@ -223,10 +211,9 @@ fn keys_in_files() {
 #[test]
 fn no_secret_on_the_command_line() {
     let secret = "0123456789abcdef0123456789abcdef";
-    for (key, value) in [
-        ("entitlement.secret", secret.to_owned()),
-        ("tickets.keys", secret.repeat(2)),
-    ] {
+    for (key, value) in
+        [("entitlement.secret", secret.to_owned()), ("tickets.keys", secret.repeat(2))]
+    {
         let set = format!("{key}={value}");
         let (code, _, errors) = run(&["config", "check", "--set", &set], "");
         assert_eq!(code, 78, "{errors}");
@@ -259,44 +246,16 @@ fn what_is_permitted_is_said_and_what_is_wrong_too() {
     let good = make(&["--audience", "crore", "--publish", "chat/{sub}/#"]);
     let (code, output, _) = check(&good, &["--publish", "chat/anna/in"]);
     assert_eq!(code, 0);
-    assert!(
-        output.contains("permitted      publish chat/anna/in\n"),
-        "{output}"
-    );
-    let (code, output, _) = check(
-        &good,
-        &["--publish", "chat/ben", "--subscribe", "chat/anna/x"],
-    );
+    assert!(output.contains("permitted      publish chat/anna/in\n"), "{output}");
+    let (code, output, _) = check(&good, &["--publish", "chat/ben", "--subscribe", "chat/anna/x"]);
     assert_eq!(code, 1);
-    assert!(
-        output.contains("forbidden      publish chat/ben\n"),
-        "{output}"
-    );
-    assert!(
-        output.contains("forbidden      subscribe chat/anna/x\n"),
-        "{output}"
-    );
+    assert!(output.contains("forbidden      publish chat/ben\n"), "{output}");
+    assert!(output.contains("forbidden      subscribe chat/anna/x\n"), "{output}");
     for (token, expected) in [
         (make(&[]), "`aud` names none of entitlement.audiences"),
-        (
-            make(&["--audience", "crore", "--expires", "never"]),
-            "has no `exp`",
-        ),
-        (
-            make(&["--audience", "crore", "--expires", "2d"]),
-            "token_lifetime_max",
-        ),
-        (
-            make(&[
-                "--audience",
-                "crore",
-                "--kid",
-                "other",
-                "--algorithm",
-                "HS512",
-            ]),
-            "no key fits",
-        ),
+        (make(&["--audience", "crore", "--expires", "never"]), "has no `exp`"),
+        (make(&["--audience", "crore", "--expires", "2d"]), "token_lifetime_max"),
+        (make(&["--audience", "crore", "--kid", "other", "--algorithm", "HS512"]), "no key fits"),
         ("a.b".into(), "it is no token"),
         (good[..good.len() / 2].into(), "it is no token"),
     ] {
@@ -316,10 +275,7 @@ fn what_is_permitted_is_said_and_what_is_wrong_too() {
         let subject = format!("subject        anna-{number}\n");
         assert!(output.contains(&subject), "{output}");
     }
-    let (code, _, errors) = run(
-        &["token", "gen", "--secret-file", &secret, "--all", "a#"],
-        "",
-    );
+    let (code, _, errors) = run(&["token", "gen", "--secret-file", &secret, "--all", "a#"], "");
     assert_eq!(code, 2, "{errors}");
     let short = directory.write("short", "too short");
     let (code, _, errors) = run(&["token", "gen", "--secret-file", &short], "");
@@ -335,14 +291,7 @@ fn api_keys() {
     let table = table.replace("publish = []", "publish = [\"prices/#\"]");
     let text = format!("[entitlement]\nmode = \"tokens\"\n{table}");
     let configuration = directory.write("crore.toml", &text);
-    let check = [
-        "token",
-        "check",
-        "--config",
-        &configuration,
-        "--publish",
-        "prices/eur",
-    ];
+    let check = ["token", "check", "--config", &configuration, "--publish", "prices/eur"];
     let (code, output, errors) = run(&check, key);
     assert_eq!(code, 0, "{output}{errors}");
     assert!(output.contains("subject        prices\n"), "{output}");
@@ -396,10 +345,7 @@ fn configurations_that_make_no_sense() {
     }
     check(
         "[entitlement]\nmode = \"tokens\"\n[[token_key]]\nalgorithm = \"RS256\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n",
-        &[
-            "crore.toml:5: token_key.secret",
-            "public_key_file, and nothing else",
-        ],
+        &["crore.toml:5: token_key.secret", "public_key_file, and nothing else"],
     );
     check(
         "[entitlement]\nmode = \"tokens\"\n[[api_key]]\nname = \"a\"\nsha256 = \"00\"\n[[api_key]]\nname = \"a\"\n",
@@ -407,10 +353,7 @@ fn configurations_that_make_no_sense() {
     );
     check(
         "[entitlement]\nmode = \"tokens\"\nanonymous_subscribe = [\"a#\"]\n",
-        &[
-            "crore.toml:3: entitlement.anonymous_subscribe",
-            "topic filters",
-        ],
+        &["crore.toml:3: entitlement.anonymous_subscribe", "topic filters"],
     );
     // Never the secret itself.
     let file = directory.write(
@@ -436,10 +379,7 @@ fn a_key_file_that_is_wrong_stops_the_start() {
         arguments.extend(listen);
         let (code, _, errors) = run(&arguments, "");
         assert_eq!(code, 78, "{errors}");
-        assert!(
-            errors.contains("crore.toml:5: token_key.public_key_file"),
-            "{errors}"
-        );
+        assert!(errors.contains("crore.toml:5: token_key.public_key_file"), "{errors}");
     };
     start(&pem);
     start(&directory.file("nowhere.pem"));
@@ -480,18 +420,11 @@ fn revocations_hold_at_once_and_after_a_restart() {
             run(&arguments, "")
         };
         let (code, output, errors) = revoke(&["--jti", "t1"]);
-        assert_eq!(
-            (code, output.as_str()),
-            (0, "{\"id\":1,\"jti\":\"t1\"}\n"),
-            "{errors}"
-        );
+        assert_eq!((code, output.as_str()), (0, "{\"id\":1,\"jti\":\"t1\"}\n"), "{errors}");
         let (code, output, _) =
             revoke(&["--sub", "ben", "--issued-before", "2026-01-31T12:00:00Z"]);
         assert_eq!(code, 0);
-        assert_eq!(
-            output,
-            "{\"id\":2,\"issued_before\":1769860800,\"sub\":\"ben\"}\n"
-        );
+        assert_eq!(output, "{\"id\":2,\"issued_before\":1769860800,\"sub\":\"ben\"}\n");
         assert_eq!(revoke(&["--take-back", "2"]).0, 0);
         let (code, _, errors) = revoke(&["--take-back", "2"]);
         assert_eq!(code, 1);
@@ -505,10 +438,7 @@ fn revocations_hold_at_once_and_after_a_restart() {
         assert!(metrics.contains("\ncrore_token_keys 1\n"));
     }
     let (code, output, _) = run(&check, &token);
-    assert_eq!(
-        (code, output.as_str()),
-        (1, "refused (token_revoked): it was revoked\n")
-    );
+    assert_eq!((code, output.as_str()), (1, "refused (token_revoked): it was revoked\n"));
     let node = Node::start(&configuration);
     let listed = done(&["token", "revoke", "--url", &node.operators, "--list"]);
     assert_eq!(listed, "{\"id\":1,\"jti\":\"t1\"}\n");
@@ -520,10 +450,7 @@ fn revocations_hold_at_once_and_after_a_restart() {
     serve.extend(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
     let (code, _, errors) = run(&serve, "");
     assert_eq!(code, 1);
-    assert!(
-        errors.contains("revoked tokens would be taken again"),
-        "{errors}"
-    );
+    assert!(errors.contains("revoked tokens would be taken again"), "{errors}");
 }
 
 #[test]
@@ -541,52 +468,25 @@ fn the_port_takes_json_only_and_says_no_in_problems() {
         ))
     };
     let check = |answer: String, status: u16, code: &str| {
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
-        );
-        assert!(
-            answer.contains("content-type: application/problem+json\r\n"),
-            "{answer}"
-        );
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(answer.contains("content-type: application/problem+json\r\n"), "{answer}");
         assert!(answer.contains(&format!("\"code\":\"{code}\"")), "{answer}");
     };
     // What a form of any web page can send.
-    check(
-        post("text/plain", "{\"jti\":\"a\"}"),
-        415,
-        "unsupported_media_type",
-    );
-    check(
-        post("application/x-www-form-urlencoded", "jti=a"),
-        415,
-        "unsupported_media_type",
-    );
+    check(post("text/plain", "{\"jti\":\"a\"}"), 415, "unsupported_media_type");
+    check(post("application/x-www-form-urlencoded", "jti=a"), 415, "unsupported_media_type");
     check(post("application/json", "{}"), 400, "bad_request");
     check(post("application/json", "{\"jti\":1}"), 400, "bad_request");
-    check(
-        post("application/json", &" ".repeat(20_000)),
-        413,
-        "body_too_large",
-    );
+    check(post("application/json", &" ".repeat(20_000)), 413, "body_too_large");
     let good = post("application/json; charset=utf-8", "{\"jti\":\"a\"}");
     assert!(good.starts_with("HTTP/1.1 201 "), "{good}");
     let one =
         "GET /api/v1/revocations?limit=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let listed = node.ask(one);
     assert!(listed.contains("\"next\":1"), "{listed}");
-    check(
-        node.ask(&one.replace("limit=1", "limit=0")),
-        400,
-        "bad_request",
-    );
+    check(node.ask(&one.replace("limit=1", "limit=0")), 400, "bad_request");
     // No page of another origin is answered that it may.
     let preflight = node.ask("OPTIONS /api/v1/revocations HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nAccess-Control-Request-Method: DELETE\r\nConnection: close\r\n\r\n");
     assert!(preflight.starts_with("HTTP/1.1 405 "), "{preflight}");
-    assert!(
-        !preflight
-            .to_ascii_lowercase()
-            .contains("access-control-allow"),
-        "{preflight}"
-    );
+    assert!(!preflight.to_ascii_lowercase().contains("access-control-allow"), "{preflight}");
 }

@@ -35,11 +35,8 @@ fn main() {
             &directory.join(format!("bare-{round}")),
             record_bytes * batch_records + MARK_BYTES,
         );
-        let mut durable = Durable::new(
-            &directory.join(format!("store-{round}")),
-            record_bytes,
-            batch_records,
-        );
+        let mut durable =
+            Durable::new(&directory.join(format!("store-{round}")), record_bytes, batch_records);
         let (mut bare_took, mut store_took) = (Spans::default(), Spans::default());
         // Batch by batch in turn: what else the machine does meets both alike.
         for _ in 0..batches {
@@ -105,9 +102,7 @@ impl Bare {
             self.file = self.disk.create(&name).expect("a file");
             (self.position, self.files) = (0, self.files + 1);
         }
-        let written = self
-            .disk
-            .write_at(&mut self.file, self.position, &self.batch);
+        let written = self.disk.write_at(&mut self.file, self.position, &self.batch);
         written.expect("a write");
         self.disk.sync(&mut self.file).expect("a sync");
         self.position += self.batch.len() as u64;

@@ -34,17 +34,11 @@ fn main() {
         let mut store = open(&directory, segment_bytes);
         let opened = start.elapsed();
         let (mut topics, mut retained, mut recent) = (0u64, 0u64, 0u64);
-        store
-            .topics(&mut |_, _, _| topics += 1)
-            .expect("topics can be read");
+        store.topics(&mut |_, _, _| topics += 1).expect("topics can be read");
         let listed = start.elapsed();
-        store
-            .retained(&mut |_, _, _| retained += 1)
-            .expect("retained messages can be read");
+        store.retained(&mut |_, _, _| retained += 1).expect("retained messages can be read");
         let held = start.elapsed();
-        store
-            .recent(cache_bytes, &mut |_, _, _| recent += 1)
-            .expect("recent messages can be read");
+        store.recent(cache_bytes, &mut |_, _, _| recent += 1).expect("recent messages can be read");
         println!(
             "{} bytes, {} segments: opened after {opened:.1?}, {topics} topics after {listed:.1?}, {retained} retained \
              after {held:.1?}, {recent} recent messages after {:.1?}",
@@ -70,9 +64,8 @@ fn open(directory: &Path, segment_bytes: u64) -> Store<FileDisk> {
 
 fn make(directory: &Path, bytes: u64, segment_bytes: u64, topics_count: u64) {
     let mut store = open(directory, segment_bytes);
-    let topics: Vec<Vec<u8>> = (0..topics_count)
-        .map(|number| format!("prices/{number:08}").into_bytes())
-        .collect();
+    let topics: Vec<Vec<u8>> =
+        (0..topics_count).map(|number| format!("prices/{number:08}").into_bytes()).collect();
     let mut heads = store.heads().to_vec();
     let mut nth = 0u64;
     while store.bytes() < bytes {

@@ -66,11 +66,7 @@ impl fmt::Display for OpenDiskError {
                 write!(f, "{}: another process has the log open", path.display())
             }
             OpenDiskError::Elsewhere { path } => {
-                write!(
-                    f,
-                    "{}: the log that is handed over is another",
-                    path.display()
-                )
+                write!(f, "{}: the log that is handed over is another", path.display())
             }
             OpenDiskError::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -152,14 +148,10 @@ impl FileDisk {
     pub fn open_unlocked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
         let handle = File::open(directory).and_then(|handle| {
             let is_directory = handle.metadata()?.is_dir();
-            is_directory
-                .then_some(handle)
-                .ok_or(io::ErrorKind::NotADirectory.into())
+            is_directory.then_some(handle).ok_or(io::ErrorKind::NotADirectory.into())
         });
-        let handle = handle.map_err(|error| OpenDiskError::Io {
-            path: directory.to_owned(),
-            error,
-        })?;
+        let handle =
+            handle.map_err(|error| OpenDiskError::Io { path: directory.to_owned(), error })?;
         Ok(FileDisk {
             directory: directory.to_owned(),
             witness: witness_of(directory),
@@ -188,9 +180,7 @@ fn witness_of(directory: &Path) -> Option<PathBuf> {
 /// # Errors
 /// What the system says.
 pub fn make_directory(directory: &Path) -> io::Result<()> {
-    let above = directory
-        .parent()
-        .filter(|above| !above.as_os_str().is_empty());
+    let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
     let above = above.unwrap_or(Path::new("."));
     if directory.is_dir() {
         // A start that died may have made it, and its name not durable. (If so, those above are.)

@@ -54,11 +54,7 @@ fn record(offset: u64, payload: &[u8]) -> Vec<u8> {
 
 fn append(store: &mut Store<FileDisk>, offset: u64) {
     let record = record(offset, &[offset as u8; 500]);
-    let append = Append {
-        partition: 1,
-        topic: b"t",
-        record: &record,
-    };
+    let append = Append { partition: 1, topic: b"t", record: &record };
     store.append(&[append], 1_000).unwrap();
 }
 
@@ -66,10 +62,7 @@ fn offsets(store: &mut Store<FileDisk>) -> Vec<u64> {
     let wanted = ScanQuery {
         after: 0,
         through: 1_000,
-        limits: PageLimits {
-            records_max: 1_000,
-            bytes_max: 1 << 20,
-        },
+        limits: PageLimits { records_max: 1_000, bytes_max: 1 << 20 },
         bytes_scanned_max: 1 << 20,
     };
     let found = store.scan(1, wanted, &mut |name| name == b"t").unwrap();
@@ -163,13 +156,7 @@ fn another_number_of_partitions_is_refused() {
     let folder = Folder::new("partitions");
     drop(open(&folder.0, 2).unwrap());
     let refused = open(&folder.0, 3).map(|_| ());
-    assert_eq!(
-        refused,
-        Err(OpenError::Partitions {
-            found: 2,
-            configured: 3
-        })
-    );
+    assert_eq!(refused, Err(OpenError::Partitions { found: 2, configured: 3 }));
 }
 
 #[test]

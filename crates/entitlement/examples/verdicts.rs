@@ -57,17 +57,8 @@ fn token(signing: &SigningKey, number: usize) -> String {
 
 fn judge(key: TokenKey, verified_max: usize) -> TokenJudge {
     let (notices, _) = Notices::new();
-    let settings = JudgeSettings {
-        token_keys: vec![key],
-        ..JudgeSettings::default()
-    };
-    TokenJudge::new(
-        settings,
-        Revocations::default(),
-        verified_max,
-        None,
-        notices,
-    )
+    let settings = JudgeSettings { token_keys: vec![key], ..JudgeSettings::default() };
+    TokenJudge::new(settings, Revocations::default(), verified_max, None, notices)
 }
 
 /// Nanoseconds of a verdict, the digest included.

@@ -48,9 +48,7 @@ impl Algorithm {
 
     /// The algorithm of exactly this name.
     pub fn of(name: &str) -> Option<Algorithm> {
-        Algorithm::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == name)
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
     /// Its name in the header of a token.

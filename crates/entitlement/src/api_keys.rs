@@ -50,19 +50,11 @@ impl ApiKeys {
     /// The first [`API_KEYS_MAX`] of these.
     pub fn new(keys: impl IntoIterator<Item = ApiKey>) -> ApiKeys {
         let with_terms = |key: ApiKey| {
-            let terms = Arc::new(Terms {
-                permissions: key.permissions.clone(),
-                ..Terms::default()
-            });
+            let terms =
+                Arc::new(Terms { permissions: key.permissions.clone(), ..Terms::default() });
             (key.sha256, (key, terms))
         };
-        ApiKeys {
-            keys: keys
-                .into_iter()
-                .take(API_KEYS_MAX)
-                .map(with_terms)
-                .collect(),
-        }
+        ApiKeys { keys: keys.into_iter().take(API_KEYS_MAX).map(with_terms).collect() }
     }
 
     /// The key of this secret and what it permits. The table is asked by hash, so the time it takes tells nothing.
@@ -70,10 +62,7 @@ impl ApiKeys {
     /// # Errors
     /// It is none, or has expired.
     pub fn find(&self, secret: &[u8], now_s: u64) -> Result<&(ApiKey, Arc<Terms>), Refusal> {
-        let found = self
-            .keys
-            .get(&sha256(secret))
-            .ok_or(Refusal::UnknownApiKey)?;
+        let found = self.keys.get(&sha256(secret)).ok_or(Refusal::UnknownApiKey)?;
         match found.0.expires_s {
             NEVER => Ok(found),
             expires_s if u64::from(expires_s) <= now_s => Err(Refusal::Expired),
@@ -135,10 +124,7 @@ mod tests {
             name: "prices".into(),
             sha256: sha256(secret.as_bytes()),
             expires_s: 1_000,
-            permissions: Permissions {
-                publish: vec!["prices/#".into()],
-                ..Permissions::default()
-            },
+            permissions: Permissions { publish: vec!["prices/#".into()], ..Permissions::default() },
             operates: false,
         };
         let keys = ApiKeys::new([key.clone()]);

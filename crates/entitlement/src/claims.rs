@@ -159,10 +159,7 @@ impl Claims {
                     Some(Object(raw)) => limits(raw),
                     None => EntitlementLimits::default(),
                 },
-                signer: Signer {
-                    issuer: issuer.into(),
-                    ..Signer::default()
-                },
+                signer: Signer { issuer: issuer.into(), ..Signer::default() },
             },
         })
     }

@@ -177,11 +177,7 @@ fn answer(stream: &mut impl Read, body_bytes_max: usize) -> Result<Vec<u8>, Stri
     let is_ended = read_all(stream, &mut received, bytes_max)?;
     let head = Response::decode(&received, &mut HeadScan::new(), &limits, "GET")
         .map_err(|_| "the answer is no HTTP".to_owned())?;
-    let Step::Done {
-        value: response,
-        consumed,
-    } = head
-    else {
+    let Step::Done { value: response, consumed } = head else {
         return Err("the answer ended in its head".into());
     };
     if response.status != 200 {
@@ -230,10 +226,7 @@ fn read_all(
 }
 
 fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-    )
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]
@@ -243,21 +236,13 @@ mod tests {
     #[test]
     fn urls() {
         for (text, expected) in [
-            (
-                "https://a.example/x?y=1",
-                (true, "a.example", 443, "/x?y=1"),
-            ),
+            ("https://a.example/x?y=1", (true, "a.example", 443, "/x?y=1")),
             ("http://a.example", (false, "a.example", 80, "/")),
             ("http://127.0.0.1:81?x", (false, "127.0.0.1", 81, "/?x")),
             ("https://[::1]:82/", (true, "::1", 82, "/")),
         ] {
             let url = Url::parse(text).unwrap();
-            let seen = (
-                url.is_https,
-                url.host.as_str(),
-                url.port,
-                url.target.as_str(),
-            );
+            let seen = (url.is_https, url.host.as_str(), url.port, url.target.as_str());
             assert_eq!(seen, expected);
         }
         for bad in [

@@ -32,9 +32,7 @@ impl fmt::Debug for RevocationsHeld<'_> {
 impl TokenJudge {
     /// Lets nobody revoke, or take that back, for now.
     pub fn hold_revocations(&self) -> RevocationsHeld<'_> {
-        RevocationsHeld {
-            _changing: self.changing.lock().unwrap_or_else(PoisonError::into_inner),
-        }
+        RevocationsHeld { _changing: self.changing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     /// What the next judge has to know.
@@ -56,10 +54,7 @@ impl TokenJudge {
         let Ok(revocations) = revocation_file::decode(&revocations) else {
             return false;
         };
-        *self
-            .revocations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = revocations;
+        *self.revocations.write().unwrap_or_else(PoisonError::into_inner) = revocations;
         self.know_shown(shown);
         true
     }

@@ -55,10 +55,7 @@ impl SigningKey {
                 "the secret has {bytes} bytes, at least {SECRET_BYTES_MIN} are needed"
             ));
         }
-        Ok(SigningKey {
-            algorithm,
-            kind: Kind::Hmac(Box::new(hmac::Key::new(hmac, secret))),
-        })
+        Ok(SigningKey { algorithm, kind: Kind::Hmac(Box::new(hmac::Key::new(hmac, secret))) })
     }
 
     /// A private key in PEM, for this algorithm or, without one, for the first that fits it.
@@ -160,8 +157,7 @@ impl SigningKey {
                     _ => &RSA_PKCS1_SHA256,
                 };
                 let mut signature = vec![0; key.public_modulus_len()];
-                key.sign(padding, &SystemRandom::new(), message, &mut signature)
-                    .map_err(failed)?;
+                key.sign(padding, &SystemRandom::new(), message, &mut signature).map_err(failed)?;
                 signature
             }
         })

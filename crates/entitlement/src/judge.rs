@@ -163,9 +163,7 @@ impl TokenJudge {
     }
 
     pub(crate) fn read_revocations(&self) -> std::sync::RwLockReadGuard<'_, Revocations> {
-        self.revocations
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.revocations.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn verdict(
@@ -239,9 +237,7 @@ impl TokenJudge {
         let header = parts.header()?;
         let id = header.key_id.as_deref();
         let message = parts.message.as_bytes();
-        let tried = state
-            .keys
-            .verify(header.algorithm, id, message, parts.signature);
+        let tried = state.keys.verify(header.algorithm, id, message, parts.signature);
         *signatures_count += tried.keys_count;
         let computed = u64::from(tried.keys_count);
         self.counters.signatures.fetch_add(computed, Relaxed);
@@ -285,10 +281,7 @@ impl TokenJudge {
     /// Which API keys were shown, by the digests that connections know, with their hashes.
     pub(crate) fn shown_api_keys(&self) -> Vec<(Digest, [u8; 32])> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown
-            .iter()
-            .map(|(digest, sha256)| (*digest, *sha256))
-            .collect()
+        shown.iter().map(|(digest, sha256)| (*digest, *sha256)).collect()
     }
 
     /// These were shown before; those that are gone do not count.
@@ -324,10 +317,7 @@ impl Judge for TokenJudge {
         if let Err(refusal) = &verdict {
             self.notices.refused(refusal, now_s);
         }
-        Judged {
-            verdict: verdict.map_err(|refusal| refusal.code()),
-            signatures_count,
-        }
+        Judged { verdict: verdict.map_err(|refusal| refusal.code()), signatures_count }
     }
 
     fn is_revoked(&self, entitlement: &Entitlement) -> bool {

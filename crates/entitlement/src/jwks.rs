@@ -142,18 +142,11 @@ mod tests {
     fn keys_are_read_by_kind() {
         let jwks = parse(&[RSA, EC, ED]);
         assert_eq!(jwks.skipped_count, 0);
-        let read: Vec<_> = jwks
-            .keys
-            .iter()
-            .map(|key| (key.id(), key.algorithms()))
-            .collect();
+        let read: Vec<_> = jwks.keys.iter().map(|key| (key.id(), key.algorithms())).collect();
         assert_eq!(
             read,
             [
-                (
-                    Some("r"),
-                    &[Algorithm::RS256, Algorithm::RS384, Algorithm::RS512][..]
-                ),
+                (Some("r"), &[Algorithm::RS256, Algorithm::RS384, Algorithm::RS512][..]),
                 (Some("e"), &[Algorithm::ES256]),
                 (None, &[Algorithm::EdDSA]),
             ]

@@ -40,9 +40,8 @@ const P384_PREFIX: [u8; 23] = [
     0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b,
     0x81, 0x04, 0x00, 0x22, 0x03, 0x62, 0x00,
 ];
-pub(crate) const ED25519_PREFIX: [u8; 12] = [
-    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
-];
+pub(crate) const ED25519_PREFIX: [u8; 12] =
+    [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// Why a key is not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -116,12 +115,7 @@ impl TokenKey {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(KeyError::ShortSecret(secret.len()));
         }
-        TokenKey::new(
-            id,
-            &[algorithm],
-            DecodingKey::from_secret(secret),
-            &[secret],
-        )
+        TokenKey::new(id, &[algorithm], DecodingKey::from_secret(secret), &[secret])
     }
 
     /// A public key for one algorithm, from the DER of its `SubjectPublicKeyInfo` (the inside of `PUBLIC KEY` in PEM).
@@ -184,18 +178,13 @@ impl TokenKey {
         }
         let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
         let modulus = &modulus[zeros..];
-        let unused = modulus
-            .first()
-            .map_or(0, |byte| byte.leading_zeros() as usize);
+        let unused = modulus.first().map_or(0, |byte| byte.leading_zeros() as usize);
         let bits = 8 * modulus.len() - unused;
         if !(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) {
             return Err(KeyError::RsaBits(bits));
         }
         // The library would look at both only when it verifies.
-        let components = RsaPublicKeyComponents {
-            n: modulus,
-            e: exponent,
-        };
+        let components = RsaPublicKeyComponents { n: modulus, e: exponent };
         let is_key = components
             .to_parsed_public_key(&aws_lc_rs::signature::RSA_PKCS1_2048_8192_SHA256)
             .is_ok();
@@ -229,12 +218,7 @@ impl TokenKey {
         if bytes.len() != 32 || ParsedPublicKey::new(&ED25519, bytes).is_err() {
             return Err(KeyError::NotFor(Algorithm::EdDSA));
         }
-        TokenKey::new(
-            id,
-            &[Algorithm::EdDSA],
-            DecodingKey::from_ed_der(bytes),
-            &[bytes],
-        )
+        TokenKey::new(id, &[Algorithm::EdDSA], DecodingKey::from_ed_der(bytes), &[bytes])
     }
 
     fn new(
@@ -247,9 +231,7 @@ impl TokenKey {
             return Err(KeyError::BadId);
         }
         let mut hash = Sha256::new();
-        let names = algorithms
-            .iter()
-            .map(|algorithm| algorithm.name().as_bytes());
+        let names = algorithms.iter().map(|algorithm| algorithm.name().as_bytes());
         let id_bytes = id.unwrap_or_default().as_bytes();
         for part in names.chain([id_bytes]).chain(material.iter().copied()) {
             hash.update((part.len() as u64).to_le_bytes());
@@ -267,10 +249,7 @@ impl TokenKey {
     /// The same key, of this issuer alone.
     #[must_use]
     pub fn of_issuer(self, issuer: Option<&str>) -> TokenKey {
-        TokenKey {
-            issuer: issuer.map(Into::into),
-            ..self
-        }
+        TokenKey { issuer: issuer.map(Into::into), ..self }
     }
 
     /// Whose it is, if it was said.
@@ -321,10 +300,7 @@ pub struct Tried {
 impl KeySet {
     /// The first [`KEYS_MAX`] of these keys, each once; one that `older` holds too keeps its number.
     pub fn succeed(older: &KeySet, keys: impl IntoIterator<Item = TokenKey>) -> KeySet {
-        let mut set = KeySet {
-            keys: Vec::new(),
-            numbers_given: older.numbers_given,
-        };
+        let mut set = KeySet { keys: Vec::new(), numbers_given: older.numbers_given };
         for key in keys {
             let is_same = |(_, other): &&(u32, TokenKey)| other.fingerprint == key.fingerprint;
             if set.keys.len() == KEYS_MAX || set.keys.iter().any(|held| is_same(&held)) {
@@ -361,10 +337,7 @@ impl KeySet {
     /// Whether both hold the same keys.
     pub fn is_same(&self, other: &KeySet) -> bool {
         self.len() == other.len()
-            && self
-                .keys
-                .iter()
-                .all(|(number, _)| other.get(*number).is_some())
+            && self.keys.iter().all(|(number, _)| other.get(*number).is_some())
     }
 
     /// Tries the keys that fit: those that the token names, else those without a name; at most [`KEYS_TRIED_MAX`].
@@ -376,11 +349,8 @@ impl KeySet {
         signature: &str,
     ) -> Tried {
         let fits = |key: &TokenKey| key.algorithms.contains(&algorithm);
-        let is_named = id.is_some()
-            && self
-                .keys
-                .iter()
-                .any(|(_, key)| key.id.as_deref() == id && fits(key));
+        let is_named =
+            id.is_some() && self.keys.iter().any(|(_, key)| key.id.as_deref() == id && fits(key));
         let mut keys_count = 0;
         let fitting = self.keys.iter().filter(|(_, key)| {
             let is_meant = match (id, is_named) {
@@ -393,15 +363,9 @@ impl KeySet {
         for (number, key) in fitting.take(KEYS_TRIED_MAX) {
             keys_count += 1;
             if key.verifies(algorithm, message, signature) {
-                return Tried {
-                    verified: Some(*number),
-                    keys_count,
-                };
+                return Tried { verified: Some(*number), keys_count };
             }
         }
-        Tried {
-            verified: None,
-            keys_count,
-        }
+        Tried { verified: None, keys_count }
     }
 }

@@ -47,11 +47,7 @@ impl Notices {
     /// And where they are read.
     pub fn new() -> (Notices, Receiver<Notice>) {
         let (sender, receiver) = sync_channel(NOTICES_MAX);
-        let notices = Notices {
-            sender,
-            refused_count: AtomicU64::new(0),
-            told_s: Mutex::new(0),
-        };
+        let notices = Notices { sender, refused_count: AtomicU64::new(0), told_s: Mutex::new(0) };
         (notices, receiver)
     }
 

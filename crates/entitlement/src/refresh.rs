@@ -54,9 +54,7 @@ impl Wish {
         if state.is_fetching || !state.has_succeeded {
             return true;
         }
-        let is_due = state
-            .began
-            .is_none_or(|began| began.elapsed() >= state.every_min);
+        let is_due = state.began.is_none_or(|began| began.elapsed() >= state.every_min);
         if is_due && !state.is_wanted {
             state.is_wanted = true;
             self.changed.notify_all();
@@ -145,10 +143,7 @@ fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
                 let (count, skipped_count) = (jwks.keys.len(), jwks.skipped_count);
                 let is_new = judge.replace_fetched(jwks.keys);
                 if is_new || told.take().is_some() {
-                    judge.tell(Notice::KeysChanged {
-                        count,
-                        skipped_count,
-                    });
+                    judge.tell(Notice::KeysChanged { count, skipped_count });
                 }
             }
             Err(problem) => {

@@ -67,19 +67,12 @@ pub fn read(data_dir: &Path) -> io::Result<Revocations> {
 /// The old file is still there, then.
 pub fn write(data_dir: &Path, revocations: &Revocations) -> io::Result<()> {
     let (target, new) = paths(data_dir);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(data_dir)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(data_dir)?;
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(&encode(revocations))?;
     file.sync_all()?;
     fs::rename(&new, &target)?;
@@ -109,15 +102,7 @@ pub(crate) fn encode(revocations: &Revocations) -> Vec<u8> {
         let has_moment = revoked.has_moment();
         let issued_before = has_moment.then_some(revocation.issued_before_s);
         let ends = (revocation.ends_s != NEVER).then_some(revocation.ends_s);
-        Record {
-            id: revocation.id,
-            jti,
-            sub,
-            iss,
-            kid,
-            issued_before,
-            ends,
-        }
+        Record { id: revocation.id, jti, sub, iss, kid, issued_before, ends }
     };
     let document = Document {
         version: VERSION,
@@ -158,10 +143,7 @@ fn revocation(record: Record) -> Option<Revocation> {
             Revoked::Token(jti.into())
         }
         (None, Some(sub), iss, None) if fits(&sub, SUBJECT_BYTES_MAX) && is_issuer(&iss) => {
-            Revoked::Subject {
-                issuer: iss.map(Into::into),
-                subject: sub.into(),
-            }
+            Revoked::Subject { issuer: iss.map(Into::into), subject: sub.into() }
         }
         (None, None, None, Some(kid)) if fits(&kid, KEY_ID_BYTES_MAX) => Revoked::Key(kid.into()),
         (None, None, None, None) => Revoked::All,
@@ -186,10 +168,8 @@ mod tests {
     fn keys_and_issuers_come_back() {
         let mut all = three();
         all.add(Revoked::Key("k\n1".into()), 0, NEVER, 0).unwrap();
-        let anna = Revoked::Subject {
-            issuer: Some("https://id.example".into()),
-            subject: "anna".into(),
-        };
+        let anna =
+            Revoked::Subject { issuer: Some("https://id.example".into()), subject: "anna".into() };
         all.add(anna, 7, 900, 0).unwrap();
         let again = decode(&encode(&all)).unwrap();
         assert!(again.after(0).eq(all.after(0)) && again.len() == 5);

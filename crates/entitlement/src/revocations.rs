@@ -77,10 +77,7 @@ pub struct RevocationsFull;
 impl Revocations {
     /// Those of an earlier life; ids go on after the highest of them and of `ids_given`.
     pub fn restore(ids_given: u64, revocations: impl IntoIterator<Item = Revocation>) -> Self {
-        let mut restored = Revocations {
-            ids_given,
-            ..Revocations::default()
-        };
+        let mut restored = Revocations { ids_given, ..Revocations::default() };
         for revocation in revocations.into_iter().take(REVOCATIONS_MAX) {
             restored.ids_given = restored.ids_given.max(revocation.id);
             restored.put(revocation);
@@ -114,12 +111,7 @@ impl Revocations {
                     return Err(RevocationsFull);
                 }
                 self.ids_given += 1;
-                Revocation {
-                    id: self.ids_given,
-                    revoked,
-                    issued_before_s,
-                    ends_s,
-                }
+                Revocation { id: self.ids_given, revoked, issued_before_s, ends_s }
             }
         };
         self.put(revocation.clone());
@@ -177,9 +169,7 @@ impl Revocations {
 
     /// Those with numbers above `after`, in order.
     pub fn after(&self, after: u64) -> impl Iterator<Item = &Revocation> {
-        self.by_id
-            .range(after.saturating_add(1)..)
-            .map(|(_, one)| one)
+        self.by_id.range(after.saturating_add(1)..).map(|(_, one)| one)
     }
 
     /// How many numbers were given so far.
@@ -239,10 +229,7 @@ mod tests {
             token_id,
             issued_s,
             expires_s: NEVER,
-            terms: Arc::new(Terms {
-                signer,
-                ..Terms::default()
-            }),
+            terms: Arc::new(Terms { signer, ..Terms::default() }),
         }
     }
 
@@ -268,11 +255,7 @@ mod tests {
 
         let anna = add(&mut revocations, Revoked::subject("anna"), 1_000, NEVER);
         for (issued_s, expected) in [(0, true), (999, true), (1_000, false)] {
-            assert_eq!(
-                concern(&revocations, 0, "anna", issued_s),
-                expected,
-                "{issued_s}"
-            );
+            assert_eq!(concern(&revocations, 0, "anna", issued_s), expected, "{issued_s}");
         }
         assert!(!concern(&revocations, 0, "ben", 0) && !concern(&revocations, 0, "", 0));
         revocations.remove(anna);
@@ -287,17 +270,11 @@ mod tests {
     fn a_subject_of_one_issuer_is_not_that_of_another() {
         let of = |issuer: &str| {
             let issuer = issuer.into();
-            let signer = Signer {
-                issuer,
-                ..Signer::default()
-            };
+            let signer = Signer { issuer, ..Signer::default() };
             token(0, signer, "anna", 500)
         };
         let mut revocations = Revocations::default();
-        let anna_of_a = Revoked::Subject {
-            issuer: Some("a".into()),
-            subject: "anna".into(),
-        };
+        let anna_of_a = Revoked::Subject { issuer: Some("a".into()), subject: "anna".into() };
         let id = add(&mut revocations, anna_of_a.clone(), 1_000, NEVER);
         assert!(revocations.concern(&of("a")));
         assert!(!revocations.concern(&of("b")) && !revocations.concern(&of("")));
@@ -346,24 +323,12 @@ mod tests {
         let mut revocations = Revocations::default();
         for number in 0..REVOCATIONS_MAX {
             let jti = Revoked::Token(number.to_string().into());
-            add(
-                &mut revocations,
-                jti,
-                0,
-                if number == 7 { 50 } else { NEVER },
-            );
+            add(&mut revocations, jti, 0, if number == 7 { 50 } else { NEVER });
         }
         let another = || Revoked::Token("another".into());
-        assert_eq!(
-            revocations.add(another(), 0, NEVER, 49),
-            Err(RevocationsFull)
-        );
+        assert_eq!(revocations.add(another(), 0, NEVER, 49), Err(RevocationsFull));
         // What is known can be widened all the same.
-        assert!(
-            revocations
-                .add(Revoked::Token("1".into()), 0, NEVER, 49)
-                .is_ok()
-        );
+        assert!(revocations.add(Revoked::Token("1".into()), 0, NEVER, 49).is_ok());
         let added = revocations.add(another(), 0, NEVER, 50).unwrap();
         assert_eq!(added.id, REVOCATIONS_MAX as u64 + 1);
         assert!(!concern(&revocations, token_id("7"), "", 0));

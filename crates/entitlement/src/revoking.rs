@@ -48,10 +48,7 @@ impl fmt::Display for RevokeError {
                 "there are {REVOCATIONS_MAX} revocations already; revoke by `issued_before`, or take some back"
             ),
             RevokeError::File(error) => {
-                write!(
-                    formatter,
-                    "the file of revocations cannot be written: {error}"
-                )
+                write!(formatter, "the file of revocations cannot be written: {error}")
             }
         }
     }

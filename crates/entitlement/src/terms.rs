@@ -71,10 +71,7 @@ mod tests {
 
     fn terms(filter: &str) -> Terms {
         Terms {
-            permissions: Permissions {
-                publish: vec![filter.into()],
-                ..Permissions::default()
-            },
+            permissions: Permissions { publish: vec![filter.into()], ..Permissions::default() },
             ..Terms::default()
         }
     }
@@ -103,9 +100,8 @@ mod tests {
         }
         assert!(known_count(&table) <= 64 * SHARDS_COUNT);
         let table = TermsTable::new(160);
-        let living: Vec<_> = (0..1_000)
-            .map(|number| table.share(terms(&number.to_string())))
-            .collect();
+        let living: Vec<_> =
+            (0..1_000).map(|number| table.share(terms(&number.to_string()))).collect();
         assert!(known_count(&table) <= 160);
         assert!((0..1_000).all(|number| *living[number] == terms(&number.to_string())));
     }

@@ -42,8 +42,7 @@ impl Header {
     pub fn is_of_type(&self, types: &[String]) -> bool {
         let bare = |name: &str| {
             let name = name.to_ascii_lowercase();
-            name.strip_prefix("application/")
-                .map_or(name.clone(), str::to_owned)
+            name.strip_prefix("application/").map_or(name.clone(), str::to_owned)
         };
         let own = self.token_type.as_deref().map(bare);
         types.iter().any(|wanted| own == Some(bare(wanted)))
@@ -77,18 +76,10 @@ impl<'a> Parts<'a> {
         let (message, signature) = text.rsplit_once('.').ok_or(Refusal::Malformed("parts"))?;
         let (header, claims) = message.split_once('.').ok_or(Refusal::Malformed("parts"))?;
         let parts = [header, claims, signature];
-        if parts
-            .iter()
-            .any(|part| part.is_empty() || part.contains('.'))
-        {
+        if parts.iter().any(|part| part.is_empty() || part.contains('.')) {
             return Err(Refusal::Malformed("parts"));
         }
-        Ok(Parts {
-            header,
-            claims,
-            message,
-            signature,
-        })
+        Ok(Parts { header, claims, message, signature })
     }
 
     /// Decodes the header.
@@ -96,9 +87,8 @@ impl<'a> Parts<'a> {
     /// # Errors
     /// It is no header, names an algorithm that is none of ours, or must be understood where it is not.
     pub fn header(&self) -> Result<Header, Refusal> {
-        let bytes = URL_SAFE_NO_PAD
-            .decode(self.header)
-            .map_err(|_| Refusal::Malformed("header"))?;
+        let bytes =
+            URL_SAFE_NO_PAD.decode(self.header).map_err(|_| Refusal::Malformed("header"))?;
         let Object::<RawHeader<'_>>(raw) =
             serde_json::from_slice(&bytes).map_err(|_| Refusal::Malformed("header"))?;
         if raw.crit || raw.b64 {
@@ -117,9 +107,7 @@ impl<'a> Parts<'a> {
     /// # Errors
     /// It is no base64url.
     pub fn claims(&self) -> Result<Vec<u8>, Refusal> {
-        URL_SAFE_NO_PAD
-            .decode(self.claims)
-            .map_err(|_| Refusal::Malformed("claims"))
+        URL_SAFE_NO_PAD.decode(self.claims).map_err(|_| Refusal::Malformed("claims"))
     }
 }
 
@@ -140,9 +128,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
                 T::deserialize(MapAccessDeserializer::new(members))
             }
         }
-        deserializer
-            .deserialize_map(Members(PhantomData))
-            .map(Object)
+        deserializer.deserialize_map(Members(PhantomData)).map(Object)
     }
 }
 
@@ -172,18 +158,7 @@ mod tests {
     fn three_parts_and_no_more() {
         let parts = Parts::of(b"a.b.c").unwrap();
         assert_eq!((parts.message, parts.signature), ("a.b", "c"));
-        for bad in [
-            "",
-            ".",
-            "..",
-            "a",
-            "a.b",
-            "a.b.",
-            ".b.c",
-            "a..c",
-            "a.b.c.d",
-            "a.b.c.d.e",
-        ] {
+        for bad in ["", ".", "..", "a", "a.b", "a.b.", ".b.c", "a..c", "a.b.c.d", "a.b.c.d.e"] {
             assert!(Parts::of(bad.as_bytes()).is_err(), "{bad}");
         }
         assert!(Parts::of(b"a.\xff.c").is_err());
@@ -204,16 +179,7 @@ mod tests {
 
     #[test]
     fn headers_that_are_refused() {
-        for name in [
-            "none",
-            "None",
-            "NONE",
-            "nOnE",
-            "",
-            " none",
-            "HS256\\u0000",
-            "PS256",
-        ] {
+        for name in ["none", "None", "NONE", "nOnE", "", " none", "HS256\\u0000", "PS256"] {
             let refused = header(&format!(r#"{{"alg":"{name}"}}"#));
             assert_eq!(refused, Err(Refusal::Algorithm), "{name}");
         }

@@ -46,10 +46,7 @@ fn every_algorithm_verifies_its_own() {
             assert!(refusal(&judge, &forged).is_some(), "{algorithm} {at}");
         }
         for end in [0, 1, bytes.len() / 2, bytes.len() - 4, bytes.len() - 1] {
-            assert!(
-                refusal(&judge, &token[..end]).is_some(),
-                "{algorithm} {end}"
-            );
+            assert!(refusal(&judge, &token[..end]).is_some(), "{algorithm} {end}");
         }
     }
 }
@@ -76,11 +73,7 @@ fn a_public_key_is_no_secret() {
                 r#"{"alg":"HS256","kid":"k","typ":"JWT"}"#,
             ] {
                 let forged = token_of(header, &claims().to_string(), hs256(secret));
-                assert_eq!(
-                    refusal(&judge, &forged),
-                    Some(Refusal::NoKey),
-                    "{algorithm}"
-                );
+                assert_eq!(refusal(&judge, &forged), Some(Refusal::NoKey), "{algorithm}");
             }
         }
     }
@@ -94,10 +87,7 @@ fn the_algorithm_is_the_keys() {
         entitlement::issue::SigningKey::of_pem(Some(Algorithm::RS512), pair.pem.private.as_bytes())
             .unwrap();
     let token = other.token(None, &claims()).unwrap();
-    assert_eq!(
-        refusal(&judge(vec![pair.key(None)]), &token),
-        Some(Refusal::NoKey)
-    );
+    assert_eq!(refusal(&judge(vec![pair.key(None)]), &token), Some(Refusal::NoKey));
     let stronger = entitlement::issue::SigningKey::of_secret(Algorithm::HS512, &[7; 64]).unwrap();
     let token = stronger.token(None, &claims()).unwrap();
     let weaker = TokenKey::of_secret(None, Algorithm::HS256, &[7; 64]).unwrap();
@@ -107,16 +97,7 @@ fn the_algorithm_is_the_keys() {
 #[test]
 fn none_is_nothing() {
     let judge = judge(vec![hmac_key(), Pair::new(Algorithm::ES256).key(None)]);
-    for name in [
-        "none",
-        "None",
-        "NONE",
-        "nOnE",
-        "",
-        "null",
-        "HS256 ",
-        "\\u006eone",
-    ] {
+    for name in ["none", "None", "NONE", "nOnE", "", "null", "HS256 ", "\\u006eone"] {
         let header = format!(r#"{{"alg":"{name}","typ":"JWT"}}"#);
         let signed = token_of(&header, &claims().to_string(), hs256(SECRET));
         assert_eq!(refusal(&judge, &signed), Some(Refusal::Algorithm), "{name}");
@@ -132,9 +113,7 @@ fn none_is_nothing() {
 
 #[test]
 fn names_of_keys_are_only_compared() {
-    let judge = judge(vec![
-        TokenKey::of_secret(Some("good"), Algorithm::HS256, SECRET).unwrap(),
-    ]);
+    let judge = judge(vec![TokenKey::of_secret(Some("good"), Algorithm::HS256, SECRET).unwrap()]);
     let huge = "k".repeat(4_000);
     for name in [
         "../../../../dev/null",
@@ -187,10 +166,9 @@ fn keys_in_the_token_are_not_looked_at() {
 #[test]
 fn what_must_be_understood_is_refused() {
     let judge = judge(vec![hmac_key()]);
-    for header in [
-        r#"{"alg":"HS256","crit":["exp"]}"#,
-        r#"{"alg":"HS256","b64":false,"crit":["b64"]}"#,
-    ] {
+    for header in
+        [r#"{"alg":"HS256","crit":["exp"]}"#, r#"{"alg":"HS256","b64":false,"crit":["b64"]}"#]
+    {
         let token = token_of(header, &claims().to_string(), hs256(SECRET));
         assert_eq!(refusal(&judge, &token), Some(Refusal::Critical));
     }
@@ -209,10 +187,7 @@ fn members_that_come_twice_are_refused() {
         r#"{"permissions":{"sub":["a"],"subscribe":["b"]}}"#,
     ] {
         let token = token_of(r#"{"alg":"HS256"}"#, twice, &sign);
-        assert!(
-            matches!(refusal(&judge, &token), Some(Refusal::Claims(_))),
-            "{twice}"
-        );
+        assert!(matches!(refusal(&judge, &token), Some(Refusal::Claims(_))), "{twice}");
     }
 }
 
@@ -246,10 +221,7 @@ fn time_issuer_and_audience() {
     check(&[("nbf", json!(NOW_S + 5))], None);
     check(&[("nbf", json!(NOW_S + 6))], Some(Refusal::NotYet));
     check(&[("iat", json!(NOW_S + 6))], Some(Refusal::NotYet));
-    check(
-        &[("iss", json!("https://id.example/"))],
-        Some(Refusal::Issuer),
-    );
+    check(&[("iss", json!("https://id.example/"))], Some(Refusal::Issuer));
     check(&[("aud", json!("other"))], Some(Refusal::Audience));
     check(&[("aud", json!(["other", "crore"]))], None);
 }
@@ -265,10 +237,7 @@ fn huge_tokens_are_refused_unread() {
     // Depth costs no stack where nobody looks, and is refused where somebody does.
     let of = |name: &str| {
         let claims = format!(r#"{{"{name}":{deep}}}"#);
-        refusal(
-            &judge,
-            &token_of(r#"{"alg":"HS256"}"#, &claims, hs256(SECRET)),
-        )
+        refusal(&judge, &token_of(r#"{"alg":"HS256"}"#, &claims, hs256(SECRET)))
     };
     assert_eq!(of("x"), None);
     assert!(matches!(of("aud"), Some(Refusal::Claims(_))));
@@ -314,12 +283,7 @@ fn weak_keys_are_refused() {
     assert!(weak.is_err());
     // A key for one algorithm is none for another.
     let pair = Pair::new(Algorithm::ES256);
-    for algorithm in [
-        Algorithm::ES384,
-        Algorithm::RS256,
-        Algorithm::EdDSA,
-        Algorithm::HS256,
-    ] {
+    for algorithm in [Algorithm::ES384, Algorithm::RS256, Algorithm::EdDSA, Algorithm::HS256] {
         let wrong = TokenKey::of_public_pem(None, algorithm, pair.pem.public.as_bytes());
         assert_eq!(wrong.unwrap_err(), KeyError::NotFor(algorithm));
     }
@@ -352,9 +316,5 @@ fn another_issuer_is_understood_alike() {
     let decoded = jsonwebtoken::decode::<Value>(&token, &key, &validation).unwrap();
     assert_eq!(decoded.claims, claims());
     assert_eq!(decoded.header.kid.as_deref(), Some("k"));
-    assert!(
-        URL_SAFE_NO_PAD
-            .decode(token.split('.').next().unwrap())
-            .is_ok()
-    );
+    assert!(URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).is_ok());
 }

@@ -30,10 +30,7 @@ fn a_signature_is_computed_once() {
     let (first, again) = (first.verdict.unwrap(), again.verdict.unwrap());
     assert_eq!(first, again);
     assert!(Arc::ptr_eq(&first.terms, &again.terms));
-    assert_eq!(
-        (&*first.subject, first.expires_s),
-        ("anna", NOW_S as u32 + 60)
-    );
+    assert_eq!((&*first.subject, first.expires_s), ("anna", NOW_S as u32 + 60));
     let wanted = Filter::parse("a/b").unwrap();
     assert!(first.permits(Action::Publish, wanted) && first.permits(Action::History, wanted));
     assert_eq!(first.terms.limits, EntitlementLimits::default());
@@ -74,10 +71,7 @@ fn a_key_that_is_gone_verifies_nothing_even_if_it_did() {
         token_keys: vec![new.key(Some("new"))],
         ..JudgeSettings::default()
     });
-    assert_eq!(
-        judged(&judge, &by_old).verdict,
-        Err(ErrorCode::Unauthorized)
-    );
+    assert_eq!(judged(&judge, &by_old).verdict, Err(ErrorCode::Unauthorized));
     // The other key is the same as before, and so is what it has signed.
     let again = judged(&judge, &by_new);
     assert!(again.verdict.is_ok() && again.signatures_count == 0);
@@ -92,9 +86,8 @@ fn a_key_that_is_gone_verifies_nothing_even_if_it_did() {
 #[test]
 fn few_keys_are_tried() {
     let secrets: Vec<[u8; 32]> = (0..9).map(|number| [number; 32]).collect();
-    let keys = secrets
-        .iter()
-        .map(|secret| TokenKey::of_secret(None, Algorithm::HS256, secret).unwrap());
+    let keys =
+        secrets.iter().map(|secret| TokenKey::of_secret(None, Algorithm::HS256, secret).unwrap());
     let set = KeySet::succeed(&KeySet::default(), keys);
     let tried = |number: usize| {
         let key = entitlement::issue::SigningKey::of_secret(Algorithm::HS256, &secrets[number]);
@@ -102,10 +95,7 @@ fn few_keys_are_tried() {
         let (message, signature) = token.rsplit_once('.').unwrap();
         set.verify(Algorithm::HS256, None, message.as_bytes(), signature)
     };
-    let of = |verified, keys_count| Tried {
-        verified,
-        keys_count,
-    };
+    let of = |verified, keys_count| Tried { verified, keys_count };
     assert_eq!(tried(3), of(Some(4), 4));
     assert_eq!(tried(4), of(None, 4));
 }
@@ -131,16 +121,10 @@ fn a_revoked_key_signs_nothing_that_holds_whatever_its_tokens_say() {
     let by_new = judged(&judge, &new.token(None)).verdict.unwrap();
     assert_eq!(&*by_old.terms.signer.key_id, "old");
     // Removed first: nothing of the key is here any more but what it has signed.
-    judge.replace(JudgeSettings {
-        token_keys: vec![new.key(None)],
-        ..JudgeSettings::default()
-    });
+    judge.replace(JudgeSettings { token_keys: vec![new.key(None)], ..JudgeSettings::default() });
     let revoke = |name: &str| {
-        let wanted = Wanted {
-            revoked: Revoked::Key(name.into()),
-            issued_before_s: None,
-            ends_s: None,
-        };
+        let wanted =
+            Wanted { revoked: Revoked::Key(name.into()), issued_before_s: None, ends_s: None };
         judge.revoke(None, wanted, NOW_S).unwrap()
     };
     let revocation = revoke("old");
@@ -174,10 +158,7 @@ fn a_key_of_one_issuer_signs_for_no_other() {
 #[test]
 fn types_of_tokens_are_asked_for_where_they_are_given() {
     let judge = judge_of(JudgeSettings {
-        rules: TokenRules {
-            token_types: vec!["at+jwt".into()],
-            ..TokenRules::default()
-        },
+        rules: TokenRules { token_types: vec!["at+jwt".into()], ..TokenRules::default() },
         token_keys: vec![hmac_key()],
         ..JudgeSettings::default()
     });
@@ -213,10 +194,7 @@ fn api_key(secret: &str, filter: &str, operates: bool) -> ApiKey {
         name: "prices".into(),
         sha256: sha256(secret.as_bytes()),
         expires_s: NEVER,
-        permissions: Permissions {
-            publish: vec![filter.into()],
-            ..Permissions::default()
-        },
+        permissions: Permissions { publish: vec![filter.into()], ..Permissions::default() },
         operates,
     }
 }
@@ -268,11 +246,7 @@ fn clients_of_a_changed_api_key_are_revoked() {
 fn clients_of_an_api_key_that_ends_sooner_or_has_another_name_are_revoked() {
     let secret = new_api_key().unwrap();
     let with = |name: &str, expires_s| JudgeSettings {
-        api_keys: vec![ApiKey {
-            name: name.into(),
-            expires_s,
-            ..api_key(&secret, "a/#", false)
-        }],
+        api_keys: vec![ApiKey { name: name.into(), expires_s, ..api_key(&secret, "a/#", false) }],
         ..JudgeSettings::default()
     };
     let later_s = NOW_S as u32 + 500;
@@ -286,19 +260,13 @@ fn clients_of_an_api_key_that_ends_sooner_or_has_another_name_are_revoked() {
         ("others", later_s, true),
     ] {
         judge.replace(with(name, expires_s));
-        assert_eq!(
-            judge.is_revoked(&entitlement),
-            is_revoked,
-            "{name} {expires_s}"
-        );
+        assert_eq!(judge.is_revoked(&entitlement), is_revoked, "{name} {expires_s}");
     }
 }
 
 #[test]
 fn equal_permissions_are_one_whoever_has_them() {
-    let judge = judge(vec![
-        TokenKey::of_secret(None, Algorithm::HS256, SECRET).unwrap(),
-    ]);
+    let judge = judge(vec![TokenKey::of_secret(None, Algorithm::HS256, SECRET).unwrap()]);
     let of = |subject: &str| {
         let mut claims = claims();
         claims["sub"] = subject.into();
@@ -315,16 +283,8 @@ fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
     let judge = judge(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
     let entitlement = judged(&judge, &token).verdict.unwrap();
-    for revoked in [
-        Revoked::Token("t1".into()),
-        Revoked::subject("anna"),
-        Revoked::All,
-    ] {
-        let wanted = Wanted {
-            revoked,
-            issued_before_s: None,
-            ends_s: None,
-        };
+    for revoked in [Revoked::Token("t1".into()), Revoked::subject("anna"), Revoked::All] {
+        let wanted = Wanted { revoked, issued_before_s: None, ends_s: None };
         let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
         assert_eq!(revocation.ends_s, NEVER);
         assert!(judge.is_revoked(&entitlement));
@@ -334,29 +294,17 @@ fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
         assert!(judge.take_back(None, revocation.id).unwrap());
         assert!(!judge.is_revoked(&entitlement));
     }
-    let nobody = Wanted {
-        revoked: Revoked::subject(""),
-        issued_before_s: None,
-        ends_s: None,
-    };
+    let nobody = Wanted { revoked: Revoked::subject(""), issued_before_s: None, ends_s: None };
     assert!(judge.revoke(None, nobody, NOW_S).is_err());
 }
 
 #[test]
 fn revocations_end_with_the_last_token_that_they_concern() {
     let judge = judge_of(JudgeSettings {
-        rules: TokenRules {
-            lifetime_max_s: Some(3_600),
-            leeway_s: 5,
-            ..TokenRules::default()
-        },
+        rules: TokenRules { lifetime_max_s: Some(3_600), leeway_s: 5, ..TokenRules::default() },
         ..JudgeSettings::default()
     });
-    let wanted = Wanted {
-        revoked: Revoked::subject("anna"),
-        issued_before_s: None,
-        ends_s: None,
-    };
+    let wanted = Wanted { revoked: Revoked::subject("anna"), issued_before_s: None, ends_s: None };
     let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
     assert_eq!(revocation.issued_before_s as u64, NOW_S + 1);
     assert_eq!(revocation.ends_s as u64, NOW_S + 1 + 3_600 + 10);
@@ -366,11 +314,7 @@ fn revocations_end_with_the_last_token_that_they_concern() {
 fn a_file_that_cannot_be_written_changes_nothing() {
     let judge = judge(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
-    let wanted = Wanted {
-        revoked: Revoked::All,
-        issued_before_s: None,
-        ends_s: None,
-    };
+    let wanted = Wanted { revoked: Revoked::All, issued_before_s: None, ends_s: None };
     let nowhere = std::path::Path::new("/proc/nowhere");
     let refused = judge.revoke(Some(nowhere), wanted, NOW_S);
     assert!(matches!(refused, Err(RevokeError::File(_))));

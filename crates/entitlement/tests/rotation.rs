@@ -40,11 +40,7 @@ impl Issuer {
         let (sender, asked) = channel();
         let shared = Arc::clone(&answer);
         std::thread::spawn(move || serve(&listener, &shared, &sender));
-        Issuer {
-            address,
-            answer,
-            asked,
-        }
+        Issuer { address, answer, asked }
     }
 
     fn say(&self, answer: String) {
@@ -75,22 +71,15 @@ fn serve(listener: &TcpListener, answer: &Mutex<String>, asked: &Sender<()>) {
 }
 
 fn ok(body: &str) -> String {
-    format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
-    )
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
 
 fn jwks(pairs: &[(&str, &Pair)]) -> String {
     let keys: Vec<String> = pairs
         .iter()
         .map(|(id, pair)| {
-            let body: String = pair
-                .pem
-                .public
-                .lines()
-                .filter(|line| !line.starts_with('-'))
-                .collect();
+            let body: String =
+                pair.pem.public.lines().filter(|line| !line.starts_with('-')).collect();
             let der = STANDARD.decode(body).unwrap();
             let x = URL_SAFE_NO_PAD.encode(&der[der.len() - 32..]);
             format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"{id}","x":"{x}"}}"#)
@@ -128,11 +117,7 @@ fn node(issuer: &Issuer, every_min: Duration) -> Node {
         every_min,
     };
     let guard = spawn(&judge, wish, source).unwrap();
-    Node {
-        judge,
-        notices: read,
-        _guard: guard,
-    }
+    Node { judge, notices: read, _guard: guard }
 }
 
 impl Node {
@@ -169,23 +154,14 @@ fn a_new_key_is_fetched_when_a_token_names_it_and_an_old_one_goes() {
     let (old, new) = (Pair::new(Algorithm::EdDSA), Pair::new(Algorithm::EdDSA));
     let issuer = Issuer::new(ok(&jwks(&[("old", &old)])));
     let node = node(&issuer, Duration::ZERO);
-    let one = Notice::KeysChanged {
-        count: 1,
-        skipped_count: 0,
-    };
+    let one = Notice::KeysChanged { count: 1, skipped_count: 0 };
     assert_eq!(node.notice(), one);
     assert_eq!(node.code(&old.token(Some("old"))), None);
 
     issuer.say(ok(&jwks(&[("old", &old), ("new", &new)])));
-    let two = Notice::KeysChanged {
-        count: 2,
-        skipped_count: 0,
-    };
+    let two = Notice::KeysChanged { count: 2, skipped_count: 0 };
     // The client that comes first is told to come back, not that its token is bad.
-    assert_eq!(
-        node.code(&new.token(Some("new"))),
-        Some(ErrorCode::NotReady)
-    );
+    assert_eq!(node.code(&new.token(Some("new"))), Some(ErrorCode::NotReady));
     let notice = node.notice_of_one_who_returns(&new.token(Some("newest")));
     assert_eq!(notice, two);
     assert_eq!(node.code(&new.token(Some("new"))), None);

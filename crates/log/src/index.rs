@@ -56,16 +56,13 @@ impl Table {
 
     /// Number of the first record whose relative offset is at or above `relative`; `len()` if there is none.
     pub(crate) fn first_at_or_after(&self, relative: u64) -> usize {
-        self.entries
-            .partition_point(|entry| u64::from(entry.relative) < relative)
+        self.entries.partition_point(|entry| u64::from(entry.relative) < relative)
     }
 
     /// Number of the record with this relative offset.
     pub(crate) fn find(&self, relative: u64) -> Option<usize> {
         let relative = u32::try_from(relative).ok()?;
-        self.entries
-            .binary_search_by_key(&relative, |entry| entry.relative)
-            .ok()
+        self.entries.binary_search_by_key(&relative, |entry| entry.relative).ok()
     }
 
     /// Position of a record by its number.
@@ -100,26 +97,16 @@ impl TopicIndex {
             }
         }
         let positions = sorted.iter().map(|both| *both as u32).collect();
-        TopicIndex {
-            topics: topics.into_boxed_slice(),
-            positions,
-        }
+        TopicIndex { topics: topics.into_boxed_slice(), positions }
     }
 
     /// Positions of the topic's records, ascending; empty if it has none here.
     pub fn positions_of(&self, topic: u32) -> &[u32] {
-        let Ok(place) = self
-            .topics
-            .binary_search_by_key(&topic, |(topic, _)| *topic)
-        else {
+        let Ok(place) = self.topics.binary_search_by_key(&topic, |(topic, _)| *topic) else {
             return &[];
         };
-        let start = place
-            .checked_sub(1)
-            .map_or(0, |before| self.topics[before].1);
-        self.positions
-            .get(start as usize..self.topics[place].1 as usize)
-            .unwrap_or_default()
+        let start = place.checked_sub(1).map_or(0, |before| self.topics[before].1);
+        self.positions.get(start as usize..self.topics[place].1 as usize).unwrap_or_default()
     }
 
     /// Ids of the topics that have records in the segment, ascending.

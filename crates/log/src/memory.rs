@@ -53,12 +53,7 @@ pub struct HeapMemory {
 impl HeapMemory {
     /// Memory for segments of `bytes_max` bytes in total.
     pub const fn new(bytes_max: usize) -> HeapMemory {
-        HeapMemory {
-            bytes_max,
-            bytes: 0,
-            last_id: 0,
-            chunks: Vec::new(),
-        }
+        HeapMemory { bytes_max, bytes: 0, last_id: 0, chunks: Vec::new() }
     }
 
     /// Bytes allocated and not released.

@@ -106,14 +106,9 @@ impl Partition {
     /// offset 0 means "none".
     pub fn new(settings: Settings, first_offset: u64) -> Partition {
         let segment_bytes_min = SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES;
-        let segment_bytes = settings
-            .segment_bytes
-            .clamp(segment_bytes_min, CHUNK_BYTES_MAX);
+        let segment_bytes = settings.segment_bytes.clamp(segment_bytes_min, CHUNK_BYTES_MAX);
         Partition {
-            settings: Settings {
-                segment_bytes,
-                ..settings
-            },
+            settings: Settings { segment_bytes, ..settings },
             next_offset: first_offset.max(1),
             segments: VecDeque::new(),
             bytes: 0,
@@ -171,10 +166,7 @@ impl Partition {
             return Err(AppendError::Prev);
         }
         let head = record.head_with_topic(topic);
-        let rest = record
-            .bytes()
-            .get(RECORD_HEADER_BYTES..)
-            .unwrap_or_default();
+        let rest = record.bytes().get(RECORD_HEADER_BYTES..).unwrap_or_default();
         self.place(memory, offset, record.time_ms(), &[&head, rest])
     }
 
@@ -196,11 +188,7 @@ impl Partition {
         if length > RECORD_BYTES_MAX {
             return Err(AppendError::RecordTooLong);
         }
-        if !self
-            .segments
-            .back()
-            .is_some_and(|active| active.takes(offset, length))
-        {
+        if !self.segments.back().is_some_and(|active| active.takes(offset, length)) {
             self.start_segment(memory, offset, length)?;
         }
         let active = self.segments.back_mut();
@@ -222,9 +210,7 @@ impl Partition {
     /// Drops the oldest segment if its newest record is older than `time_ms`, even if it is active. Call again
     /// until None.
     pub fn evict_older_than(&mut self, memory: &mut dyn Memory, time_ms: u64) -> Option<Evicted> {
-        self.segments
-            .front()
-            .filter(|oldest| oldest.newest_ms < time_ms)?;
+        self.segments.front().filter(|oldest| oldest.newest_ms < time_ms)?;
         self.evict_oldest_segment(memory)
     }
 
@@ -235,20 +221,9 @@ impl Partition {
         oldest.seal();
         let bytes = oldest.bytes().len();
         self.bytes -= bytes;
-        let Segment {
-            base,
-            last,
-            memory_id,
-            index,
-            ..
-        } = oldest;
+        let Segment { base, last, memory_id, index, .. } = oldest;
         memory.release(memory_id);
-        Some(Evicted {
-            first: base,
-            last,
-            bytes,
-            index: index.unwrap_or_default(),
-        })
+        Some(Evicted { first: base, last, bytes, index: index.unwrap_or_default() })
     }
 
     /// Drops all segments: at the end, so that the port gets everything back.
@@ -295,10 +270,7 @@ impl Partition {
 
     /// Records present.
     pub fn records(&self) -> usize {
-        self.segments
-            .iter()
-            .map(|segment| segment.table.len())
-            .sum()
+        self.segments.iter().map(|segment| segment.table.len()).sum()
     }
 
     /// Bytes of each segment, oldest first, header included: what an upgrade hands over.
@@ -309,25 +281,20 @@ impl Partition {
     /// The record at exactly this offset.
     pub fn record_at(&self, offset: u64) -> Option<Slice> {
         let slice = self.first_at_or_after(offset)?;
-        RecordView::parse(&slice)
-            .is_some_and(|record| record.offset() == offset)
-            .then_some(slice)
+        RecordView::parse(&slice).is_some_and(|record| record.offset() == offset).then_some(slice)
     }
 
     /// The first record at or after this offset.
     pub fn first_at_or_after(&self, offset: u64) -> Option<Slice> {
         let segment = self.segments.get(self.segment_at_or_after(offset))?;
-        let number = segment
-            .table
-            .first_at_or_after(offset.saturating_sub(segment.base));
+        let number = segment.table.first_at_or_after(offset.saturating_sub(segment.base));
         let position = segment.table.position(number)?;
         Some(segment.slice_of(position, &segment.record(position)?))
     }
 
     /// Number of the first segment whose last offset is at or above `offset`.
     pub(crate) fn segment_at_or_after(&self, offset: u64) -> usize {
-        self.segments
-            .partition_point(|segment| segment.last < offset)
+        self.segments.partition_point(|segment| segment.last < offset)
     }
 
     /// The memory first, so that nothing has changed if there is none.
@@ -337,19 +304,10 @@ impl Partition {
         base_offset: u64,
         length: usize,
     ) -> Result<(), AppendError> {
-        let capacity = self
-            .settings
-            .segment_bytes
-            .max(SEGMENT_HEADER_BYTES + length);
+        let capacity = self.settings.segment_bytes.max(SEGMENT_HEADER_BYTES + length);
         let (chunk, memory_id) = memory.allocate(capacity).map_err(AppendError::Memory)?;
-        let Settings {
-            partition, epoch, ..
-        } = self.settings;
-        let header = SegmentHeader {
-            partition,
-            epoch,
-            base_offset,
-        };
+        let Settings { partition, epoch, .. } = self.settings;
+        let header = SegmentHeader { partition, epoch, base_offset };
         let segment = Segment::new(header, chunk, memory_id)
             .filter(|segment| segment.takes(base_offset, length));
         let Some(segment) = segment else {

@@ -93,9 +93,7 @@ impl Partition {
                 }
             };
             let passed = |position: &u32| {
-                segment
-                    .record(*position)
-                    .is_none_or(|record| record.offset() <= after)
+                segment.record(*position).is_none_or(|record| record.offset() <= after)
             };
             for position in &positions[positions.partition_point(passed)..] {
                 let Some(record) = segment.record(*position) else {
@@ -123,22 +121,15 @@ impl Partition {
         out: &mut Vec<Slice>,
     ) -> TopicPage {
         let mut page = Page::new(limits, out);
-        let complete = self.visit_topic_back(
-            topic,
-            topic_last,
-            before,
-            &mut |segment, position, record| {
+        let complete =
+            self.visit_topic_back(topic, topic_last, before, &mut |segment, position, record| {
                 let taken = page.take(segment, position, &record);
                 if taken {
                     page.first_prev = Some(record.prev());
                 }
                 taken
-            },
-        );
-        TopicPage {
-            complete,
-            ..page.finish(false, before)
-        }
+            });
+        TopicPage { complete, ..page.finish(false, before) }
     }
 
     /// Where "the last `count` messages, none older than `not_before_ms`" start. It stops at the first record, from
@@ -204,9 +195,7 @@ impl Partition {
         let mut records: usize = 0;
         let mut scanned: usize = 0;
         for segment in self.segments.range(self.segment_at_or_after(from)..) {
-            let first = segment
-                .table
-                .first_at_or_after(from.saturating_sub(segment.base));
+            let first = segment.table.first_at_or_after(from.saturating_sub(segment.base));
             for position in segment.table.positions().skip(first) {
                 let Some(record) = segment.record(position) else {
                     continue;
@@ -237,9 +226,7 @@ impl Partition {
             return true;
         };
         // The first segment from the newest that may hold `newest`; it and all older ones.
-        let count = self
-            .segments
-            .partition_point(|segment| segment.base <= newest);
+        let count = self.segments.partition_point(|segment| segment.base <= newest);
         for segment in self.segments.range(..count).rev() {
             let Some(index) = &segment.index else {
                 if !visit_active_back(segment, topic, topic_last, newest, visit) {
@@ -249,9 +236,7 @@ impl Partition {
             };
             let positions = index.positions_of(topic);
             let wanted = |position: &u32| {
-                segment
-                    .record(*position)
-                    .is_some_and(|record| record.offset() <= newest)
+                segment.record(*position).is_some_and(|record| record.offset() <= newest)
             };
             for position in positions[..positions.partition_point(wanted)].iter().rev() {
                 let Some(record) = segment.record(*position) else {
@@ -285,9 +270,7 @@ fn active_positions(
             let start = after.saturating_add(1).saturating_sub(segment.base);
             let first = segment.table.first_at_or_after(start);
             let wanted = |position: &u32| {
-                segment
-                    .record(*position)
-                    .is_some_and(|record| record.topic() == topic)
+                segment.record(*position).is_some_and(|record| record.topic() == topic)
             };
             let found = segment.table.positions().skip(first).filter(wanted);
             return found.take(limits.records_max.saturating_add(2)).collect();
@@ -331,11 +314,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(segment: &'a Segment, topic: u32, topic_last: u64) -> Walk<'a> {
-        let mut walk = Walk {
-            segment,
-            topic,
-            next: None,
-        };
+        let mut walk = Walk { segment, topic, next: None };
         walk.next = walk.find(topic_last).or_else(|| walk.search(topic_last));
         walk
     }
@@ -351,10 +330,7 @@ impl<'a> Walk<'a> {
 
     /// Number of the topic's record at exactly this offset.
     fn find(&self, offset: u64) -> Option<usize> {
-        let number = self
-            .segment
-            .table
-            .find(offset.checked_sub(self.segment.base)?)?;
+        let number = self.segment.table.find(offset.checked_sub(self.segment.base)?)?;
         self.is_of_topic(number).then_some(number)
     }
 
@@ -384,14 +360,7 @@ struct Page<'a> {
 
 impl<'a> Page<'a> {
     fn new(limits: PageLimits, out: &'a mut Vec<Slice>) -> Page<'a> {
-        Page {
-            limits,
-            out,
-            records: 0,
-            bytes: 0,
-            last: None,
-            first_prev: None,
-        }
+        Page { limits, out, records: 0, bytes: 0, last: None, first_prev: None }
     }
 
     /// False if the record does not fit any more.
@@ -412,10 +381,6 @@ impl<'a> Page<'a> {
 
     fn finish(self, complete: bool, through_if_none: u64) -> TopicPage {
         let through = self.last.filter(|_| !complete).unwrap_or(through_if_none);
-        TopicPage {
-            through,
-            complete,
-            first_prev: self.first_prev,
-        }
+        TopicPage { through, complete, first_prev: self.first_prev }
     }
 }

@@ -98,11 +98,7 @@ impl fmt::Debug for NewRecord<'_> {
     /// Without payload and tags, which never reach a log of messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.payload.len();
-        write!(
-            f,
-            "NewRecord(topic {}, prev {}, {bytes} bytes)",
-            self.topic, self.prev
-        )
+        write!(f, "NewRecord(topic {}, prev {}, {bytes} bytes)", self.topic, self.prev)
     }
 }
 
@@ -135,11 +131,7 @@ impl NewRecord<'_> {
             put_field(fields, TAG, &[&key_len, key, value])?;
         }
         if let Some(producer) = self.producer {
-            put_field(
-                fields,
-                PRODUCER,
-                &[&producer.sequence.to_le_bytes(), producer.id],
-            )?;
+            put_field(fields, PRODUCER, &[&producer.sequence.to_le_bytes(), producer.id])?;
         }
         if let Some(key) = self.idempotency_key {
             put_field(fields, IDEMPOTENCY_KEY, &[key])?;
@@ -168,16 +160,12 @@ impl NewRecord<'_> {
 }
 
 fn put_field(fields: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> Option<()> {
-    let len = parts
-        .iter()
-        .try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
+    let len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len()))?;
     let total = len
         .checked_add(fields.len())?
         .checked_add(FIELD_HEADER_BYTES)?
         .checked_sub(RECORD_HEADER_BYTES)?;
-    let len = u16::try_from(len)
-        .ok()
-        .filter(|_| total <= u16::MAX as usize)?;
+    let len = u16::try_from(len).ok().filter(|_| total <= u16::MAX as usize)?;
     fields.push(kind);
     fields.extend_from_slice(&len.to_le_bytes());
     parts.iter().for_each(|part| fields.extend_from_slice(part));
@@ -195,9 +183,7 @@ impl<'a> RecordView<'a> {
     /// contradict each other. Checksums are not looked at.
     pub fn parse(bytes: &'a [u8]) -> Option<RecordView<'a>> {
         let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
-        let record = RecordView {
-            bytes: bytes.get(..length)?,
-        };
+        let record = RecordView { bytes: bytes.get(..length)? };
         let fits =
             length >= RECORD_HEADER_BYTES && RECORD_HEADER_BYTES + record.fields_bytes() <= length;
         fits.then_some(record)
@@ -259,9 +245,7 @@ impl<'a> RecordView<'a> {
     /// The optional fields in order. Ends early at a field that is cut short.
     pub fn fields(&self) -> Fields<'a> {
         let end = self.payload_start();
-        Fields {
-            rest: self.bytes.get(RECORD_HEADER_BYTES..end).unwrap_or_default(),
-        }
+        Fields { rest: self.bytes.get(RECORD_HEADER_BYTES..end).unwrap_or_default() }
     }
 
     /// Media type of the payload.
@@ -302,22 +286,14 @@ impl<'a> RecordView<'a> {
 
     fn fixed<const N: usize>(&self, at: usize) -> [u8; N] {
         // Zero for a header cut short, which `parse` then refuses.
-        self.bytes
-            .get(at..)
-            .and_then(|rest| rest.first_chunk())
-            .copied()
-            .unwrap_or([0; N])
+        self.bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }
 }
 
 impl fmt::Debug for RecordView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (offset, topic) = (self.offset(), self.topic());
-        write!(
-            f,
-            "Record(offset {offset}, topic {topic}, {} bytes)",
-            self.bytes.len()
-        )
+        write!(f, "Record(offset {offset}, topic {topic}, {} bytes)", self.bytes.len())
     }
 }
 
@@ -385,10 +361,7 @@ mod tests {
         flags: Flags::RETAINED,
         content_type: Some(b"text/plain"),
         tags: &[(b"k", b"v"), (b"", b""), (b"k", b"w")],
-        producer: Some(Producer {
-            id: b"p1",
-            sequence: 9,
-        }),
+        producer: Some(Producer { id: b"p1", sequence: 9 }),
         idempotency_key: Some(b"once"),
         payload: b"hello",
     };
@@ -396,16 +369,8 @@ mod tests {
     /// The layout as drawn in the documentation, byte for byte.
     #[test]
     fn layout() {
-        let record = NewRecord {
-            content_type: Some(b"ab"),
-            tags: &[(b"k", b"v")],
-            ..FULL
-        };
-        let record = NewRecord {
-            idempotency_key: None,
-            payload: b"!",
-            ..record
-        };
+        let record = NewRecord { content_type: Some(b"ab"), tags: &[(b"k", b"v")], ..FULL };
+        let record = NewRecord { idempotency_key: None, payload: b"!", ..record };
         let expected: &[u8] = &[
             0x41, 0, 0, 0, 0, 0, 0, 0, // length 65, no checksum
             7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, // offset, prev
@@ -426,18 +391,9 @@ mod tests {
     fn round_trip() {
         let bytes = encode(&FULL, 7);
         let view = RecordView::parse(&bytes).unwrap();
-        assert_eq!(
-            (view.offset(), view.prev(), view.time_ms()),
-            (7, 6, 1_700_000_000_123)
-        );
-        assert_eq!(
-            (view.topic(), view.flags(), view.crc32c()),
-            (0x0a0b_0c0d, Flags::RETAINED, 0)
-        );
-        assert_eq!(
-            (view.content_type(), view.payload()),
-            (FULL.content_type, FULL.payload)
-        );
+        assert_eq!((view.offset(), view.prev(), view.time_ms()), (7, 6, 1_700_000_000_123));
+        assert_eq!((view.topic(), view.flags(), view.crc32c()), (0x0a0b_0c0d, Flags::RETAINED, 0));
+        assert_eq!((view.content_type(), view.payload()), (FULL.content_type, FULL.payload));
         assert!(view.tags().eq(FULL.tags.iter().copied()));
         assert_eq!(
             (view.producer(), view.idempotency_key()),
@@ -445,16 +401,10 @@ mod tests {
         );
         assert_eq!(&bytes[view.payload_start()..], FULL.payload);
 
-        let plain = NewRecord {
-            payload: b"",
-            ..NewRecord::default()
-        };
+        let plain = NewRecord { payload: b"", ..NewRecord::default() };
         let bytes = encode(&plain, 1);
         let view = RecordView::parse(&bytes).unwrap();
-        assert_eq!(
-            (bytes.len(), view.fields().count(), view.payload()),
-            (40, 0, &b""[..])
-        );
+        assert_eq!((bytes.len(), view.fields().count(), view.payload()), (40, 0, &b""[..]));
         assert!(view.content_type().is_none() && view.producer().is_none());
     }
 
@@ -467,10 +417,7 @@ mod tests {
         for (place, value) in [(0, 39), (0, 0), (3, 0xff), (39, 0xff)] {
             let mut bytes = bytes.clone();
             bytes[place] = value;
-            assert!(
-                RecordView::parse(&bytes).is_none(),
-                "byte {place} = {value}"
-            );
+            assert!(RecordView::parse(&bytes).is_none(), "byte {place} = {value}");
         }
     }
 
@@ -491,19 +438,10 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_skipped() {
-        let mut bytes = encode(
-            &NewRecord {
-                idempotency_key: Some(b"once"),
-                ..FULL
-            },
-            7,
-        );
+        let mut bytes = encode(&NewRecord { idempotency_key: Some(b"once"), ..FULL }, 7);
         bytes[RECORD_HEADER_BYTES] = 200; // the content type becomes unknown
         let view = RecordView::parse(&bytes).unwrap();
-        assert_eq!(
-            (view.content_type(), view.idempotency_key()),
-            (None, Some(&b"once"[..]))
-        );
+        assert_eq!((view.content_type(), view.idempotency_key()), (None, Some(&b"once"[..])));
     }
 
     #[test]
@@ -511,17 +449,10 @@ mod tests {
         fn check(content_type: usize, value: usize, fits: bool) {
             let (content_type, value) = (vec![1; content_type], vec![2; value]);
             let tags: &[(&[u8], &[u8])] = &[(b"k", &value)];
-            let record = NewRecord {
-                content_type: Some(&content_type),
-                tags,
-                ..NewRecord::default()
-            };
+            let record =
+                NewRecord { content_type: Some(&content_type), tags, ..NewRecord::default() };
             let encoded = record.encode_head(1, &mut Vec::new());
-            let expected = if fits {
-                Ok(())
-            } else {
-                Err(AppendError::FieldsTooLong)
-            };
+            let expected = if fits { Ok(()) } else { Err(AppendError::FieldsTooLong) };
             assert_eq!(encoded, expected);
         }
         check(10, 10, true);
@@ -533,10 +464,7 @@ mod tests {
 
     #[test]
     fn the_control_bit_is_the_logs_own() {
-        let record = NewRecord {
-            flags: Flags::CONTROL.with(Flags::TEXT),
-            ..FULL
-        };
+        let record = NewRecord { flags: Flags::CONTROL.with(Flags::TEXT), ..FULL };
         let bytes = encode(&record, 7);
         assert_eq!(RecordView::parse(&bytes).unwrap().flags(), Flags::TEXT);
     }

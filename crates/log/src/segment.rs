@@ -50,10 +50,8 @@ impl SegmentHeader {
     /// The header and where the records start.
     fn decode(bytes: &[u8]) -> Result<(SegmentHeader, usize), SegmentError> {
         let (magic, rest) = bytes.split_first_chunk().ok_or(SegmentError::Header)?;
-        let head: &[u8; SEGMENT_HEADER_BYTES - 8] = rest
-            .first_chunk()
-            .filter(|_| *magic == MAGIC)
-            .ok_or(SegmentError::Header)?;
+        let head: &[u8; SEGMENT_HEADER_BYTES - 8] =
+            rest.first_chunk().filter(|_| *magic == MAGIC).ok_or(SegmentError::Header)?;
         let version = u16::from_le_bytes([head[0], head[1]]);
         let header_bytes = u16::from_le_bytes([head[2], head[3]]) as usize;
         let flags = u32::from_le_bytes([head[24], head[25], head[26], head[27]]);
@@ -65,11 +63,7 @@ impl SegmentHeader {
         }
         let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| head[at + byte]));
         let partition = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
-        let header = SegmentHeader {
-            partition,
-            epoch: u64_at(8),
-            base_offset: u64_at(16),
-        };
+        let header = SegmentHeader { partition, epoch: u64_at(8), base_offset: u64_at(16) };
         Ok((header, header_bytes))
     }
 }
@@ -98,10 +92,7 @@ impl fmt::Display for SegmentError {
         match self {
             SegmentError::Header => write!(f, "not a segment: its header is missing or damaged"),
             SegmentError::Version { version, flags } => {
-                write!(
-                    f,
-                    "segment of version {version} with flags {flags:#x} is not supported"
-                )
+                write!(f, "segment of version {version} with flags {flags:#x} is not supported")
             }
             SegmentError::Record { position } => {
                 write!(f, "no whole record in order at byte {position}")
@@ -126,9 +117,7 @@ pub fn scan_segment(bytes: &[u8]) -> Result<(SegmentHeader, Table), SegmentError
         let record = RecordView::parse(rest).ok_or(damaged)?;
         if !record.flags().has(Flags::CONTROL) {
             let relative = record.offset().checked_sub(header.base_offset);
-            let relative = relative
-                .filter(|relative| *relative >= next_relative)
-                .ok_or(damaged)?;
+            let relative = relative.filter(|relative| *relative >= next_relative).ok_or(damaged)?;
             let place = u32::try_from(position).map_err(|_| damaged)?;
             table.push(u32::try_from(relative).map_err(|_| damaged)?, place);
             next_relative = relative + 1;
@@ -177,22 +166,12 @@ impl Segment {
         table: Table,
         index: Option<TopicIndex>,
     ) -> Segment {
-        Segment {
-            base,
-            last,
-            newest_ms,
-            memory_id,
-            table,
-            index,
-            chunk,
-        }
+        Segment { base, last, newest_ms, memory_id, table, index, chunk }
     }
 
     /// Whether a record of this length at this offset may follow.
     pub fn takes(&self, offset: u64, length: usize) -> bool {
-        let near = offset
-            .checked_sub(self.base)
-            .is_some_and(|ahead| ahead <= u32::MAX.into());
+        let near = offset.checked_sub(self.base).is_some_and(|ahead| ahead <= u32::MAX.into());
         self.index.is_none() && near && length <= self.chunk.remaining()
     }
 

@@ -37,11 +37,7 @@ struct Both {
 
 impl Both {
     fn new(segment_bytes: usize, first_offset: u64, topics: usize) -> Both {
-        let settings = Settings {
-            segment_bytes,
-            partition: 3,
-            epoch: 77,
-        };
+        let settings = Settings { segment_bytes, partition: 3, epoch: 77 };
         Both {
             partition: Partition::new(settings, first_offset),
             memory: HeapMemory::new(usize::MAX),
@@ -54,43 +50,20 @@ impl Both {
     fn append(&mut self, topic: u32, skip: u64, time_ms: u64, payload: Vec<u8>) {
         let prev = self.topic_lasts[topic as usize];
         let offset = self.next_offset + skip;
-        let record = NewRecord {
-            topic,
-            prev,
-            time_ms,
-            payload: &payload,
-            ..NewRecord::default()
-        };
+        let record = NewRecord { topic, prev, time_ms, payload: &payload, ..NewRecord::default() };
         let given = (skip > 0).then_some(offset);
-        let appended = self
-            .partition
-            .append(&mut self.memory, given, &record)
-            .unwrap();
-        let expected = Expected {
-            offset,
-            prev,
-            topic,
-            time_ms,
-            payload,
-        };
-        assert_eq!(
-            (appended.offset, read(&appended.slice)),
-            (offset, expected.clone())
-        );
+        let appended = self.partition.append(&mut self.memory, given, &record).unwrap();
+        let expected = Expected { offset, prev, topic, time_ms, payload };
+        assert_eq!((appended.offset, read(&appended.slice)), (offset, expected.clone()));
         self.list.push(expected);
         self.topic_lasts[topic as usize] = offset;
         self.next_offset = offset + 1;
     }
 
     fn evicted(&mut self, evicted: &Evicted) {
-        let count = self
-            .list
-            .partition_point(|record| record.offset <= evicted.last);
+        let count = self.list.partition_point(|record| record.offset <= evicted.last);
         let gone: Vec<Expected> = self.list.drain(..count).collect();
-        assert_eq!(
-            gone.first().map(|record| record.offset),
-            Some(evicted.first)
-        );
+        assert_eq!(gone.first().map(|record| record.offset), Some(evicted.first));
         let bytes: usize = gone.iter().map(Expected::bytes).sum();
         assert_eq!(evicted.bytes, log::SEGMENT_HEADER_BYTES + bytes);
         let topics: BTreeSet<u32> = gone.iter().map(|record| record.topic).collect();
@@ -98,15 +71,10 @@ impl Both {
     }
 
     fn check_counts(&self) {
-        let Both {
-            partition, list, ..
-        } = self;
+        let Both { partition, list, .. } = self;
         let bytes: usize = list.iter().map(Expected::bytes).sum();
         let headers = partition.segments() * log::SEGMENT_HEADER_BYTES;
-        assert_eq!(
-            (partition.bytes(), partition.records()),
-            (bytes + headers, list.len())
-        );
+        assert_eq!((partition.bytes(), partition.records()), (bytes + headers, list.len()));
         assert_eq!(partition.oldest(), list.first().map(|record| record.offset));
         assert_eq!(partition.next_offset(), self.next_offset);
         assert_eq!(partition.head(), self.next_offset - 1);
@@ -130,21 +98,11 @@ impl Both {
         let all: Vec<Expected> = self.list.iter().filter(wanted).cloned().collect();
         let count = fitting(all.iter(), limits);
         let mut out = Vec::new();
-        let page = self
-            .partition
-            .read_topic(topic, last, after, limits, &mut out);
+        let page = self.partition.read_topic(topic, last, after, limits, &mut out);
         let found: Vec<Expected> = out.iter().map(read).collect();
-        assert_eq!(
-            found,
-            all[..count],
-            "topic {topic} last {last} after {after} {limits:?}"
-        );
+        assert_eq!(found, all[..count], "topic {topic} last {last} after {after} {limits:?}");
         let complete = count == all.len();
-        let through = if complete {
-            after.max(last)
-        } else {
-            all[count - 1].offset
-        };
+        let through = if complete { after.max(last) } else { all[count - 1].offset };
         assert_eq!((page.complete, page.through), (complete, through));
         assert_eq!(page.first_prev, all.first().map(|record| record.prev));
     }
@@ -156,15 +114,9 @@ impl Both {
         let all: Vec<Expected> = self.list.iter().rev().filter(wanted).cloned().collect();
         let count = fitting(all.iter(), limits);
         let mut out = Vec::new();
-        let page = self
-            .partition
-            .read_topic_back(topic, last, before, limits, &mut out);
+        let page = self.partition.read_topic_back(topic, last, before, limits, &mut out);
         let found: Vec<Expected> = out.iter().map(read).collect();
-        assert_eq!(
-            found,
-            all[..count],
-            "topic {topic} last {last} before {before} {limits:?}"
-        );
+        assert_eq!(found, all[..count], "topic {topic} last {last} before {before} {limits:?}");
         let oldest = found.last();
         assert_eq!(page.complete, count == all.len());
         assert_eq!(page.through, oldest.map_or(before, |record| record.offset));
@@ -174,61 +126,39 @@ impl Both {
     fn check_newest(&self, topic: u32, last: u64, count: usize, not_before_ms: u64) {
         let of_topic = |record: &&Expected| record.topic == topic && record.offset <= last;
         let newest = self.list.iter().rev().filter(of_topic).take(count);
-        let qualify: Vec<&Expected> = newest
-            .take_while(|record| record.time_ms >= not_before_ms)
-            .collect();
+        let qualify: Vec<&Expected> =
+            newest.take_while(|record| record.time_ms >= not_before_ms).collect();
         let present = self.list.iter().filter(of_topic).count();
-        let start = self
-            .partition
-            .newest_of_topic(topic, last, count, not_before_ms);
+        let start = self.partition.newest_of_topic(topic, last, count, not_before_ms);
         assert_eq!(start.oldest, qualify.last().map(|record| record.offset));
-        assert_eq!(
-            start.all,
-            qualify.len() == present && (present == 0 || present < count)
-        );
+        assert_eq!(start.all, qualify.len() == present && (present == 0 || present < count));
         let count = count as u32;
-        let recent = self
-            .partition
-            .recent_of_topic(topic, last, count, not_before_ms);
+        let recent = self.partition.recent_of_topic(topic, last, count, not_before_ms);
         let wanted = RecentRecords {
             count: qualify.len() as u32,
             oldest_ms: qualify.last().map_or(0, |record| record.time_ms),
-            is_cut: self
-                .list
-                .iter()
-                .rev()
-                .filter(of_topic)
-                .nth(count as usize)
-                .is_some_and(|next| {
-                    qualify.len() == count as usize && next.time_ms >= not_before_ms
-                }),
+            is_cut: self.list.iter().rev().filter(of_topic).nth(count as usize).is_some_and(
+                |next| qualify.len() == count as usize && next.time_ms >= not_before_ms,
+            ),
         };
         assert_eq!(recent, wanted);
     }
 
     /// One forward read of which the visitor takes `take` records.
     fn check_forward(&self, from: u64, limits: PageLimits, take: usize) {
-        let all: Vec<&Expected> = self
-            .list
-            .iter()
-            .filter(|record| record.offset >= from)
-            .collect();
+        let all: Vec<&Expected> = self.list.iter().filter(|record| record.offset >= from).collect();
         let count = fitting(all.iter().copied(), limits).min(take);
         let mut found = Vec::new();
-        let limits = ForwardLimits {
-            records_max: limits.records_max,
-            bytes_scanned_max: limits.bytes_max,
-        };
-        let next = self
-            .partition
-            .read_forward(from, limits, &mut |slice, record| {
-                assert_eq!(&*slice, record.bytes());
-                let takes = found.len() < take;
-                if takes {
-                    found.push(read(&slice));
-                }
-                takes
-            });
+        let limits =
+            ForwardLimits { records_max: limits.records_max, bytes_scanned_max: limits.bytes_max };
+        let next = self.partition.read_forward(from, limits, &mut |slice, record| {
+            assert_eq!(&*slice, record.bytes());
+            let takes = found.len() < take;
+            if takes {
+                found.push(read(&slice));
+            }
+            takes
+        });
         assert!(found.iter().eq(all[..count].iter().copied()));
         let rest = all.get(count).map(|record| record.offset);
         assert_eq!(next, rest.unwrap_or(from.max(self.next_offset)));
@@ -247,9 +177,7 @@ impl Both {
                 assert!(!positions.is_empty() && positions.is_sorted());
                 for position in positions {
                     assert_eq!(
-                        RecordView::parse(&bytes[*position as usize..])
-                            .unwrap()
-                            .topic(),
+                        RecordView::parse(&bytes[*position as usize..]).unwrap().topic(),
                         topic
                     );
                 }
@@ -317,17 +245,10 @@ fn read(slice: &Slice) -> Expected {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Append {
-        topic: u32,
-        skip: u64,
-        time_ms: u64,
-        payload_bytes: usize,
-    },
+    Append { topic: u32, skip: u64, time_ms: u64, payload_bytes: usize },
     Seal,
     Evict,
-    EvictOlder {
-        time_ms: u64,
-    },
+    EvictOlder { time_ms: u64 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -399,12 +320,7 @@ fn a_busy_topic_in_a_large_active_segment() {
     let mut both = Both::new(1 << 20, 1, 3);
     for number in 0..4_000u64 {
         let topic = if prng.chance(0.9) { 0 } else { 1 };
-        both.append(
-            topic,
-            prng.below(2),
-            number / 4,
-            vec![7; prng.below(9) as usize],
-        );
+        both.append(topic, prng.below(2), number / 4, vec![7; prng.below(9) as usize]);
     }
     assert_eq!(both.partition.segments(), 1);
     for _ in 0..40 {
@@ -412,15 +328,10 @@ fn a_busy_topic_in_a_large_active_segment() {
     }
     both.check_newest(0, both.topic_lasts[0], 3_000, 0);
     // The whole topic, page by page, as a recovering subscriber reads it, both ways.
-    let limits = PageLimits {
-        records_max: 100,
-        bytes_max: 5_000,
-    };
+    let limits = PageLimits { records_max: 100, bytes_max: 5_000 };
     let (mut forward, mut after) = (Vec::new(), 0);
     loop {
-        let page = both
-            .partition
-            .read_topic(0, both.topic_lasts[0], after, limits, &mut forward);
+        let page = both.partition.read_topic(0, both.topic_lasts[0], after, limits, &mut forward);
         assert!(page.first_prev.is_some_and(|prev| prev <= after));
         after = page.through;
         if page.complete {
@@ -430,8 +341,7 @@ fn a_busy_topic_in_a_large_active_segment() {
     let (mut backward, mut before) = (Vec::new(), u64::MAX);
     loop {
         let page =
-            both.partition
-                .read_topic_back(0, both.topic_lasts[0], before, limits, &mut backward);
+            both.partition.read_topic_back(0, both.topic_lasts[0], before, limits, &mut backward);
         before = page.through;
         if page.complete {
             break;
@@ -439,29 +349,16 @@ fn a_busy_topic_in_a_large_active_segment() {
     }
     backward.reverse();
     assert!(forward == backward && after == both.topic_lasts[0]);
-    assert_eq!(
-        forward.len(),
-        both.list.iter().filter(|record| record.topic == 0).count()
-    );
+    assert_eq!(forward.len(), both.list.iter().filter(|record| record.topic == 0).count());
 }
 
 #[test]
 fn refused_appends_change_nothing() {
-    let settings = Settings {
-        segment_bytes: 200,
-        partition: 0,
-        epoch: 1,
-    };
+    let settings = Settings { segment_bytes: 200, partition: 0, epoch: 1 };
     let mut partition = Partition::new(settings, 0);
     let mut memory = HeapMemory::new(450);
-    let record = NewRecord {
-        payload: &[1; 60],
-        ..NewRecord::default()
-    };
-    assert_eq!(
-        partition.append(&mut memory, None, &record).unwrap().offset,
-        1
-    );
+    let record = NewRecord { payload: &[1; 60], ..NewRecord::default() };
+    assert_eq!(partition.append(&mut memory, None, &record).unwrap().offset, 1);
     let long = vec![0; 70_000];
     let large = vec![0; 300];
     let offset_refused = AppendError::Offset { next_offset: 2 };
@@ -470,52 +367,28 @@ fn refused_appends_change_nothing() {
         (Some(0), record, offset_refused),
         (Some(u64::MAX), record, offset_refused),
         (None, NewRecord { prev: 2, ..record }, AppendError::Prev),
+        (None, NewRecord { content_type: Some(&long), ..record }, AppendError::FieldsTooLong),
         (
             None,
-            NewRecord {
-                content_type: Some(&long),
-                ..record
-            },
-            AppendError::FieldsTooLong,
-        ),
-        (
-            None,
-            NewRecord {
-                payload: &large,
-                ..record
-            },
+            NewRecord { payload: &large, ..record },
             AppendError::Memory(log::MemoryRefused { capacity: 404 }),
         ),
     ];
     for (offset, record, expected) in cases {
         let before = (partition.bytes(), partition.next_offset(), memory.bytes());
-        assert_eq!(
-            partition.append(&mut memory, offset, &record),
-            Err(expected)
-        );
-        assert_eq!(
-            (partition.bytes(), partition.next_offset(), memory.bytes()),
-            before
-        );
+        assert_eq!(partition.append(&mut memory, offset, &record), Err(expected));
+        assert_eq!((partition.bytes(), partition.next_offset(), memory.bytes()), before);
         assert!(!expected.to_string().is_empty());
     }
     // The active segment stayed active: a record that fits still goes into it.
-    let small = NewRecord {
-        payload: b"",
-        prev: 1,
-        ..NewRecord::default()
-    };
+    let small = NewRecord { payload: b"", prev: 1, ..NewRecord::default() };
     while partition.append(&mut memory, None, &small).is_ok() {}
     assert_eq!((partition.segments(), memory.bytes()), (2, 400));
     assert!(partition.evict_oldest_segment(&mut memory).is_some());
     assert!(partition.append(&mut memory, None, &small).is_ok());
-    partition
-        .append(&mut memory, Some(u64::MAX - 1), &small)
-        .unwrap_err();
+    partition.append(&mut memory, Some(u64::MAX - 1), &small).unwrap_err();
     partition.evict_oldest_segment(&mut memory).unwrap();
-    partition
-        .append(&mut memory, Some(u64::MAX - 1), &small)
-        .unwrap();
+    partition.append(&mut memory, Some(u64::MAX - 1), &small).unwrap();
     assert_eq!(partition.head(), u64::MAX - 1);
     partition.append(&mut memory, None, &small).unwrap_err();
 }
@@ -526,22 +399,10 @@ fn slices_outlive_eviction() {
     let mut both = Both::new(4096, 1, 1);
     both.append(0, 0, 5, b"still here".to_vec());
     let slice = both.partition.record_at(1).unwrap();
-    assert!(
-        both.partition
-            .evict_older_than(&mut both.memory, 5)
-            .is_none()
-    );
-    assert!(
-        both.partition
-            .evict_older_than(&mut both.memory, 6)
-            .is_some()
-    );
+    assert!(both.partition.evict_older_than(&mut both.memory, 5).is_none());
+    assert!(both.partition.evict_older_than(&mut both.memory, 6).is_some());
     assert_eq!(
-        (
-            both.memory.chunks(),
-            both.partition.head(),
-            both.partition.oldest()
-        ),
+        (both.memory.chunks(), both.partition.head(), both.partition.oldest()),
         (0, 1, None)
     );
     assert_eq!(read(&slice).payload, b"still here");
@@ -557,10 +418,7 @@ fn index_bytes_per_record() {
     }
     assert!(both.partition.index_bytes() as u64 <= 16 * records);
     both.partition.seal();
-    assert_eq!(
-        both.partition.index_bytes() as u64,
-        12 * records + 8 * topics as u64
-    );
+    assert_eq!(both.partition.index_bytes() as u64, 12 * records + 8 * topics as u64);
     let bytes = both.partition.bytes() as u64;
     assert_eq!(bytes, 64 + records * (40 + 512));
 }
@@ -586,34 +444,11 @@ fn what_is_no_segment_is_refused() {
     check(&|bytes| bytes[0] = b'X', Err(Header));
     check(&|bytes| bytes[10] = 0, Err(Header));
     check(&|bytes| bytes[11] = 0xff, Err(Header));
-    check(
-        &|bytes| bytes[8] = 2,
-        Err(Version {
-            version: 2,
-            flags: 0,
-        }),
-    );
-    check(
-        &|bytes| bytes[32] = 4,
-        Err(Version {
-            version: 1,
-            flags: 4,
-        }),
-    );
-    check(
-        &|bytes| bytes.truncate(bytes.len() - 1),
-        Err(Record { position: second }),
-    );
-    check(
-        &|bytes| bytes.push(1),
-        Err(Record {
-            position: bytes.len(),
-        }),
-    );
-    check(
-        &|bytes| bytes[second + 8] = 9,
-        Err(Record { position: second }),
-    );
+    check(&|bytes| bytes[8] = 2, Err(Version { version: 2, flags: 0 }));
+    check(&|bytes| bytes[32] = 4, Err(Version { version: 1, flags: 4 }));
+    check(&|bytes| bytes.truncate(bytes.len() - 1), Err(Record { position: second }));
+    check(&|bytes| bytes.push(1), Err(Record { position: bytes.len() }));
+    check(&|bytes| bytes[second + 8] = 9, Err(Record { position: second }));
     check(&|bytes| bytes[24] = 10, Err(Record { position: 64 }));
     check(&|bytes| bytes[second + 37] = 0x80, Ok(1));
 }
@@ -621,11 +456,7 @@ fn what_is_no_segment_is_refused() {
 /// Records encoded elsewhere: they keep all but the topic and the checksum, and offsets may be skipped.
 #[test]
 fn records_from_elsewhere() {
-    let settings = Settings {
-        segment_bytes: 200,
-        partition: 0,
-        epoch: 1,
-    };
+    let settings = Settings { segment_bytes: 200, partition: 0, epoch: 1 };
     let mut memory = HeapMemory::new(1 << 20);
     let mut partition = Partition::new(settings, 1);
     let new = |prev: u64, payload: &'static [u8]| NewRecord {
@@ -661,8 +492,6 @@ fn records_from_elsewhere() {
     partition.skip_to(20);
     partition.skip_to(15);
     assert_eq!((partition.head(), partition.oldest()), (19, Some(3)));
-    let appended = partition
-        .append(&mut memory, None, &new(9, b"three"))
-        .unwrap();
+    let appended = partition.append(&mut memory, None, &new(9, b"three")).unwrap();
     assert_eq!(appended.offset, 20);
 }

@@ -36,11 +36,7 @@ fn filled(disk: &HostileDisk) -> Store<HostileDisk> {
         let mut bytes = Vec::new();
         record.encode_head(offset, &mut bytes).unwrap();
         bytes.extend_from_slice(record.payload);
-        let append = Append {
-            partition: 0,
-            topic: b"t",
-            record: &bytes,
-        };
+        let append = Append { partition: 0, topic: b"t", record: &bytes };
         store.append(&[append], 1).unwrap();
     }
     store
@@ -65,10 +61,7 @@ fn pages(store: &mut Store<HostileDisk>) -> Vec<(Vec<u64>, u64, bool)> {
         let wanted = ScanQuery {
             after,
             through: 8,
-            limits: PageLimits {
-                records_max: 100,
-                bytes_max: 1 << 20,
-            },
+            limits: PageLimits { records_max: 100, bytes_max: 1 << 20 },
             bytes_scanned_max: 1 << 20,
         };
         let found = store.scan(0, wanted, &mut |_| true).unwrap();
@@ -81,11 +74,7 @@ fn pages(store: &mut Store<HostileDisk>) -> Vec<(Vec<u64>, u64, bool)> {
 }
 
 fn expected() -> Vec<(Vec<u64>, u64, bool)> {
-    vec![
-        (vec![1, 2], 2, false),
-        (vec![], 4, true),
-        (vec![5, 6, 7, 8], 8, false),
-    ]
+    vec![(vec![1, 2], 2, false), (vec![], 4, true), (vec![5, 6, 7, 8], 8, false)]
 }
 
 /// Found while it is read: the index knows the records, and their bytes are damaged.

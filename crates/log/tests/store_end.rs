@@ -5,10 +5,7 @@ use log::store::{Append, OpenError, Recovered, ScanQuery, Store, StoreSettings};
 use log::{NewRecord, PageLimits, RecordView};
 use stdx::hash::Seed;
 
-const ALL: PageLimits = PageLimits {
-    records_max: usize::MAX,
-    bytes_max: usize::MAX,
-};
+const ALL: PageLimits = PageLimits { records_max: usize::MAX, bytes_max: usize::MAX };
 
 fn settings(new_epoch: u64) -> StoreSettings {
     StoreSettings {
@@ -29,18 +26,11 @@ fn open(disk: &HostileDisk, new_epoch: u64) -> (Store<HostileDisk>, Recovered) {
 fn append(store: &mut Store<HostileDisk>, offsets: std::ops::RangeInclusive<u64>) {
     for offset in offsets {
         let payload = [offset as u8; 1_000];
-        let record = NewRecord {
-            payload: &payload,
-            ..NewRecord::default()
-        };
+        let record = NewRecord { payload: &payload, ..NewRecord::default() };
         let mut bytes = Vec::new();
         record.encode_head(offset, &mut bytes).unwrap();
         bytes.extend_from_slice(&payload);
-        let append = Append {
-            partition: 0,
-            topic: b"t",
-            record: &bytes,
-        };
+        let append = Append { partition: 0, topic: b"t", record: &bytes };
         store.append(&[append], 1_000).unwrap();
     }
 }
@@ -67,12 +57,7 @@ fn read(store: &mut Store<HostileDisk>, after: u64) -> (Vec<u64>, bool) {
     let (through, mut after) = (store.heads()[0], after);
     let (mut offsets, mut is_damaged) = (Vec::new(), false);
     while after < through {
-        let wanted = ScanQuery {
-            after,
-            through,
-            limits: ALL,
-            bytes_scanned_max: u64::MAX,
-        };
+        let wanted = ScanQuery { after, through, limits: ALL, bytes_scanned_max: u64::MAX };
         let found = store.scan(0, wanted, &mut |_| true).unwrap();
         let records = found.records.iter().map(|(_, record)| record);
         offsets.extend(records.map(|record| RecordView::parse(record).unwrap().offset()));
@@ -102,10 +87,7 @@ fn goes_on(disk: &HostileDisk, last: u64) {
     let head = recovered.heads[0];
     assert!(head > 20, "offsets up to 20 would be given again: {head}");
     assert!(read(&mut store, last).1);
-    assert_eq!(
-        read(&mut store, last.saturating_sub(3)).0.last(),
-        Some(&last)
-    );
+    assert_eq!(read(&mut store, last.saturating_sub(3)).0.last(), Some(&last));
     append(&mut store, head + 1..=head + 9);
     for how in ["close", "kill", "crash"] {
         if how == "close" {
@@ -239,14 +221,8 @@ fn a_repair_finds_nothing() {
     let disk = log_with_20(|store| store.close().unwrap());
     let mended = Store::repair(disk.clone(), 2, 1_000).unwrap();
     assert_eq!((mended.recovered.epoch, &mended.lost[..]), (1, &[][..]));
-    assert_eq!(
-        (mended.recovered.damages, mended.unreadable),
-        (vec![], vec![])
-    );
-    assert_eq!(
-        read(&mut open(&disk, 3).0, 0),
-        (Vec::from_iter(1..=20), false)
-    );
+    assert_eq!((mended.recovered.damages, mended.unreadable), (vec![], vec![]));
+    assert_eq!(read(&mut open(&disk, 3).0, 0), (Vec::from_iter(1..=20), false));
 }
 
 /// Damage in a segment whose index hides it from a start, an index that is damaged, and sectors that the disk does not give.
@@ -278,10 +254,7 @@ fn a_repair_tells_what_is_lost() {
         disk.kill();
         let again = Store::repair(disk.clone(), 3, 1_000).unwrap();
         assert_eq!((again.recovered.epoch, again.lost), (2, mended.lost));
-        assert_eq!(
-            (again.recovered.damages, again.unreadable),
-            (vec![], vec![])
-        );
+        assert_eq!((again.recovered.damages, again.unreadable), (vec![], vec![]));
         let (mut store, _) = open(&disk, 4);
         let left = read(&mut store, 0);
         let all_but_lost = (1..=20).filter(|offset| !(lost[0].0..=through).contains(offset));
@@ -308,10 +281,7 @@ fn is_refused_and_repaired(disk: &HostileDisk, name: &str) {
     disk.kill();
     let again = Store::repair(disk.clone(), 3, 1_000).unwrap();
     assert_eq!((again.recovered.epoch, again.lost), (2, mended.lost));
-    assert_eq!(
-        (again.recovered.damages, again.unreadable),
-        (vec![], vec![])
-    );
+    assert_eq!((again.recovered.damages, again.unreadable), (vec![], vec![]));
     disk.kill();
 }
 
@@ -341,10 +311,7 @@ fn a_repair_is_patient() {
         disk.fail_reads(reads);
         let mended = Store::repair(disk.clone(), 2, 1_000).unwrap();
         assert_eq!((mended.recovered.epoch, mended.unreadable), (1, vec![]));
-        assert_eq!(
-            read(&mut open(&disk, 3).0, 0),
-            (Vec::from_iter(1..=20), false)
-        );
+        assert_eq!(read(&mut open(&disk, 3).0, 0), (Vec::from_iter(1..=20), false));
     }
 }
 
@@ -356,10 +323,7 @@ fn break_newest(which: &str) -> (HostileDisk, String) {
         _ => log_with_20(|_| {}),
     };
     if which == "its end" {
-        let settings = StoreSettings {
-            segment_bytes: 64 << 10,
-            ..settings(1)
-        };
+        let settings = StoreSettings { segment_bytes: 64 << 10, ..settings(1) };
         let (mut store, _) = Store::open(disk.clone(), settings, 1_000).unwrap();
         append(&mut store, 1..=20);
         disk.kill();

@@ -25,27 +25,17 @@ fn append(store: &mut Store<HostileDisk>, offset: u64) {
     }
     record.extend_from_slice(&[0; 8]);
     record.extend_from_slice(b"data");
-    let append = Append {
-        partition: 0,
-        topic: b"a",
-        record: &record,
-    };
+    let append = Append { partition: 0, topic: b"a", record: &record };
     store.append(&[append], 1_000).unwrap();
 }
 
 fn newest_segment(disk: &HostileDisk) -> String {
     let names = disk.names();
-    names
-        .into_iter()
-        .rfind(|name| name.ends_with(".log"))
-        .unwrap()
+    names.into_iter().rfind(|name| name.ends_with(".log")).unwrap()
 }
 
 fn older(epoch: u64, valid_below: u64) -> OlderEpoch {
-    OlderEpoch {
-        epoch,
-        valid_below: vec![valid_below],
-    }
+    OlderEpoch { epoch, valid_below: vec![valid_below] }
 }
 
 /// An epoch in which nothing was appended has been told to clients all the same. When the file of epochs is lost after
@@ -87,10 +77,7 @@ fn without_the_newest_head_no_older_epoch_holds() {
     disk.put(&name, &bytes[..bytes.len() / 2]);
     assert!(disk.erase("epochs"));
     let (mut store, recovered) = open(&disk, 2);
-    assert_eq!(
-        (recovered.epoch, &recovered.older[..]),
-        (2, &[older(1, 2)][..])
-    );
+    assert_eq!((recovered.epoch, &recovered.older[..]), (2, &[older(1, 2)][..]));
     append(&mut store, 2);
     disk.kill();
     assert!(disk.flip_bit(&newest_segment(&disk), 24, 0));

@@ -30,18 +30,11 @@ fn open(disk: &HostileDisk) -> Store<HostileDisk> {
 
 fn append(store: &mut Store<HostileDisk>, offset: u64) -> Result<(), StoreError> {
     let payload = vec![offset as u8; 3_000];
-    let record = NewRecord {
-        payload: &payload,
-        ..NewRecord::default()
-    };
+    let record = NewRecord { payload: &payload, ..NewRecord::default() };
     let mut encoded = Vec::new();
     record.encode_head(offset, &mut encoded).unwrap();
     encoded.extend_from_slice(record.payload);
-    let append = Append {
-        partition: 0,
-        topic: b"t",
-        record: &encoded,
-    };
+    let append = Append { partition: 0, topic: b"t", record: &encoded };
     store.append(&[append], 1)
 }
 
@@ -49,12 +42,7 @@ fn append(store: &mut Store<HostileDisk>, offset: u64) -> Result<(), StoreError>
 fn offsets(store: &mut Store<HostileDisk>) -> Vec<u64> {
     let mut offsets = Vec::new();
     let mut visit = |_: u32, _: &[u8], record: RecordView<'_>| {
-        assert!(
-            record
-                .payload()
-                .iter()
-                .all(|byte| *byte == record.offset() as u8)
-        );
+        assert!(record.payload().iter().all(|byte| *byte == record.offset() as u8));
         offsets.push(record.offset());
     };
     store.recent(u64::MAX, &mut visit).unwrap();
@@ -142,10 +130,7 @@ fn a_start_that_dies() {
             disk.stop_after(calls);
             let died = try_open(&disk, 8).map(|_| ());
             assert!(
-                matches!(
-                    died,
-                    Ok(()) | Err(OpenError::Disk(_) | OpenError::Unreadable { .. })
-                ),
+                matches!(died, Ok(()) | Err(OpenError::Disk(_) | OpenError::Unreadable { .. })),
                 "{died:?}"
             );
             match is_power {
@@ -233,11 +218,7 @@ fn the_greatest_message_is_a_batch() {
         record[..4].copy_from_slice(&(length as u32).to_le_bytes());
         record[8] = 2; // its offset
         record[38..40].copy_from_slice(&u16::MAX.to_le_bytes());
-        let append = Append {
-            partition: 0,
-            topic: b"t",
-            record: &record,
-        };
+        let append = Append { partition: 0, topic: b"t", record: &record };
         store.append(&[append], 1)
     };
     assert_eq!(record(PAYLOAD_BYTES_MAX), Err(FULL));

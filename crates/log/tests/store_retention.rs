@@ -28,12 +28,7 @@ impl Log {
             hash_seed: Seed(1, 2),
         };
         let (store, _) = Store::open(HostileDisk::new(1), settings, 1_000).unwrap();
-        Log {
-            store,
-            next_offset: 1,
-            bytes_most: 0,
-            bytes_least: u64::MAX,
-        }
+        Log { store, next_offset: 1, bytes_most: 0, bytes_least: u64::MAX }
     }
 
     /// Appends a message; then what is due goes, in as many steps as a log thread is ready to take.
@@ -57,11 +52,7 @@ impl Log {
         record.encode_head(self.next_offset, &mut bytes).unwrap();
         bytes.extend_from_slice(&payload);
         self.next_offset += 1;
-        let append = Append {
-            partition: 0,
-            topic: topic.as_bytes(),
-            record: &bytes,
-        };
+        let append = Append { partition: 0, topic: topic.as_bytes(), record: &bytes };
         self.store.append(&[append], 1_000).unwrap();
         for step in 0.. {
             if self.store.expire(1_000).unwrap().is_none() {

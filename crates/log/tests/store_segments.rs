@@ -25,19 +25,11 @@ fn open(disk: &HostileDisk, new_epoch: u64) -> Store<HostileDisk> {
 
 fn append(store: &mut Store<HostileDisk>, topic: &str, offset: u64, flags: Flags, bytes: usize) {
     let payload = vec![7; bytes];
-    let record = NewRecord {
-        flags,
-        payload: &payload,
-        ..NewRecord::default()
-    };
+    let record = NewRecord { flags, payload: &payload, ..NewRecord::default() };
     let mut encoded = Vec::new();
     record.encode_head(offset, &mut encoded).unwrap();
     encoded.extend_from_slice(record.payload);
-    let append = Append {
-        partition: 0,
-        topic: topic.as_bytes(),
-        record: &encoded,
-    };
+    let append = Append { partition: 0, topic: topic.as_bytes(), record: &encoded };
     store.append(&[append], 1).unwrap();
 }
 
@@ -45,11 +37,7 @@ fn append(store: &mut Store<HostileDisk>, topic: &str, offset: u64, flags: Flags
 #[test]
 fn what_is_retained_of_a_large_segment_stays() {
     let disk = HostileDisk::new(3);
-    let settings = StoreSettings {
-        segment_bytes: 64 << 10,
-        bytes_max: 256 << 10,
-        ..settings(7)
-    };
+    let settings = StoreSettings { segment_bytes: 64 << 10, bytes_max: 256 << 10, ..settings(7) };
     let mut store = Store::open(disk.clone(), settings, 1).unwrap().0;
     let topic = |number| format!("state/{number}");
     for number in 1..=100 {
@@ -61,13 +49,7 @@ fn what_is_retained_of_a_large_segment_stays() {
     // In a later segment some are replaced, some are cleared.
     for number in (1..=100).filter(|number| number % 3 > 0) {
         let bytes = if number % 3 == 1 { 100 } else { 0 };
-        append(
-            &mut store,
-            &topic(number),
-            200 + number,
-            Flags::RETAINED,
-            bytes,
-        );
+        append(&mut store, &topic(number), 200 + number, Flags::RETAINED, bytes);
     }
     let mut dropped = 0;
     for offset in 301..=900 {
@@ -112,12 +94,7 @@ fn the_newest_records_begin_behind_a_lost_segment() {
     let mut store = open(&disk, 8);
     assert_eq!(store.epoch(), 8);
     let mut offsets = Vec::new();
-    store
-        .recent(u64::MAX, &mut |_, _, record| offsets.push(record.offset()))
-        .unwrap();
+    store.recent(u64::MAX, &mut |_, _, record| offsets.push(record.offset())).unwrap();
     assert_eq!(offsets.last(), Some(&20));
-    assert!(
-        offsets.windows(2).all(|pair| pair[1] == pair[0] + 1),
-        "{offsets:?}"
-    );
+    assert!(offsets.windows(2).all(|pair| pair[1] == pair[0] + 1), "{offsets:?}");
 }

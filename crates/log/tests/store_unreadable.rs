@@ -7,10 +7,7 @@ use stdx::hash::Seed;
 
 const BYTES_MAX: u64 = 64 << 10;
 const SEGMENT_BYTES: u64 = 16 << 10;
-const ALL: PageLimits = PageLimits {
-    records_max: usize::MAX,
-    bytes_max: usize::MAX,
-};
+const ALL: PageLimits = PageLimits { records_max: usize::MAX, bytes_max: usize::MAX };
 const FIRST: &str = "0000000000000001.log";
 const FIRST_INDEX: &str = "0000000000000001.idx";
 
@@ -33,20 +30,12 @@ fn try_append(
     flags: Flags,
 ) -> Result<(), StoreError> {
     let payload = [offset as u8; 500];
-    let record = NewRecord {
-        flags,
-        time_ms: 1_000 + offset,
-        payload: &payload,
-        ..NewRecord::default()
-    };
+    let record =
+        NewRecord { flags, time_ms: 1_000 + offset, payload: &payload, ..NewRecord::default() };
     let mut bytes = Vec::new();
     record.encode_head(offset, &mut bytes).unwrap();
     bytes.extend_from_slice(&payload);
-    let append = Append {
-        partition: 0,
-        topic: topic.as_bytes(),
-        record: &bytes,
-    };
+    let append = Append { partition: 0, topic: topic.as_bytes(), record: &bytes };
     store.append(&[append], 1_000)
 }
 
@@ -94,12 +83,7 @@ fn page_back(store: &mut Store<HostileDisk>) -> Read {
 fn scan(store: &mut Store<HostileDisk>) -> Read {
     let (mut after, mut read, mut is_damaged) = (0, Vec::new(), false);
     while after < 40 {
-        let wanted = ScanQuery {
-            after,
-            through: 40,
-            limits: ALL,
-            bytes_scanned_max: u64::MAX,
-        };
+        let wanted = ScanQuery { after, through: 40, limits: ALL, bytes_scanned_max: u64::MAX };
         let found = store.scan(0, wanted, &mut |_| true)?;
         let records: Vec<_> = found.records.into_iter().map(|(_, it)| it).collect();
         read.extend(offsets(&records));
@@ -111,12 +95,7 @@ fn scan(store: &mut Store<HostileDisk>) -> Read {
 
 /// A start by age has to look at times of records.
 fn start(store: &mut Store<HostileDisk>) -> Read {
-    let wanted = StartQuery {
-        through: 40,
-        count: 100,
-        not_before_ms: 1_002,
-        after: 0,
-    };
+    let wanted = StartQuery { through: 40, count: 100, not_before_ms: 1_002, after: 0 };
     let start = store.start(0, b"t", wanted)?;
     assert_eq!(start.oldest, Some(2));
     let (offsets, damaged) = page(store)?;
@@ -196,10 +175,7 @@ fn an_index_that_cannot_be_read_is_made_again() {
     assert!(disk.break_bytes(FIRST_INDEX, 0..1 << 20));
     for number in 1..=10 {
         let page = store.page(0, topic(number).as_bytes(), 0, 40, ALL).unwrap();
-        assert_eq!(
-            (offsets(&page.records), page.damaged),
-            (vec![number], false)
-        );
+        assert_eq!((offsets(&page.records), page.damaged), (vec![number], false));
     }
     assert!(!disk.is_broken(), "the file is a new one");
 
@@ -214,10 +190,7 @@ fn an_index_that_cannot_be_read_is_made_again() {
             assert!(disk.break_bytes(name, 0..1 << 20));
         }
         store = open(&disk, 2);
-        assert_eq!(
-            (store.epoch(), page(&mut store).unwrap()),
-            (1, everything.clone())
-        );
+        assert_eq!((store.epoch(), page(&mut store).unwrap()), (1, everything.clone()));
         let mut count = 0;
         store.topics(&mut |_, _, _| count += 1).unwrap();
         assert_eq!(count, 1);
@@ -232,10 +205,7 @@ fn a_head_that_cannot_be_read_does_not_stop_a_start() {
     disk.kill();
     assert!(disk.break_bytes(FIRST, 0..10));
     let mut store = open(&disk, 2);
-    assert_eq!(
-        (store.epoch(), page(&mut store).unwrap()),
-        (1, ((1..=40).collect(), false))
-    );
+    assert_eq!((store.epoch(), page(&mut store).unwrap()), (1, ((1..=40).collect(), false)));
 }
 
 /// Appends three times `bytes_max`, with a look of retention behind each message; the messages dropped, and those retained
@@ -258,9 +228,7 @@ fn fill(store: &mut Store<HostileDisk>, from: u64) -> (u64, u64) {
 
 fn retained(store: &mut Store<HostileDisk>) -> Vec<u64> {
     let mut offsets = Vec::new();
-    store
-        .retained(&mut |_, _, record| offsets.push(record.offset()))
-        .unwrap();
+    store.retained(&mut |_, _, record| offsets.push(record.offset())).unwrap();
     offsets.sort_unstable();
     offsets
 }
@@ -319,10 +287,7 @@ fn retention_goes_on_where_no_file_can_be_removed() {
     drop(store);
     store = open(&disk, 3);
     assert_eq!((store.epoch(), store.floor(0)), (1, floor));
-    assert!(
-        !disk.names().contains(&FIRST.to_owned()),
-        "it is removed at last"
-    );
+    assert!(!disk.names().contains(&FIRST.to_owned()), "it is removed at last");
 }
 
 /// A disk that others have filled: a segment that is due and has a retained message goes without it, after ten looks.

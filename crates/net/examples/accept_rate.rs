@@ -21,9 +21,7 @@ use net::{Event, Net, Wake};
 const CONNECTING_MAX: usize = 64;
 
 fn main() {
-    let mut arguments = std::env::args()
-        .skip(1)
-        .map(|text| text.parse().expect("a number"));
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse().expect("a number"));
     let connections: u32 = arguments.next().unwrap_or(15_000);
     let server_threads = arguments.next().unwrap_or(1);
     let client_threads = arguments.next().unwrap_or(1);
@@ -31,16 +29,11 @@ fn main() {
     println!("descriptors in each table: {}", limit.soft);
 
     let mesh = Handover::mesh(server_threads as usize).expect("descriptors");
-    let wakers: Vec<_> = mesh
-        .iter()
-        .map(|_| Waker::new().expect("an eventfd"))
-        .collect();
+    let wakers: Vec<_> = mesh.iter().map(|_| Waker::new().expect("an eventfd")).collect();
     let mut keep: Vec<_> = mesh[0].descriptors().collect();
     keep.extend(wakers.iter().map(|waker| waker.descriptor()));
     let accepted = Arc::new(AtomicU32::new(0));
-    let done = Arc::new(Barrier::new(
-        server_threads as usize + client_threads as usize + 1,
-    ));
+    let done = Arc::new(Barrier::new(server_threads as usize + client_threads as usize + 1));
 
     let mut address = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut servers = Vec::new();
@@ -94,10 +87,7 @@ fn main() {
                         let host = (thread * 64 + begun / 20_000 + 1) as u16;
                         let [high, low] = host.to_be_bytes();
                         let local = Some(SocketAddr::from(([127, 1, high, low], 0)));
-                        let options = ConnectOptions {
-                            local,
-                            ..ConnectOptions::default()
-                        };
+                        let options = ConnectOptions { local, ..ConnectOptions::default() };
                         net.connect(address, &options).expect("begun");
                         begun += 1;
                     }
@@ -127,36 +117,21 @@ fn main() {
     }
     done.wait();
     let count = f64::from(share * client_threads);
-    println!(
-        "{count} connections in {took:.2?}: {:.0} per second",
-        count / took.as_secs_f64()
-    );
+    println!("{count} connections in {took:.2?}: {:.0} per second", count / took.as_secs_f64());
     let mut total = Duration::ZERO;
     for server in servers {
         let (used, polls, statistics) = server.join().expect("no panic");
         println!("server thread: {used:.2?} of processor, {polls} polls, {statistics:?}");
         total += used;
     }
-    println!(
-        "server processor time per accept: {:.2} us",
-        total.as_secs_f64() * 1e6 / count
-    );
-    let total: Duration = clients
-        .into_iter()
-        .map(|c| c.join().expect("no panic"))
-        .sum();
-    println!(
-        "client processor time per connect: {:.2} us",
-        total.as_secs_f64() * 1e6 / count
-    );
+    println!("server processor time per accept: {:.2} us", total.as_secs_f64() * 1e6 / count);
+    let total: Duration = clients.into_iter().map(|c| c.join().expect("no panic")).sum();
+    println!("client processor time per connect: {:.2} us", total.as_secs_f64() * 1e6 / count);
 }
 
 /// Processor time of the calling thread, in the kernel too.
 fn thread_time() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer names a live timespec.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     assert_eq!(result, 0);

@@ -19,11 +19,7 @@ fn bytes_go_both_ways_and_readiness_is_said_once() {
     let address = server.listen();
     let (outgoing, incoming) = pair(&mut client, &mut server, address);
 
-    let parts = [
-        IoSlice::new(b"one "),
-        IoSlice::new(b""),
-        IoSlice::new(b"two"),
-    ];
+    let parts = [IoSlice::new(b"one "), IoSlice::new(b""), IoSlice::new(b"two")];
     assert_eq!(client.net.write(outgoing, &parts), Write::Wrote(7));
     server.expect(Event::Readable(incoming));
     let mut small = [0; 4];
@@ -52,10 +48,7 @@ fn nothing_to_write_is_written() {
     let address = server.listen();
     let (outgoing, _) = pair(&mut client, &mut server, address);
     assert_eq!(client.net.write(outgoing, &[]), Write::Wrote(0));
-    assert_eq!(
-        client.net.write(outgoing, &[IoSlice::new(b"")]),
-        Write::Wrote(0)
-    );
+    assert_eq!(client.net.write(outgoing, &[IoSlice::new(b"")]), Write::Wrote(0));
     client.expect_silence();
 }
 
@@ -75,23 +68,14 @@ fn the_peer_is_named() {
     let (mut server, mut client) = (Side::new(), Side::new());
     let address = server.listen();
     let local = SocketAddr::from(([127, 0, 7, 1], 0));
-    let options = ConnectOptions {
-        local: Some(local),
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions { local: Some(local), ..ConnectOptions::default() };
     client.net.connect(address, &options).expect("begun");
     let (_, peer) = server.accepted();
     assert_eq!(peer.ip(), local.ip());
 
     // An explicit source port, of a socket that was there a moment ago.
-    let free = TcpListener::bind("127.0.7.2:0")
-        .expect("a port")
-        .local_addr()
-        .expect("bound");
-    let options = ConnectOptions {
-        local: Some(free),
-        ..ConnectOptions::default()
-    };
+    let free = TcpListener::bind("127.0.7.2:0").expect("a port").local_addr().expect("bound");
+    let options = ConnectOptions { local: Some(free), ..ConnectOptions::default() };
     client.net.connect(address, &options).expect("begun");
     assert_eq!(server.accepted().1, free);
 }
@@ -110,10 +94,7 @@ fn ipv6_listens_and_takes_ipv4_too() {
     }
     let local = Some(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)));
     let target = SocketAddr::from((Ipv6Addr::LOCALHOST, address.port()));
-    let options = ConnectOptions {
-        local,
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions { local, ..ConnectOptions::default() };
     client.net.connect(target, &options).expect("begun");
     assert_eq!(server.accepted().1.ip(), target.ip());
 }
@@ -124,17 +105,11 @@ fn listeners_are_numbered_and_a_taken_port_is_noticed() {
     // Of an address that no other test listens at, as its port has to be free again.
     let own = SocketAddr::from(([127, 0, 7, 3], 0));
     let (_, first) = server.net.listen(&ListenOptions::new(own)).expect("a port");
-    let (number, second) = server
-        .net
-        .listen(&ListenOptions::new(loopback()))
-        .expect("a port");
+    let (number, second) = server.net.listen(&ListenOptions::new(loopback())).expect("a port");
     assert_eq!(number, 1);
     client.connect(second);
     assert!(matches!(server.next(), Event::Accepted { listener: 1, .. }));
-    assert_eq!(
-        check_free(first).map_err(|error| error.kind()),
-        Err(ErrorKind::AddrInUse)
-    );
+    assert_eq!(check_free(first).map_err(|error| error.kind()), Err(ErrorKind::AddrInUse));
     server.net.close_listeners();
     assert!(check_free(first).is_ok());
 }
@@ -164,11 +139,7 @@ fn half_close_ends_one_direction_only() {
     server.turn();
     client.expect(Event::Readable(outgoing));
     assert_eq!(client.net.read(outgoing, &mut buffer), Read::Ended);
-    assert_eq!(
-        server.statistics().closed,
-        1,
-        "both ended: nothing to linger for"
-    );
+    assert_eq!(server.statistics().closed, 1, "both ended: nothing to linger for");
 }
 
 #[test]
@@ -196,23 +167,14 @@ fn a_reset_is_reported_as_closed_and_the_key_is_dead() {
     let (outgoing, incoming) = pair(&mut client, &mut server, address);
     client.net.close(outgoing, Close::Reset);
     client.turn();
-    server.expect(Event::Closed {
-        conn: incoming,
-        reason: ErrorKind::ConnectionReset,
-    });
+    server.expect(Event::Closed { conn: incoming, reason: ErrorKind::ConnectionReset });
     let dead = ErrorKind::NotConnected;
     assert_eq!(server.net.read(incoming, &mut [0; 8]), Read::Failed(dead));
-    assert_eq!(
-        server.net.write(incoming, &[IoSlice::new(b"x")]),
-        Write::Failed(dead)
-    );
+    assert_eq!(server.net.write(incoming, &[IoSlice::new(b"x")]), Write::Failed(dead));
     server.net.shutdown_write(incoming);
     server.net.close(incoming, Close::Graceful);
     server.expect_silence();
-    assert_eq!(
-        (client.statistics().closed, server.statistics().closed),
-        (1, 1)
-    );
+    assert_eq!((client.statistics().closed, server.statistics().closed), (1, 1));
 }
 
 #[test]
@@ -221,21 +183,12 @@ fn nobody_listens() {
     // A port that nobody is given.
     let free = SocketAddr::from(([127, 0, 0, 1], 1));
     match client.net.connect(free, &ConnectOptions::default()) {
-        Ok(conn) => client.expect(Event::Closed {
-            conn,
-            reason: ErrorKind::ConnectionRefused,
-        }),
+        Ok(conn) => client.expect(Event::Closed { conn, reason: ErrorKind::ConnectionRefused }),
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionRefused),
     }
     let elsewhere = SocketAddr::from(([203, 0, 113, 1], 0));
-    let options = ConnectOptions {
-        local: Some(elsewhere),
-        ..ConnectOptions::default()
-    };
-    let refused = client
-        .net
-        .connect(free, &options)
-        .map_err(|error| error.kind());
+    let options = ConnectOptions { local: Some(elsewhere), ..ConnectOptions::default() };
+    let refused = client.net.connect(free, &options).map_err(|error| error.kind());
     assert_eq!(refused, Err(ErrorKind::AddrNotAvailable));
 }
 
@@ -244,10 +197,7 @@ fn a_peer_that_does_not_read_blocks_the_writer_until_it_does() {
     let (mut server, mut client) = (Side::new(), Side::new());
     let address = server.listen();
     let small = Some(4096);
-    let options = ConnectOptions {
-        socket_receive_bytes: small,
-        ..ConnectOptions::default()
-    };
+    let options = ConnectOptions { socket_receive_bytes: small, ..ConnectOptions::default() };
     let outgoing = client.net.connect(address, &options).expect("begun");
     client.expect(Event::Connected(outgoing));
     let (incoming, _) = server.accepted();
@@ -294,18 +244,12 @@ fn an_index_is_not_reused_in_the_same_turn_and_never_under_the_same_key() {
     let (first_out, first_in) = pair(&mut client, &mut server, address);
     client.net.close(first_out, Close::Reset);
     let second_out = client.connect(address);
-    assert_ne!(
-        second_out.index, first_out.index,
-        "closed only in the next poll"
-    );
+    assert_ne!(second_out.index, first_out.index, "closed only in the next poll");
     client.expect(Event::Connected(second_out));
     let third_out = client.connect(address);
     assert_eq!(third_out.index, first_out.index);
     assert_ne!(third_out.generation, first_out.generation);
-    assert_eq!(
-        client.net.read(first_out, &mut [0; 8]),
-        Read::Failed(ErrorKind::NotConnected)
-    );
+    assert_eq!(client.net.read(first_out, &mut [0; 8]), Read::Failed(ErrorKind::NotConnected));
     client.net.close(first_out, Close::Reset);
     client.expect(Event::Connected(third_out));
     // The server sees one lost and two new, whatever comes first.
@@ -387,16 +331,11 @@ fn only_so_many_may_linger() {
 
 /// Closes four connections gracefully whose peers do nothing.
 fn close_four(linger_timeout: Duration, lingering_max: usize) -> (Side, Vec<TcpStream>) {
-    let options = KernelOptions {
-        linger_timeout,
-        lingering_max,
-        ..options()
-    };
+    let options = KernelOptions { linger_timeout, lingering_max, ..options() };
     let mut server = Side::with(options, Handover::alone());
     let address = server.listen();
-    let peers: Vec<TcpStream> = (0..4)
-        .map(|_| TcpStream::connect(address).expect("connected"))
-        .collect();
+    let peers: Vec<TcpStream> =
+        (0..4).map(|_| TcpStream::connect(address).expect("connected")).collect();
     let keys: Vec<_> = peers.iter().map(|_| server.accepted().0).collect();
     for key in keys {
         server.net.close(key, Close::Graceful);
@@ -437,15 +376,11 @@ fn no_connection_is_taken_while_paused() {
 /// Whoever the kernel has shaken hands with is accepted, also when nobody new is let in any more; then nobody listens.
 #[test]
 fn the_end_of_listening_loses_nobody() {
-    let options = KernelOptions {
-        accept_batch_max: 3,
-        ..options()
-    };
+    let options = KernelOptions { accept_batch_max: 3, ..options() };
     let mut server = Side::with(options, Handover::alone());
     let address = server.listen();
-    let peers: Vec<TcpStream> = (0..20)
-        .map(|_| TcpStream::connect(address).expect("connected"))
-        .collect();
+    let peers: Vec<TcpStream> =
+        (0..20).map(|_| TcpStream::connect(address).expect("connected")).collect();
     server.net.pause_accepting();
     server.net.stop_accepting();
     let late = thread::spawn(move || TcpStream::connect_timeout(&address, PATIENCE));
@@ -457,10 +392,7 @@ fn the_end_of_listening_loses_nobody() {
         server.poll(Some(Duration::from_millis(50)));
     }
     let refused = late.join().expect("the thread ends");
-    assert_eq!(
-        refused.map_err(|error| error.kind()).err(),
-        Some(ErrorKind::ConnectionRefused)
-    );
+    assert_eq!(refused.map_err(|error| error.kind()).err(), Some(ErrorKind::ConnectionRefused));
     assert_eq!(server.statistics().accepted, 20);
 }
 
@@ -485,15 +417,11 @@ fn await_queued(listener: SocketAddr, count: usize) {
 
 #[test]
 fn one_poll_accepts_a_bounded_number() {
-    let options = KernelOptions {
-        accept_batch_max: 3,
-        ..options()
-    };
+    let options = KernelOptions { accept_batch_max: 3, ..options() };
     let mut server = Side::with(options, Handover::alone());
     let address = server.listen();
-    let peers: Vec<TcpStream> = (0..7)
-        .map(|_| TcpStream::connect(address).expect("connected"))
-        .collect();
+    let peers: Vec<TcpStream> =
+        (0..7).map(|_| TcpStream::connect(address).expect("connected")).collect();
     await_queued(address, peers.len());
     let mut batches = Vec::new();
     while batches.iter().sum::<usize>() < peers.len() {
@@ -506,19 +434,13 @@ fn one_poll_accepts_a_bounded_number() {
 
 #[test]
 fn a_connection_beyond_the_limit_is_refused_by_name() {
-    let options = KernelOptions {
-        connections_max: 1,
-        ..options()
-    };
+    let options = KernelOptions { connections_max: 1, ..options() };
     let mut client = Side::with(options, Handover::alone());
     let mut server = Side::new();
     let address = server.listen();
     let (outgoing, _) = pair(&mut client, &mut server, address);
     let refused: io::Result<_> = client.net.connect(address, &ConnectOptions::default());
-    assert_eq!(
-        refused.map_err(|error| error.kind()),
-        Err(ErrorKind::QuotaExceeded)
-    );
+    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::QuotaExceeded));
     client.net.close(outgoing, Close::Reset);
     client.turn();
     client.connect(address);

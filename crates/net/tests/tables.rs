@@ -27,23 +27,14 @@ const REFUSAL: &[u8] =
 fn threads_hold_together_more_than_one_table_could() {
     limit_tables();
     let servers = Servers::start(4, |_| KernelOptions::default(), |_| true);
-    assert_eq!(
-        nofile_limit(),
-        NofileLimit {
-            soft: 256,
-            hard: 256
-        }
-    );
+    assert_eq!(nofile_limit(), NofileLimit { soft: 256, hard: 256 });
     // Four client threads, with tables of their own too, of 150 connections each.
     let connected = Arc::new(Barrier::new(5));
     let checked = Arc::new(Barrier::new(5));
     let clients: Vec<_> = (0..4)
         .map(|_| {
-            let (address, connected, checked) = (
-                servers.address,
-                Arc::clone(&connected),
-                Arc::clone(&checked),
-            );
+            let (address, connected, checked) =
+                (servers.address, Arc::clone(&connected), Arc::clone(&checked));
             thread::spawn(move || {
                 unshare_table(&[]).expect("a table of its own");
                 let mut client = Side::new();
@@ -77,15 +68,9 @@ fn threads_hold_together_more_than_one_table_could() {
         client.join().expect("all were answered");
     }
     assert_eq!(held, 600);
-    assert!(
-        rooms.iter().all(|max| (151..=192).contains(max)),
-        "{rooms:?}"
-    );
+    assert!(rooms.iter().all(|max| (151..=192).contains(max)), "{rooms:?}");
     let total = servers.stop();
-    assert_eq!(
-        (total.accepted, total.refused, total.accept_errors.total()),
-        (600, 0, 0)
-    );
+    assert_eq!((total.accepted, total.refused, total.accept_errors.total()), (600, 0, 0));
 }
 
 /// The caller opens descriptors of its own later on, as a log does with each segment: connections leave it what it asked for.
@@ -95,16 +80,11 @@ fn descriptors_are_left_to_the_caller() {
     thread::spawn(|| {
         unshare_table(&[]).expect("a table of its own");
         const RESERVED: u32 = 100;
-        let options = || KernelOptions {
-            table_reserved: RESERVED,
-            ..KernelOptions::default()
-        };
+        let options = || KernelOptions { table_reserved: RESERVED, ..KernelOptions::default() };
         let servers = Servers::start(1, |_| options(), |_| true);
         let mut client = Side::with(options(), Handover::alone());
         let count = client.net.connections_max();
-        let keys: Vec<_> = (0..count)
-            .map(|_| client.connect(servers.address))
-            .collect();
+        let keys: Vec<_> = (0..count).map(|_| client.connect(servers.address)).collect();
         echo_all(&mut client, &keys);
         let own: Vec<_> = (0..RESERVED)
             .map_while(|_| std::io::stdin().as_fd().try_clone_to_owned().ok())
@@ -125,16 +105,11 @@ fn a_thread_holds_more_connections_than_its_table_has_entries() {
     }
     thread::spawn(|| {
         unshare_table(&[]).expect("a table of its own");
-        let options = || KernelOptions {
-            registered_max: 10_000,
-            ..KernelOptions::default()
-        };
+        let options = || KernelOptions { registered_max: 10_000, ..KernelOptions::default() };
         let servers = Servers::start(1, |_| options(), |_| true);
         let mut client = Side::with(options(), Handover::alone());
         assert!(client.net.connections_max() > 2_000);
-        let mut keys: Vec<_> = (0..1_000)
-            .map(|_| client.connect(servers.address))
-            .collect();
+        let mut keys: Vec<_> = (0..1_000).map(|_| client.connect(servers.address)).collect();
         echo_all(&mut client, &keys);
         // Those in the table and those beside it go, and others come in their places.
         for key in keys.drain(..500) {
@@ -151,10 +126,7 @@ fn a_thread_holds_more_connections_than_its_table_has_entries() {
             client.poll(Some(Duration::from_millis(10)));
         }
         let total = servers.stop();
-        assert_eq!(
-            (total.accepted, total.refused, total.accept_errors.total()),
-            (1_600, 0, 0)
-        );
+        assert_eq!((total.accepted, total.refused, total.accept_errors.total()), (1_600, 0, 0));
     })
     .join()
     .expect("all were answered");
@@ -163,10 +135,8 @@ fn a_thread_holds_more_connections_than_its_table_has_entries() {
 #[test]
 fn a_full_thread_passes_connections_on() {
     limit_tables();
-    let options = |thread| KernelOptions {
-        connections_max: [5, 20, 30][thread],
-        ..KernelOptions::default()
-    };
+    let options =
+        |thread| KernelOptions { connections_max: [5, 20, 30][thread], ..KernelOptions::default() };
     // Only the first listens, so that every connection comes to it.
     let servers = Servers::start(3, options, |thread| thread == 0);
     let mut client = Side::new();
@@ -174,17 +144,11 @@ fn a_full_thread_passes_connections_on() {
     echo_all(&mut client, &keys);
     let loads: Vec<(u32, u32)> = servers.mesh[0].loads().collect();
     assert_eq!(loads.iter().map(|(count, _)| count).sum::<u32>(), 50);
-    assert!(
-        loads[0].0 <= 5 && loads[1].0 > 0 && loads[2].0 > loads[1].0,
-        "{loads:?}"
-    );
+    assert!(loads[0].0 <= 5 && loads[1].0 > 0 && loads[2].0 > loads[1].0, "{loads:?}");
     drop(client);
     let total = servers.stop();
     assert_eq!((total.passed_on, total.taken_over), (45, 45));
-    assert_eq!(
-        (total.accepted, total.refused, total.accept_errors.total()),
-        (50, 0, 0)
-    );
+    assert_eq!((total.accepted, total.refused, total.accept_errors.total()), (50, 0, 0));
 }
 
 #[test]
@@ -193,10 +157,7 @@ fn threads_that_share_one_table_help_each_other_too() {
     // A table for this test alone; the threads that it starts share it.
     thread::spawn(|| {
         unshare_table(&[]).expect("a table of its own");
-        let options = |_| KernelOptions {
-            table_threads_count: 3,
-            ..KernelOptions::default()
-        };
+        let options = |_| KernelOptions { table_threads_count: 3, ..KernelOptions::default() };
         let servers = Servers::start_with(2, Tables::Shared, options, |thread| thread == 0);
         let rooms: Vec<u32> = servers.mesh[0].loads().map(|(_, max)| max).collect();
         assert!(rooms.iter().all(|max| (10..=20).contains(max)), "{rooms:?}");
@@ -205,10 +166,7 @@ fn threads_that_share_one_table_help_each_other_too() {
         echo_all(&mut client, &keys);
         drop(client);
         let total = servers.stop();
-        assert_eq!(
-            (total.accepted, total.passed_on),
-            (20, 20 - u64::from(rooms[0]))
-        );
+        assert_eq!((total.accepted, total.passed_on), (20, 20 - u64::from(rooms[0])));
     })
     .join()
     .expect("all were answered");
@@ -217,10 +175,7 @@ fn threads_that_share_one_table_help_each_other_too() {
 #[test]
 fn when_all_are_full_the_reserve_answers_and_room_is_used_again() {
     limit_tables();
-    let options = |_| KernelOptions {
-        connections_max: 3,
-        ..KernelOptions::default()
-    };
+    let options = |_| KernelOptions { connections_max: 3, ..KernelOptions::default() };
     let servers = Servers::start(2, options, |thread| thread == 0);
     let mut client = Side::new();
     let keys: Vec<_> = (0..6).map(|_| client.connect(servers.address)).collect();
@@ -266,10 +221,7 @@ fn without_descriptors_accepting_rests_and_goes_on() {
         unshare_table(&[]).expect("a table of its own");
         let retry = Duration::from_millis(10);
         let mut server = Side::with(
-            KernelOptions {
-                accept_retry: retry,
-                ..KernelOptions::default()
-            },
+            KernelOptions { accept_retry: retry, ..KernelOptions::default() },
             Handover::alone(),
         );
         let address = server.listen();
@@ -301,24 +253,17 @@ fn without_descriptors_accepting_rests_and_goes_on() {
 #[test]
 fn no_room_beside_the_reserve_is_an_error() {
     limit_tables();
-    let options = KernelOptions {
-        table_threads_count: 4,
-        ..KernelOptions::default()
-    };
+    let options = KernelOptions { table_threads_count: 4, ..KernelOptions::default() };
     let waker = Waker::new().expect("an eventfd");
     let refused = Kernel::new(options, waker, Handover::alone()).map(|_| ());
-    assert_eq!(
-        refused.map_err(|error| error.kind()),
-        Err(ErrorKind::QuotaExceeded)
-    );
+    assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::QuotaExceeded));
 }
 
 #[test]
 fn a_sandbox_may_refuse_and_nothing_has_changed() {
-    for (errno, expected) in [
-        (libc::EPERM, TableRefused::Forbidden),
-        (libc::ENOSYS, TableRefused::Unsupported),
-    ] {
+    for (errno, expected) in
+        [(libc::EPERM, TableRefused::Forbidden), (libc::ENOSYS, TableRefused::Unsupported)]
+    {
         thread::spawn(move || {
             forbid_close_range(errno);
             let waker = Waker::new().expect("an eventfd");
@@ -362,9 +307,8 @@ impl Servers {
         listens: impl Fn(usize) -> bool,
     ) -> Servers {
         let mesh = Handover::mesh(threads_count).expect("descriptors");
-        let wakers: Vec<_> = (0..threads_count)
-            .map(|_| Waker::new().expect("an eventfd"))
-            .collect();
+        let wakers: Vec<_> =
+            (0..threads_count).map(|_| Waker::new().expect("an eventfd")).collect();
         let mut keep: Vec<RawFd> = mesh[0].descriptors().collect();
         keep.extend(wakers.iter().map(|waker| waker.descriptor()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -382,10 +326,7 @@ impl Servers {
                 let mut net = Kernel::new(options, waker, handover).expect("an epoll");
                 let mut bound = address;
                 if listens {
-                    let options = ListenOptions {
-                        refusal: REFUSAL,
-                        ..ListenOptions::new(address)
-                    };
+                    let options = ListenOptions { refusal: REFUSAL, ..ListenOptions::new(address) };
                     bound = net.listen(&options).expect("the port").1;
                 }
                 ready.send(bound).expect("the test waits");
@@ -394,13 +335,7 @@ impl Servers {
             // The first took a free port; the others share it.
             address = is_ready.recv().expect("the server started");
         }
-        Servers {
-            address,
-            mesh,
-            wakers,
-            stop,
-            threads,
-        }
+        Servers { address, mesh, wakers, stop, threads }
     }
 
     /// Ends all threads and sums up.
@@ -474,22 +409,14 @@ fn echo_all(client: &mut Side, keys: &[net::Conn]) {
 fn limit_tables() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let limit = Rlimit {
-            current: Some(256),
-            maximum: Some(256),
-        };
+        let limit = Rlimit { current: Some(256), maximum: Some(256) };
         setrlimit(Resource::Nofile, limit).expect("lowering is allowed");
     });
 }
 
 /// Makes `close_range` fail on the calling thread, as a container's seccomp filter does.
 fn forbid_close_range(errno: i32) {
-    let statement = |code: u32, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    };
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut program = [
         // The number of the system call is the first word of the data.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
@@ -499,26 +426,16 @@ fn forbid_close_range(errno: i32) {
             jf: 1,
             k: libc::SYS_close_range as u32,
         },
-        statement(
-            libc::BPF_RET | libc::BPF_K,
-            libc::SECCOMP_RET_ERRNO | errno as u32,
-        ),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | errno as u32),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
     ];
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the program lives for both calls; it applies to this thread only and lets every
     // other system call pass.
     let results = unsafe {
         [
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-            libc::prctl(
-                libc::PR_SET_SECCOMP,
-                libc::SECCOMP_MODE_FILTER,
-                &raw const program,
-            ),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
         ]
     };
     assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());

@@ -47,10 +47,7 @@ struct Shards {
 }
 
 fn main() {
-    let mut numbers = std::env::args()
-        .skip(1)
-        .take(2)
-        .map(|text| text.parse().expect("a number"));
+    let mut numbers = std::env::args().skip(1).take(2).map(|text| text.parse().expect("a number"));
     let connections: u64 = numbers.next().unwrap_or(1_000_000);
     let step: u64 = numbers.next().unwrap_or(50_000);
     let word = std::env::args().nth(3).unwrap_or_default();
@@ -61,21 +58,11 @@ fn main() {
         entitlement.users_are_counted = users_are_counted;
     }
     let settings = Arc::new(settings);
-    let now = Now {
-        monotonic_ms: 1_000,
-        unix_ms: 1_700_000_000_000,
-    };
+    let now = Now { monotonic_ms: 1_000, unix_ms: 1_700_000_000_000 };
     let mut shards = Shards {
-        edges: (0..SHARDS)
-            .map(|id| Edge::new(settings.clone(), id, now))
-            .collect(),
+        edges: (0..SHARDS).map(|id| Edge::new(settings.clone(), id, now)).collect(),
         homes: (0..SHARDS)
-            .map(|id| {
-                (
-                    Home::new(settings.clone(), id, (1, 2)),
-                    HomeOutputs::new(SHARDS),
-                )
-            })
+            .map(|id| (Home::new(settings.clone(), id, (1, 2)), HomeOutputs::new(SHARDS)))
             .collect(),
         memory: HeapMemory::new(1 << 30),
         now,
@@ -110,11 +97,7 @@ fn main() {
         let each = bytes as f64 / connections as f64;
         println!("{:<14} {bytes:>12} {each:>8.1}", component.name());
     }
-    let subscribed: u64 = shards
-        .edges
-        .iter()
-        .map(|edge| edge.statistics().subscriptions)
-        .sum();
+    let subscribed: u64 = shards.edges.iter().map(|edge| edge.statistics().subscriptions).sum();
     assert_eq!(subscribed, connections, "every connection is subscribed");
     let users = if users_are_counted { connections } else { 0 };
     assert_eq!(shards.users.statistics().users, users);
@@ -123,10 +106,7 @@ fn main() {
 impl Shards {
     fn connect(&mut self, number: u64) {
         let edge = &mut self.edges[(number % u64::from(SHARDS)) as usize];
-        let key = Key {
-            index: (number / u64::from(SHARDS)) as u32,
-            generation: 1,
-        };
+        let key = Key { index: (number / u64::from(SHARDS)) as u32, generation: 1 };
         edge.accepted(key, [127, 0, 0, 1].into());
         edge.received(key, &mut opening(number, self.has_tokens));
     }
@@ -137,20 +117,10 @@ impl Shards {
             edge.turn(self.now);
             for question in std::mem::take(&mut edge.out.questions) {
                 let verdict = Ok(entitlement(&question, &self.terms));
-                edge.judged(
-                    question.connection,
-                    question.purpose,
-                    question.digest,
-                    verdict,
-                );
+                edge.judged(question.connection, question.purpose, question.digest, verdict);
             }
             for change in std::mem::take(&mut edge.out.users) {
-                let UserChange::Comes {
-                    connection,
-                    user,
-                    connections_max,
-                } = change
-                else {
+                let UserChange::Comes { connection, user, connections_max } = change else {
                     continue;
                 };
                 match self.users.enter(&user, connections_max) {
@@ -248,10 +218,7 @@ fn settings(has_tokens: bool) -> Settings {
 /// What all tokens permit.
 fn terms() -> Arc<Terms> {
     Arc::new(Terms {
-        permissions: Permissions {
-            subscribe: vec!["idle/#".into()],
-            ..Permissions::default()
-        },
+        permissions: Permissions { subscribe: vec!["idle/#".into()], ..Permissions::default() },
         ..Terms::default()
     })
 }
@@ -291,13 +258,8 @@ fn opening(number: u64, has_token: bool) -> Vec<u8> {
         cursors: List::from(&[][..]),
     });
     let topic = format!("idle/{number:011}");
-    let items = [SubscribeItem::new(
-        1,
-        SubscribeRequest::new(&topic, Start::Live),
-    )];
-    let subscribe = ClientFrame::Subscribe(Subscribe {
-        items: List::from(&items[..]),
-    });
+    let items = [SubscribeItem::new(1, SubscribeRequest::new(&topic, Start::Live))];
+    let subscribe = ClientFrame::Subscribe(Subscribe { items: List::from(&items[..]) });
     for frame in [hello, subscribe] {
         let mut payload = Vec::new();
         frame.encode(&mut payload);

@@ -29,12 +29,7 @@ stdx::hand!(struct AgeClock { age_max_ms, last_ms, ahead_ms, until_ms });
 impl AgeClock {
     /// For records that are kept for so long.
     pub fn new(age_max_ms: u64) -> AgeClock {
-        AgeClock {
-            age_max_ms,
-            last_ms: None,
-            ahead_ms: 0,
-            until_ms: 0,
-        }
+        AgeClock { age_max_ms, last_ms: None, ahead_ms: 0, until_ms: 0 }
     }
 
     /// Looks at the clocks: milliseconds since 1970 by which records are too old. To be called every now and then, as

@@ -60,12 +60,7 @@ pub(crate) enum Listeners {
 impl Door {
     /// A door through which nobody has come.
     pub fn new(options: DoorOptions) -> Door {
-        Door {
-            options,
-            passes: Pages::new(),
-            pace: Bucket::default(),
-            closed_until_ms: None,
-        }
+        Door { options, passes: Pages::new(), pace: Bucket::default(), closed_until_ms: None }
     }
 
     /// Somebody has come.
@@ -122,11 +117,7 @@ impl Door {
         let Some(admission) = &self.options.admission else {
             return Ok(());
         };
-        let Some(held) = self
-            .passes
-            .get_mut(conn.index)
-            .filter(|held| **held != NOBODY)
-        else {
+        let Some(held) = self.passes.get_mut(conn.index).filter(|held| **held != NOBODY) else {
             return Ok(());
         };
         let changed = admission.change(Pass::of(*held as u32), address, now.monotonic_ms);
@@ -233,17 +224,11 @@ mod tests {
     use stdx::handing::Input;
 
     fn at(monotonic_ms: u64) -> Now {
-        Now {
-            monotonic_ms,
-            unix_ms: 0,
-        }
+        Now { monotonic_ms, unix_ms: 0 }
     }
 
     fn conn(index: u32) -> Conn {
-        Conn {
-            index,
-            generation: 1,
-        }
+        Conn { index, generation: 1 }
     }
 
     #[test]
@@ -297,10 +282,7 @@ mod tests {
     fn whoever_was_here_before_counts() {
         let admission = Arc::new(Admission::new(AdmissionOptions {
             connections_per_address_max: Some(1),
-            tls: EntranceLimits {
-                connections_max: Some(2),
-                connect_rate_max: None,
-            },
+            tls: EntranceLimits { connections_max: Some(2), connect_rate_max: None },
             ..AdmissionOptions::default()
         }));
         let mut door = Door::new(DoorOptions {
@@ -343,10 +325,7 @@ mod tests {
     #[test]
     fn what_they_are_told() {
         let text = String::from_utf8(refusal(ErrorCode::RateLimited, 3)).unwrap();
-        assert!(
-            text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"),
-            "{text}"
-        );
+        assert!(text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{text}");
         assert!(text.contains("Retry-After: 3\r\n") && text.contains("Connection: close\r\n"));
         assert!(text.contains("\"code\":\"rate_limited\""), "{text}");
     }

@@ -53,10 +53,7 @@ impl FromStr for Cursor {
         if !is_number(shard) || !is_number(place) {
             return Err(());
         }
-        Ok(Cursor {
-            shard: shard.parse().map_err(|_| ())?,
-            place: place.parse().map_err(|_| ())?,
-        })
+        Ok(Cursor { shard: shard.parse().map_err(|_| ())?, place: place.parse().map_err(|_| ())? })
     }
 }
 
@@ -119,9 +116,7 @@ impl Drop for Asker {
 /// A place in the row of a shard, and where its answer comes.
 fn enter(waiting: &Arc<AtomicU32>) -> Option<(Asker, Receiver<Answer>)> {
     let more = |count: u32| (count < QUESTIONS_MAX).then_some(count + 1);
-    waiting
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-        .ok()?;
+    waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
     let (answer, answered) = channel();
     let waiting = Arc::clone(waiting);
     Some((Asker { answer, waiting }, answered))
@@ -135,9 +130,7 @@ fn now_ms() -> u64 {
 
 fn wait(answered: &Receiver<Answer>, deadline: Instant) -> Result<Answer, InspectError> {
     let left = deadline.saturating_duration_since(Instant::now());
-    answered
-        .recv_timeout(left)
-        .map_err(|_| InspectError::Silent)
+    answered.recv_timeout(left).map_err(|_| InspectError::Silent)
 }
 
 impl Node {
@@ -149,8 +142,7 @@ impl Node {
         let shard = usize::from(shard);
         let waiting = self.questions.get(shard).ok_or(InspectError::Silent)?;
         let (asker, answered) = enter(waiting).ok_or(InspectError::Busy)?;
-        self.address_of(shard)
-            .send(Post::Control(Control::Inspect(question, asker)));
+        self.address_of(shard).send(Post::Control(Control::Inspect(question, asker)));
         Ok(answered)
     }
 
@@ -171,11 +163,8 @@ impl Node {
     ) -> Result<Page<Connection>, InspectError> {
         let shards = self.questions.len() as u16;
         list(shards, from, len_max, |cursor, len_max| {
-            let question = Question::Connections {
-                from: cursor.place,
-                wanted: wanted.clone(),
-                len_max,
-            };
+            let question =
+                Question::Connections { from: cursor.place, wanted: wanted.clone(), len_max };
             match self.ask(cursor.shard, question)? {
                 Answer::Connections(found, next) => Ok((found, next)),
                 _ => Ok((Vec::new(), None)),
@@ -211,19 +200,13 @@ impl Node {
         if !self.is_shard(id.edge()) {
             return Ok(None);
         }
-        let question = Question::Subscriptions {
-            connection: id,
-            skipped,
-            len_max,
-        };
+        let question = Question::Subscriptions { connection: id, skipped, len_max };
         let Answer::Subscriptions(Some((found, more))) = self.ask(id.edge(), question)? else {
             return Ok(None);
         };
         let names = self.names_of(id.edge(), &found)?;
         let named = found.into_iter().map(|subscription| NamedSubscription {
-            name: subscription
-                .topic
-                .and_then(|topic| names.get(&topic).cloned()),
+            name: subscription.topic.and_then(|topic| names.get(&topic).cloned()),
             subscription,
         });
         Ok(Some((named.collect(), more)))
@@ -234,10 +217,7 @@ impl Node {
     /// # Errors
     /// [`InspectError`].
     pub fn disconnect(&self, id: ConnectionId, may_return: bool) -> Result<bool, InspectError> {
-        let question = Question::Disconnect {
-            connection: id,
-            may_return,
-        };
+        let question = Question::Disconnect { connection: id, may_return };
         if !self.is_shard(id.edge()) {
             return Ok(false);
         }
@@ -258,12 +238,8 @@ impl Node {
         let homes = self.settings().homes_count;
         let now_ms = now_ms();
         list(homes, from, len_max, |cursor, len_max| {
-            let question = Question::Topics {
-                from: cursor.place,
-                wanted: wanted.clone(),
-                len_max,
-                now_ms,
-            };
+            let question =
+                Question::Topics { from: cursor.place, wanted: wanted.clone(), len_max, now_ms };
             match self.ask(cursor.shard, question)? {
                 Answer::Topics(found, next) => Ok((self.count(cursor.shard, found)?, next)),
                 _ => Ok((Vec::new(), None)),
@@ -282,11 +258,7 @@ impl Node {
         let settings = self.settings();
         let (_, partition) = settings.locate(name);
         let home = settings.home_of(partition);
-        let question = Question::Topic {
-            partition,
-            name: name.into(),
-            now_ms: now_ms(),
-        };
+        let question = Question::Topic { partition, name: name.into(), now_ms: now_ms() };
         let Answer::Topic(Some(detail)) = self.ask(home, question)? else {
             return Ok(None);
         };
@@ -306,12 +278,7 @@ impl Node {
         reverse: bool,
         limits: PageLimits,
     ) -> Result<Result<HistoryPage, Code>, InspectError> {
-        let question = Question::History {
-            topic: name.into(),
-            beyond,
-            reverse,
-            limits,
-        };
+        let question = Question::History { topic: name.into(), beyond, reverse, limits };
         let answered = self.send_question(self.beside(name), question)?;
         match wait(&answered, Instant::now() + REQUEST_TIMEOUT)? {
             Answer::History(result) => Ok(result),
@@ -355,10 +322,7 @@ impl Node {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         let mut asked = Vec::new();
         for (edge, indexes) in wanted {
-            let question = Question::Subscribers {
-                home,
-                indexes: indexes.clone(),
-            };
+            let question = Question::Subscribers { home, indexes: indexes.clone() };
             asked.push((edge, indexes, self.send_question(edge, question)?));
         }
         let mut counts: BTreeMap<(EdgeId, u32), Subscribers> = BTreeMap::new();
@@ -392,10 +356,7 @@ impl Node {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         let mut asked = Vec::new();
         for (home, indexes) in wanted {
-            let question = Question::Names {
-                edge,
-                indexes: indexes.clone(),
-            };
+            let question = Question::Names { edge, indexes: indexes.clone() };
             asked.push((home, indexes, self.send_question(home, question)?));
         }
         let mut names = BTreeMap::new();
@@ -422,19 +383,13 @@ fn list<T>(
     while cursor.shard < shards {
         let left = len_max.saturating_sub(found.len() as u32);
         if left == 0 || Instant::now() >= deadline {
-            return Ok(Page {
-                found,
-                next: Some(cursor),
-            });
+            return Ok(Page { found, next: Some(cursor) });
         }
         let (some, next) = ask(cursor, left)?;
         found.extend(some);
         cursor = match next {
             Some(place) => Cursor { place, ..cursor },
-            None => Cursor {
-                shard: cursor.shard + 1,
-                place: 0,
-            },
+            None => Cursor { shard: cursor.shard + 1, place: 0 },
         };
     }
     Ok(Page { found, next: None })
@@ -446,13 +401,7 @@ mod tests {
 
     #[test]
     fn a_cursor_there_and_back() {
-        for cursor in [
-            Cursor::default(),
-            Cursor {
-                shard: 7,
-                place: u32::MAX,
-            },
-        ] {
+        for cursor in [Cursor::default(), Cursor { shard: 7, place: u32::MAX }] {
             assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
         for text in ["", "1", "1.", ".1", "+1.2", "1.-2", "1.2.3", "70000.1"] {
@@ -491,11 +440,6 @@ mod tests {
             next = page.next;
         }
         assert_eq!(paged, all.found);
-        assert_eq!(
-            list(3, Cursor { shard: 3, place: 0 }, 7, ask)
-                .unwrap()
-                .found,
-            []
-        );
+        assert_eq!(list(3, Cursor { shard: 3, place: 0 }, 7, ask).unwrap().found, []);
     }
 }

@@ -137,12 +137,8 @@ impl ThreadParts {
             table_refused = Some(format!("{refused:?}").to_lowercase());
         }
         let listen_on = if adoption.is_some() { &[][..] } else { &listen };
-        let opened =
-            open_kernel(&shared, id, is_private, waker, handover, listen_on).and_then(|opened| {
-                give_up_low_ports()
-                    .map(|()| opened)
-                    .map_err(StartError::System)
-            });
+        let opened = open_kernel(&shared, id, is_private, waker, handover, listen_on)
+            .and_then(|opened| give_up_low_ports().map(|()| opened).map_err(StartError::System));
         let (kernel, addresses) = match opened {
             Ok((kernel, _)) if adoption.is_some() => (kernel, listen),
             Ok(opened) => opened,
@@ -172,15 +168,7 @@ impl ThreadParts {
                 proxied_counters,
             })
         };
-        let turning = Turning {
-            mailbox,
-            id,
-            shared,
-            memory,
-            home,
-            own,
-            adoption,
-        };
+        let turning = Turning { mailbox, id, shared, memory, home, own, adoption };
         // Kinds of reactors, so that a node has nothing of what it does not use.
         let (server, proxied) = (turning.shared.tls.clone(), turning.shared.proxied.clone());
         match (server, proxied) {
@@ -249,9 +237,7 @@ impl Turning {
         let parts = ReactorParts {
             net,
             mailbox: self.mailbox,
-            clock: SystemClock {
-                began: self.shared.began,
-            },
+            clock: SystemClock { began: self.shared.began },
             id: self.id,
             settings: self.shared.settings.clone(),
             memory: Box::new(self.memory.clone()),
@@ -328,10 +314,8 @@ fn restored_home(
         return Ok(None);
     }
     let mut home = Home::new(shared.settings.clone(), id, shared.hash_seed);
-    let now_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis() as u64;
+    let now_ms =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let mut windows = Vec::new();
     for restoration in restorations {
         let window = restoration
@@ -365,11 +349,7 @@ fn open_kernel(
             .connections_max
             .min(KernelOptions::default().connections_max),
         table_threads_count: if is_private { 1 } else { threads_count },
-        registered_max: if shared.registered_sockets {
-            u32::MAX
-        } else {
-            0
-        },
+        registered_max: if shared.registered_sockets { u32::MAX } else { 0 },
         ..KernelOptions::default()
     };
     let mut kernel = Kernel::new(options, waker, handover).map_err(StartError::System)?;
@@ -405,13 +385,8 @@ impl Clock for SystemClock {
 
     fn now_and_us(&mut self) -> (Now, u64) {
         let monotonic_us = self.monotonic_us();
-        let unix = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let now = Now {
-            monotonic_ms: monotonic_us / 1_000,
-            unix_ms: unix.as_millis() as u64,
-        };
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Now { monotonic_ms: monotonic_us / 1_000, unix_ms: unix.as_millis() as u64 };
         (now, monotonic_us)
     }
 }

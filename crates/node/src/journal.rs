@@ -46,15 +46,8 @@ impl fmt::Debug for JournalSender {
 pub fn journal() -> (JournalSender, JournalReceiver) {
     let (sender, receiver) = sync_channel(BATCHES_MAX);
     let lost = Arc::new(AtomicU64::new(0));
-    let sender = JournalSender {
-        sender,
-        lost: lost.clone(),
-    };
-    let receiver = JournalReceiver {
-        receiver,
-        lost,
-        lost_told: 0,
-    };
+    let sender = JournalSender { sender, lost: lost.clone() };
+    let receiver = JournalReceiver { receiver, lost, lost_told: 0 };
     (sender, receiver)
 }
 
@@ -74,10 +67,7 @@ impl JournalReceiver {
         let entries = self.receiver.recv().ok()?;
         let lost = self.lost.load(Ordering::Relaxed);
         let since = lost - std::mem::replace(&mut self.lost_told, lost);
-        Some(Batch {
-            entries,
-            lost: since,
-        })
+        Some(Batch { entries, lost: since })
     }
 }
 
@@ -88,13 +78,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_counted() {
-        let entry = Entry {
-            time_ms: 1,
-            event: Event::LeftOut {
-                access: 1,
-                audit: 0,
-            },
-        };
+        let entry = Entry { time_ms: 1, event: Event::LeftOut { access: 1, audit: 0 } };
         let (sender, mut receiver) = journal();
         for _ in 0..BATCHES_MAX + 2 {
             sender.send(vec![entry.clone(); 2]);

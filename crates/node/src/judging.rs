@@ -33,11 +33,7 @@ pub(crate) struct Judging {
 
 impl Judging {
     pub fn new(judge: Option<Arc<dyn Judge>>) -> Judging {
-        Judging {
-            judge,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-        }
+        Judging { judge, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
     /// Whether questions wait that could be answered now.
@@ -123,12 +119,7 @@ pub(crate) fn layout(layout: &mut Layout) {
 }
 
 fn tell(edge: &mut Edge, question: &Question, verdict: Result<Entitlement, ErrorCode>) {
-    let Question {
-        connection,
-        purpose,
-        digest,
-        ..
-    } = *question;
+    let Question { connection, purpose, digest, .. } = *question;
     edge.judged(connection, purpose, digest, verdict);
 }
 
@@ -196,10 +187,7 @@ mod tests {
         let mut credential = vec![0; bytes];
         credential[..4].copy_from_slice(&number.to_le_bytes());
         Question {
-            connection: Key {
-                index: number,
-                generation: 0,
-            },
+            connection: Key { index: number, generation: 0 },
             purpose: Purpose::Hello,
             kind: CredentialKind::Token,
             digest: Digest::of(CredentialKind::Token, &credential),

@@ -135,10 +135,7 @@ pub(crate) fn open(
     configured.older_epochs = recovered
         .older
         .iter()
-        .map(|older| OlderEpoch {
-            epoch: older.epoch,
-            valid_below: older.valid_below.clone(),
-        })
+        .map(|older| OlderEpoch { epoch: older.epoch, valid_below: older.valid_below.clone() })
         .collect();
     let mut notices = notices_of(&configured.name, &recovered);
     if !worker.store_mut().is_available() {
@@ -152,12 +149,7 @@ pub(crate) fn open(
     let restorations =
         Restoration::read(worker.store_mut(), &recovered, settings, log, &mut memory)
             .map_err(LogError::Read)?;
-    Ok(OpenLog {
-        log,
-        worker,
-        restorations,
-        notices,
-    })
+    Ok(OpenLog { log, worker, restorations, notices })
 }
 
 /// What the store of a log goes by.
@@ -186,11 +178,7 @@ fn notices_of(name: &str, recovered: &Recovered) -> Vec<String> {
         ));
     }
     for damage in &recovered.damages {
-        let Damage {
-            segment,
-            from,
-            through,
-        } = damage;
+        let Damage { segment, from, through } = damage;
         let what = match (damage.is_gone(), segment) {
             (true, 0) => {
                 "its file of epochs, or all of its segments, are gone or damaged".to_owned()
@@ -292,26 +280,24 @@ fn spawn(
     worker: impl FnOnce() -> Option<LogWorker<FileDisk>> + Send + 'static,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let name = &settings.logs[usize::from(log)].name;
-    std::thread::Builder::new()
-        .name(format!("crore-log-{name}"))
-        .spawn(move || {
-            let _vital = Vital;
-            net::kernel::give_up_low_ports()?;
-            let Some(worker) = worker() else {
-                return Ok(());
-            };
-            let thread = LogThread {
-                log,
-                worker,
-                surroundings,
-                stage: Stage::Serving,
-                orders: VecDeque::new(),
-                sent: 0,
-                received: 0,
-                told: (0, 0),
-            };
-            thread.run()
-        })
+    std::thread::Builder::new().name(format!("crore-log-{name}")).spawn(move || {
+        let _vital = Vital;
+        net::kernel::give_up_low_ports()?;
+        let Some(worker) = worker() else {
+            return Ok(());
+        };
+        let thread = LogThread {
+            log,
+            worker,
+            surroundings,
+            stage: Stage::Serving,
+            orders: VecDeque::new(),
+            sent: 0,
+            received: 0,
+            told: (0, 0),
+        };
+        thread.run()
+    })
 }
 
 /// How far a live upgrade has come.
@@ -360,11 +346,7 @@ impl LogThread {
             let waiting: Vec<ToLog> = first.into_iter().chain(incoming.try_iter()).collect();
             for message in waiting {
                 match message {
-                    ToLog::Requests {
-                        from,
-                        since_us,
-                        requests,
-                    } => {
+                    ToLog::Requests { from, since_us, requests } => {
                         self.received += 1;
                         self.worker.take(from, since_us, requests);
                     }
@@ -393,9 +375,7 @@ impl LogThread {
         if self.stage == Stage::HandedOver {
             return Ok(());
         }
-        self.worker
-            .close()
-            .map_err(|error| io::Error::other(error.to_string()))
+        self.worker.close().map_err(|error| io::Error::other(error.to_string()))
     }
 
     fn note(&mut self, order: LogOrder) {
@@ -482,25 +462,18 @@ pub(crate) fn statistics(
             Some((reports, reports.ask(question)?))
         })
         .collect();
-    let answers: Vec<LogStatistics> = asked
-        .into_iter()
-        .filter_map(|(reports, answer)| reports.wait(answer, deadline))
-        .collect();
+    let answers: Vec<LogStatistics> =
+        asked.into_iter().filter_map(|(reports, answer)| reports.wait(answer, deadline)).collect();
     let silent = logs.iter().flatten().count() - answers.len();
     (answers, silent as u16)
 }
 
 fn time_since(began: Instant) -> LogTime {
-    LogTime {
-        monotonic_us: began.elapsed().as_micros() as u64,
-        unix_ms: unix_ms(),
-    }
+    LogTime { monotonic_us: began.elapsed().as_micros() as u64, unix_ms: unix_ms() }
 }
 
 fn unix_ms() -> u64 {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since_1970.as_millis() as u64
 }
 

@@ -164,10 +164,7 @@ impl<D: Disk> LogWorker<D> {
         let configured = settings.logs.get(usize::from(log));
         let first_partition = configured.map_or(0, |log| log.first_partition);
         LogWorker {
-            statistics: LogStatistics {
-                bytes: store.bytes(),
-                ..LogStatistics::default()
-            },
+            statistics: LogStatistics { bytes: store.bytes(), ..LogStatistics::default() },
             // The homes are told with what they restore (`restore`).
             is_available: store.is_available(),
             store,
@@ -193,24 +190,17 @@ impl<D: Disk> LogWorker<D> {
     pub fn take(&mut self, home: HomeId, since_us: u64, requests: Vec<DiskRequest>) {
         for request in requests {
             match request {
-                DiskRequest::Append {
-                    generation,
-                    partition,
-                    topic,
-                    record,
-                } => self.appends.push_back(Waiting {
-                    home,
-                    since_us,
-                    generation,
-                    partition: partition.wrapping_sub(self.first_partition),
-                    topic,
-                    record,
-                }),
-                DiskRequest::Read {
-                    token,
-                    partition,
-                    query,
-                } => self.reads.push_back((
+                DiskRequest::Append { generation, partition, topic, record } => {
+                    self.appends.push_back(Waiting {
+                        home,
+                        since_us,
+                        generation,
+                        partition: partition.wrapping_sub(self.first_partition),
+                        topic,
+                        record,
+                    })
+                }
+                DiskRequest::Read { token, partition, query } => self.reads.push_back((
                     home,
                     token,
                     partition.wrapping_sub(self.first_partition),
@@ -272,12 +262,7 @@ impl<D: Disk> LogWorker<D> {
 
     /// What [`Troubles`](crate::Troubles) are told: failures of retention, and retained messages lost.
     pub(crate) fn troubles(&self) -> (u64, u64) {
-        let LogStatistics {
-            expiries_failed,
-            removals_failed,
-            retained_lost,
-            ..
-        } = self.statistics;
+        let LogStatistics { expiries_failed, removals_failed, retained_lost, .. } = self.statistics;
         (expiries_failed + removals_failed, retained_lost)
     }
 
@@ -388,35 +373,14 @@ impl<D: Disk> LogWorker<D> {
     fn ask_store(&mut self, partition: u32, query: DiskQuery) -> Result<DiskAnswer, StoreError> {
         let store = &mut self.store;
         match query {
-            DiskQuery::Page {
-                topic,
-                after,
-                through,
-                limits,
-            } => store
-                .page(partition, &topic, after, through, log_limits(limits))
-                .map(page_of),
-            DiskQuery::PageBack {
-                topic,
-                before,
-                oldest,
-                limits,
-            } => store
-                .page_back(partition, &topic, before, oldest, log_limits(limits))
-                .map(page_of),
-            DiskQuery::Start {
-                topic,
-                through,
-                count,
-                not_before_ms,
-                after,
-            } => {
-                let wanted = StartQuery {
-                    through,
-                    count,
-                    not_before_ms,
-                    after,
-                };
+            DiskQuery::Page { topic, after, through, limits } => {
+                store.page(partition, &topic, after, through, log_limits(limits)).map(page_of)
+            }
+            DiskQuery::PageBack { topic, before, oldest, limits } => {
+                store.page_back(partition, &topic, before, oldest, log_limits(limits)).map(page_of)
+            }
+            DiskQuery::Start { topic, through, count, not_before_ms, after } => {
+                let wanted = StartQuery { through, count, not_before_ms, after };
                 let start = store.start(partition, &topic, wanted)?;
                 Ok(DiskAnswer::Start {
                     oldest: start.oldest,
@@ -425,13 +389,7 @@ impl<D: Disk> LogWorker<D> {
                     damaged: start.damaged,
                 })
             }
-            DiskQuery::Scan {
-                filters,
-                after,
-                through,
-                limits,
-                bytes_scanned_max,
-            } => {
+            DiskQuery::Scan { filters, after, through, limits, bytes_scanned_max } => {
                 let filters: Vec<Filter<'_>> = filters
                     .iter()
                     .filter_map(|filter| Filter::parse(std::str::from_utf8(filter).ok()?).ok())
@@ -500,18 +458,9 @@ impl<D: Disk> LogWorker<D> {
             if floors.is_empty() && topics.is_empty() {
                 continue;
             }
-            out.push((
-                home,
-                DiskLetter::Floor {
-                    floors,
-                    topics: Vec::new(),
-                },
-            ));
+            out.push((home, DiskLetter::Floor { floors, topics: Vec::new() }));
             for topics in topics.chunks(LETTER_TOPICS_MAX) {
-                let letter = DiskLetter::Floor {
-                    floors: Vec::new(),
-                    topics: topics.to_vec(),
-                };
+                let letter = DiskLetter::Floor { floors: Vec::new(), topics: topics.to_vec() };
                 out.push((home, letter));
             }
         }
@@ -521,25 +470,14 @@ impl<D: Disk> LogWorker<D> {
 /// Answers one append, together with the ones before if they have the same answer.
 fn answer(out: &mut HomeLetters, to: HomeId, number: u32, said: Result<(), Code>) {
     let before = out.iter_mut().rev().find(|(home, _)| *home == to);
-    if let Some((
-        _,
-        DiskLetter::Committed {
-            generation,
-            count,
-            result,
-        },
-    )) = before
+    if let Some((_, DiskLetter::Committed { generation, count, result })) = before
         && *generation == number
         && *result == said
     {
         *count += 1;
         return;
     }
-    let letter = DiskLetter::Committed {
-        generation: number,
-        count: 1,
-        result: said,
-    };
+    let letter = DiskLetter::Committed { generation: number, count: 1, result: said };
     out.push((to, letter));
 }
 

@@ -207,11 +207,7 @@ impl Mailbox for ThreadMailbox {
             let from = self.shard;
             self.sent += 1;
             // A log thread that has ended takes nothing any more; the node is about to end, too.
-            let _ = log.send(ToLog::Requests {
-                from,
-                since_us,
-                requests,
-            });
+            let _ = log.send(ToLog::Requests { from, since_us, requests });
         }
     }
 

@@ -180,11 +180,7 @@ impl<N: Net> Proxied<N> {
 
     fn translate(&mut self, event: Event, events: &mut Vec<Event>) {
         match event {
-            Event::Accepted {
-                conn,
-                peer,
-                listener,
-            } => {
+            Event::Accepted { conn, peer, listener } => {
                 self.set(conn, OPEN);
                 let listeners = &self.options.listeners;
                 match listeners.get(usize::from(listener)) {
@@ -235,12 +231,7 @@ impl<N: Net> Proxied<N> {
 
     /// Reads no more than a header may have, so that what is kept stays small.
     fn readable(&mut self, place: u32, events: &mut Vec<Event>) {
-        let Beginning {
-            conn,
-            is_told,
-            ref mut bytes,
-            ..
-        } = self.beginnings[place];
+        let Beginning { conn, is_told, ref mut bytes, .. } = self.beginnings[place];
         if is_told {
             return events.push(Event::Readable(conn));
         }
@@ -270,12 +261,7 @@ impl<N: Net> Proxied<N> {
         beginning.is_told = true;
         beginning.given = header;
         beginning.is_ready = beginning.bytes.len() == HEADER_BYTES_MAX;
-        let Beginning {
-            conn,
-            peer,
-            listener,
-            ..
-        } = *beginning;
+        let Beginning { conn, peer, listener, .. } = *beginning;
         let peer = match announced {
             Announced::Tcp { source, .. } => {
                 SocketAddr::new(source.ip().to_canonical(), source.port())
@@ -285,11 +271,7 @@ impl<N: Net> Proxied<N> {
                 SocketAddr::new(UNNAMED, peer.port())
             }
         };
-        events.push(Event::Accepted {
-            conn,
-            peer,
-            listener,
-        });
+        events.push(Event::Accepted { conn, peer, listener });
         if beginning.bytes.len() > header || beginning.is_ready {
             events.push(Event::Readable(conn));
         }
@@ -300,13 +282,7 @@ impl<N: Net> Proxied<N> {
 
     /// Gives what came with the header.
     fn read_beginning(&mut self, place: u32, buffer: &mut [u8]) -> Read {
-        let Beginning {
-            conn,
-            ref bytes,
-            ref mut given,
-            is_ready,
-            ..
-        } = self.beginnings[place];
+        let Beginning { conn, ref bytes, ref mut given, is_ready, .. } = self.beginnings[place];
         let rest = &bytes[*given..];
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
@@ -416,17 +392,12 @@ impl<N: Net> Net for Proxied<N> {
     fn memory(&self, memory: &mut Components) {
         self.net.memory(memory);
         let beginnings = self.beginnings.iter();
-        let bytes: usize = beginnings
-            .map(|(_, beginning)| beginning.bytes.capacity())
-            .sum();
+        let bytes: usize = beginnings.map(|(_, beginning)| beginning.bytes.capacity()).sum();
         let lists = vector_bytes::<u32>(self.places.len())
             + vector_bytes::<(Instant, Conn)>(self.deadlines.capacity())
             + vector_bytes::<Event>(self.events.capacity())
             + vector_bytes::<Conn>(self.again.capacity());
-        memory.add(
-            Component::Network,
-            bytes + lists + self.beginnings.allocated_bytes(),
-        );
+        memory.add(Component::Network, bytes + lists + self.beginnings.allocated_bytes());
     }
 }
 

@@ -218,11 +218,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.edge.continue_resumed();
         for event in events.drain(..) {
             match event {
-                Event::Accepted {
-                    conn,
-                    peer,
-                    listener,
-                } => self.accept(conn, peer.ip(), listener),
+                Event::Accepted { conn, peer, listener } => self.accept(conn, peer.ip(), listener),
                 Event::Readable(conn) => self.ready.push_back(conn),
                 Event::Writable(conn) => self.edge.writable(conn),
                 Event::Closed { conn, reason } => {
@@ -253,11 +249,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             self.hand_over_journal();
         }
         self.watch.end(self.clock.monotonic_us());
-        Ok(if self.stopping {
-            Turn::Stop
-        } else {
-            Turn::Continue
-        })
+        Ok(if self.stopping { Turn::Stop } else { Turn::Continue })
     }
 
     /// Counters of 32 bits begin here, of the edge of a shard that has not taken a turn. For simulated worlds.
@@ -295,10 +287,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         {
             return Some(Duration::ZERO);
         }
-        let edge = self
-            .edge
-            .next_deadline_ms()
-            .map(|at| at.saturating_sub(self.now.monotonic_ms));
+        let edge = self.edge.next_deadline_ms().map(|at| at.saturating_sub(self.now.monotonic_ms));
         let home = self
             .home
             .as_ref()
@@ -309,11 +298,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             .as_ref()
             .and_then(Door::next_deadline_ms)
             .map(|at| at.saturating_sub(self.now.monotonic_ms));
-        [edge, home, door]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(Duration::from_millis)
+        [edge, home, door].into_iter().flatten().min().map(Duration::from_millis)
     }
 
     fn take_posts(&mut self) {
@@ -326,27 +311,15 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     fn deal_with(&mut self, posts: &mut Vec<Post>) {
         for post in posts.drain(..) {
             match post {
-                Post::Requests {
-                    from,
-                    stamps,
-                    requests,
-                } => {
+                Post::Requests { from, stamps, requests } => {
                     self.watch.received(stamps);
                     self.give_home(from, stamps.since_us, requests);
                 }
-                Post::Letters {
-                    from,
-                    stamps,
-                    letters,
-                } => {
+                Post::Letters { from, stamps, letters } => {
                     self.watch.received(stamps);
                     self.give_edge(from, stamps.since_us, letters);
                 }
-                Post::Disk {
-                    log,
-                    since_us,
-                    letters,
-                } => {
+                Post::Disk { log, since_us, letters } => {
                     self.watch.home_takes(since_us);
                     self.give_home_from_disk(log, letters);
                 }
@@ -388,13 +361,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             return;
         };
         for request in requests {
-            home.handle(
-                self.now,
-                from,
-                request,
-                &mut *self.memory,
-                &mut self.home_out,
-            );
+            home.handle(self.now, from, request, &mut *self.memory, &mut self.home_out);
         }
     }
 
@@ -482,8 +449,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
         for (log, requests) in (0..).zip(&mut self.home_out.disk) {
             if !requests.is_empty() {
-                self.mailbox
-                    .ask(log, self.watch.since_us(), std::mem::take(requests));
+                self.mailbox.ask(log, self.watch.since_us(), std::mem::take(requests));
             }
         }
         self.watch.posted();
@@ -500,14 +466,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             if let Some(door) = &mut self.door {
                 door.leave(conn, self.now);
             }
-            self.net.close(
-                conn,
-                if at_once {
-                    Close::Reset
-                } else {
-                    Close::Graceful
-                },
-            );
+            self.net.close(conn, if at_once { Close::Reset } else { Close::Graceful });
         }
         for (conn, within_ms) in self.edge.out.acknowledged_within_ms.drain(..) {
             let within = Duration::from_millis(within_ms);
@@ -556,12 +515,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
 
     fn flush(&mut self) {
         let net = &mut self.net;
-        self.edge
-            .flush(&mut |conn, parts| match net.write(conn, parts) {
-                Write::Wrote(bytes) => Written::Bytes(bytes),
-                Write::Blocked => Written::Blocked,
-                Write::Failed(_) => Written::Failed,
-            });
+        self.edge.flush(&mut |conn, parts| match net.write(conn, parts) {
+            Write::Wrote(bytes) => Written::Bytes(bytes),
+            Write::Blocked => Written::Blocked,
+            Write::Failed(_) => Written::Failed,
+        });
     }
 }
 

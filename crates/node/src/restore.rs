@@ -85,9 +85,7 @@ impl Windows<'_> {
 impl OnceWindow for Windows<'_> {
     fn publications_wanted(&self, partition: u32, producer: &[u8]) -> u32 {
         let (partition, home) = self.place(partition);
-        let wanted = self.homes[home]
-            .window
-            .publications_wanted(partition, producer);
+        let wanted = self.homes[home].window.publications_wanted(partition, producer);
         u32::try_from(wanted).unwrap_or(u32::MAX)
     }
 
@@ -169,10 +167,7 @@ impl Restoration {
             let record = Slice::copy_of(record.bytes());
             homes[home].retained.push((partition, name.into(), record));
         })?;
-        let mut copies = Copies {
-            memory,
-            chunks: homes.iter().map(|_| None).collect(),
-        };
+        let mut copies = Copies { memory, chunks: homes.iter().map(|_| None).collect() };
         store.recent(log.cache_bytes, &mut |number, name, record| {
             let (partition, home) = place(number);
             let record = copies.copy(home, record.bytes());

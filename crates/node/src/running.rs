@@ -271,10 +271,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     let data_dir = options.data_dir.clone().unwrap_or_default();
     let proxied = proxied_listeners(&options.proxied, options.listen.len(), plain_count);
     let settings = Arc::new(options.settings);
-    let wakers: Vec<Arc<Waker>> = (0..count)
-        .map(|_| Waker::new())
-        .collect::<Result<_, _>>()
-        .map_err(StartError::System)?;
+    let wakers: Vec<Arc<Waker>> =
+        (0..count).map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
     let handovers = Handover::mesh(count).map_err(StartError::System)?;
     let (passages, own_passages) = passages(count).map_err(StartError::System)?;
     let mut keep: Vec<RawFd> = wakers.iter().map(|waker| waker.descriptor()).collect();
@@ -283,10 +281,8 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         keep.extend(options.inherited.iter().map(|(_, descriptor)| descriptor));
     }
     keep.extend(own_passages.iter().map(Passage::descriptor));
-    let dyn_wakers: Vec<Arc<dyn Wake>> = wakers
-        .iter()
-        .map(|waker| waker.clone() as Arc<dyn Wake>)
-        .collect();
+    let dyn_wakers: Vec<Arc<dyn Wake>> =
+        wakers.iter().map(|waker| waker.clone() as Arc<dyn Wake>).collect();
     let (logs, log_receivers) = log_thread::channels(&settings);
     let (mailboxes, shards) = ThreadMailbox::mesh(dyn_wakers, logs.clone());
     let began = heir.as_ref().map_or_else(Instant::now, |heir| heir.began);
@@ -301,9 +297,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
         tls: options.tls.map(|tls| tls.server),
         admission: (!options.admission.is_off()).then(|| admission.clone()),
         users: users.clone(),
-        connect_rate_max: options
-            .connect_rate_max
-            .map(|rate| rate.div_ceil(count as u32)),
+        connect_rate_max: options.connect_rate_max.map(|rate| rate.div_ceil(count as u32)),
         pressure: pressure.clone(),
         socket_send_bytes: options.socket_send_bytes,
         backlog_max: options.backlog_max,
@@ -385,8 +379,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
             Err(error) => return Err(node.give_up(error)),
         }
     }
-    node.notices
-        .extend(refused_table.map(|reason| table_notice(&reason, count)));
+    node.notices.extend(refused_table.map(|reason| table_notice(&reason, count)));
     Ok(node)
 }
 
@@ -496,9 +489,7 @@ impl Node {
         total.silent_logs = silent;
         for statistics in logs {
             total.log += statistics;
-            total
-                .memory
-                .add(Component::LogDisk, statistics.memory_bytes as usize);
+            total.memory.add(Component::LogDisk, statistics.memory_bytes as usize);
         }
         let deadline = Instant::now() + REPORT_TIMEOUT;
         for (reports, answer) in asked {
@@ -529,8 +520,7 @@ impl Node {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, waiting) = settings.renewed(wanted);
         *settings = Arc::new(renewed);
-        self.admission
-            .trust(settings.addresses.trusted_proxies.clone());
+        self.admission.trust(settings.addresses.trusted_proxies.clone());
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Settings(settings.clone())));
         }
@@ -565,9 +555,8 @@ impl Node {
         thread: ThreadParts,
         is_ready: &Receiver<Result<Ready, StartError>>,
     ) -> Result<Option<String>, StartError> {
-        let spawned = std::thread::Builder::new()
-            .name(format!("crore-io-{}", thread.id))
-            .spawn(move || {
+        let spawned =
+            std::thread::Builder::new().name(format!("crore-io-{}", thread.id)).spawn(move || {
                 let _vital = Vital;
                 thread.run()
             });

@@ -59,12 +59,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub fn new() -> Watch {
-        Watch {
-            began_us: 0,
-            since_us: UNTIMED,
-            delivered: Vec::new(),
-            timings: Timings::default(),
-        }
+        Watch { began_us: 0, since_us: UNTIMED, delivered: Vec::new(), timings: Timings::default() }
     }
 
     /// A turn's work begins.

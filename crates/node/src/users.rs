@@ -83,10 +83,7 @@ impl Users {
     /// Counters and gauges.
     pub fn statistics(&self) -> UserStatistics {
         let users = self.parts.iter().map(|part| lock(part).len() as u64);
-        UserStatistics {
-            refused: self.refused.load(Ordering::Relaxed),
-            users: users.sum(),
-        }
+        UserStatistics { refused: self.refused.load(Ordering::Relaxed), users: users.sum() }
     }
 
     fn part(&self, user: &str) -> (MutexGuard<'_, Part>, [u32; 2]) {
@@ -125,10 +122,7 @@ mod tests {
         for user in ["anna", "anna", "ben"] {
             users.leave(user);
         }
-        let expected = UserStatistics {
-            refused: 3,
-            users: 0,
-        };
+        let expected = UserStatistics { refused: 3, users: 0 };
         assert_eq!(users.statistics(), expected);
     }
 

@@ -17,10 +17,7 @@ impl Drop for Vital {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
         // Nobody is left to be told that standard error is closed.
-        let _ = writeln!(
-            std::io::stderr(),
-            "crore: the thread {name} has panicked; the node ends"
-        );
+        let _ = writeln!(std::io::stderr(), "crore: the thread {name} has panicked; the node ends");
         std::process::abort();
     }
 }
@@ -38,12 +35,10 @@ mod tests {
     #[test]
     fn a_panic_ends_the_process() {
         if std::env::var_os(CHILD).is_some() {
-            let thread = std::thread::Builder::new()
-                .name("crore-log-test".into())
-                .spawn(|| {
-                    let _vital = Vital;
-                    panic!("a log thread that fails");
-                });
+            let thread = std::thread::Builder::new().name("crore-log-test".into()).spawn(|| {
+                let _vital = Vital;
+                panic!("a log thread that fails");
+            });
             // Nobody else ends this process: without the guard it would go on to say so.
             let _ = thread.map(std::thread::JoinHandle::join);
             println!("half alive");

@@ -91,10 +91,7 @@ impl World {
         let mut letters = Vec::new();
         let now = self.now;
         self.worker.turn(&mut || now, &mut letters);
-        letters
-            .iter()
-            .map(|(home, letter)| format!("h{home} {}", text_of(letter)))
-            .collect()
+        letters.iter().map(|(home, letter)| format!("h{home} {}", text_of(letter))).collect()
     }
 
     fn pass(&mut self, step_ms: u64) {
@@ -136,11 +133,9 @@ fn settings() -> Settings {
 
 fn text_of(letter: &DiskLetter) -> String {
     match letter {
-        DiskLetter::Committed {
-            generation,
-            count,
-            result,
-        } => format!("g{generation} {count} {result:?}"),
+        DiskLetter::Committed { generation, count, result } => {
+            format!("g{generation} {count} {result:?}")
+        }
         DiskLetter::Answer { token, result } => match result {
             Ok(DiskAnswer::Page { records, .. }) => format!("t{token} {} records", records.len()),
             other => format!("t{token} {other:?}"),
@@ -160,10 +155,7 @@ fn page(token: u64, partition: u32, topic: &str) -> DiskRequest {
             topic: Slice::copy_of(topic.as_bytes()),
             after: 0,
             through: u64::MAX,
-            limits: PageLimits {
-                records_max: 100,
-                bytes_max: 1 << 20,
-            },
+            limits: PageLimits { records_max: 100, bytes_max: 1 << 20 },
         },
     }
 }
@@ -175,15 +167,9 @@ fn a_batch_is_for_all_homes() {
     world.publish(1, 5, "b", b"two");
     world.publish(0, 0, "a", b"three");
     world.worker.take(1, UNTIMED, vec![page(9, 0, "a")]);
-    assert_eq!(
-        world.turn(),
-        ["h0 g0 2 Ok(())", "h1 g5 1 Ok(())", "h1 t9 2 records"]
-    );
+    assert_eq!(world.turn(), ["h0 g0 2 Ok(())", "h1 g5 1 Ok(())", "h1 t9 2 records"]);
     let counted = world.worker.statistics();
-    assert_eq!(
-        (counted.batches, counted.batch_records, counted.reads),
-        (1, 3, 1)
-    );
+    assert_eq!((counted.batches, counted.batch_records, counted.reads), (1, 3, 1));
 }
 
 #[test]
@@ -197,11 +183,7 @@ fn a_failed_batch_refuses_its_generation() {
     world.publish(0, 0, "a", b"three");
     assert_eq!(
         world.turn(),
-        [
-            "h0 g0 2 Err(LogUnavailable)",
-            "h0 available false",
-            "h1 available false"
-        ]
+        ["h0 g0 2 Err(LogUnavailable)", "h0 available false", "h1 available false"]
     );
     // What was on its way under the old generation is refused though the disk is well again; the other home is not
     // concerned.
@@ -257,10 +239,7 @@ fn a_start_on_a_full_disk() {
     assert!(disk.erase("end") && disk.erase("witness"));
     disk.set_capacity(Some(disk.bytes()));
 
-    let mut world = World {
-        heads,
-        ..World::on(disk)
-    };
+    let mut world = World { heads, ..World::on(disk) };
     assert_eq!(world.worker.statistics().unavailable, 1);
     world.worker.take(0, UNTIMED, vec![page(1, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t1 1 records"]);
@@ -286,10 +265,7 @@ fn what_is_dropped_is_told_to_those_concerned() {
         let said = world.turn();
         floors.extend(said.into_iter().filter(|text| text.contains("floors")));
     }
-    assert!(
-        floors.iter().all(|text| text.starts_with("h0 ")),
-        "{floors:?}"
-    );
+    assert!(floors.iter().all(|text| text.starts_with("h0 ")), "{floors:?}");
     let floor = world.worker.store_mut().floor(0);
     assert!(floor > 40, "{floor}");
     let told = format!("(10, {floor})");
@@ -312,10 +288,7 @@ fn a_disk_that_refuses_retention() {
         world.turn();
     }
     let counted = world.worker.statistics();
-    assert!(
-        counted.expiries_failed > 0 && counted.removals_failed > 0,
-        "{counted:?}"
-    );
+    assert!(counted.expiries_failed > 0 && counted.removals_failed > 0, "{counted:?}");
     assert_eq!(counted.retained_lost, 1);
     assert!(counted.segments_dropped > 5, "{counted:?}");
     assert!(counted.bytes < 60 << 10, "{counted:?}");
@@ -327,11 +300,7 @@ fn publications_are_on_their_way_until_they_are_durable() {
     let mut world = World::new();
     world.worker.take(1, 5, vec![page(1, 0, "a")]);
     world.turn();
-    assert_eq!(
-        world.worker.committed_since_us(),
-        UNTIMED,
-        "a read is no publication"
-    );
+    assert_eq!(world.worker.committed_since_us(), UNTIMED, "a read is no publication");
     for since_us in [9, 7, 8] {
         world.publish_since(0, 0, "a", b"x", since_us);
     }
@@ -360,13 +329,8 @@ fn reads_that_fail_and_reads_that_find_damage() {
     world.turn();
     // Both records together, and each alone.
     world.disk.fail_reads(3);
-    world
-        .worker
-        .take(0, UNTIMED, vec![page(1, 0, "a"), page(2, 0, "a")]);
-    assert_eq!(
-        world.turn(),
-        ["h0 t1 Err(LogUnavailable)", "h0 t2 2 records"]
-    );
+    world.worker.take(0, UNTIMED, vec![page(1, 0, "a"), page(2, 0, "a")]);
+    assert_eq!(world.turn(), ["h0 t1 Err(LogUnavailable)", "h0 t2 2 records"]);
     let counted = world.worker.statistics();
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 0));
 
@@ -375,9 +339,7 @@ fn reads_that_fail_and_reads_that_find_damage() {
     let bytes = world.disk.bytes_of(segment).unwrap();
     let place = bytes.windows(6).position(|part| part == b"twotwo").unwrap();
     world.disk.flip_bit(segment, place as u64, 0);
-    world
-        .worker
-        .take(0, UNTIMED, vec![page(3, 0, "a"), page(4, 0, "a")]);
+    world.worker.take(0, UNTIMED, vec![page(3, 0, "a"), page(4, 0, "a")]);
     assert_eq!(world.turn(), ["h0 t3 1 records", "h0 t4 1 records"]);
     let counted = world.worker.statistics();
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 2));
@@ -391,11 +353,7 @@ fn a_worker_is_handed_over() {
     assert_eq!(world.turn(), ["h0 g1 1 Ok(())"]);
     world.disk.fail_syncs(3);
     world.publish(1, 1, "b", b"refused");
-    let told = [
-        "h1 g1 1 Err(LogUnavailable)",
-        "h0 available false",
-        "h1 available false",
-    ];
+    let told = ["h1 g1 1 Err(LogUnavailable)", "h0 available false", "h1 available false"];
     assert_eq!(world.turn(), told);
     world.disk.stop_faults();
     world.publish(0, 1, "a", b"two");
@@ -442,10 +400,8 @@ fn a_worker_whose_disk_fails_stays() {
     world.disk.fail_syncs(8);
     let failed = world.worker.hand_over(&mut state, &mut letters);
     assert!(matches!(failed, Err(HandOverError::Store(_))), "{failed:?}");
-    let told: Vec<String> = letters
-        .iter()
-        .map(|(home, letter)| format!("h{home} {}", text_of(letter)))
-        .collect();
+    let told: Vec<String> =
+        letters.iter().map(|(home, letter)| format!("h{home} {}", text_of(letter))).collect();
     assert_eq!(told, ["h0 available false", "h1 available false"]);
     let refused = world.worker.hand_over(&mut state, &mut letters);
     assert_eq!(refused, Err(HandOverError::Unavailable));

@@ -105,11 +105,7 @@ impl Peer {
             out: Vec::new(),
             input: Vec::new(),
             stalled_until_ms: 0,
-            read_bytes: if is_slow {
-                random.between(1, 300) as usize
-            } else {
-                1 << 20
-            },
+            read_bytes: if is_slow { random.between(1, 300) as usize } else { 1 << 20 },
             read_every_ms: if is_slow { random.between(1, 20) } else { 0 },
             next_read_ms: 0,
             act_at_ms,
@@ -120,10 +116,7 @@ impl Peer {
 
     /// Who is told what comes by this connection.
     pub fn source(&self) -> Source {
-        Source {
-            client: self.id,
-            instance: self.instance,
-        }
+        Source { client: self.id, instance: self.instance }
     }
 
     /// Whether there is a connection.
@@ -133,17 +126,13 @@ impl Peer {
 
     /// Connects to any edge.
     pub fn connect(&mut self, context: &mut Context<'_>) {
-        let edge = self
-            .random
-            .below(u64::from(context.plan.settings.edges_count)) as usize;
+        let edge = self.random.below(u64::from(context.plan.settings.edges_count)) as usize;
         self.link = Some(context.network.connect(self.id, edge));
         self.instance = context.oracle.lives.instance();
         self.out.clear();
         self.input.clear();
         self.half_closed = false;
-        context
-            .oracle
-            .note(self.id, || format!("connects to edge {edge}"));
+        context.oracle.note(self.id, || format!("connects to edge {edge}"));
     }
 
     /// Queues bytes.
@@ -182,9 +171,7 @@ impl Peer {
         if self.random.chance(faults.stall) {
             self.stalled_until_ms = context.now_ms + self.random.between(1, faults.stall_ms_max);
             let until = self.stalled_until_ms;
-            context
-                .oracle
-                .note(self.id, || format!("does not read until {until} ms"));
+            context.oracle.note(self.id, || format!("does not read until {until} ms"));
         }
         if let Some(link) = self.link
             && self.random.chance(faults.cut)
@@ -226,9 +213,7 @@ impl Peer {
             }
             Received::Nothing => Fortune::Connected,
             Received::Ended => {
-                context
-                    .oracle
-                    .note(self.id, || "the node ended the stream".into());
+                context.oracle.note(self.id, || "the node ended the stream".into());
                 self.leave(context, false);
                 Fortune::Lost
             }

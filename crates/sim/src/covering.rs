@@ -42,12 +42,7 @@ impl Covering {
                 topics.entry(plan.partition(topic)).or_default().push(topic);
             }
         }
-        Covering {
-            filters,
-            client,
-            topics,
-            parts: BTreeMap::new(),
-        }
+        Covering { filters, client, topics, parts: BTreeMap::new() }
     }
 
     /// Whether some filter covers the topic.
@@ -58,10 +53,7 @@ impl Covering {
 
     /// What becomes of the filters together when they lag: what all of them want, or a replay.
     pub fn policy(&self, plan: &Plan, own: Option<LagPolicy>) -> LagPolicy {
-        let mut all = self
-            .filters
-            .iter()
-            .map(|filter| plan.policy_of_filter(*filter, own));
+        let mut all = self.filters.iter().map(|filter| plan.policy_of_filter(*filter, own));
         let first = all.next().unwrap_or_default();
         match all.all(|policy| policy == first) {
             true => first,
@@ -206,10 +198,7 @@ impl Covering {
             for topic in topics {
                 let run = match self.parts.get(partition) {
                     Some(part) => part.run_of(*topic),
-                    None => Run {
-                        topic: *topic,
-                        ..Run::default()
-                    },
+                    None => Run { topic: *topic, ..Run::default() },
                 };
                 let result = oracle.is_past_marker(&run);
                 result.map_err(|text| format!("of topic {topic} {text}"))?;
@@ -222,13 +211,7 @@ impl Covering {
 impl Part {
     fn at(client: usize, epoch: u64, offset: u64) -> Part {
         Part {
-            run: Run {
-                client,
-                epoch,
-                from: offset,
-                cursor: offset,
-                ..Run::default()
-            },
+            run: Run { client, epoch, from: offset, cursor: offset, ..Run::default() },
             seen: BTreeMap::new(),
             must_announce: false,
         }
@@ -258,11 +241,7 @@ impl Part {
     }
 
     fn run_of(&self, topic: usize) -> Run {
-        Run {
-            topic,
-            seen: self.seen.get(&topic).cloned().unwrap_or_default(),
-            ..self.run.clone()
-        }
+        Run { topic, seen: self.seen.get(&topic).cloned().unwrap_or_default(), ..self.run.clone() }
     }
 
     fn keep(&self, topics: Option<&Vec<usize>>, oracle: &mut Oracle) {

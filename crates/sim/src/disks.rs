@@ -70,10 +70,7 @@ impl DiskMail {
         let mut homes: Vec<usize> = (0..self.requests.len()).collect();
         self.random.shuffle(&mut homes);
         for home in homes {
-            while self.requests[home]
-                .front()
-                .is_some_and(|(due, _)| *due <= now_ms)
-            {
+            while self.requests[home].front().is_some_and(|(due, _)| *due <= now_ms) {
                 if self.random.chance(self.faults.late) {
                     break;
                 }
@@ -135,10 +132,7 @@ impl DiskMail {
         if home >= self.letters.len() {
             return taken;
         }
-        while self.letters[home]
-            .front()
-            .is_some_and(|(due, _)| *due <= now_ms)
-        {
+        while self.letters[home].front().is_some_and(|(due, _)| *due <= now_ms) {
             if self.random.chance(self.faults.late) {
                 break;
             }
@@ -224,18 +218,14 @@ impl Disks {
 
     /// For each partition of a log on disk the least offset that it had when it was opened.
     pub fn floors(&self) -> Vec<(u32, u64)> {
-        self.logs
-            .iter()
-            .flat_map(|log| log.thread.floors())
-            .collect()
+        self.logs.iter().flat_map(|log| log.thread.floors()).collect()
     }
 
     /// The node dies.
     pub fn crash(&mut self) {
         for log in &mut self.logs {
             let requests = log.mail.take_requests(u64::MAX);
-            log.thread
-                .crash(self.now_ms, self.unix_ms, &log.mail.faults, requests);
+            log.thread.crash(self.now_ms, self.unix_ms, &log.mail.faults, requests);
             log.mail.crash();
             log.hangs_until_ms = 0;
         }
@@ -282,9 +272,8 @@ impl Disks {
     ) -> Result<(), String> {
         let now_ms = self.unix_ms;
         let logs = self.logs.iter_mut();
-        let windows: Result<Vec<_>, _> = logs
-            .filter_map(|log| log.thread.restore(home, id, memory).transpose())
-            .collect();
+        let windows: Result<Vec<_>, _> =
+            logs.filter_map(|log| log.thread.restore(home, id, memory).transpose()).collect();
         home.restore_windows(now_ms, &windows?);
         Ok(())
     }
@@ -292,10 +281,7 @@ impl Disks {
     /// A home asks a log.
     pub fn ask(&mut self, index: u16, home: usize, requests: Vec<DiskRequest>) {
         let now_ms = self.now_ms;
-        let log = self
-            .logs
-            .iter_mut()
-            .find(|log| log.index == usize::from(index));
+        let log = self.logs.iter_mut().find(|log| log.index == usize::from(index));
         if let Some(log) = log {
             for request in requests {
                 log.mail.ask(now_ms, home, request);
@@ -308,21 +294,14 @@ impl Disks {
         for log in &mut self.logs {
             let letters = log.mail.take_letters(self.now_ms, home);
             if !letters.is_empty() {
-                posts.push(Post::Disk {
-                    log: log.index as u16,
-                    since_us: UNTIMED,
-                    letters,
-                });
+                posts.push(Post::Disk { log: log.index as u16, since_us: UNTIMED, letters });
             }
         }
     }
 
     /// When something has come for a home.
     pub fn letter_due_ms(&self, home: usize) -> Option<u64> {
-        let dues = self
-            .logs
-            .iter()
-            .filter_map(|log| log.mail.letter_due_ms(home));
+        let dues = self.logs.iter().filter_map(|log| log.mail.letter_due_ms(home));
         dues.min()
     }
 
@@ -355,9 +334,7 @@ impl Disks {
             return;
         }
         let requests = log.mail.take_requests(self.now_ms);
-        let letters = log
-            .thread
-            .turn(self.now_ms, self.unix_ms, &log.mail.faults, requests);
+        let letters = log.thread.turn(self.now_ms, self.unix_ms, &log.mail.faults, requests);
         for (home, letter) in letters {
             log.mail.answer(self.now_ms, usize::from(home), letter);
         }

@@ -34,11 +34,7 @@ pub fn covers(rights: u8, topic: &str) -> bool {
 pub fn permissions(rights: u8) -> Permissions {
     let of = |(bit, filter): (usize, &&str)| (rights >> bit & 1 == 1).then(|| Box::from(*filter));
     let filters: Vec<Box<str>> = RIGHTS.iter().enumerate().filter_map(of).collect();
-    Permissions {
-        subscribe: filters.clone(),
-        publish: filters.clone(),
-        history: filters,
-    }
+    Permissions { subscribe: filters.clone(), publish: filters.clone(), history: filters }
 }
 
 /// A token's words.
@@ -59,13 +55,7 @@ pub struct Token {
 impl Token {
     /// As it is shown.
     pub fn text(&self) -> String {
-        let Token {
-            client,
-            rights,
-            number,
-            expires_s,
-            connections_max,
-        } = self;
+        let Token { client, rights, number, expires_s, connections_max } = self;
         format!("client-{client}.{rights}.{number}.{expires_s}.{connections_max}")
     }
 
@@ -100,18 +90,12 @@ pub struct SimJudge {
 impl SimJudge {
     /// One with a planted bug, or none.
     pub fn new(mutation: Option<Mutation>) -> SimJudge {
-        SimJudge {
-            mutation,
-            ..SimJudge::default()
-        }
+        SimJudge { mutation, ..SimJudge::default() }
     }
 
     /// Revokes a token by its number.
     pub fn revoke(&self, number: u64) {
-        self.revoked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(number);
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
         if self.mutation == Some(Mutation::LoseRevocation) {
             self.strikes.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -174,16 +158,10 @@ impl Judge for SimJudge {
             Some(it) if self.is_revoked(&it) => Err(ErrorCode::TokenRevoked),
             Some(it) => Ok(it),
         };
-        Judged {
-            verdict,
-            signatures_count: 1,
-        }
+        Judged { verdict, signatures_count: 1 }
     }
 
     fn is_revoked(&self, entitlement: &Entitlement) -> bool {
-        self.revoked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(&entitlement.token_id)
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner).contains(&entitlement.token_id)
     }
 }

@@ -82,11 +82,8 @@ impl HttpClient {
         };
         let mut topics: Vec<usize> = (0..plan.topics.len()).collect();
         random.shuffle(&mut topics);
-        let runs = topics[..count].iter().map(|topic| Run {
-            client: id,
-            topic: *topic,
-            ..Run::default()
-        });
+        let runs =
+            topics[..count].iter().map(|topic| Run { client: id, topic: *topic, ..Run::default() });
         let has_own = plan.has_policies && random.chance(0.5);
         HttpClient {
             policy: has_own.then(|| draw_policy(random)),
@@ -132,13 +129,8 @@ impl HttpClient {
         let is_apart = |topic: &usize| !covering.covers(plan, *topic);
         let topics = (0..plan.topics.len()).filter(is_apart);
         let topics = topics.take(random.below(3) as usize);
-        let runs: Vec<Run> = topics
-            .map(|topic| Run {
-                client: id,
-                topic,
-                ..Run::default()
-            })
-            .collect();
+        let runs: Vec<Run> =
+            topics.map(|topic| Run { client: id, topic, ..Run::default() }).collect();
         HttpClient {
             kind: Kind::Envelope,
             has_begun: vec![false; runs.len()],
@@ -159,9 +151,7 @@ impl HttpClient {
     }
 
     fn request(&mut self, context: &mut Context<'_>, head: &str, body: &[u8], asked: Asked) {
-        context.oracle.note(self.peer.id, || {
-            head.lines().next().unwrap_or_default().to_owned()
-        });
+        context.oracle.note(self.peer.id, || head.lines().next().unwrap_or_default().to_owned());
         let mut bytes = format!("{head}Host: sim\r\n").into_bytes();
         if body.is_empty() {
             bytes.extend_from_slice(b"\r\n");
@@ -202,11 +192,7 @@ impl HttpClient {
             false => String::new(),
         };
         let limit = self.peer.random.between(1, 10);
-        let wait = if context.phase == Phase::Active {
-            "300ms"
-        } else {
-            "2s"
-        };
+        let wait = if context.phase == Phase::Active { "300ms" } else { "2s" };
         let head = format!("GET /topics/{name}?wait={wait}&limit={limit}{since} HTTP/1.1\r\n");
         self.request(context, &head, &[], Asked::Poll);
     }
@@ -229,9 +215,7 @@ impl HttpClient {
                 return true;
             }
             Err(error) => {
-                context
-                    .oracle
-                    .fail(id, format!("an answer that is none: {error}"));
+                context.oracle.fail(id, format!("an answer that is none: {error}"));
                 return false;
             }
         };
@@ -256,16 +240,12 @@ impl HttpClient {
         let body: Value =
             serde_json::from_slice(&input[consumed..consumed + length]).unwrap_or(Value::Null);
         self.peer.input = input[consumed + length..].to_vec();
-        context
-            .oracle
-            .note(id, || format!("<- {status} {}", short(&body)));
+        context.oracle.note(id, || format!("<- {status} {}", short(&body)));
         let Some(asked) = self.asked.take() else {
             if status == 408 {
                 return false; // it never said anything
             }
-            context
-                .oracle
-                .fail(id, format!("an answer to nothing: {status}"));
+            context.oracle.fail(id, format!("an answer to nothing: {status}"));
             return false;
         };
         // A slow body is given up by the node; nothing was done then. A long poll whose time is over before its home has
@@ -387,20 +367,10 @@ fn position_of(text: &str) -> Option<(u64, u64)> {
 
 /// A message that follows what the run has.
 fn take(context: &mut Context<'_>, run: &mut Run, source: Source, offset: u64, payload: &str) {
-    context.oracle.delivered(
-        context.plan,
-        source,
-        run.topic,
-        offset,
-        None,
-        payload.as_bytes(),
-    );
+    context.oracle.delivered(context.plan, source, run.topic, offset, None, payload.as_bytes());
     if offset <= run.cursor {
         let name = &context.plan.topics[run.topic];
-        let text = format!(
-            "{name}: {offset} was settled before: the cursor is {}",
-            run.cursor
-        );
+        let text = format!("{name}: {offset} was settled before: the cursor is {}", run.cursor);
         context.oracle.fail(run.client, text);
     }
     run.cursor = offset;
@@ -415,12 +385,7 @@ fn hole_of(value: &Value, told_at: u64) -> Option<Hole> {
         "damaged" => 4,
         _ => 3,
     };
-    Some(Hole {
-        from: value["from"].as_u64()?,
-        to: value["to"].as_u64()?,
-        reason,
-        told_at,
-    })
+    Some(Hole { from: value["from"].as_u64()?, to: value["to"].as_u64()?, reason, told_at })
 }
 
 fn is_unavailable(error: &Value) -> bool {
@@ -437,10 +402,7 @@ fn short(value: &Value) -> String {
 
 impl Client for HttpClient {
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
-        if matches!(
-            context.phase,
-            Phase::Leaving | Phase::Visiting | Phase::Over | Phase::Gone
-        ) {
+        if matches!(context.phase, Phase::Leaving | Phase::Visiting | Phase::Over | Phase::Gone) {
             self.peer.leave(context, false);
             return None;
         }

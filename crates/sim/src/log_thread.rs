@@ -199,11 +199,7 @@ impl LogThread {
         if before.is_some() {
             self.may_be_full(now_ms, faults);
         }
-        let mut deaths = if before.is_some() {
-            self.random.below(3)
-        } else {
-            0
-        };
+        let mut deaths = if before.is_some() { self.random.below(3) } else { 0 };
         self.losses.is_repaired = false;
         loop {
             self.new_epoch += 1;
@@ -220,31 +216,26 @@ impl LogThread {
                 new_epoch: self.new_epoch,
                 hash_seed: Seed(1, 2),
             };
-            let disk = SimDisk {
-                disk: self.disk.clone(),
-                saboteur: self.saboteur.clone(),
-            };
+            let disk = SimDisk { disk: self.disk.clone(), saboteur: self.saboteur.clone() };
             let opened = Store::open(disk, store_settings, unix_ms);
             let is_refused = matches!(opened, Err(OpenError::Disk(DiskError::NoSpace)));
             let opened =
-                opened
-                    .map_err(|error| error.to_string())
-                    .and_then(|(store, mut recovered)| {
-                        let mut saboteur = self.saboteur.borrow_mut();
-                        saboteur.loses_holes(&mut recovered.damaged_through);
-                        drop(saboteur);
-                        let mut worker = LogWorker::new(store, settings, self.index);
-                        let store = worker.store_mut();
-                        let found = Restoration::read(
-                            store,
-                            &recovered,
-                            settings,
-                            self.index,
-                            &mut HeapMemory::new(usize::MAX),
-                        );
-                        let found = found.map_err(|error| error.to_string())?;
-                        Ok((worker, found, recovered))
-                    });
+                opened.map_err(|error| error.to_string()).and_then(|(store, mut recovered)| {
+                    let mut saboteur = self.saboteur.borrow_mut();
+                    saboteur.loses_holes(&mut recovered.damaged_through);
+                    drop(saboteur);
+                    let mut worker = LogWorker::new(store, settings, self.index);
+                    let store = worker.store_mut();
+                    let found = Restoration::read(
+                        store,
+                        &recovered,
+                        settings,
+                        self.index,
+                        &mut HeapMemory::new(usize::MAX),
+                    );
+                    let found = found.map_err(|error| error.to_string())?;
+                    Ok((worker, found, recovered))
+                });
             // Who reads goes on without what a disk does not give; behind the machine's end nothing of that counts.
             let has_stopped = self.disk.has_stopped();
             // What fails fails this start; the next one is a new process.
@@ -282,9 +273,7 @@ impl LogThread {
     /// For each partition the least offset that it had when it was opened.
     pub fn floors(&self) -> Vec<(u32, u64)> {
         let floors = self.recovered.iter().flat_map(|found| &found.floors);
-        (self.settings.first_partition..)
-            .zip(floors.copied())
-            .collect()
+        (self.settings.first_partition..).zip(floors.copied()).collect()
     }
 
     /// The disk may be full when the log begins, or still be full.
@@ -423,8 +412,7 @@ impl LogThread {
         if let Some(name) = segments.iter().rfind(|name| name.ends_with(".log"))
             && let Some(bytes) = self.disk.bytes_of(name)
         {
-            self.disk
-                .put(name, &bytes[..bytes.len().saturating_sub(40)]);
+            self.disk.put(name, &bytes[..bytes.len().saturating_sub(40)]);
         }
     }
 
@@ -450,8 +438,7 @@ impl LogThread {
         }
         if self.random.chance(faults.fail_write) {
             let error = [DiskError::NoSpace, DiskError::Io(5)][self.random.below(2) as usize];
-            self.disk
-                .fail_writes(self.random.between(1, 3) as u32, error);
+            self.disk.fail_writes(self.random.between(1, 3) as u32, error);
         }
         // What cannot be read together is read one by one. In the next turn it can be read again: what fails for seconds is lost.
         let failing_reads = match self.random.chance(faults.fail_read) {
@@ -462,8 +449,7 @@ impl LogThread {
         if self.full_until_ms > 0 && self.full_until_ms <= now_ms {
             self.room_again();
         } else if self.random.chance(faults.full) {
-            self.disk
-                .set_capacity(Some(self.disk.bytes() + self.random.below(2_000)));
+            self.disk.set_capacity(Some(self.disk.bytes() + self.random.below(2_000)));
             self.full_until_ms = now_ms + self.random.between(1, faults.full_ms_max);
         }
     }
@@ -490,10 +476,7 @@ impl LogThread {
             for (home, request) in requests {
                 worker.take(home, UNTIMED, vec![request]);
             }
-            let time = LogTime {
-                monotonic_us: now_ms * 1_000,
-                unix_ms,
-            };
+            let time = LogTime { monotonic_us: now_ms * 1_000, unix_ms };
             self.has_more = worker.turn(&mut || time, &mut letters);
         }
         letters
@@ -509,10 +492,7 @@ impl LogThread {
         id: u16,
         memory: &mut dyn Memory,
     ) -> Result<Option<FoundWindow>, String> {
-        let restoration = self
-            .restorations
-            .get_mut(usize::from(id))
-            .and_then(Option::take);
+        let restoration = self.restorations.get_mut(usize::from(id)).and_then(Option::take);
         let restored = match restoration {
             None => return Ok(None),
             Some(found) if self.saboteur.borrow().restores() => {

@@ -55,8 +55,7 @@ impl Arguments {
         while let Some(word) = words.next() {
             let mut number = || {
                 let text = words.next().unwrap_or_default();
-                text.parse::<u64>()
-                    .map_err(|_| format!("{word} needs a number"))
+                text.parse::<u64>().map_err(|_| format!("{word} needs a number"))
             };
             match word.as_str() {
                 "--seeds" => arguments.seeds = number()?,
@@ -112,11 +111,8 @@ fn sweep(arguments: &Arguments) -> ExitCode {
         passed += u64::from(outcome.failure.is_none());
         if let Some(failure) = &outcome.failure {
             failed += 1;
-            let kind: String = failure
-                .text
-                .chars()
-                .filter(|letter| !letter.is_ascii_digit())
-                .collect();
+            let kind: String =
+                failure.text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
             let entry = kinds.entry(kind).or_insert((0, seed));
             entry.0 += 1;
             if !arguments.keep_going {
@@ -141,13 +137,7 @@ fn sweep(arguments: &Arguments) -> ExitCode {
 
 /// Runs a failed world once more, with its clients' doings.
 fn tell(seed: u64, arguments: &Arguments) {
-    let outcome = sim::run(
-        seed,
-        Options {
-            tracing: true,
-            ..arguments.options()
-        },
-    );
+    let outcome = sim::run(seed, Options { tracing: true, ..arguments.options() });
     tell_outcome(&outcome, arguments.tracing);
 }
 
@@ -157,11 +147,7 @@ fn tell_outcome(outcome: &Outcome, all: bool) {
             "seed {}, at {} ms, client {:?}: {}",
             outcome.seed, failure.at_ms, failure.client, failure.text
         );
-        let skipped = if all {
-            0
-        } else {
-            outcome.notes.len().saturating_sub(LINES_MAX)
-        };
+        let skipped = if all { 0 } else { outcome.notes.len().saturating_sub(LINES_MAX) };
         for note in &outcome.notes[skipped..] {
             println!("  {note}");
         }
@@ -190,10 +176,7 @@ fn find_mutations(arguments: &Arguments, budget: u64) -> ExitCode {
 
 fn find(mutation: Mutation, first: u64, budget: u64) -> Option<(u64, String)> {
     (first..first + budget).find_map(|seed| {
-        let options = Options {
-            mutation: Some(mutation),
-            ..Options::default()
-        };
+        let options = Options { mutation: Some(mutation), ..Options::default() };
         let text = match catch_unwind(AssertUnwindSafe(|| sim::run(seed, options))) {
             Ok(outcome) if outcome.strikes == 0 => return None,
             Ok(outcome) => outcome.failure?.text,

@@ -69,10 +69,7 @@ impl Mesh {
             Post::Control(_) | Post::Disk { .. } => 0,
         };
         self.posts += len as u64;
-        self.hash = fold(
-            self.hash,
-            (from as u64) << 48 | (to as u64) << 32 | len as u64,
-        );
+        self.hash = fold(self.hash, (from as u64) << 48 | (to as u64) << 32 | len as u64);
         let queue = &mut self.queues[from * self.shards + to];
         let delay = self.random.below(self.faults.delay_ms_max + 1);
         let after = queue.back().map_or(0, |(due, _)| *due);
@@ -118,9 +115,7 @@ impl SimMailbox {
 
 impl Mailbox for SimMailbox {
     fn send(&mut self, to: u16, post: Post) {
-        self.mesh
-            .borrow_mut()
-            .send(self.shard, usize::from(to), post);
+        self.mesh.borrow_mut().send(self.shard, usize::from(to), post);
     }
 
     fn ask(&mut self, log: u16, _: u64, requests: Vec<DiskRequest>) {

@@ -250,24 +250,12 @@ impl Saboteur {
             return post;
         }
         match post {
-            Post::Letters {
-                from,
-                stamps,
-                letters,
-            } => Post::Letters {
-                from,
-                stamps,
-                letters: self.letters(from, to, letters),
-            },
-            Post::Requests {
-                from,
-                stamps,
-                requests,
-            } => Post::Requests {
-                from,
-                stamps,
-                requests: self.requests(requests),
-            },
+            Post::Letters { from, stamps, letters } => {
+                Post::Letters { from, stamps, letters: self.letters(from, to, letters) }
+            }
+            Post::Requests { from, stamps, requests } => {
+                Post::Requests { from, stamps, requests: self.requests(requests) }
+            }
             other => other,
         }
     }
@@ -292,11 +280,7 @@ impl Saboteur {
                 if self.mutation == Some(Mutation::DeliverBeforeSync) =>
             {
                 self.strikes += 1;
-                Some(DiskLetter::Committed {
-                    generation: *generation,
-                    count: 1,
-                    result: Ok(()),
-                })
+                Some(DiskLetter::Committed { generation: *generation, count: 1, result: Ok(()) })
             }
             _ => None,
         }
@@ -378,11 +362,7 @@ impl Saboteur {
             (DiskLetter::Committed { .. }, Some(Mutation::DeliverBeforeSync)) => return None,
             (
                 DiskLetter::Answer {
-                    result:
-                        Ok(DiskAnswer::Page {
-                            records, complete, ..
-                        }),
-                    ..
+                    result: Ok(DiskAnswer::Page { records, complete, .. }), ..
                 },
                 Some(mutation),
             ) => self.spoil_disk_page(mutation, records, complete),
@@ -416,10 +396,7 @@ impl Saboteur {
     fn requests(&mut self, mut requests: Vec<Request>) -> Vec<Request> {
         if self.mutation == Some(Mutation::FeedOldEpoch) {
             for request in &mut requests {
-                if let Request::Subscribe {
-                    start: Start::Since(position),
-                    ..
-                } = request
+                if let Request::Subscribe { start: Start::Since(position), .. } = request
                     && Some(position.epoch) == self.former
                     && self.random.chance(0.5)
                 {
@@ -513,13 +490,11 @@ impl Saboteur {
                 {
                     *caught_up = true;
                 }
-                (
-                    Letter::Page {
-                        skipped: Some(skipped),
-                        ..
-                    },
-                    Some(Mutation::SkipLess),
-                ) if self.strikes() => *skipped -= 1,
+                (Letter::Page { skipped: Some(skipped), .. }, Some(Mutation::SkipLess))
+                    if self.strikes() =>
+                {
+                    *skipped -= 1
+                }
                 (Letter::FilterPage { skipped, .. }, Some(Mutation::SkipLess))
                     if !skipped.is_empty() && self.strikes() =>
                 {

@@ -78,13 +78,7 @@ struct Plain {
 enum Waiting {
     Ticket,
     Publication(usize),
-    History {
-        topic: usize,
-        reverse: bool,
-        position: Option<u64>,
-        audit: bool,
-        asked_at: u64,
-    },
+    History { topic: usize, reverse: bool, position: Option<u64>, audit: bool, asked_at: u64 },
 }
 
 enum Todo {
@@ -229,10 +223,7 @@ impl NativeClient {
         let opening = self.opening.take().unwrap_or_default();
         let mut offered = vec![SUBPROTOCOL];
         offered.extend(opening.offers.iter().map(String::as_str));
-        let handshake = ClientHandshake {
-            subprotocols: &offered,
-            ..self.handshake()
-        };
+        let handshake = ClientHandshake { subprotocols: &offered, ..self.handshake() };
         let mut bytes = Vec::new();
         handshake.encode_request(&mut bytes);
         bytes.extend(opening.rest);
@@ -275,13 +266,7 @@ impl NativeClient {
             let at = 1 + self.peer.random.below(bytes.len() as u64 - 1) as usize;
             self.peer.random.fill(&mut key);
             frame::encode(&mut out, false, Opcode::Binary, &bytes[..at], Some(key));
-            frame::encode(
-                &mut out,
-                true,
-                Opcode::Continuation,
-                &bytes[at..],
-                Some(key),
-            );
+            frame::encode(&mut out, true, Opcode::Continuation, &bytes[at..], Some(key));
         } else {
             self.peer.random.fill(&mut key);
             frame::encode(&mut out, true, Opcode::Binary, bytes, Some(key));
@@ -323,12 +308,9 @@ impl NativeClient {
                     let topic = context.oracle.publications[id].topic;
                     self.todo.push_back(Todo::Marker(topic));
                 }
-                Waiting::History {
-                    topic,
-                    position,
-                    audit: true,
-                    ..
-                } => self.todo.push_back(Todo::Audit(topic, position)),
+                Waiting::History { topic, position, audit: true, .. } => {
+                    self.todo.push_back(Todo::Audit(topic, position))
+                }
                 Waiting::Publication(id) if context.oracle.publications[id].once != Once::No => {
                     self.repeats.push_back(id);
                 }
@@ -369,11 +351,7 @@ impl Client for NativeClient {
         if was_connected {
             let acts = (context.phase == Phase::Active || self.is_auditor) && !self.is_away;
             if acts && context.now_ms >= self.peer.act_at_ms {
-                let pace = if self.is_auditor {
-                    0
-                } else {
-                    context.plan.pace_ms
-                };
+                let pace = if self.is_auditor { 0 } else { context.plan.pace_ms };
                 self.peer.act_at_ms = context.now_ms + 1 + self.peer.random.below(2 * pace + 1);
                 self.act(context);
             }
@@ -432,8 +410,7 @@ impl Client for NativeClient {
             if wide.stage != Stage::Live {
                 return Err(format!("filter {number} is {:?}", wide.stage));
             }
-            wide.is_past_markers(oracle)
-                .map_err(|text| format!("filter {number} {text}"))?;
+            wide.is_past_markers(oracle).map_err(|text| format!("filter {number} {text}"))?;
         }
         Ok(())
     }
@@ -450,9 +427,7 @@ impl Client for NativeClient {
             if plain.stage != Stage::Live {
                 return Err(format!("topic {topic} is {:?}", plain.stage));
             }
-            oracle
-                .is_past_marker(&plain.run)
-                .map_err(|text| format!("topic {topic} {text}"))?;
+            oracle.is_past_marker(&plain.run).map_err(|text| format!("topic {topic} {text}"))?;
         }
         let served = self.plain.values().filter(in_memory);
         let has_marker = |plain: &&Plain| oracle.markers.contains_key(&plain.run.topic);

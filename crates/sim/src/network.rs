@@ -105,10 +105,7 @@ impl Network {
     }
 
     fn fold(&mut self, kind: u64, a: u64, b: u64) {
-        self.hash = fold(
-            self.hash,
-            kind ^ a.rotate_left(16) ^ b.rotate_left(40) ^ self.now_ms,
-        );
+        self.hash = fold(self.hash, kind ^ a.rotate_left(16) ^ b.rotate_left(40) ^ self.now_ms);
     }
 
     /// The node is gone: all connections are lost. With `leaves_data`, clients still read what is on its way to them.
@@ -145,9 +142,8 @@ impl Network {
     /// A client connects to an edge; it may write at once.
     pub fn connect(&mut self, client: usize, edge: usize) -> LinkId {
         self.last_link += 1;
-        let capacity = self
-            .random
-            .between(self.faults.buffer_bytes_min, self.faults.buffer_bytes_max);
+        let capacity =
+            self.random.between(self.faults.buffer_bytes_min, self.faults.buffer_bytes_max);
         let link = Link {
             client,
             edge,
@@ -181,9 +177,7 @@ impl Network {
         if link.reset || link.node_gone || link.to_node_ended {
             return bytes.len();
         }
-        let mut count = bytes
-            .len()
-            .min(SEND_BUFFER_BYTES.saturating_sub(link.to_node.len()));
+        let mut count = bytes.len().min(SEND_BUFFER_BYTES.saturating_sub(link.to_node.len()));
         if count > 1 && self.random.chance(self.faults.split) {
             count = 1 + self.random.below(count as u64 - 1) as usize;
         }
@@ -297,9 +291,7 @@ impl Network {
 
     fn poll(&mut self, edge: usize, timeout: Option<Duration>, events: &mut Vec<Event>) {
         let dead = std::mem::take(&mut self.edges[edge].dead);
-        self.edges[edge]
-            .free
-            .extend(dead.iter().map(|conn| conn.index));
+        self.edges[edge].free.extend(dead.iter().map(|conn| conn.index));
         for (conn, id, how) in std::mem::take(&mut self.edges[edge].closing) {
             self.carry_out_close(edge, conn, id, how);
         }
@@ -346,17 +338,10 @@ impl Network {
         });
         let slot = &mut side.slots[index as usize];
         *slot = (slot.0 + 1, Some(id));
-        let conn = Conn {
-            index,
-            generation: slot.0,
-        };
+        let conn = Conn { index, generation: slot.0 };
         link.conn = Some(conn);
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        events.push(Event::Accepted {
-            conn,
-            peer,
-            listener: 0,
-        });
+        events.push(Event::Accepted { conn, peer, listener: 0 });
         side.ready.insert(id);
         self.fold(4, edge as u64, u64::from(index));
     }
@@ -374,10 +359,7 @@ impl Network {
         }
         if link.reset {
             link.node_gone = true;
-            events.push(Event::Closed {
-                conn,
-                reason: ErrorKind::ConnectionReset,
-            });
+            events.push(Event::Closed { conn, reason: ErrorKind::ConnectionReset });
             self.edges[edge].dead.push(conn);
             self.forget(edge, conn);
             self.fold(5, edge as u64, u64::from(conn.index));
@@ -473,12 +455,8 @@ impl Network {
         if count > 1 && self.random.chance(self.faults.split) {
             count = 1 + self.random.below(count as u64 - 1) as usize;
         }
-        let taken: Vec<u8> = parts
-            .iter()
-            .flat_map(|part| part.iter())
-            .take(count)
-            .copied()
-            .collect();
+        let taken: Vec<u8> =
+            parts.iter().flat_map(|part| part.iter()).take(count).copied().collect();
         let taken = self.saboteur.on_write(taken);
         for bytes in taken.chunks(8) {
             let mut word = [0; 8];
@@ -508,9 +486,7 @@ impl Network {
 
 /// Folds one word into a hash; cheap, and different orders give different results.
 pub fn fold(hash: u64, word: u64) -> u64 {
-    (hash ^ word)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(23)
+    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
 }
 
 /// One reactor's part of the network.

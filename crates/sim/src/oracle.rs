@@ -44,10 +44,7 @@ impl Refusal {
     /// By the code.
     pub fn of(code: u32) -> Refusal {
         let of_disk = [Code::LogUnavailable, Code::LogFull];
-        match of_disk
-            .iter()
-            .any(|other| u32::from(other.number()) == code)
-        {
+        match of_disk.iter().any(|other| u32::from(other.number()) == code) {
             true => Refusal::UntilCrash,
             false => Refusal::Final,
         }
@@ -203,11 +200,7 @@ impl Oracle {
     /// Something is not as it must be. Only the first such thing counts.
     pub fn fail(&mut self, client: impl Into<Option<usize>>, text: String) {
         if self.failure.is_none() {
-            self.failure = Some(Failure {
-                at_ms: self.now_ms,
-                client: client.into(),
-                text,
-            });
+            self.failure = Some(Failure { at_ms: self.now_ms, client: client.into(), text });
         }
     }
 
@@ -228,8 +221,7 @@ impl Oracle {
 
     /// The epoch of a partition by the node of a connection.
     pub fn epoch(&self, partition: u32, instance: u32) -> u64 {
-        self.lives
-            .epoch(partition, self.lives.at(partition, instance))
+        self.lives.epoch(partition, self.lives.at(partition, instance))
     }
 
     /// The epoch of a partition now.
@@ -317,11 +309,7 @@ impl Oracle {
         let publication = &mut self.publications[id];
         publication.open = publication.open.saturating_sub(1);
         let partition = plan.partition(publication.topic);
-        let Acknowledged {
-            epoch,
-            offset,
-            is_duplicate,
-        } = told;
+        let Acknowledged { epoch, offset, is_duplicate } = told;
         let (floor, attempts) = (publication.floor, publication.attempts);
         let client = source.client;
         self.duplicates += u64::from(is_duplicate);
@@ -359,22 +347,16 @@ impl Oracle {
             .and_then(|text| std::str::from_utf8(text).ok())
             .and_then(|text| usize::from_str_radix(text, 16).ok());
         let name = &plan.topics[topic];
-        let Some((id, publication)) = id.and_then(|id| {
-            self.publications
-                .get(id)
-                .map(|publication| (id, publication))
-        }) else {
+        let Some((id, publication)) =
+            id.and_then(|id| self.publications.get(id).map(|publication| (id, publication)))
+        else {
             let text = format!("offset {offset} of {name} is no publication");
             self.fail(source.client, text);
             return false;
         };
         if publication.topic != topic || publication.payload != payload {
             let (sent, came) = (publication.payload.len(), payload.len());
-            let same = publication
-                .payload
-                .iter()
-                .zip(payload)
-                .take_while(|(one, two)| one == two);
+            let same = publication.payload.iter().zip(payload).take_while(|(one, two)| one == two);
             let same = same.count();
             let text = format!(
                 "offset {offset} of {name} is not publication {id}: {came} bytes of {sent}, the first {same} right"
@@ -404,10 +386,7 @@ impl Oracle {
             *floor = (*floor).max(offset);
         }
         let key = (partition, origin, offset);
-        let place = self.places.entry(key).or_insert(Place {
-            publication: id,
-            prev,
-        });
+        let place = self.places.entry(key).or_insert(Place { publication: id, prev });
         if place.publication != id {
             let other = place.publication;
             let text = format!("offset {offset}: publications {other} and {id}");
@@ -441,9 +420,7 @@ impl Oracle {
             Some((instance, refusal))
                 if refusal == Refusal::Final || instance == source.instance =>
             {
-                return Err(format!(
-                    "publication {id} was refused and stands at {offset}"
-                ));
+                return Err(format!("publication {id} was refused and stands at {offset}"));
             }
             _ => {}
         }
@@ -454,9 +431,7 @@ impl Oracle {
             let is_forgotten =
                 publication.attempts > 1 && self.lives.is_forgotten(partition, first);
             if is_other && !is_forgotten && self.lives.holds(partition, *other, *known, life) {
-                return Err(format!(
-                    "publication {id} stands at {known} and at {offset}"
-                ));
+                return Err(format!("publication {id} stands at {known} and at {offset}"));
             }
         }
         if !publication.places.contains(&place) {
@@ -476,10 +451,7 @@ impl Oracle {
         if run.epoch == epoch && run.cursor >= offset {
             return Ok(());
         }
-        Err(format!(
-            "is at {}:{} and the last message at {epoch}:{offset}",
-            run.epoch, run.cursor
-        ))
+        Err(format!("is at {}:{} and the last message at {epoch}:{offset}", run.epoch, run.cursor))
     }
 
     /// A run is over, or the world is.

@@ -192,11 +192,7 @@ impl Plan {
             },
             beside: draw_beside(seed, big, mutation),
             active_ms,
-            pace_ms: if big {
-                700
-            } else {
-                [3, 15, 60][random.below(3) as usize]
-            },
+            pace_ms: if big { 700 } else { [3, 15, 60][random.below(3) as usize] },
             lossless,
             memory_bytes: if memory_is_short { 64 << 10 } else { 64 << 20 },
             memory_refusals: if memory_is_short { 0.2 } else { 0.0 },
@@ -308,19 +304,13 @@ impl Plan {
         for (index, epoch, older) in durable {
             (logs[index].epoch, logs[index].older_epochs) = (epoch, older);
         }
-        self.settings = Arc::new(Settings {
-            logs,
-            ..(**old).clone()
-        });
+        self.settings = Arc::new(Settings { logs, ..(**old).clone() });
     }
 
     /// Whether something may be refused with this code.
     pub fn may_refuse(&self, code: u32) -> bool {
         let of_disk = [Code::LogUnavailable, Code::LogFull];
-        match of_disk
-            .iter()
-            .any(|other| u32::from(other.number()) == code)
-        {
+        match of_disk.iter().any(|other| u32::from(other.number()) == code) {
             true => {
                 self.disk.refuses() || (!self.lossless && code == u32::from(Code::LogFull.number()))
             }
@@ -347,10 +337,7 @@ impl Plan {
             &settings.rules[usize::from(rule)]
         });
         rules.fold((u32::MAX, u64::MAX), |(count, age_ms), rule| {
-            (
-                count.min(rule.history_messages_max),
-                age_ms.min(rule.history_age_max_ms),
-            )
+            (count.min(rule.history_messages_max), age_ms.min(rule.history_age_max_ms))
         })
     }
 
@@ -382,9 +369,7 @@ impl Plan {
 
     /// The rule of the start that covers all of a topic or filter.
     pub fn first_rule(&self, text: &str) -> Option<usize> {
-        rule_filters()
-            .most_specific(text)
-            .map(|rule| usize::from(*rule))
+        rule_filters().most_specific(text).map(|rule| usize::from(*rule))
     }
 
     /// The partition of a topic.
@@ -501,10 +486,7 @@ fn draw_settings(
     let mut logs = vec![log];
     let mut rules: Vec<RuleSettings> = RULE_FILTERS
         .iter()
-        .map(|filter| RuleSettings {
-            filter: (*filter).into(),
-            ..rule.clone()
-        })
+        .map(|filter| RuleSettings { filter: (*filter).into(), ..rule.clone() })
         .collect();
     if kind == Kind::Both {
         let mut memory = logs[0].clone();
@@ -571,12 +553,7 @@ fn draw_compression(seed: u64) -> Option<CompressionSettings> {
 
 /// Any policy.
 pub fn draw_policy(random: &mut Prng) -> LagPolicy {
-    let all = [
-        LagPolicy::Replay,
-        LagPolicy::Conflate,
-        LagPolicy::Drop,
-        LagPolicy::Disconnect,
-    ];
+    let all = [LagPolicy::Replay, LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect];
     all[random.below(4) as usize]
 }
 

@@ -49,10 +49,7 @@ pub fn wanted(plan: &Plan, random: &mut Prng) -> Settings {
         let Some(base) = plan.first_rule(text) else {
             continue;
         };
-        let mut rule = RuleSettings {
-            filter: text.into(),
-            ..rules[base].clone()
-        };
+        let mut rule = RuleSettings { filter: text.into(), ..rules[base].clone() };
         if !plan.lossless {
             rule.history_messages_max = [0, 5, 1 << 30][random.below(3) as usize];
         }

@@ -33,10 +33,7 @@ pub struct Resumer {
 impl Resumer {
     /// A client that subscribes, publishes and comes back.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
-        let settings = Settings {
-            handshake_timeout_ms: 60_000,
-            ..Settings::default()
-        };
+        let settings = Settings { handshake_timeout_ms: 60_000, ..Settings::default() };
         Resumer {
             session: Session::new(settings, random.next_u64()),
             peer: Peer::new(id, plan, random),
@@ -59,10 +56,7 @@ impl Resumer {
 
     /// One that subscribes to filters, too.
     pub fn covering(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
-        Resumer {
-            is_covering: true,
-            ..Resumer::new(id, plan, random)
-        }
+        Resumer { is_covering: true, ..Resumer::new(id, plan, random) }
     }
 
     fn lost(&mut self, context: &mut Context<'_>) {
@@ -95,10 +89,7 @@ impl Resumer {
                         (Some(position), Start::Since(position))
                     }
                 };
-                if let Ok(id) = self
-                    .session
-                    .subscribe(name, start, &SubscribeOptions::default())
-                {
+                if let Ok(id) = self.session.subscribe(name, start, &SubscribeOptions::default()) {
                     context.oracle.note(self.peer.id, || {
                         format!("subscribes {id:?} to {name} from {start:?}")
                     });
@@ -126,8 +117,7 @@ impl Resumer {
                     let padding = crate::native::draw_padding(&mut self.peer.random, context.plan);
                     let (id, payload) = context.oracle.publication(context.plan, topic, padding);
                     if let Ok(request) =
-                        self.session
-                            .publish(name, &payload, &PublishOptions::default(), true)
+                        self.session.publish(name, &payload, &PublishOptions::default(), true)
                     {
                         self.requests.insert(request, id);
                     }
@@ -164,22 +154,14 @@ impl Resumer {
         self.settle_filters(context);
         while let Some((request, answer)) = self.session.take_answer() {
             let Some(id) = self.requests.remove(&request) else {
-                context
-                    .oracle
-                    .fail(self.peer.id, format!("an answer for {request}"));
+                context.oracle.fail(self.peer.id, format!("an answer for {request}"));
                 continue;
             };
             match answer {
                 Answer::Published(published) => {
                     let Position { epoch, offset } = published.position;
-                    let told = Acknowledged {
-                        epoch,
-                        offset,
-                        is_duplicate: published.duplicate,
-                    };
-                    context
-                        .oracle
-                        .acknowledged(context.plan, self.peer.source(), id, told);
+                    let told = Acknowledged { epoch, offset, is_duplicate: published.duplicate };
+                    context.oracle.acknowledged(context.plan, self.peer.source(), id, told);
                 }
                 Answer::Refused(error)
                     if context.plan.may_refuse(error.code)
@@ -189,9 +171,9 @@ impl Resumer {
                     let refusal = Refusal::of(error.code);
                     context.oracle.refused(context.plan, source, id, refusal);
                 }
-                Answer::Refused(error) => context
-                    .oracle
-                    .fail(self.peer.id, format!("refused: {error}")),
+                Answer::Refused(error) => {
+                    context.oracle.fail(self.peer.id, format!("refused: {error}"))
+                }
                 Answer::History(_) | Answer::Unknown => {}
             }
         }
@@ -230,11 +212,7 @@ impl Resumer {
                 run.seen.push(offset);
                 self.check_pass(context, topic);
             }
-            Event::Subscribed {
-                subscription,
-                position: Some(position),
-                ..
-            } => {
+            Event::Subscribed { subscription, position: Some(position), .. } => {
                 let source = self.peer.source();
                 if let Some((run, has_begun)) = self.runs.get_mut(&subscription) {
                     let partition = context.plan.partition(run.topic);
@@ -256,11 +234,7 @@ impl Resumer {
             Event::Connected { connection, .. } => {
                 context.oracle.events.welcomed(id, connection);
             }
-            Event::CaughtUp {
-                subscription,
-                position,
-                ..
-            } => {
+            Event::CaughtUp { subscription, position, .. } => {
                 let source = self.peer.source();
                 if let Some((run, _)) = self.runs.get_mut(&subscription)
                     && has_epoch(context, run, source, position.epoch)
@@ -268,18 +242,11 @@ impl Resumer {
                     run.cursor = run.cursor.max(position.offset);
                 }
             }
-            Event::Gap {
-                subscription,
-                from,
-                to,
-                cause,
-                ..
-            } => {
+            Event::Gap { subscription, from, to, cause, .. } => {
                 let GapCause::Announced(reason) = cause else {
-                    return context.oracle.fail(
-                        id,
-                        format!("the session found {cause:?} from {from:?} to {to:?}"),
-                    );
+                    return context
+                        .oracle
+                        .fail(id, format!("the session found {cause:?} from {from:?} to {to:?}"));
                 };
                 let told_at = context.oracle.moment;
                 let instance = self.peer.instance;
@@ -287,9 +254,7 @@ impl Resumer {
                     && let Some(to) = to
                 {
                     let partition = context.plan.partition(run.topic);
-                    let is_known = context
-                        .oracle
-                        .holds(partition, run.epoch, run.cursor, instance);
+                    let is_known = context.oracle.holds(partition, run.epoch, run.cursor, instance);
                     if run.epoch != to.epoch {
                         match is_known {
                             true => run.continue_in(to.epoch),
@@ -305,13 +270,7 @@ impl Resumer {
                     run.cursor = run.cursor.max(to.offset);
                 }
             }
-            Event::Skipped {
-                subscription,
-                from,
-                through,
-                reason,
-                ..
-            } => {
+            Event::Skipped { subscription, from, through, reason, .. } => {
                 let hole = Hole {
                     from,
                     to: through,
@@ -326,11 +285,7 @@ impl Resumer {
                     }
                 }
             }
-            Event::Unsubscribed {
-                subscription,
-                error: Some(error),
-                ..
-            } => {
+            Event::Unsubscribed { subscription, error: Some(error), .. } => {
                 let topic = self.runs.get(&subscription).map(|(run, _)| run.topic);
                 let is_explained =
                     topic.is_some_and(|topic| self.is_explained(context, topic, &error));
@@ -352,9 +307,7 @@ impl Resumer {
 fn has_epoch(context: &mut Context<'_>, run: &mut Run, source: Source, epoch: u64) -> bool {
     let partition = context.plan.partition(run.topic);
     let is_known = run.epoch == epoch
-        || context
-            .oracle
-            .holds(partition, run.epoch, run.cursor, source.instance);
+        || context.oracle.holds(partition, run.epoch, run.cursor, source.instance);
     if epoch != context.oracle.epoch(partition, source.instance) || !is_known {
         let (old, cursor) = (run.epoch, run.cursor);
         let text = format!("reported epoch {epoch} without a gap after {old}:{cursor}");
@@ -367,10 +320,7 @@ fn has_epoch(context: &mut Context<'_>, run: &mut Run, source: Source, epoch: u6
 
 impl Client for Resumer {
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64> {
-        if matches!(
-            context.phase,
-            Phase::Leaving | Phase::Visiting | Phase::Over | Phase::Gone
-        ) {
+        if matches!(context.phase, Phase::Leaving | Phase::Visiting | Phase::Over | Phase::Gone) {
             self.peer.leave(context, false);
             return None;
         }
@@ -407,9 +357,7 @@ impl Client for Resumer {
         if let Err(reason) = result {
             let is_bad = !reason.reconnects() || matches!(reason, Reason::Protocol(_));
             if !self.is_end_of_pass(context, &reason) && is_bad {
-                context
-                    .oracle
-                    .fail(self.peer.id, format!("the session ended: {reason}"));
+                context.oracle.fail(self.peer.id, format!("the session ended: {reason}"));
             }
             self.peer.leave(context, false);
             self.lost(context);
@@ -435,9 +383,7 @@ impl Client for Resumer {
             if !has_begun {
                 return Err(format!("{id:?} has not begun"));
             }
-            oracle
-                .is_past_marker(run)
-                .map_err(|text| format!("{id:?} {text}"))?;
+            oracle.is_past_marker(run).map_err(|text| format!("{id:?} {text}"))?;
         }
         for (id, covering) in &self.filters {
             let result = covering.is_past_markers(oracle);

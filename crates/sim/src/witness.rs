@@ -21,10 +21,7 @@ impl Witness {
     /// The client with this number.
     pub fn new(id: usize, plan: &Plan) -> Witness {
         let mut random = Prng::new(plan.seed ^ 0x0717_4e55);
-        let settings = Settings {
-            handshake_timeout_ms: 60_000,
-            ..Settings::default()
-        };
+        let settings = Settings { handshake_timeout_ms: 60_000, ..Settings::default() };
         Witness {
             session: Session::new(settings, random.next_u64()),
             peer: Peer::new(id, plan, &mut random),
@@ -42,10 +39,8 @@ impl Witness {
             sys::TOPICS_VACATED,
             &statistics,
         ];
-        let options = SubscribeOptions {
-            policy: Some(Policy::Replay),
-            ..SubscribeOptions::default()
-        };
+        let options =
+            SubscribeOptions { policy: Some(Policy::Replay), ..SubscribeOptions::default() };
         for topic in topics {
             let (_, partition) = context.plan.settings.locate(topic);
             let epoch = context.oracle.present_epoch(partition);

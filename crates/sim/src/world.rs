@@ -132,14 +132,9 @@ impl World {
             plan.mail,
             Saboteur::new(options.mutation, seed),
         )));
-        let disks = Disks::new(&plan, &mut random, &|| {
-            Saboteur::new(options.mutation, seed)
-        });
+        let disks = Disks::new(&plan, &mut random, &|| Saboteur::new(options.mutation, seed));
         let disks = Rc::new(RefCell::new(disks));
-        let clock = Rc::new(Cell::new(Now {
-            monotonic_ms: START_MS,
-            unix_ms: START_UNIX_MS,
-        }));
+        let clock = Rc::new(Cell::new(Now { monotonic_ms: START_MS, unix_ms: START_UNIX_MS }));
         let memory_refusals = Rc::new(Cell::new(plan.memory_refusals));
         let mut clients: Vec<Box<dyn Client>> = Vec::new();
         clients.push(Box::new(NativeClient::auditor(0, &plan, &mut random)));
@@ -158,9 +153,7 @@ impl World {
             Err(text) => oracle.fail(None, text),
         }
         for log in &plan.settings.logs {
-            oracle
-                .lives
-                .add_log(log.first_partition + log.partitions_count, log.epoch);
+            oracle.lives.add_log(log.first_partition + log.partitions_count, log.epoch);
         }
         let crashes = plan.crashes.iter().rev().copied().collect();
         let reloads = plan.reloads.iter().rev().copied().collect();
@@ -243,10 +236,7 @@ impl World {
         }
         self.phase = Phase::Calm;
         self.network.borrow_mut().faults.calm();
-        self.mesh.borrow_mut().faults = MailFaults {
-            delay_ms_max: 0,
-            late: 0.0,
-        };
+        self.mesh.borrow_mut().faults = MailFaults { delay_ms_max: 0, late: 0.0 };
         self.hung_until_ms = self.disks.borrow_mut().calm();
         self.memory_refusals.set(0.0);
         self.wake_all();
@@ -278,10 +268,7 @@ impl World {
                 ("pinned bytes", edge.pinned_bytes),
                 ("entitlements", edge.entitlements),
             ];
-            let home = reactor
-                .home()
-                .map(|home| home.statistics())
-                .unwrap_or_default();
+            let home = reactor.home().map(|home| home.statistics()).unwrap_or_default();
             let of_home = [
                 ("indexes", home.indexes),
                 ("filters of the home", home.filters),
@@ -291,18 +278,15 @@ impl World {
                 // What a filter had matched goes when the topic is next published to; some worlds refuse that.
                 let may_stay = name == "indexes" && self.oracle.visited < self.plan.topics.len();
                 if value != 0 && !may_stay {
-                    self.oracle
-                        .fail(None, format!("everybody has left, and {name} is {value}"));
+                    self.oracle.fail(None, format!("everybody has left, and {name} is {value}"));
                 }
             }
         }
         self.check_nobody_counts();
         let links = self.network.borrow().links_count();
         if links > 0 {
-            self.oracle.fail(
-                None,
-                format!("everybody has left, and {links} connections are there"),
-            );
+            self.oracle
+                .fail(None, format!("everybody has left, and {links} connections are there"));
         }
     }
 
@@ -379,11 +363,8 @@ impl World {
             }
             if !self.reactors.is_empty() {
                 let disks = self.disks.borrow();
-                let due = |log: &usize| {
-                    disks
-                        .work_due_ms(*log)
-                        .is_some_and(|due| due <= self.now_ms)
-                };
+                let due =
+                    |log: &usize| disks.work_due_ms(*log).is_some_and(|due| due <= self.now_ms);
                 let logs = (0..disks.len()).filter(due);
                 runnable.extend(logs.map(|log| log + self.reactors.len()));
             }
@@ -450,10 +431,7 @@ impl World {
     }
 
     fn has_mail(&self, shard: usize) -> bool {
-        let dues = [
-            self.mesh.borrow().due_ms(shard),
-            self.disks.borrow().letter_due_ms(shard),
-        ];
+        let dues = [self.mesh.borrow().due_ms(shard), self.disks.borrow().letter_due_ms(shard)];
         dues.into_iter().flatten().any(|due| due <= self.now_ms)
     }
 
@@ -461,11 +439,7 @@ impl World {
         self.turns += 1;
         self.hash = fold(self.hash, shard as u64);
         let has_mail = self.has_mail(shard);
-        let was_due = self
-            .network
-            .borrow()
-            .wake_at_ms(shard)
-            .is_some_and(|at| at <= self.now_ms);
+        let was_due = self.network.borrow().wake_at_ms(shard).is_some_and(|at| at <= self.now_ms);
         let version = self.judge.version();
         if std::mem::replace(&mut self.revocations[shard], version) != version {
             self.reactors[shard].revocations_changed();
@@ -482,10 +456,7 @@ impl World {
         let limits = &self.plan.settings.limits;
         let pinned_max = limits.pinned_bytes_max + u64::from(limits.outbox_bytes_max);
         if edge.pinned_bytes > pinned_max {
-            self.oracle.fail(
-                None,
-                format!("edge {shard} pins {} bytes", edge.pinned_bytes),
-            );
+            self.oracle.fail(None, format!("edge {shard} pins {} bytes", edge.pinned_bytes));
         }
         if self.turns.is_multiple_of(64)
             && let Some(home) = self.reactors[shard].home()
@@ -543,9 +514,7 @@ impl World {
         if edges.any(|edge| edge.statistics().pinned_bytes > 0) {
             return false;
         }
-        self.clients
-            .iter()
-            .all(|client| client.is_settled(&self.oracle).is_ok())
+        self.clients.iter().all(|client| client.is_settled(&self.oracle).is_ok())
     }
 
     fn judge_convergence(&mut self) {
@@ -559,8 +528,7 @@ impl World {
         for (shard, reactor) in self.reactors.iter().enumerate() {
             let pinned = reactor.edge().statistics().pinned_bytes;
             if pinned > 0 && self.oracle.failure.is_none() {
-                self.oracle
-                    .fail(None, format!("edge {shard} still pins {pinned} bytes"));
+                self.oracle.fail(None, format!("edge {shard} still pins {pinned} bytes"));
             }
         }
         self.check_everybody_counts();
@@ -569,10 +537,7 @@ impl World {
     fn collect_statistics(&mut self) {
         for reactor in &self.reactors {
             let edge = reactor.edge().statistics();
-            let home = reactor
-                .home()
-                .map(|home| home.statistics())
-                .unwrap_or_default();
+            let home = reactor.home().map(|home| home.statistics()).unwrap_or_default();
             self.reached += Reached {
                 lagging: edge.lagging,
                 pages: edge.pages,
@@ -618,18 +583,12 @@ impl World {
         }
         let (network, mesh) = (self.network.borrow(), self.mesh.borrow());
         let failure = self.oracle.failure.clone();
-        let concerned = self
-            .wanted
-            .or(failure.as_ref().and_then(|failure| failure.client));
+        let concerned = self.wanted.or(failure.as_ref().and_then(|failure| failure.client));
         Outcome {
             seed: self.plan.seed,
-            hash: fold(
-                fold(fold(self.hash, network.hash), mesh.hash),
-                self.disks.borrow().hash(),
-            ),
-            notes: concerned.map_or(Vec::new(), |client| {
-                self.oracle.notes(client).cloned().collect()
-            }),
+            hash: fold(fold(fold(self.hash, network.hash), mesh.hash), self.disks.borrow().hash()),
+            notes: concerned
+                .map_or(Vec::new(), |client| self.oracle.notes(client).cloned().collect()),
             failure,
             deliveries: self.oracle.deliveries,
             publications: self.oracle.publications.len() as u64,

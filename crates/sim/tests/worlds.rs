@@ -28,32 +28,15 @@ fn small_worlds() {
         check(&outcome);
         reached += outcome.reached;
     }
-    let Reached {
-        crowds,
-        events,
-        events_left_out,
-        filters_refused,
-        ends_lost,
-        repairs,
-        ..
-    } = reached;
-    let rare = [
-        crowds,
-        events,
-        events_left_out,
-        filters_refused,
-        ends_lost,
-        repairs,
-    ];
+    let Reached { crowds, events, events_left_out, filters_refused, ends_lost, repairs, .. } =
+        reached;
+    let rare = [crowds, events, events_left_out, filters_refused, ends_lost, repairs];
     assert!(rare.iter().all(|count| *count > 0), "{reached:?}");
 }
 
 #[test]
 fn a_big_world() {
-    let options = Options {
-        scale: Scale::Big,
-        ..Options::default()
-    };
+    let options = Options { scale: Scale::Big, ..Options::default() };
     check(&run(1, options));
 }
 
@@ -62,13 +45,7 @@ fn the_same_seed_gives_the_same_run() {
     for seed in [1, 7, 42, 99, 1234] {
         let (one, two) = (run(seed, Options::default()), run(seed, Options::default()));
         assert_eq!(one.hash, two.hash, "seed {seed}");
-        let traced = run(
-            seed,
-            Options {
-                tracing: true,
-                ..Options::default()
-            },
-        );
+        let traced = run(seed, Options { tracing: true, ..Options::default() });
         assert_eq!(one.hash, traced.hash, "seed {seed}, traced");
         assert_ne!(one.hash, run(seed + 1, Options::default()).hash);
     }
@@ -79,26 +56,17 @@ fn planted_bugs_are_found() {
     let hook = std::panic::take_hook();
     // An assertion of the node is a finding, too, and not worth a backtrace.
     std::panic::set_hook(Box::new(|_| {}));
-    let missed: Vec<Mutation> = Mutation::ALL
-        .into_iter()
-        .filter(|mutation| !is_found(*mutation))
-        .collect();
+    let missed: Vec<Mutation> =
+        Mutation::ALL.into_iter().filter(|mutation| !is_found(*mutation)).collect();
     std::panic::set_hook(hook);
-    assert!(
-        missed.is_empty(),
-        "not found within {MUTATION_SEEDS} worlds: {missed:?}"
-    );
+    assert!(missed.is_empty(), "not found within {MUTATION_SEEDS} worlds: {missed:?}");
 }
 
 fn is_found(mutation: Mutation) -> bool {
     (1..=MUTATION_SEEDS).any(|seed| {
-        let options = Options {
-            mutation: Some(mutation),
-            ..Options::default()
-        };
-        catch_unwind(AssertUnwindSafe(|| run(seed, options))).map_or(true, |outcome| {
-            outcome.failure.is_some() && outcome.strikes > 0
-        })
+        let options = Options { mutation: Some(mutation), ..Options::default() };
+        catch_unwind(AssertUnwindSafe(|| run(seed, options)))
+            .map_or(true, |outcome| outcome.failure.is_some() && outcome.strikes > 0)
     })
 }
 
@@ -109,10 +77,7 @@ fn nobody_notices_a_hand_over() {
     let mut hand_overs = 0;
     for seed in 1..=UPGRADE_SEEDS {
         let plain = run(seed, Options::default());
-        let options = Options {
-            upgrades: true,
-            ..Options::default()
-        };
+        let options = Options { upgrades: true, ..Options::default() };
         let upgraded = run(seed, options);
         check(&upgraded);
         assert_eq!(plain.hash, upgraded.hash, "seed {seed}");

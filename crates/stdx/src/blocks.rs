@@ -67,10 +67,7 @@ hand!(struct Block { values, next, start, count });
 impl List {
     /// A list without values.
     pub const fn new() -> List {
-        List {
-            len_and_spilled: 0,
-            place: 0,
-        }
+        List { len_and_spilled: 0, place: 0 }
     }
 
     /// Values in the list.
@@ -93,20 +90,14 @@ impl List {
     }
 
     fn one(value: u32) -> List {
-        List {
-            len_and_spilled: 1 << 1,
-            place: value,
-        }
+        List { len_and_spilled: 1 << 1, place: value }
     }
 }
 
 impl ListPool {
     /// A pool without lists; allocates nothing.
     pub const fn new() -> ListPool {
-        ListPool {
-            blocks: Slab::new(),
-            arrays: Slab::new(),
-        }
+        ListPool { blocks: Slab::new(), arrays: Slab::new() }
     }
 
     /// Adds a value at the end.
@@ -200,30 +191,15 @@ impl ListPool {
             1 if !list.is_array() => std::slice::from_ref(&list.place),
             _ if list.is_array() => {
                 let (front, back) = self.arrays[list.place].as_slices();
-                return Iter {
-                    pool: self,
-                    ahead: front,
-                    then: Then::Values(back),
-                };
+                return Iter { pool: self, ahead: front, then: Then::Values(back) };
             }
             _ => {
                 let first = self.blocks[list.place].next;
-                let then = Then::Blocks {
-                    done: first,
-                    last: list.place,
-                };
-                return Iter {
-                    pool: self,
-                    ahead: self.blocks[first].live(),
-                    then,
-                };
+                let then = Then::Blocks { done: first, last: list.place };
+                return Iter { pool: self, ahead: self.blocks[first].live(), then };
             }
         };
-        Iter {
-            pool: self,
-            ahead,
-            then: Then::Values(&[]),
-        }
+        Iter { pool: self, ahead, then: Then::Values(&[]) }
     }
 
     /// Empties the list and gives its blocks back. A walk over the blocks; O(1) for an array.
@@ -238,22 +214,15 @@ impl ListPool {
 
     /// Allocated bytes of all lists, without their handles.
     pub fn allocated_bytes(&self) -> usize {
-        let arrays: usize = self
-            .arrays
-            .iter()
-            .map(|(_, array)| array.capacity() * 4)
-            .sum();
+        let arrays: usize = self.arrays.iter().map(|(_, array)| array.capacity() * 4).sum();
         self.blocks.allocated_bytes() + self.arrays.allocated_bytes() + arrays
     }
 
     /// Bytes touched by all lists, without their handles. Looks at every array, of which there are few: one for each list
     /// of over [`SPILL_LEN`] values.
     pub fn memory_bytes(&self) -> usize {
-        let arrays: usize = self
-            .arrays
-            .iter()
-            .map(|(_, array)| vector_bytes::<u32>(array.capacity()))
-            .sum();
+        let arrays: usize =
+            self.arrays.iter().map(|(_, array)| vector_bytes::<u32>(array.capacity())).sum();
         self.blocks.memory_bytes() + self.arrays.memory_bytes() + arrays
     }
 
@@ -290,10 +259,7 @@ impl ListPool {
     fn take_from_block(&mut self, list: &mut List, before: u32, index: u32, place: usize) -> u32 {
         let block = &mut self.blocks[index];
         let value = block.values[place];
-        let (start, end) = (
-            block.start as usize,
-            block.start as usize + block.live().len(),
-        );
+        let (start, end) = (block.start as usize, block.start as usize + block.live().len());
         match NonZeroU8::new(block.count.get() - 1) {
             Some(count) => {
                 block.count = count;
@@ -336,12 +302,7 @@ impl ListPool {
         let mut values = [0; BLOCK_LEN];
         values[0] = value;
         let next = self.blocks.next_index();
-        self.blocks.insert(Block {
-            values,
-            next,
-            start: 0,
-            count: NonZeroU8::MIN,
-        })
+        self.blocks.insert(Block { values, next, start: 0, count: NonZeroU8::MIN })
     }
 
     /// Returns the last block, which may be a new one.
@@ -527,9 +488,7 @@ mod tests {
         let mut list = List::new();
         let mut positions: Vec<usize> = (0..members as usize).collect();
         let mut leaving: Vec<u32> = (0..members).collect();
-        leaving
-            .iter()
-            .for_each(|member| pool.push(&mut list, *member));
+        leaving.iter().for_each(|member| pool.push(&mut list, *member));
         prng.shuffle(&mut leaving);
         for member in leaving {
             assert_eq!(pool.get(&list, positions[member as usize]), Some(member));

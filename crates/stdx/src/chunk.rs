@@ -56,10 +56,7 @@ impl ChunkWriter {
     /// # Panics
     /// If `capacity` exceeds [`CHUNK_BYTES_MAX`]. Aborts, as collections do, when memory is exhausted.
     pub fn heap(capacity: usize) -> ChunkWriter {
-        ChunkWriter {
-            shared: Shared::with_bytes(capacity),
-            len: 0,
-        }
+        ChunkWriter { shared: Shared::with_bytes(capacity), len: 0 }
     }
 
     /// A chunk over memory made elsewhere, such as a mapping. `release` runs once, with the same pointer and
@@ -79,10 +76,7 @@ impl ChunkWriter {
             capacity,
             release: ManuallyDrop::new(Some(release)),
         });
-        ChunkWriter {
-            shared: NonNull::from(Box::leak(shared)),
-            len: 0,
-        }
+        ChunkWriter { shared: NonNull::from(Box::leak(shared)), len: 0 }
     }
 
     /// The same where the first `len` bytes have been written before, by the process that this one follows.
@@ -157,20 +151,12 @@ impl ChunkWriter {
     /// If the range does not lie within what is published.
     pub fn slice(&self, start: usize, len: usize) -> Slice {
         let end = start.checked_add(len).filter(|end| *end <= self.len());
-        assert!(
-            end.is_some(),
-            "range {start}+{len} beyond the {} published bytes",
-            self.len
-        );
+        assert!(end.is_some(), "range {start}+{len} beyond the {} published bytes", self.len);
         if len == 0 {
             return Slice::empty();
         }
         self.shared().retain();
-        Slice {
-            shared: Some(self.shared),
-            start: start as u32,
-            len: len as u32,
-        }
+        Slice { shared: Some(self.shared), start: start as u32, len: len as u32 }
     }
 
     /// All published bytes.
@@ -207,11 +193,7 @@ impl fmt::Debug for ChunkWriter {
 impl Slice {
     /// The slice without bytes; allocates and pins nothing.
     pub const fn empty() -> Slice {
-        Slice {
-            shared: None,
-            start: 0,
-            len: 0,
-        }
+        Slice { shared: None, start: 0, len: 0 }
     }
 
     /// A slice over a copy of `bytes` in an allocation of its own (40 bytes more than `bytes`).
@@ -227,9 +209,7 @@ impl Slice {
     /// # Panics
     /// If together they are longer than [`CHUNK_BYTES_MAX`].
     pub fn concatenation_of(parts: &[&[u8]]) -> Slice {
-        let total = parts
-            .iter()
-            .fold(0usize, |sum, part| sum.saturating_add(part.len()));
+        let total = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
         if total == 0 {
             return Slice::empty();
         }
@@ -240,8 +220,7 @@ impl Slice {
     /// Bytes of the chunk that this slice keeps alive.
     pub fn chunk_bytes(&self) -> usize {
         // SAFETY: `self` holds a reference, so the head is alive.
-        self.shared
-            .map_or(0, |shared| unsafe { shared.as_ref() }.capacity)
+        self.shared.map_or(0, |shared| unsafe { shared.as_ref() }.capacity)
     }
 
     /// Which chunk this slice keeps alive: the same for all slices of one chunk, and of no other that lives at the same time. 0 of
@@ -265,11 +244,7 @@ impl Slice {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => self.len as usize,
         };
-        assert!(
-            start <= end && end <= self.len as usize,
-            "{start}..{end} of {} bytes",
-            self.len
-        );
+        assert!(start <= end && end <= self.len as usize, "{start}..{end} of {} bytes", self.len);
         if start == end {
             return Slice::empty();
         }
@@ -278,11 +253,7 @@ impl Slice {
             unsafe { shared.as_ref() }.retain();
         }
         let (start, len) = (self.start + start as u32, (end - start) as u32);
-        Slice {
-            shared: self.shared,
-            start,
-            len,
-        }
+        Slice { shared: self.shared, start, len }
     }
 }
 
@@ -314,11 +285,7 @@ impl Clone for Slice {
             // SAFETY: `self` holds a reference, so the head is alive.
             unsafe { shared.as_ref() }.retain();
         }
-        Slice {
-            shared: self.shared,
-            start: self.start,
-            len: self.len,
-        }
+        Slice { shared: self.shared, start: self.start, len: self.len }
     }
 }
 
@@ -364,9 +331,7 @@ impl Shared {
         let layout = Shared::layout(capacity);
         // SAFETY: the layout has a size, as it includes the head.
         let memory = unsafe { alloc(layout) };
-        let Some(head) = NonNull::new(memory.cast::<Shared>()) else {
-            handle_alloc_error(layout)
-        };
+        let Some(head) = NonNull::new(memory.cast::<Shared>()) else { handle_alloc_error(layout) };
         // SAFETY: the allocation is large enough for the head and the bytes and aligned for the head.
         unsafe {
             let base = NonNull::new_unchecked(memory.add(size_of::<Shared>()));
@@ -402,11 +367,7 @@ impl Shared {
     /// The caller owns one reference and uses `head` no more.
     unsafe fn let_go(head: NonNull<Shared>) {
         // SAFETY: the caller's reference keeps the head alive up to this decrement.
-        if unsafe { head.as_ref() }
-            .references
-            .fetch_sub(1, Ordering::Release)
-            != 1
-        {
+        if unsafe { head.as_ref() }.references.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
         // Every other holder's reads happen before its decrement, and so before the memory goes. A load rather
@@ -417,11 +378,7 @@ impl Shared {
         // taken out exactly once.
         let (release, base, capacity) = unsafe {
             let shared = &mut *head.as_ptr();
-            (
-                ManuallyDrop::take(&mut shared.release),
-                shared.base,
-                shared.capacity,
-            )
+            (ManuallyDrop::take(&mut shared.release), shared.base, shared.capacity)
         };
         match release {
             Some(release) => {
@@ -447,10 +404,7 @@ mod tests {
         let first = writer.append(&[b"abc", b"", b"de"]).unwrap();
         assert_eq!(&*first, b"abcde");
         assert!(writer.append(&[b"fgh", b"ijk"]).is_none());
-        assert_eq!(
-            (writer.len(), writer.remaining(), writer.capacity()),
-            (5, 5, 10)
-        );
+        assert_eq!((writer.len(), writer.remaining(), writer.capacity()), (5, 5, 10));
         let second = writer.append(&[b"fghij"]).unwrap();
         assert!(writer.append(&[b"k"]).is_none());
         assert!(writer.append(&[b""]).unwrap().is_empty());

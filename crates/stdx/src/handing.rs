@@ -561,11 +561,7 @@ mod tests {
     hand!(enum Kind { Plain, Named { name }, Pair(0: first, 1: second) });
 
     fn samples() -> Vec<Sample> {
-        let kinds = [
-            Kind::Plain,
-            Kind::Named { name: "x".into() },
-            Kind::Pair(7, [1, 65_535]),
-        ];
+        let kinds = [Kind::Plain, Kind::Named { name: "x".into() }, Kind::Pair(7, [1, 65_535])];
         let sample = |kind| Sample {
             number: 0x0102_0304,
             names: vec!["a".into(), String::new()],

@@ -57,9 +57,7 @@ pub fn murmur2(bytes: &[u8]) -> u32 {
 
 /// The partition of a topic in a log of `count` partitions: (murmur2 & 0x7fffffff) mod count; 0 if `count` is 0.
 pub fn partition_of(topic: &[u8], count: u32) -> u32 {
-    (murmur2(topic) & 0x7fff_ffff)
-        .checked_rem(count)
-        .unwrap_or(0)
+    (murmur2(topic) & 0x7fff_ffff).checked_rem(count).unwrap_or(0)
 }
 
 /// SipHash-C-D.
@@ -114,10 +112,7 @@ mod tests {
             (b"foobar", -790332482),
             (b"a-little-bit-long-string", -985981536),
             (b"a-little-bit-longer-string", -1486304829),
-            (
-                b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
-                -58897971,
-            ),
+            (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
             (b"abc", 479470107),
         ];
         for (bytes, expected) in cases {
@@ -130,20 +125,13 @@ mod tests {
         // abc: 479470107 mod 64; 21: -973932308 & 0x7fffffff = 1173551340.
         let cases = [("abc", 64, 27), ("21", 64, 44), ("21", 1, 0), ("21", 0, 0)];
         for (topic, count, expected) in cases {
-            assert_eq!(
-                partition_of(topic.as_bytes(), count),
-                expected,
-                "{topic} of {count}"
-            );
+            assert_eq!(partition_of(topic.as_bytes(), count), expected, "{topic} of {count}");
         }
         let mut counts = [0u32; 64];
         for number in 0..64_000 {
             counts[partition_of(format!("prices/{number}").as_bytes(), 64) as usize] += 1;
         }
-        assert!(
-            counts.iter().all(|count| (800..1_200).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (800..1_200).contains(count)), "{counts:?}");
     }
 
     /// SipHash-2-4's published vector: key 00..0f, input 00..0e.

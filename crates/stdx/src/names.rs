@@ -77,11 +77,7 @@ impl Names {
     /// The bytes of a name.
     pub fn get(&self, name: Name) -> &[u8] {
         let (page, start) = split(name);
-        let place = self
-            .pages
-            .get(page)
-            .and_then(|page| page.get(start..))
-            .unwrap_or_default();
+        let place = self.pages.get(page).and_then(|page| page.get(start..)).unwrap_or_default();
         match place.split_first() {
             Some((len, rest)) => rest.get(..*len as usize).unwrap_or_default(),
             None => &[],
@@ -144,9 +140,7 @@ impl Names {
             }
             let rest = PAGE_UNITS - self.used_units;
             if rest >= PLACE_UNITS_MIN
-                && let Some(name) = page
-                    .checked_sub(1)
-                    .and_then(|page| join(page, self.used_units))
+                && let Some(name) = page.checked_sub(1).and_then(|page| join(page, self.used_units))
             {
                 self.put_free(name, rest);
             }
@@ -209,10 +203,7 @@ fn split(name: Name) -> (usize, usize) {
 }
 
 fn join(page: usize, unit: usize) -> Option<Name> {
-    u32::try_from(page * PAGE_UNITS + unit + 1)
-        .ok()
-        .and_then(NonZeroU32::new)
-        .map(Name)
+    u32::try_from(page * PAGE_UNITS + unit + 1).ok().and_then(NonZeroU32::new).map(Name)
 }
 
 #[cfg(test)]
@@ -231,9 +222,7 @@ mod tests {
     fn bytes_per_name() {
         let mut names = Names::new();
         for number in 0..100_000u32 {
-            names
-                .insert(format!("prices/{number:09}").as_bytes())
-                .unwrap();
+            names.insert(format!("prices/{number:09}").as_bytes()).unwrap();
         }
         assert_eq!(names.live_bytes(), 18 * 100_000);
         assert!(names.allocated_bytes() <= 18 * 100_000 + 2 * PAGE_BYTES);
@@ -244,12 +233,7 @@ mod tests {
         let mut names = Names::new();
         let all: Vec<Vec<u8>> = (0..=255u8).map(|len| vec![len; len as usize]).collect();
         let handles: Vec<Name> = all.iter().map(|name| names.insert(name).unwrap()).collect();
-        assert!(
-            handles
-                .iter()
-                .zip(&all)
-                .all(|(handle, name)| names.get(*handle) == *name)
-        );
+        assert!(handles.iter().zip(&all).all(|(handle, name)| names.get(*handle) == *name));
         assert!(names.insert(&[0; 256]).is_none());
         assert_eq!(names.len(), 256);
     }
@@ -271,10 +255,7 @@ mod tests {
                     names.remove(name);
                 }
             }
-            assert!(
-                owned.iter().all(|(name, bytes)| names.get(*name) == *bytes),
-                "seed {seed}"
-            );
+            assert!(owned.iter().all(|(name, bytes)| names.get(*name) == *bytes), "seed {seed}");
             assert_eq!(names.len(), owned.len());
             owned.iter().for_each(|(name, _)| names.remove(*name));
             assert_eq!((names.live_bytes(), names.is_empty()), (0, true));
@@ -287,9 +268,8 @@ mod tests {
     fn space_is_reused() {
         let mut names = Names::new();
         let mut fill = |len: usize| {
-            let handles: Vec<Name> = (0..5_000)
-                .map(|_| names.insert(&vec![1; len]).unwrap())
-                .collect();
+            let handles: Vec<Name> =
+                (0..5_000).map(|_| names.insert(&vec![1; len]).unwrap()).collect();
             handles.into_iter().for_each(|handle| names.remove(handle));
             names.pages.len()
         };

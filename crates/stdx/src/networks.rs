@@ -30,10 +30,7 @@ impl Network {
             IpAddr::V4(_) if address.is_ipv4() => MAPPED_BITS + bits.min(32),
             _ => bits.min(128),
         };
-        Network {
-            base: number_of(address) & mask(bits),
-            bits,
-        }
+        Network { base: number_of(address) & mask(bits), bits }
     }
 
     /// Reads `address/bits`, or an address alone. `None`: it is neither, has bits set behind its prefix (`10.0.0.1/8` is more
@@ -122,9 +119,7 @@ pub fn address_of(number: u128) -> IpAddr {
 }
 
 fn mask(bits: u8) -> u128 {
-    u128::MAX
-        .checked_shl(128 - u32::from(bits))
-        .unwrap_or_default()
+    u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or_default()
 }
 
 /// Whether a request's `Host` means this machine: `localhost`, a loopback address, or the host of one of these origins; ports do
@@ -190,13 +185,7 @@ mod tests {
     #[test]
     fn what_they_contain() {
         let set = networks(&["10.0.0.0/8", "192.0.2.1", "2001:db8::/32", "::1"]);
-        for inside in [
-            "10.1.2.3",
-            "::ffff:10.1.2.3",
-            "192.0.2.1",
-            "2001:db8:ffff::1",
-            "::1",
-        ] {
+        for inside in ["10.1.2.3", "::ffff:10.1.2.3", "192.0.2.1", "2001:db8:ffff::1", "::1"] {
             assert!(set.contains(inside.parse().unwrap()), "{inside}");
         }
         for outside in ["11.0.0.0", "192.0.2.2", "2001:db9::", "::2", "::a01:203"] {
@@ -239,13 +228,7 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        for text in [
-            "10.0.0.0/8",
-            "192.0.2.1/32",
-            "2001:db8::/32",
-            "::/0",
-            "0.0.0.0/0",
-        ] {
+        for text in ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32", "::/0", "0.0.0.0/0"] {
             assert_eq!(Network::parse(text).unwrap().to_string(), text);
         }
         for (text, shown) in [("192.0.2.7", "192.0.2.7/32"), ("::1", "::1/128")] {

@@ -22,10 +22,7 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
     /// No entries; allocates nothing.
     pub const fn new() -> Self {
         assert!(PAGE.is_power_of_two());
-        Pages {
-            pages: Vec::new(),
-            len: 0,
-        }
+        Pages { pages: Vec::new(), len: 0 }
     }
 
     /// Entries at present.

@@ -13,9 +13,7 @@ impl Prng {
     /// A generator that the seed determines completely.
     pub fn new(seed: u64) -> Prng {
         let mut mixer = seed;
-        Prng {
-            state: std::array::from_fn(|_| splitmix(&mut mixer)),
-        }
+        Prng { state: std::array::from_fn(|_| splitmix(&mut mixer)) }
     }
 
     /// A generator of its own for one purpose: numbers drawn for one never shift those of another.
@@ -96,22 +94,10 @@ mod tests {
     fn published_vectors() {
         let mut state = 1_234_567;
         let mixed: [u64; 3] = std::array::from_fn(|_| splitmix(&mut state));
-        assert_eq!(
-            mixed,
-            [
-                6457827717110365317,
-                3203168211198807973,
-                9817491932198370423
-            ]
-        );
-        let mut prng = Prng {
-            state: [1, 2, 3, 4],
-        };
+        assert_eq!(mixed, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+        let mut prng = Prng { state: [1, 2, 3, 4] };
         let drawn: [u64; 4] = std::array::from_fn(|_| prng.next_u64());
-        assert_eq!(
-            drawn,
-            [41943041, 58720359, 3588806011781223, 3591011842654386]
-        );
+        assert_eq!(drawn, [41943041, 58720359, 3588806011781223, 3591011842654386]);
     }
 
     #[test]
@@ -126,18 +112,12 @@ mod tests {
     #[test]
     fn numbers_stay_within_bounds_and_spread() {
         let mut prng = Prng::new(1);
-        assert_eq!(
-            (prng.below(0), prng.below(1), prng.between(9, 3)),
-            (0, 0, 9)
-        );
+        assert_eq!((prng.below(0), prng.below(1), prng.between(9, 3)), (0, 0, 9));
         let mut counts = [0u32; 7];
         for _ in 0..70_000 {
             counts[prng.below(7) as usize] += 1;
         }
-        assert!(
-            counts.iter().all(|count| (9_500..10_500).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
         assert!((0..1_000).all(|_| (5..=6).contains(&prng.between(5, 6))));
         assert!((0..1_000).all(|_| prng.below(u64::MAX) < u64::MAX));
         prng.between(0, u64::MAX);
@@ -147,10 +127,7 @@ mod tests {
     fn chances() {
         let mut prng = Prng::new(2);
         let mut hits = |p: f64| (0..10_000).filter(|_| prng.chance(p)).count();
-        assert_eq!(
-            (hits(0.0), hits(-1.0), hits(f64::NAN), hits(1.0)),
-            (0, 0, 0, 10_000)
-        );
+        assert_eq!((hits(0.0), hits(-1.0), hits(f64::NAN), hits(1.0)), (0, 0, 0, 10_000));
         assert!((2_300..2_700).contains(&hits(0.25)));
     }
 
@@ -162,9 +139,7 @@ mod tests {
             for _ in 0..20 {
                 let mut bytes = vec![0u8; len];
                 prng.fill(&mut bytes);
-                seen.iter_mut()
-                    .zip(&bytes)
-                    .for_each(|(seen, byte)| *seen |= byte);
+                seen.iter_mut().zip(&bytes).for_each(|(seen, byte)| *seen |= byte);
             }
             assert!(seen.iter().all(|byte| *byte != 0));
         }

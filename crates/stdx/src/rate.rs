@@ -19,27 +19,18 @@ const SHIFT: u32 = 10;
 impl Allowance {
     /// So many units in a second, at least one, and a burst of a second.
     pub fn per_second(units: u64) -> Allowance {
-        Allowance {
-            unit: (NS_PER_S << SHIFT) / units.max(1),
-            burst_ns: NS_PER_S,
-        }
+        Allowance { unit: (NS_PER_S << SHIFT) / units.max(1), burst_ns: NS_PER_S }
     }
 
     /// So many units in a minute, at least one, and a burst of a minute.
     pub fn per_minute(units: u64) -> Allowance {
-        Allowance {
-            unit: ((60 * NS_PER_S) << SHIFT) / units.max(1),
-            burst_ns: 60 * NS_PER_S,
-        }
+        Allowance { unit: ((60 * NS_PER_S) << SHIFT) / units.max(1), burst_ns: 60 * NS_PER_S }
     }
 
     /// So many units more at once.
     pub fn with_more(self, units: u64) -> Allowance {
         let more_ns = self.cost_ns(units);
-        Allowance {
-            burst_ns: self.burst_ns.saturating_add(more_ns),
-            ..self
-        }
+        Allowance { burst_ns: self.burst_ns.saturating_add(more_ns), ..self }
     }
 
     fn cost_ns(self, units: u64) -> u64 {
@@ -119,15 +110,9 @@ mod tests {
         for rate in [1, 10, 100, 3_000, 70_000] {
             let (allowance, mut bucket) = (Allowance::per_second(rate), Bucket::default());
             let first = let_through(allowance, 5_000, 5_001, &mut bucket);
-            assert!(
-                first.abs_diff(rate) <= 1 + rate / 1_000,
-                "{first} of {rate}"
-            );
+            assert!(first.abs_diff(rate) <= 1 + rate / 1_000, "{first} of {rate}");
             let later = let_through(allowance, 5_001, 15_001, &mut bucket);
-            assert!(
-                later.abs_diff(10 * rate) <= 1 + rate / 100,
-                "{later} of {rate}"
-            );
+            assert!(later.abs_diff(10 * rate) <= 1 + rate / 100, "{later} of {rate}");
             assert!(!bucket.is_full(15_001));
             assert!(bucket.is_full(17_000));
         }
@@ -170,10 +155,7 @@ mod tests {
     #[test]
     fn extremes_do_not_overflow() {
         let allowance = Allowance::per_second(u64::MAX);
-        assert_eq!(
-            Bucket::default().take(allowance, u64::MAX, u64::MAX),
-            Ok(())
-        );
+        assert_eq!(Bucket::default().take(allowance, u64::MAX, u64::MAX), Ok(()));
         let slow = Allowance::per_minute(0);
         let mut bucket = Bucket::default();
         assert_eq!(bucket.take(slow, 0, u64::MAX), Ok(()));

@@ -39,12 +39,7 @@ impl<T> Slab<T> {
 
     /// An empty slab; allocates nothing.
     pub const fn new() -> Slab<T> {
-        Slab {
-            pages: Vec::new(),
-            free: NONE,
-            places: 0,
-            len: 0,
-        }
+        Slab { pages: Vec::new(), free: NONE, places: 0, len: 0 }
     }
 
     /// Puts the value into a free place and returns the place.
@@ -74,11 +69,7 @@ impl<T> Slab<T> {
 
     /// The place that the next `insert` will use.
     pub fn next_index(&self) -> u32 {
-        if self.free != NONE {
-            self.free
-        } else {
-            self.places
-        }
+        if self.free != NONE { self.free } else { self.places }
     }
 
     /// Takes the value out and frees its place. None if the place holds nothing.
@@ -136,14 +127,10 @@ impl<T> Slab<T> {
 
     /// All entries with their places, ascending. Costs a look at every place ever used.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.pages
-            .iter()
-            .flatten()
-            .zip(0u32..)
-            .filter_map(|(entry, index)| match entry {
-                Entry::Occupied(value) => Some((index, value)),
-                Entry::Vacant(_) => None,
-            })
+        self.pages.iter().flatten().zip(0u32..).filter_map(|(entry, index)| match entry {
+            Entry::Occupied(value) => Some((index, value)),
+            Entry::Vacant(_) => None,
+        })
     }
 
     /// Allocated bytes, without what the entries themselves own.

@@ -42,15 +42,9 @@ fn main() {
     let pause = pause_us.map(|us| Duration::from_micros(us.parse().expect("microseconds")));
     let only = last.filter(|_| pause.is_none());
     let count: u32 = count.parse().expect("a number");
-    let files = Files {
-        certificate: certificate.as_ref(),
-        key: key.as_ref(),
-    };
+    let files = Files { certificate: certificate.as_ref(), key: key.as_ref() };
     let versions = [&rustls::version::TLS13, &rustls::version::TLS12];
-    for (version, resumes) in versions
-        .iter()
-        .flat_map(|one| [(*one, false), (*one, true)])
-    {
+    for (version, resumes) in versions.iter().flat_map(|one| [(*one, false), (*one, true)]) {
         let kind = if resumes { "resumed" } else { "full" };
         let mut lines = Vec::new();
         for peer in Peer::all(&files, version, resumes) {
@@ -63,10 +57,7 @@ fn main() {
         while done < count {
             let block = BLOCK.min(count - done);
             for (_, peer, times) in &mut lines {
-                let timing = Timing {
-                    is_timed: only.is_none(),
-                    pause,
-                };
+                let timing = Timing { is_timed: only.is_none(), pause };
                 times.push(peer.block(block, resumes, timing) / block);
             }
             done += block;
@@ -154,12 +145,8 @@ impl Peer {
     fn handshake(&mut self, timing: Timing) -> (Duration, Option<HandshakeKind>) {
         let name = "localhost".try_into().expect("a name");
         let mut client = ClientConnection::new(Arc::clone(&self.client), name).expect("a client");
-        let mut half = Half {
-            connection: None,
-            incoming: Vec::new(),
-            outgoing: Vec::new(),
-            is_done: false,
-        };
+        let mut half =
+            Half { connection: None, incoming: Vec::new(), outgoing: Vec::new(), is_done: false };
         if let AnyServer::Ours(tls) = &mut self.server {
             tls.net_mut().begin();
         }
@@ -250,10 +237,7 @@ fn library(
         .with_protocol_versions(&[version])
         .expect("a version")
         .with_no_client_auth()
-        .with_single_cert(
-            chain(files),
-            PrivateKeyDer::from_pem_file(files.key).expect("a key"),
-        )
+        .with_single_cert(chain(files), PrivateKeyDer::from_pem_file(files.key).expect("a key"))
         .expect("certificate and key");
     server.ignore_client_order = in_our_order;
     server.session_storage = Arc::new(NoServerSessionStorage {});
@@ -341,10 +325,7 @@ impl Memory {
     }
 
     fn conn(&self) -> Conn {
-        Conn {
-            index: 0,
-            generation: self.generation,
-        }
+        Conn { index: 0, generation: self.generation }
     }
 }
 
@@ -353,11 +334,7 @@ impl Net for Memory {
         let conn = self.conn();
         if !self.is_told {
             self.is_told = true;
-            events.push(Event::Accepted {
-                conn,
-                peer: ([127, 0, 0, 1], 1).into(),
-                listener: 0,
-            });
+            events.push(Event::Accepted { conn, peer: ([127, 0, 0, 1], 1).into(), listener: 0 });
         }
         if !self.incoming.is_empty() {
             events.push(Event::Readable(conn));

@@ -88,10 +88,7 @@ pub struct Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Client")
-            .field("resumes", &self.resumes)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Client").field("resumes", &self.resumes).finish_non_exhaustive()
     }
 }
 
@@ -102,11 +99,7 @@ impl Client {
     /// The file that is not as it should be.
     pub fn load(settings: &ClientSettings) -> Result<Client, LoadError> {
         let provider = Arc::new(suites::provider());
-        let versions: &[_] = if settings.tls12_only {
-            &[&TLS12]
-        } else {
-            &[&TLS13, &TLS12]
-        };
+        let versions: &[_] = if settings.tls12_only { &[&TLS12] } else { &[&TLS13, &TLS12] };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions)
             .map_err(|error| LoadError {
@@ -119,12 +112,10 @@ impl Client {
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
                 .with_no_client_auth(),
-            Roots::File(file) => builder
-                .with_root_certificates(roots(file)?)
-                .with_no_client_auth(),
-            Roots::System => builder
-                .with_root_certificates(roots(&system_file()?)?)
-                .with_no_client_auth(),
+            Roots::File(file) => builder.with_root_certificates(roots(file)?).with_no_client_auth(),
+            Roots::System => {
+                builder.with_root_certificates(roots(&system_file()?)?).with_no_client_auth()
+            }
         };
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.enable_secret_extraction = true;
@@ -135,10 +126,7 @@ impl Client {
         } else {
             Resumption::disabled()
         };
-        Ok(Client {
-            config: Arc::new(config),
-            resumes: settings.resume,
-        })
+        Ok(Client { config: Arc::new(config), resumes: settings.resume })
     }
 
     pub(crate) fn handshake(&self, name: ServerName<'static>) -> Result<Handshake, Error> {
@@ -181,10 +169,7 @@ fn system_file() -> Result<PathBuf, LoadError> {
     if let Some(file) = std::env::var_os(SYSTEM_VARIABLE) {
         return Ok(file.into());
     }
-    let found = SYSTEM_FILES
-        .iter()
-        .map(Path::new)
-        .find(|file| file.exists());
+    let found = SYSTEM_FILES.iter().map(Path::new).find(|file| file.exists());
     found.map(Path::to_owned).ok_or_else(|| LoadError {
         file: SYSTEM_FILES[0].into(),
         problem: "this system has no file of trusted certificates where they usually are".into(),

@@ -79,10 +79,7 @@ impl Buffers {
 impl Open {
     /// Takes the buffers out, to be given back.
     pub(crate) fn take_buffers(&mut self) -> Buffers {
-        self.buffers
-            .take()
-            .map(|buffers| *buffers)
-            .unwrap_or_default()
+        self.buffers.take().map(|buffers| *buffers).unwrap_or_default()
     }
 
     /// Keeps what is in them, if anything.
@@ -92,18 +89,13 @@ impl Open {
 
     /// Whether the socket still owes the peer a part of a record.
     pub(crate) fn has_tail(&self) -> bool {
-        self.buffers
-            .as_ref()
-            .is_some_and(|buffers| !buffers.tail.is_empty())
+        self.buffers.as_ref().is_some_and(|buffers| !buffers.tail.is_empty())
     }
 
     /// Keeps the rest of a record to be sent later.
     pub(crate) fn keep_tail(&mut self, rest: &[u8]) {
         if !rest.is_empty() {
-            self.buffers
-                .get_or_insert_default()
-                .tail
-                .extend_from_slice(rest);
+            self.buffers.get_or_insert_default().tail.extend_from_slice(rest);
         }
     }
 }

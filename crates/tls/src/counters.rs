@@ -107,8 +107,5 @@ pub(crate) fn add(counter: &AtomicU64, amount: u64) {
 }
 
 pub(crate) fn subtract(counter: &AtomicU64, amount: u64) {
-    counter.store(
-        counter.load(Ordering::Relaxed).saturating_sub(amount),
-        Ordering::Relaxed,
-    );
+    counter.store(counter.load(Ordering::Relaxed).saturating_sub(amount), Ordering::Relaxed);
 }

@@ -39,11 +39,7 @@ impl Direction {
             true => testing::aes_128_gcm(&[5; 32]),
             false => testing::gcm_of_tls12(),
         };
-        let version = if tls13 {
-            Version::Tls13
-        } else {
-            Version::Tls12
-        };
+        let version = if tls13 { Version::Tls13 } else { Version::Tls12 };
         let layer = |side| RecordLayer::new(version, side, keys(), keys());
         let (receiver, sender) = match to_server {
             true => (layer(Side::Server), layer(Side::Client)),
@@ -64,8 +60,7 @@ impl Direction {
         let sealed = self.sender.sealing_context().and_then(|context| {
             let parts = [IoSlice::new(text)];
             let mut text_of = Text::of(&parts);
-            self.sender
-                .seal(&context, kind, &mut text_of, text.len(), &mut out)
+            self.sender.seal(&context, kind, &mut text_of, text.len(), &mut out)
         });
         assert_eq!(sealed, Ok(()));
         out

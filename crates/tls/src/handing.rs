@@ -143,8 +143,7 @@ impl<N: Net> Tls<N> {
             self.held.push(conn);
         }
         if flags.has(Flags::CLOSED) {
-            self.ending
-                .push_back((Instant::now() + ENDING_TIMEOUT, conn));
+            self.ending.push_back((Instant::now() + ENDING_TIMEOUT, conn));
         }
     }
 }

@@ -103,20 +103,11 @@ impl Handshake {
         resumes: bool,
     ) -> Result<Handshake, Error> {
         let connection = UnbufferedClientConnection::new(config, name)?;
-        Ok(Handshake::new(Rustls::Client(
-            Box::new(connection),
-            resumes,
-        )))
+        Ok(Handshake::new(Rustls::Client(Box::new(connection), resumes)))
     }
 
     fn new(rustls: Rustls) -> Handshake {
-        Handshake {
-            rustls,
-            input: Vec::new(),
-            shown: 0,
-            output: Vec::new(),
-            secrets: [None, None],
-        }
+        Handshake { rustls, input: Vec::new(), shown: 0, output: Vec::new(), secrets: [None, None] }
     }
 
     /// Which end we are.
@@ -200,17 +191,11 @@ impl Handshake {
         let (discard, step) = match &mut self.rustls {
             Rustls::Server(connection) => {
                 let UnbufferedStatus { discard, state } = connection.process_tls_records(shown);
-                (
-                    discard,
-                    state.and_then(|state| settle(state, &mut self.output)),
-                )
+                (discard, state.and_then(|state| settle(state, &mut self.output)))
             }
             Rustls::Client(connection, _) => {
                 let UnbufferedStatus { discard, state } = connection.process_tls_records(shown);
-                (
-                    discard,
-                    state.and_then(|state| settle(state, &mut self.output)),
-                )
+                (discard, state.and_then(|state| settle(state, &mut self.output)))
             }
         };
         self.input.drain(..discard);
@@ -233,45 +218,30 @@ impl Handshake {
 
     /// Takes the keys over and lets go of everything else.
     fn finish(self) -> Progress {
-        let Handshake {
-            rustls,
-            input,
-            output,
-            secrets: [of_client, of_server],
-            ..
-        } = self;
+        let Handshake { rustls, input, output, secrets: [of_client, of_server], .. } = self;
         let finished = match rustls {
             Rustls::Server(connection) => {
                 let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
-                connection
-                    .dangerous_into_kernel_connection()
-                    .and_then(|(keys, kernel)| {
-                        let version = version_of(kernel.protocol_version())?;
-                        let layer = layer(version, Side::Server, keys, of_client, of_server)?;
-                        Ok((layer, is_resumed, None))
-                    })
+                connection.dangerous_into_kernel_connection().and_then(|(keys, kernel)| {
+                    let version = version_of(kernel.protocol_version())?;
+                    let layer = layer(version, Side::Server, keys, of_client, of_server)?;
+                    Ok((layer, is_resumed, None))
+                })
             }
             Rustls::Client(connection, resumes) => {
                 let is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
-                connection
-                    .dangerous_into_kernel_connection()
-                    .and_then(|(keys, kernel)| {
-                        let version = version_of(kernel.protocol_version())?;
-                        let layer = layer(version, Side::Client, keys, of_server, of_client)?;
-                        // In TLS 1.2 the ticket came with the handshake.
-                        let takes_tickets = resumes && version == Version::Tls13;
-                        Ok((layer, is_resumed, takes_tickets.then(|| Box::new(kernel))))
-                    })
+                connection.dangerous_into_kernel_connection().and_then(|(keys, kernel)| {
+                    let version = version_of(kernel.protocol_version())?;
+                    let layer = layer(version, Side::Client, keys, of_server, of_client)?;
+                    // In TLS 1.2 the ticket came with the handshake.
+                    let takes_tickets = resumes && version == Version::Tls13;
+                    Ok((layer, is_resumed, takes_tickets.then(|| Box::new(kernel))))
+                })
             }
         };
         match finished {
             Ok((layer, is_resumed, tickets)) => {
-                let established = Established {
-                    layer,
-                    is_resumed,
-                    tickets,
-                    input,
-                };
+                let established = Established { layer, is_resumed, tickets, input };
                 Progress::Done(Box::new(established), output)
             }
             Err(error) => Progress::Failed(Failure::Rustls(error), output),
@@ -332,10 +302,7 @@ fn layer(
     let keys = |extracted, secret| {
         Keys::new(extracted, secret).map_err(|fault| Error::General(fault.to_string()))
     };
-    let (read, write) = (
-        keys(extracted.rx, read_secret)?,
-        keys(extracted.tx, write_secret)?,
-    );
+    let (read, write) = (keys(extracted.rx, read_secret)?, keys(extracted.tx, write_secret)?);
     Ok(RecordLayer::new(version, side, read, write))
 }
 

@@ -111,25 +111,12 @@ impl<N: Net> Tls<N> {
         output: Vec<u8>,
         events: &mut Vec<Event>,
     ) {
-        let Established {
-            layer,
-            is_resumed,
-            tickets,
-            input,
-        } = established;
+        let Established { layer, is_resumed, tickets, input } = established;
         let conn = self.connections[place].conn;
-        let mut open = Open {
-            layer,
-            tickets,
-            buffers: None,
-        };
+        let mut open = Open { layer, tickets, buffers: None };
         let has_input = !input.is_empty();
         let has_output = !output.is_empty();
-        open.give_buffers(Buffers {
-            records: input,
-            tail: output,
-            ..Buffers::default()
-        });
+        open.give_buffers(Buffers { records: input, tail: output, ..Buffers::default() });
         self.put(place, State::Open(Box::new(open)));
         add(
             match is_resumed {
@@ -193,10 +180,7 @@ impl<N: Net> Tls<N> {
         let _ = self.net.write(conn, &[IoSlice::new(alert)]);
         self.net.close(conn, Close::Graceful);
         self.remove(place);
-        events.push(Event::Closed {
-            conn,
-            reason: io::ErrorKind::InvalidData,
-        });
+        events.push(Event::Closed { conn, reason: io::ErrorKind::InvalidData });
     }
 
     fn note_failure(&mut self, place: u32, conn: Conn, failure: String) {

@@ -35,29 +35,20 @@ impl Secret {
         if bytes.len() != 32 && bytes.len() != 48 {
             return None;
         }
-        let mut secret = Secret {
-            bytes: [0; SECRET_BYTES_MAX],
-            len: bytes.len() as u8,
-        };
+        let mut secret = Secret { bytes: [0; SECRET_BYTES_MAX], len: bytes.len() as u8 };
         secret.bytes[..bytes.len()].copy_from_slice(bytes);
         Some(secret)
     }
 
     /// HKDF-Expand-Label with an empty context.
     fn expand(&self, label: &[u8], output: &mut [u8]) -> Result<(), Fault> {
-        let algorithm = if self.len == 32 {
-            HKDF_SHA256
-        } else {
-            HKDF_SHA384
-        };
+        let algorithm = if self.len == 32 { HKDF_SHA256 } else { HKDF_SHA384 };
         let secret = Prk::new_less_safe(algorithm, &self.bytes[..usize::from(self.len)]);
         let length = (output.len() as u16).to_be_bytes();
         let label_length = [(PREFIX.len() + label.len()) as u8];
         let info = [&length[..], &label_length, PREFIX, label, &[0]];
         let expanded = secret.expand(&info, Length(output.len()));
-        expanded
-            .and_then(|expanded| expanded.fill(output))
-            .map_err(|_| Fault::Internal)
+        expanded.and_then(|expanded| expanded.fill(output)).map_err(|_| Fault::Internal)
     }
 }
 
@@ -147,13 +138,7 @@ impl Keys {
             }
             _ => return Err(Fault::Internal),
         };
-        let mut keys = Keys {
-            sequence,
-            key: [0; KEY_BYTES_MAX],
-            iv: [0; NONCE_LEN],
-            secret,
-            aead,
-        };
+        let mut keys = Keys { sequence, key: [0; KEY_BYTES_MAX], iv: [0; NONCE_LEN], secret, aead };
         let (key, iv) = (key.as_ref(), iv.as_ref());
         if key.len() != aead.algorithm().key_len() || iv.len() != NONCE_LEN {
             return Err(Fault::Internal);
@@ -189,10 +174,7 @@ impl Keys {
     /// The nonce of the next record: the number exclusive-or the initialization vector.
     pub(crate) fn nonce(&self) -> [u8; NONCE_LEN] {
         let mut nonce = self.iv;
-        for (byte, number) in nonce[NONCE_LEN - 8..]
-            .iter_mut()
-            .zip(self.sequence.to_be_bytes())
-        {
+        for (byte, number) in nonce[NONCE_LEN - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
             *byte ^= number;
         }
         nonce
@@ -308,11 +290,7 @@ pub(crate) fn open<'a>(
     sealed: &'a mut [u8],
 ) -> Result<&'a mut [u8], Fault> {
     context
-        .open_in_place(
-            Nonce::assume_unique_for_key(nonce),
-            Aad::from(additional),
-            sealed,
-        )
+        .open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(additional), sealed)
         .map_err(|_| Fault::BadRecordMac)
 }
 
@@ -366,9 +344,7 @@ pub(crate) mod testing {
             0x9f, 0x02, 0x28, 0x3b, 0x6c, 0x9c, 0x07, 0xef, 0xc2, 0x6b, 0xb9, 0xf2, 0xac, 0x92,
             0xe3, 0x56,
         ];
-        let iv = [
-            0xcf, 0x78, 0x2b, 0x88, 0xdd, 0x83, 0x54, 0x9a, 0xad, 0xf1, 0xe9, 0x84,
-        ];
+        let iv = [0xcf, 0x78, 0x2b, 0x88, 0xdd, 0x83, 0x54, 0x9a, 0xad, 0xf1, 0xe9, 0x84];
         assert_eq!((&keys.key[..16], keys.iv), (&key[..], iv));
     }
 }

@@ -90,16 +90,8 @@ pub struct LoadError {
 
 impl std::fmt::Display for LoadError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let LoadError {
-            file,
-            problem,
-            expected,
-        } = self;
-        write!(
-            formatter,
-            "{}: {problem}; expected {expected}",
-            file.display()
-        )
+        let LoadError { file, problem, expected } = self;
+        write!(formatter, "{}: {problem}; expected {expected}", file.display())
     }
 }
 
@@ -172,10 +164,7 @@ impl<N: Net> Tls<N> {
 
     /// Serves TLS on the listeners from this number on.
     pub fn serve(&mut self, listener: u8, server: &Server) {
-        self.accepts = Some(Accepts {
-            listener,
-            config: server.config(),
-        });
+        self.accepts = Some(Accepts { listener, config: server.config() });
     }
 
     /// Makes a connection that was just begun one of TLS: a client's, to the server of this
@@ -417,11 +406,7 @@ impl<N: Net> Net for Tls<N> {
 
     fn memory(&self, memory: &mut Components) {
         self.net.memory(memory);
-        let Statistics {
-            state_bytes,
-            buffer_bytes,
-            ..
-        } = self.counters.statistics();
+        let Statistics { state_bytes, buffer_bytes, .. } = self.counters.statistics();
         let slots = self.connections.len() * Slab::<Connection>::ENTRY_BYTES;
         let bytes = (state_bytes + buffer_bytes) as usize - slots.min(state_bytes as usize)
             + self.connections.allocated_bytes()

@@ -233,10 +233,7 @@ impl Reading<'_> {
                 }
             };
             used += record.len();
-            match open
-                .layer
-                .open(&mut context, record, &mut self.buffers.inbox)
-            {
+            match open.layer.open(&mut context, record, &mut self.buffers.inbox) {
                 Ok(Opened::Data(text)) => {
                     let fits = text.len().min(buffer.len() - self.filled);
                     buffer[self.filled..][..fits].copy_from_slice(&text[..fits]);

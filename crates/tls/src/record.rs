@@ -106,14 +106,7 @@ stdx::hand!(struct Inbox { message, tickets });
 
 impl RecordLayer {
     pub(crate) fn new(version: Version, side: Side, read: Keys, write: Keys) -> RecordLayer {
-        RecordLayer {
-            read,
-            write,
-            version,
-            side,
-            quiet: 0,
-            update_due: false,
-        }
+        RecordLayer { read, write, version, side, quiet: 0, update_due: false }
     }
 
     pub(crate) fn version(&self) -> Version {
@@ -237,11 +230,7 @@ impl RecordLayer {
 
     fn alert(&self, text: &[u8]) -> Result<Opened<'static>, Fault> {
         let &[level, number] = text else {
-            return Err(if text.is_empty() {
-                Fault::UnexpectedMessage
-            } else {
-                Fault::Decode
-            });
+            return Err(if text.is_empty() { Fault::UnexpectedMessage } else { Fault::Decode });
         };
         if number == description::CLOSE_NOTIFY {
             return Ok(Opened::Ended);
@@ -251,11 +240,7 @@ impl RecordLayer {
             Version::Tls13 => number == description::USER_CANCELED,
             Version::Tls12 => level == WARNING,
         };
-        if is_warning {
-            Ok(Opened::Nothing)
-        } else {
-            Err(Fault::Alerted(number))
-        }
+        if is_warning { Ok(Opened::Nothing) } else { Err(Fault::Alerted(number)) }
     }
 
     fn handshake(
@@ -272,11 +257,7 @@ impl RecordLayer {
                 Side::Server => text[0] == CLIENT_HELLO,
                 Side::Client => text == [HELLO_REQUEST, 0, 0, 0],
             };
-            return if asks {
-                Ok(Opened::Renegotiation)
-            } else {
-                Err(Fault::UnexpectedMessage)
-            };
+            return if asks { Ok(Opened::Renegotiation) } else { Err(Fault::UnexpectedMessage) };
         }
         inbox.message.extend_from_slice(text);
         loop {
@@ -350,13 +331,7 @@ impl RecordLayer {
         let context = self.write.context()?;
         // `update_not_requested`: the peer's keys are its own affair.
         let message = [KEY_UPDATE, 0, 0, 1, 0];
-        self.seal(
-            &context,
-            kind::HANDSHAKE,
-            &mut Text::of(&[IoSlice::new(&message)]),
-            5,
-            out,
-        )?;
+        self.seal(&context, kind::HANDSHAKE, &mut Text::of(&[IoSlice::new(&message)]), 5, out)?;
         self.write.update()?;
         self.update_due = false;
         Ok(())
@@ -365,18 +340,10 @@ impl RecordLayer {
     /// Seals an alert.
     pub(crate) fn seal_alert(&mut self, number: u8, out: &mut Vec<u8>) -> Result<(), Fault> {
         let context = self.write.context()?;
-        let is_warning = matches!(
-            number,
-            description::CLOSE_NOTIFY | description::NO_RENEGOTIATION
-        );
+        let is_warning =
+            matches!(number, description::CLOSE_NOTIFY | description::NO_RENEGOTIATION);
         let alert = [if is_warning { WARNING } else { FATAL }, number];
-        self.seal(
-            &context,
-            kind::ALERT,
-            &mut Text::of(&[IoSlice::new(&alert)]),
-            2,
-            out,
-        )
+        self.seal(&context, kind::ALERT, &mut Text::of(&[IoSlice::new(&alert)]), 2, out)
     }
 
     /// Seals the next `length` bytes of `text` as one record, appended to `out`.
@@ -390,11 +357,7 @@ impl RecordLayer {
     ) -> Result<(), Fault> {
         debug_assert!(length <= TEXT_BYTES_MAX);
         let nonce = self.write.nonce();
-        let explicit = if self.write.has_explicit_nonce() {
-            EXPLICIT_BYTES
-        } else {
-            0
-        };
+        let explicit = if self.write.has_explicit_nonce() { EXPLICIT_BYTES } else { 0 };
         let inner = length + usize::from(self.version == Version::Tls13);
         let [high, low] = ((explicit + inner + TAG_BYTES) as u16).to_be_bytes();
         let outer_kind = match self.version {

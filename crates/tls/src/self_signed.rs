@@ -35,14 +35,9 @@ pub fn self_signed(
 
     let algorithm = sequence(&[OBJECT_ECDSA_SHA256]);
     let subject = name(names.first().map_or("", String::as_str));
-    let validity = sequence(&[
-        &time(now_s),
-        &time(now_s + u64::from(days) * SECONDS_OF_DAY),
-    ]);
-    let public = sequence(&[
-        &sequence(&[OBJECT_EC_KEY, OBJECT_P256]),
-        &bits(pair.public_key().as_ref()),
-    ]);
+    let validity = sequence(&[&time(now_s), &time(now_s + u64::from(days) * SECONDS_OF_DAY)]);
+    let public =
+        sequence(&[&sequence(&[OBJECT_EC_KEY, OBJECT_P256]), &bits(pair.public_key().as_ref())]);
     let to_sign = sequence(&[
         &element(0xa0, &element(0x02, &[2])),
         &element(0x02, &serial),
@@ -173,11 +168,7 @@ fn pem(label: &str, content: &[u8]) -> String {
             let word = byte(0) << 16 | byte(1) << 8 | byte(2);
             for place in 0..4 {
                 let digit = DIGITS[(word >> (18 - 6 * place) & 63) as usize];
-                text.push(if place > triple.len() {
-                    '='
-                } else {
-                    char::from(digit)
-                });
+                text.push(if place > triple.len() { '=' } else { char::from(digit) });
             }
         }
         text.push('\n');

@@ -54,10 +54,7 @@ pub struct Loaded {
 
 impl fmt::Debug for Server {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Server")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Server").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -74,11 +71,7 @@ impl Server {
             problem: error.to_string(),
             expected: "a configuration that the TLS library takes",
         };
-        let versions: &[_] = if settings.tls12 {
-            &[&TLS13, &TLS12]
-        } else {
-            &[&TLS13]
-        };
+        let versions: &[_] = if settings.tls12 { &[&TLS13, &TLS12] } else { &[&TLS13] };
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(versions)
             .map_err(of_library)?
@@ -91,11 +84,7 @@ impl Server {
         config.send_tls13_tickets = 1;
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(Captured);
-        let server = Server {
-            settings,
-            config: Arc::new(config),
-            certificates,
-        };
+        let server = Server { settings, config: Arc::new(config), certificates };
         Ok((server, loaded))
     }
 
@@ -105,11 +94,7 @@ impl Server {
     /// The file that is not as it should be; then nothing has changed.
     pub fn reload(&self) -> Result<Loaded, LoadError> {
         let (key, loaded) = load(&self.settings)?;
-        *self
-            .certificates
-            .0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+        *self.certificates.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
         Ok(loaded)
     }
 
@@ -128,9 +113,7 @@ impl fmt::Debug for Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(
-            &self.0.read().unwrap_or_else(PoisonError::into_inner),
-        ))
+        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -142,11 +125,8 @@ fn load(settings: &ServerSettings) -> Result<(CertifiedKey, Loaded), LoadError> 
         expected: "a private key in PEM (PKCS #8, PKCS #1 or SEC 1), without a passphrase",
     })?;
     let first = x509::Names::read(&chain[0]);
-    let loaded = Loaded {
-        subject: first.subject,
-        not_after: first.not_after,
-        chain_len: chain.len(),
-    };
+    let loaded =
+        Loaded { subject: first.subject, not_after: first.not_after, chain_len: chain.len() };
     let certified = CertifiedKey::from_der(chain, key, &provider());
     let certified = certified.map_err(|error| match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => LoadError {
@@ -176,11 +156,7 @@ const EXPECTED_CHAIN: &str =
 
 /// All certificates of a file, at least one.
 pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
-    let fault = |problem| LoadError {
-        file: file.to_owned(),
-        problem,
-        expected: EXPECTED_CHAIN,
-    };
+    let fault = |problem| LoadError { file: file.to_owned(), problem, expected: EXPECTED_CHAIN };
     let chain: Vec<_> = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect)
         .map_err(|error| fault(problem_of(&error, "certificate")))?;

@@ -26,8 +26,5 @@ pub fn cipher_suites() -> Vec<SupportedCipherSuite> {
 
 /// The cryptography of both sides.
 pub(crate) fn provider() -> CryptoProvider {
-    CryptoProvider {
-        cipher_suites: cipher_suites(),
-        ..default_provider()
-    }
+    CryptoProvider { cipher_suites: cipher_suites(), ..default_provider() }
 }

@@ -60,11 +60,7 @@ impl<N: Net> Tls<N> {
                     if taken < offered {
                         self.connections[place].flags.set(Flags::WRITE_BLOCKED);
                     }
-                    return if taken == 0 {
-                        Write::Blocked
-                    } else {
-                        Write::Wrote(taken)
-                    };
+                    return if taken == 0 { Write::Blocked } else { Write::Wrote(taken) };
                 }
                 // What went out before counts; the next write says the same again.
                 Batch::Failed(_) if wrote > 0 => return Write::Wrote(wrote),
@@ -127,28 +123,20 @@ impl<N: Net> Tls<N> {
         let sealing = open.layer.sealing_context();
         while count < BATCH_RECORDS && taken < offered {
             let length = TEXT_BYTES_MAX.min(offered - taken);
-            let sealed = sealing
-                .as_ref()
-                .map_err(|fault| *fault)
-                .and_then(|context| {
-                    let layer = &mut open.layer;
-                    layer.seal(context, kind::DATA, text, length, &mut self.sealed)
-                });
+            let sealed = sealing.as_ref().map_err(|fault| *fault).and_then(|context| {
+                let layer = &mut open.layer;
+                layer.seal(context, kind::DATA, text, length, &mut self.sealed)
+            });
             if sealed.is_err() {
                 connection.flags.set(Flags::FAILED);
                 return Batch::Failed(io::ErrorKind::Other);
             }
             taken += length;
-            marks[count] = Mark {
-                sealed: self.sealed.len(),
-                text: taken,
-                sequence: open.layer.sealed(),
-            };
+            marks[count] =
+                Mark { sealed: self.sealed.len(), text: taken, sequence: open.layer.sealed() };
             count += 1;
         }
-        let written = self
-            .net
-            .write(connection.conn, &[IoSlice::new(&self.sealed)]);
+        let written = self.net.write(connection.conn, &[IoSlice::new(&self.sealed)]);
         let sent = match written {
             Write::Wrote(sent) => sent,
             Write::Blocked => 0,
@@ -353,8 +341,7 @@ impl<N: Net> Tls<N> {
             let connection = &mut self.connections[place];
             connection.flags.set(Flags::CLOSED);
             self.make_room_for_ending();
-            self.ending
-                .push_back((Instant::now() + ENDING_TIMEOUT, conn));
+            self.ending.push_back((Instant::now() + ENDING_TIMEOUT, conn));
             return;
         }
         self.net.close(conn, how);

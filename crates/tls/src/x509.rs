@@ -112,14 +112,7 @@ fn readable_time(kind: u8, time: &[u8]) -> Option<String> {
         _ => return None,
     };
     let part = |place: usize| &rest[2 * place..2 * place + 2];
-    Some(format!(
-        "{year}-{}-{}T{}:{}:{}Z",
-        part(0),
-        part(1),
-        part(2),
-        part(3),
-        part(4)
-    ))
+    Some(format!("{year}-{}-{}T{}:{}:{}Z", part(0), part(1), part(2), part(3), part(4)))
 }
 
 /// The next element, which is of this kind.
@@ -138,9 +131,7 @@ fn take_any<'a>(input: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
             return None;
         }
         let (digits, after) = rest.split_at_checked(count)?;
-        length = digits
-            .iter()
-            .fold(0, |length, digit| length << 8 | usize::from(*digit));
+        length = digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit));
         rest = after;
     }
     let (content, rest) = rest.split_at_checked(length)?;
@@ -176,11 +167,7 @@ mod tests {
         }
         check(UTC_TIME, "491231235959Z", Some("2049-12-31T23:59:59Z"));
         check(UTC_TIME, "500101000000Z", Some("1950-01-01T00:00:00Z"));
-        check(
-            GENERALIZED_TIME,
-            "20500101000000Z",
-            Some("2050-01-01T00:00:00Z"),
-        );
+        check(GENERALIZED_TIME, "20500101000000Z", Some("2050-01-01T00:00:00Z"));
         check(UTC_TIME, "4912312359Z", None);
         check(UTC_TIME, "49123123595é", None);
         check(GENERALIZED_TIME, "", None);

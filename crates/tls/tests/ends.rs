@@ -9,10 +9,8 @@ use support::*;
 
 fn settled() -> Pair {
     let (provider, version, _) = providers().remove(0);
-    let mut pair = Pair::serving(
-        &server(),
-        rustls_client_connection(rustls_client(provider, version)),
-    );
+    let mut pair =
+        Pair::serving(&server(), rustls_client_connection(rustls_client(provider, version)));
     pair.settle();
     pair.events.clear();
     pair

@@ -11,10 +11,7 @@ use tls::Tls;
 
 fn pair() -> Pair {
     let (provider, version, _) = providers().remove(0);
-    Pair::serving(
-        &server(),
-        rustls_client_connection(rustls_client(provider, version)),
-    )
+    Pair::serving(&server(), rustls_client_connection(rustls_client(provider, version)))
 }
 
 /// What another process makes of it.
@@ -62,10 +59,7 @@ fn who_has_begun_goes_on_or_is_told() {
     assert!(pair.established());
     assert_eq!(pair.tls.handshakes_count(), 0);
     next.poll(Some(Duration::ZERO), &mut events).unwrap();
-    let closed = Event::Closed {
-        conn: pair.conn,
-        reason: io::ErrorKind::ConnectionAborted,
-    };
+    let closed = Event::Closed { conn: pair.conn, reason: io::ErrorKind::ConnectionAborted };
     assert!(events.contains(&closed), "{events:?}");
     assert!(pair.fake.with(pair.conn, |link| link.closed.is_some()));
     assert_eq!(next.counters().statistics().handshaking, 0);

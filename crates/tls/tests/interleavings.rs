@@ -169,13 +169,7 @@ impl Talk {
             first.settle();
             assert!(first.established());
         }
-        let Pair {
-            mut tls,
-            fake,
-            conn,
-            mut peer,
-            ..
-        } = connect();
+        let Pair { mut tls, fake, conn, mut peer, .. } = connect();
         peer.set_buffer_limit(None);
         let updates = updates && !is_old;
         if updates {
@@ -261,10 +255,7 @@ impl Talk {
         match end {
             End::PeerEnds => {
                 // rustls's debug builds mind an alert of it behind its `close_notify`.
-                let is_damaged = self
-                    .ends
-                    .iter()
-                    .any(|end| matches!(end, End::DamageToPeer(_)));
+                let is_damaged = self.ends.iter().any(|end| matches!(end, End::DamageToPeer(_)));
                 if self.peer.is_handshaking() || !self.peer_may_write() || is_damaged {
                     return;
                 }
@@ -329,10 +320,7 @@ impl Talk {
         let polled = self.tls.poll(Some(Duration::ZERO), &mut events);
         polled.unwrap();
         for event in events {
-            assert!(
-                !self.is_over(),
-                "nobody hears of a closed connection: {event:?}"
-            );
+            assert!(!self.is_over(), "nobody hears of a closed connection: {event:?}");
             match event {
                 Event::Accepted { .. } => {}
                 Event::Connected(_) => self.may_write = true,
@@ -457,11 +445,7 @@ impl Talk {
             self.carry_to_peer(chunk);
             self.poll();
             self.read(60_000);
-            quiet = if self.progress() == before {
-                quiet + 1
-            } else {
-                0
-            };
+            quiet = if self.progress() == before { quiet + 1 } else { 0 };
         }
     }
 
@@ -513,10 +497,7 @@ impl Talk {
         } else if !was_closed {
             let has_reason =
                 self.failed.is_some() || self.closed.is_some() || self.peer_error.is_some();
-            assert!(
-                has_reason || (is_all_here && self.theirs == self.sent_by_us),
-                "{says}"
-            );
+            assert!(has_reason || (is_all_here && self.theirs == self.sent_by_us), "{says}");
         }
         if self.has(End::Reset) && !was_closed && self.failed.is_none() {
             assert!(self.closed.is_some(), "{says}");

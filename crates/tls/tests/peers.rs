@@ -10,11 +10,8 @@ use support::*;
 fn talk(mut pair: Pair, what: &str) {
     pair.settle();
     assert!(pair.established(), "{what}: {:?}", pair.peer_error);
-    let sizes: &[usize] = if pair.chunk < 100 {
-        &[1, 2, 300]
-    } else {
-        &[1, 2, 300, 16_384, 16_385, 70_000, 300_000]
-    };
+    let sizes: &[usize] =
+        if pair.chunk < 100 { &[1, 2, 300] } else { &[1, 2, 300, 16_384, 16_385, 70_000, 300_000] };
     let (mut to_us, mut to_them) = (Vec::new(), Vec::new());
     for (round, &size) in sizes.iter().enumerate() {
         let text = pattern(size, round as u64);
@@ -23,25 +20,12 @@ fn talk(mut pair: Pair, what: &str) {
         pair.we_write(&text);
         to_them.extend_from_slice(&text);
         pair.settle();
-        assert!(
-            pair.ours == to_us,
-            "{what}: {} of {}",
-            pair.ours.len(),
-            to_us.len()
-        );
-        assert!(
-            pair.theirs == to_them,
-            "{what}: {} of {}",
-            pair.theirs.len(),
-            to_them.len()
-        );
+        assert!(pair.ours == to_us, "{what}: {} of {}", pair.ours.len(), to_us.len());
+        assert!(pair.theirs == to_them, "{what}: {} of {}", pair.theirs.len(), to_them.len());
     }
     let statistics = pair.tls.counters().statistics();
     assert_eq!(statistics.open_tls12 + statistics.open_tls13, 1);
-    assert_eq!(
-        statistics.buffer_bytes, 0,
-        "{what}: idle connections keep nothing"
-    );
+    assert_eq!(statistics.buffer_bytes, 0, "{what}: idle connections keep nothing");
     pair.peer.send_close_notify();
     pair.settle();
     assert_eq!(pair.last_read, Read::Ended, "{what}");
@@ -55,14 +39,7 @@ fn talk(mut pair: Pair, what: &str) {
     assert!(pair.peer_saw_end, "{what}: {:?}", pair.peer_error);
     assert!(pair.theirs.ends_with(b"after"));
     let statistics = pair.tls.counters().statistics();
-    assert_eq!(
-        (
-            statistics.state_bytes,
-            statistics.buffer_bytes,
-            statistics.faults
-        ),
-        (0, 0, 0)
-    );
+    assert_eq!((statistics.state_bytes, statistics.buffer_bytes, statistics.faults), (0, 0, 0));
 }
 
 #[test]
@@ -155,10 +132,7 @@ fn a_tail_goes_out_after_a_graceful_close() {
     pair.settle();
     pair.fake.with(pair.conn, |link| link.room = 10);
     let text = pattern(5_000, 5);
-    assert_eq!(
-        pair.tls.write(pair.conn, &[IoSlice::new(&text)]),
-        Write::Wrote(5_000)
-    );
+    assert_eq!(pair.tls.write(pair.conn, &[IoSlice::new(&text)]), Write::Wrote(5_000));
     pair.tls.close(pair.conn, Close::Graceful);
     assert_eq!(
         pair.tls.write(pair.conn, &[IoSlice::new(&text)]),
@@ -170,14 +144,8 @@ fn a_tail_goes_out_after_a_graceful_close() {
     pair.fake.with(pair.conn, |link| link.room = usize::MAX);
     pair.settle();
     assert!(pair.theirs == text && pair.peer_saw_end);
-    assert!(
-        pair.events.is_empty(),
-        "nobody hears of a closed connection"
-    );
-    assert_eq!(
-        pair.fake.with(pair.conn, |link| link.closed),
-        Some(Close::Graceful)
-    );
+    assert!(pair.events.is_empty(), "nobody hears of a closed connection");
+    assert_eq!(pair.fake.with(pair.conn, |link| link.closed), Some(Close::Graceful));
 }
 
 #[test]
@@ -304,12 +272,8 @@ fn an_end_without_close_notify_is_a_cut() {
 
 #[test]
 fn application_protocols_must_agree() {
-    let cases: &[(&[&[u8]], bool)] = &[
-        (&[], true),
-        (&[b"http/1.1"], true),
-        (&[b"h2", b"http/1.1"], true),
-        (&[b"h2"], false),
-    ];
+    let cases: &[(&[&[u8]], bool)] =
+        &[(&[], true), (&[b"http/1.1"], true), (&[b"h2", b"http/1.1"], true), (&[b"h2"], false)];
     for (offered, agrees) in cases {
         let (provider, version, _) = providers().remove(0);
         let mut config = rustls_client(provider, version);
@@ -337,18 +301,13 @@ fn plain_http_is_told_where_it_is() {
     fake.with(conn, |link| link.to_us.extend(b"GET / HTTP/1.1\r\n"));
     let mut events = Vec::new();
     for _ in 0..3 {
-        tls.poll(Some(std::time::Duration::ZERO), &mut events)
-            .unwrap();
+        tls.poll(Some(std::time::Duration::ZERO), &mut events).unwrap();
     }
     let (answer, closed) = fake.with(conn, |link| (link.from_us.clone(), link.closed));
     let answer = String::from_utf8(answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"));
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(
-        head.contains(&format!("Content-Length: {}", body.len())),
-        "{}",
-        body.len()
-    );
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
     assert_eq!(closed, Some(Close::Graceful));
     let reason = io::ErrorKind::InvalidData;
     assert_eq!(events.last(), Some(&Event::Closed { conn, reason }));
@@ -388,19 +347,14 @@ fn garbage_instead_of_a_handshake() {
             for piece in input.chunks(chunk.min(input.len())) {
                 fake.with(conn, |link| link.to_us.extend(piece));
                 for _ in 0..3 {
-                    tls.poll(Some(std::time::Duration::ZERO), &mut events)
-                        .unwrap();
+                    tls.poll(Some(std::time::Duration::ZERO), &mut events).unwrap();
                 }
             }
             fake.with(conn, |link| link.to_us_ended = true);
             for _ in 0..3 {
-                tls.poll(Some(std::time::Duration::ZERO), &mut events)
-                    .unwrap();
+                tls.poll(Some(std::time::Duration::ZERO), &mut events).unwrap();
             }
-            assert!(
-                matches!(events.last(), Some(Event::Closed { .. })),
-                "{input:?}"
-            );
+            assert!(matches!(events.last(), Some(Event::Closed { .. })), "{input:?}");
             let statistics = tls.counters().statistics();
             assert_eq!((statistics.state_bytes, statistics.buffer_bytes), (0, 0));
         }
@@ -434,11 +388,7 @@ fn the_end_of_a_handshake_goes_with_the_first_text() {
         let mut again = Pair::serving(&server, connect().unwrap().into());
         again.settle();
         let kind = again.peer.handshake_kind();
-        assert_eq!(
-            kind,
-            Some(rustls::HandshakeKind::Resumed),
-            "the ticket came"
-        );
+        assert_eq!(kind, Some(rustls::HandshakeKind::Resumed), "the ticket came");
 
         let peer = rustls_server_connection(rustls_server(provider, version));
         let mut pair = Pair::asking(&client(false, false), peer);
@@ -463,10 +413,7 @@ fn the_server_chooses_the_suite() {
     let default = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     for (version, expected) in [
         (&rustls::version::TLS13, "TLS13_AES_128_GCM_SHA256"),
-        (
-            &rustls::version::TLS12,
-            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-        ),
+        (&rustls::version::TLS12, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
     ] {
         let peer = rustls_client_connection(rustls_client(default.clone(), version));
         let mut pair = Pair::serving(&server(), peer);
@@ -506,10 +453,7 @@ fn tickets_resume() {
             let (mut asking, mut serving) = both_ends(&client, &server);
             cross(&mut asking, &mut serving, 20);
             assert_eq!(asking.0.counters().statistics().handshakes_resumed, resumed);
-            assert_eq!(
-                serving.0.counters().statistics().handshakes_resumed,
-                resumed
-            );
+            assert_eq!(serving.0.counters().statistics().handshakes_resumed, resumed);
         }
     }
 }
@@ -531,16 +475,12 @@ fn cross(asking: &mut End, serving: &mut End, turns: usize) {
     let mut events = Vec::new();
     for _ in 0..turns {
         for (from, to) in [(&*asking, &*serving), (&*serving, &*asking)] {
-            let bytes = from
-                .1
-                .with(from.2, |link| std::mem::take(&mut link.from_us));
+            let bytes = from.1.with(from.2, |link| std::mem::take(&mut link.from_us));
             to.1.with(to.2, |link| link.to_us.extend(bytes));
         }
         for end in [&mut *asking, &mut *serving] {
             events.clear();
-            end.0
-                .poll(Some(std::time::Duration::ZERO), &mut events)
-                .unwrap();
+            end.0.poll(Some(std::time::Duration::ZERO), &mut events).unwrap();
             if events.contains(&Event::Readable(end.2)) {
                 assert_eq!(end.0.read(end.2, &mut [0; 1 << 16]), Read::Blocked);
             }
@@ -562,13 +502,9 @@ fn handshakes_are_bounded_in_a_turn_and_others_pass_through() {
     let mut events = Vec::new();
     for turn in 1..=3 {
         events.clear();
-        tls.poll(Some(std::time::Duration::ZERO), &mut events)
-            .unwrap();
+        tls.poll(Some(std::time::Duration::ZERO), &mut events).unwrap();
         let closed = |event: &&Event| matches!(event, Event::Closed { .. });
-        assert_eq!(
-            events.iter().filter(closed).count(),
-            tls::HANDSHAKES_TURN_MAX
-        );
+        assert_eq!(events.iter().filter(closed).count(), tls::HANDSHAKES_TURN_MAX);
         assert_eq!(events.contains(&Event::Readable(plain)), turn == 1);
     }
     assert_eq!(tls.read(plain, &mut [0; 100]), Read::Data(16));

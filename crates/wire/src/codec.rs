@@ -38,10 +38,7 @@ impl<T> Step<T> {
     /// The same step with its value changed by `change`.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Step<U> {
         match self {
-            Step::Done { value, consumed } => Step::Done {
-                value: change(value),
-                consumed,
-            },
+            Step::Done { value, consumed } => Step::Done { value: change(value), consumed },
             Step::More { needed } => Step::More { needed },
         }
     }

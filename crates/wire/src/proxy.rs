@@ -101,18 +101,13 @@ fn decode_line(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
     let Some(end) = front.iter().position(|&byte| byte == b'\n') else {
         return match front.len() == LINE_BYTES_MAX {
             true => Err(ProxyError::TooLong),
-            false => Ok(Step::More {
-                needed: input.len() + 1,
-            }),
+            false => Ok(Step::More { needed: input.len() + 1 }),
         };
     };
     let line = front[..end].strip_suffix(b"\r");
     let line = line.and_then(|line| std::str::from_utf8(line).ok());
     let value = line.and_then(parse_line).ok_or(ProxyError::BadLine)?;
-    Ok(Step::Done {
-        value,
-        consumed: end + 1,
-    })
+    Ok(Step::Done { value, consumed: end + 1 })
 }
 
 fn parse_line(line: &str) -> Option<Announced> {
@@ -148,16 +143,12 @@ fn parse_line(line: &str) -> Option<Announced> {
 fn port(word: &str) -> Option<u16> {
     let is_decimal = word.bytes().all(|byte| byte.is_ascii_digit());
     let is_short = word == "0" || !word.starts_with('0');
-    (is_decimal && is_short)
-        .then(|| word.parse().ok())
-        .flatten()
+    (is_decimal && is_short).then(|| word.parse().ok()).flatten()
 }
 
 fn decode_binary(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
     let Some(fixed) = input.first_chunk::<FIXED_BYTES>() else {
-        return Ok(Step::More {
-            needed: FIXED_BYTES,
-        });
+        return Ok(Step::More { needed: FIXED_BYTES });
     };
     let rest_bytes = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
     let bytes = FIXED_BYTES + rest_bytes;
@@ -181,10 +172,7 @@ fn decode_binary(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
         true => Announced::Local,
         false => parse_block(header, family, transport)?,
     };
-    Ok(Step::Done {
-        value,
-        consumed: bytes,
-    })
+    Ok(Step::Done { value, consumed: bytes })
 }
 
 fn parse_block(header: &[u8], family: u8, transport: u8) -> Result<Announced, ProxyError> {
@@ -218,12 +206,8 @@ fn parse_inet(block: &[u8]) -> Result<Announced, ProxyError> {
 }
 
 fn parse_inet6(block: &[u8]) -> Result<Announced, ProxyError> {
-    let (source, rest) = block
-        .split_first_chunk::<16>()
-        .ok_or(ProxyError::BadLength)?;
-    let (target, rest) = rest
-        .split_first_chunk::<16>()
-        .ok_or(ProxyError::BadLength)?;
+    let (source, rest) = block.split_first_chunk::<16>().ok_or(ProxyError::BadLength)?;
+    let (target, rest) = rest.split_first_chunk::<16>().ok_or(ProxyError::BadLength)?;
     let ports = rest.first_chunk::<4>().ok_or(ProxyError::BadLength)?;
     Ok(tcp((*source).into(), (*target).into(), *ports))
 }
@@ -320,9 +304,7 @@ pub fn encode_binary(out: &mut Vec<u8>, announced: &Announced, with_checksum: bo
 /// CRC-32C of parts that lie one behind the other. A header is short and comes once for a connection.
 fn crc32c(parts: &[&[u8]]) -> u32 {
     let bytes = parts.iter().copied().flatten();
-    !bytes.fold(u32::MAX, |sum, byte| {
-        sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)]
-    })
+    !bytes.fold(u32::MAX, |sum, byte| sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)])
 }
 
 const TABLE: [u32; 256] = {

@@ -30,34 +30,18 @@ fn sent() -> impl Strategy<Value = Sent> {
         ],
     );
     let data = data.prop_map(|(opcode, fin, payload)| {
-        (
-            [Opcode::Continuation, Opcode::Text, Opcode::Binary][opcode],
-            fin,
-            payload,
-        )
+        ([Opcode::Continuation, Opcode::Text, Opcode::Binary][opcode], fin, payload)
     });
     let control = (0..3usize, vec(any::<u8>(), 0..125)).prop_map(|(opcode, payload)| {
         let payload = if opcode == 0 {
-            close::ClosePayload::new(CloseCode::NORMAL, "bye")
-                .as_bytes()
-                .to_vec()
+            close::ClosePayload::new(CloseCode::NORMAL, "bye").as_bytes().to_vec()
         } else {
             payload
         };
-        (
-            [Opcode::Close, Opcode::Ping, Opcode::Pong][opcode],
-            true,
-            payload,
-        )
+        ([Opcode::Close, Opcode::Ping, Opcode::Pong][opcode], true, payload)
     });
-    (prop_oneof![4 => data, 2 => control], any::<[u8; 4]>()).prop_map(
-        |((opcode, fin, payload), key)| Sent {
-            opcode,
-            fin,
-            payload,
-            key,
-        },
-    )
+    (prop_oneof![4 => data, 2 => control], any::<[u8; 4]>())
+        .prop_map(|((opcode, fin, payload), key)| Sent { opcode, fin, payload, key })
 }
 
 fn encode(frames: &[Sent], role: Role) -> Vec<u8> {
@@ -76,31 +60,12 @@ fn fragmented_text() -> impl Strategy<Value = Vec<Sent>> {
         let mut frames = Vec::new();
         for size in sizes {
             let (piece, others) = rest.split_at(size.min(rest.len()));
-            let opcode = if frames.is_empty() {
-                Opcode::Text
-            } else {
-                Opcode::Continuation
-            };
-            frames.push(Sent {
-                opcode,
-                fin: false,
-                payload: piece.to_vec(),
-                key,
-            });
-            frames.push(Sent {
-                opcode: Opcode::Ping,
-                fin: true,
-                payload: piece.to_vec(),
-                key,
-            });
+            let opcode = if frames.is_empty() { Opcode::Text } else { Opcode::Continuation };
+            frames.push(Sent { opcode, fin: false, payload: piece.to_vec(), key });
+            frames.push(Sent { opcode: Opcode::Ping, fin: true, payload: piece.to_vec(), key });
             rest = others;
         }
-        frames.push(Sent {
-            opcode: Opcode::Continuation,
-            fin: true,
-            payload: rest.to_vec(),
-            key,
-        });
+        frames.push(Sent { opcode: Opcode::Continuation, fin: true, payload: rest.to_vec(), key });
         frames
     })
 }

@@ -9,16 +9,12 @@ use wire::http::target::{TargetError, append_percent_encoded, percent_decode};
 use wire::http::{BodyDecoder, BodyFraming, Problem, Target, body};
 
 fn check_body(framing: BodyFraming, input: &str, expected: &[&str]) {
-    let lines = check_cuts(11, |cuts| {
-        drive::http_body(input.as_bytes(), framing, 16, cuts)
-    });
+    let lines = check_cuts(11, |cuts| drive::http_body(input.as_bytes(), framing, 16, cuts));
     let mut lines: Vec<String> = lines;
     // The content is shown as text.
     if let Some(content) = lines.first_mut().filter(|line| line.starts_with('[')) {
-        let bytes = content
-            .trim_matches(['[', ']'])
-            .split(", ")
-            .filter_map(|byte| byte.parse().ok());
+        let bytes =
+            content.trim_matches(['[', ']']).split(", ").filter_map(|byte| byte.parse().ok());
         *content = String::from_utf8(bytes.collect()).unwrap();
     }
     assert_eq!(lines, expected, "{input:?}");
@@ -27,31 +23,11 @@ fn check_body(framing: BodyFraming, input: &str, expected: &[&str]) {
 #[test]
 fn bodies_of_known_length() {
     check_body(BodyFraming::None, "next", &["", "Ok(()), 4 bytes left"]);
-    check_body(
-        BodyFraming::Length(0),
-        "next",
-        &["", "Ok(()), 4 bytes left"],
-    );
-    check_body(
-        BodyFraming::Length(3),
-        "onenext",
-        &["one", "Ok(()), 4 bytes left"],
-    );
-    check_body(
-        BodyFraming::Length(5),
-        "one",
-        &["one", "Err(Truncated), 0 bytes left"],
-    );
-    check_body(
-        BodyFraming::Length(17),
-        "x",
-        &["error 413 TooLarge { body_bytes_max: 16 }"],
-    );
-    check_body(
-        BodyFraming::UntilClose,
-        "one\r\n",
-        &["one\r\n", "Ok(()), 0 bytes left"],
-    );
+    check_body(BodyFraming::Length(0), "next", &["", "Ok(()), 4 bytes left"]);
+    check_body(BodyFraming::Length(3), "onenext", &["one", "Ok(()), 4 bytes left"]);
+    check_body(BodyFraming::Length(5), "one", &["one", "Err(Truncated), 0 bytes left"]);
+    check_body(BodyFraming::Length(17), "x", &["error 413 TooLarge { body_bytes_max: 16 }"]);
+    check_body(BodyFraming::UntilClose, "one\r\n", &["one\r\n", "Ok(()), 0 bytes left"]);
     let long = "x".repeat(17);
     let too_large = "error 413 TooLarge { body_bytes_max: 16 }";
     check_body(BodyFraming::UntilClose, &long, &[&long[..16], too_large]);
@@ -61,26 +37,11 @@ fn bodies_of_known_length() {
 fn chunked_bodies() {
     let check = |input: &str, expected: &[&str]| check_body(BodyFraming::Chunked, input, expected);
     check("0\r\n\r\n", &["", "Ok(()), 0 bytes left"]);
-    check(
-        "3\r\none\r\n2\r\nab\r\n0\r\n\r\nnext",
-        &["oneab", "Ok(()), 4 bytes left"],
-    );
-    check(
-        "A\r\n0123456789\r\n000\r\n\r\n",
-        &["0123456789", "Ok(()), 0 bytes left"],
-    );
-    check(
-        "3;a=b;c=\"d e\"\r\none\r\n0;x\r\n\r\n",
-        &["one", "Ok(()), 0 bytes left"],
-    );
-    check(
-        "3 ;a\r\none\r\n0 \r\n\r\n",
-        &["one", "Ok(()), 0 bytes left"],
-    );
-    check(
-        "0\r\nTrailer: x\r\nOther: y\r\n\r\nnext",
-        &["", "Ok(()), 4 bytes left"],
-    );
+    check("3\r\none\r\n2\r\nab\r\n0\r\n\r\nnext", &["oneab", "Ok(()), 4 bytes left"]);
+    check("A\r\n0123456789\r\n000\r\n\r\n", &["0123456789", "Ok(()), 0 bytes left"]);
+    check("3;a=b;c=\"d e\"\r\none\r\n0;x\r\n\r\n", &["one", "Ok(()), 0 bytes left"]);
+    check("3 ;a\r\none\r\n0 \r\n\r\n", &["one", "Ok(()), 0 bytes left"]);
+    check("0\r\nTrailer: x\r\nOther: y\r\n\r\nnext", &["", "Ok(()), 4 bytes left"]);
     check("3\r\non", &["on", "Err(Truncated), 0 bytes left"]);
     check("3\r\none\r\n", &["one", "Err(Truncated), 0 bytes left"]);
     check("0\r\n", &["", "Err(Truncated), 0 bytes left"]);
@@ -112,10 +73,7 @@ fn chunked_bodies() {
     let too_large = "error 413 TooLarge { body_bytes_max: 16 }";
     check("11\r\n", &["", too_large]);
     check("ffffffffffffffff\r\n", &["", too_large]);
-    check(
-        "10\r\n0123456789abcdef\r\n1\r\n",
-        &["0123456789abcdef", too_large],
-    );
+    check("10\r\n0123456789abcdef\r\n1\r\n", &["0123456789abcdef", too_large]);
 }
 
 #[test]
@@ -127,19 +85,11 @@ fn what_surrounds_chunks_is_bounded() {
         &["", "error 400 ExtensionsTooLarge"],
     );
     let many = "1;xxxxxxxx\r\na\r\n".repeat(10_000);
-    let lines = drive::http_body(
-        many.as_bytes(),
-        BodyFraming::Chunked,
-        1 << 20,
-        drive::Cuts::Whole,
-    );
+    let lines =
+        drive::http_body(many.as_bytes(), BodyFraming::Chunked, 1 << 20, drive::Cuts::Whole);
     assert_eq!(lines[1], "error 400 ExtensionsTooLarge");
     let trailers = format!("0\r\n{}", "A: b\r\n".repeat(3000));
-    check_body(
-        BodyFraming::Chunked,
-        &trailers,
-        &["", "error 431 TrailersTooLarge"],
-    );
+    check_body(BodyFraming::Chunked, &trailers, &["", "error 431 TrailersTooLarge"]);
 }
 
 #[test]
@@ -174,16 +124,7 @@ fn targets() {
     check("http://host/a?b", Ok(("/a", Some("b"))));
     check("HTTPS://host:1", Ok(("/", None)));
     check("http://host?b", Ok(("/", Some("b"))));
-    for bad in [
-        "",
-        "a",
-        "a/b",
-        "host:443",
-        "http:///a",
-        "http://",
-        "ftp://host/",
-        "?a",
-    ] {
+    for bad in ["", "a", "a/b", "host:443", "http:///a", "http://", "ftp://host/", "?a"] {
         check(bad, Err(TargetError::BadForm));
     }
 }
@@ -213,18 +154,10 @@ fn percent_decoding() {
     for text in ["", "a/b c", "prix/€", "a+b&c=d#%?", "\0\n\"\u{10ffff}"] {
         let mut encoded = String::new();
         append_percent_encoded(&mut encoded, text);
-        assert!(
-            encoded
-                .bytes()
-                .all(|byte| byte.is_ascii_graphic() && byte != b'#')
-        );
+        assert!(encoded.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'));
         assert_eq!(percent_decode(&encoded).unwrap(), text);
         let target = format!("/?topic={encoded}");
-        let value = Target::parse(&target)
-            .unwrap()
-            .query_value("topic")
-            .unwrap()
-            .unwrap();
+        let value = Target::parse(&target).unwrap().query_value("topic").unwrap().unwrap();
         assert_eq!(value, text);
     }
 }
@@ -235,26 +168,16 @@ fn queries() {
         let target = format!("/?{query}");
         let pairs: Result<Vec<_>, _> = Target::parse(&target).unwrap().query_pairs().collect();
         let pairs = pairs.unwrap();
-        let pairs: Vec<(&str, &str)> = pairs
-            .iter()
-            .map(|(name, value)| (&**name, &**value))
-            .collect();
+        let pairs: Vec<(&str, &str)> =
+            pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(pairs, expected, "{query}");
     };
     check("", &[]);
     check("a=b&c=d", &[("a", "b"), ("c", "d")]);
-    check(
-        "topic=a%2F%2B&topic=b+c",
-        &[("topic", "a/+"), ("topic", "b c")],
-    );
+    check("topic=a%2F%2B&topic=b+c", &[("topic", "a/+"), ("topic", "b c")]);
     check("a&b=&=c&&", &[("a", ""), ("b", ""), ("", "c")]);
     check("a=b=c", &[("a", "b=c")]);
-    let bad = |query: &str| {
-        Target::parse(query)
-            .unwrap()
-            .query_pairs()
-            .find_map(Result::err)
-    };
+    let bad = |query: &str| Target::parse(query).unwrap().query_pairs().find_map(Result::err);
     assert_eq!(bad("/?a=1&b=%zz"), Some(TargetError::BadEscape));
     assert_eq!(bad("/?%ff=1"), Some(TargetError::InvalidUtf8));
     let target = Target::parse("/?a=1&b=%zz").unwrap();
@@ -284,10 +207,7 @@ fn check_stream(input: &str, expected: &[&str]) {
 /// The examples of the standard, and its rules one by one.
 #[test]
 fn event_streams_are_read() {
-    check_stream(
-        "data: YHOO\ndata: +2\ndata: 10\n\n",
-        &["|message|YHOO\n+2\n10", "last "],
-    );
+    check_stream("data: YHOO\ndata: +2\ndata: 10\n\n", &["|message|YHOO\n+2\n10", "last "]);
     check_stream(
         ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n",
         &[
@@ -298,14 +218,8 @@ fn event_streams_are_read() {
             "last ",
         ],
     );
-    check_stream(
-        "data\n\ndata\ndata\n\ndata:",
-        &["|message|", "|message|\n", "last "],
-    );
-    check_stream(
-        "data:test\n\ndata: test\n\n",
-        &["|message|test", "|message|test", "last "],
-    );
+    check_stream("data\n\ndata\ndata\n\ndata:", &["|message|", "|message|\n", "last "]);
+    check_stream("data:test\n\ndata: test\n\n", &["|message|test", "|message|test", "last "]);
 
     check_stream(
         "data: a\r\rdata: b\r\n\r\ndata: c\n\n",
@@ -320,10 +234,7 @@ fn event_streams_are_read() {
         "id: 7\ndata: a\n\nid: \0x\ndata: b\n\n",
         &["7|message|a", "7|message|b", "last 7"],
     );
-    check_stream(
-        "event: add\ndata: 1\n\ndata: 2\n\n",
-        &["|add|1", "|message|2", "last "],
-    );
+    check_stream("event: add\ndata: 1\n\ndata: 2\n\n", &["|add|1", "|message|2", "last "]);
     check_stream("event: add\n\ndata: 2\n\n", &["|message|2", "last "]);
     check_stream(
         "retry: 1500\nretry: 1x\nretry:\nretry: 99999999999999999999999\n",
@@ -342,9 +253,7 @@ fn event_streams_are_read() {
 
 #[test]
 fn bytes_that_are_not_utf8_are_replaced() {
-    let lines = check_cuts(1, |cuts| {
-        drive::event_stream(b"data: a\xffb\xe2\x82\n\n", 64, cuts)
-    });
+    let lines = check_cuts(1, |cuts| drive::event_stream(b"data: a\xffb\xe2\x82\n\n", 64, cuts));
     assert!(lines[0].contains("a\u{fffd}b\u{fffd}"), "{lines:?}");
 }
 
@@ -352,9 +261,7 @@ fn bytes_that_are_not_utf8_are_replaced() {
 fn events_are_written() {
     let check = |event: OutgoingEvent<'_>, expected: Result<&str, EventFieldError>| {
         let mut out = Vec::new();
-        let encoded = event
-            .encode(&mut out)
-            .map(|()| String::from_utf8(out.clone()).unwrap());
+        let encoded = event.encode(&mut out).map(|()| String::from_utf8(out.clone()).unwrap());
         assert_eq!(encoded.as_deref().map_err(|error| *error), expected);
         assert_eq!(out.is_empty(), expected.is_err());
     };
@@ -366,51 +273,20 @@ fn events_are_written() {
         data: Some("x"),
     };
     check(all, Ok("retry: 2000\nid: e:1\nevent: add\ndata: x\n\n"));
+    check(OutgoingEvent { data: Some(""), ..event }, Ok("data: \n\n"));
     check(
-        OutgoingEvent {
-            data: Some(""),
-            ..event
-        },
-        Ok("data: \n\n"),
-    );
-    check(
-        OutgoingEvent {
-            data: Some("a\nb\rc\r\nd\n"),
-            ..event
-        },
+        OutgoingEvent { data: Some("a\nb\rc\r\nd\n"), ..event },
         Ok("data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
     );
-    check(
-        OutgoingEvent {
-            data: Some(" a"),
-            ..event
-        },
-        Ok("data:  a\n\n"),
-    );
-    check(
-        OutgoingEvent {
-            id: Some(""),
-            ..event
-        },
-        Ok("id: \n\n"),
-    );
+    check(OutgoingEvent { data: Some(" a"), ..event }, Ok("data:  a\n\n"));
+    check(OutgoingEvent { id: Some(""), ..event }, Ok("id: \n\n"));
     for id in ["\0", "a\n", "\r"] {
         check(
-            OutgoingEvent {
-                id: Some(id),
-                data: Some("x"),
-                ..event
-            },
+            OutgoingEvent { id: Some(id), data: Some("x"), ..event },
             Err(EventFieldError::BadId),
         );
     }
-    check(
-        OutgoingEvent {
-            event: Some("a\nid: 1"),
-            ..event
-        },
-        Err(EventFieldError::BadEvent),
-    );
+    check(OutgoingEvent { event: Some("a\nid: 1"), ..event }, Err(EventFieldError::BadEvent));
 
     let mut out = Vec::new();
     append_comment(&mut out, "");

@@ -41,21 +41,10 @@ fn x_forwarded_for() {
     check(&["[2001:db8::1]"], Ok("2001:db8::1"));
     check(&["2001:db8::1"], Ok("2001:db8::1"));
     check(&["::ffff:10.0.0.1"], Ok("10.0.0.1"));
-    for line in [
-        "",
-        "unknown",
-        "192.0.2.1,",
-        "192.0.2",
-        "192.0.2.1, x, 10.0.0.1",
-        "fe80::1%eth0",
-    ] {
+    for line in ["", "unknown", "192.0.2.1,", "192.0.2", "192.0.2.1, x, 10.0.0.1", "fe80::1%eth0"] {
         check(&[line], Err(()));
     }
-    let none = client(
-        ForwardedField::XForwardedFor,
-        "Forwarded",
-        &["for=192.0.2.1"],
-    );
+    let none = client(ForwardedField::XForwardedFor, "Forwarded", &["for=192.0.2.1"]);
     assert_eq!(none, Ok(None));
 }
 
@@ -67,32 +56,14 @@ fn forwarded() {
         assert_eq!(client, expected.map_err(|()| UnknownClient), "{lines:?}");
     };
     check(&["for=192.0.2.43"], Ok("192.0.2.43"));
-    check(
-        &["For=\"[2001:db8:cafe::17]:4711\""],
-        Ok("2001:db8:cafe::17"),
-    );
-    check(
-        &["for=192.0.2.60;proto=http;by=203.0.113.43"],
-        Ok("192.0.2.60"),
-    );
-    check(
-        &["proto=http; for=\"192.0.2.60:1\" ;by=10.0.0.1"],
-        Ok("192.0.2.60"),
-    );
+    check(&["For=\"[2001:db8:cafe::17]:4711\""], Ok("2001:db8:cafe::17"));
+    check(&["for=192.0.2.60;proto=http;by=203.0.113.43"], Ok("192.0.2.60"));
+    check(&["proto=http; for=\"192.0.2.60:1\" ;by=10.0.0.1"], Ok("192.0.2.60"));
     check(&["for=192.0.2.43, for=10.0.0.1"], Ok("192.0.2.43"));
     // A client leaves a quote open, and hides nothing by it.
-    check(
-        &["for=\"evil, for=192.0.2.43, for=\"10.0.0.1\""],
-        Ok("192.0.2.43"),
-    );
-    for line in [
-        "for=unknown",
-        "for=_hidden",
-        "proto=http",
-        "for=\"192.0.2.1",
-        "for=",
-        "192.0.2.1",
-    ] {
+    check(&["for=\"evil, for=192.0.2.43, for=\"10.0.0.1\""], Ok("192.0.2.43"));
+    for line in ["for=unknown", "for=_hidden", "proto=http", "for=\"192.0.2.1", "for=", "192.0.2.1"]
+    {
         check(&[line], Err(()));
     }
 }

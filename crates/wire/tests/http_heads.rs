@@ -9,10 +9,7 @@ use wire::http::head::{HEADERS_MAX, HeadError, HeadScan, Version};
 use wire::http::request::RequestWriter;
 use wire::http::{BodyFraming, HeadLimits, Request, Response, ResponseWriter};
 
-const LIMITS: HeadLimits = HeadLimits {
-    head_bytes_max: 4096,
-    target_bytes_max: 64,
-};
+const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, target_bytes_max: 64 };
 
 /// A GET with these field lines, `\n` standing for CRLF; `Host` is added unless the lines begin with `!`.
 fn head(lines: &str) -> String {
@@ -24,13 +21,9 @@ fn head(lines: &str) -> String {
 }
 
 fn decode(head: &str) -> Result<Request<'_>, HeadError> {
-    check_cuts(7, |cuts| {
-        drive::http_requests(head.as_bytes(), LIMITS, 1 << 20, cuts)
-    });
+    check_cuts(7, |cuts| drive::http_requests(head.as_bytes(), LIMITS, 1 << 20, cuts));
     let step = Request::decode(head.as_bytes(), &mut HeadScan::new(), &LIMITS)?;
-    let Step::Done { value, consumed } = step else {
-        panic!("unfinished: {head:?}")
-    };
+    let Step::Done { value, consumed } = step else { panic!("unfinished: {head:?}") };
     assert_eq!(consumed, head.len());
     Ok(value)
 }
@@ -48,27 +41,15 @@ fn a_request_is_read() {
          X-Key: one\r\nx-key:two, three ,\r\nEmpty:\r\nExpect: 100-Continue\r\nLatin: \u{e9}\r\n\r\n",
     )
     .unwrap();
-    assert_eq!(
-        (request.method, request.target),
-        ("POST", "/topics/a%20b?x=y")
-    );
-    assert_eq!(
-        (request.version, request.body),
-        (Version::Http11, BodyFraming::Length(12))
-    );
+    assert_eq!((request.method, request.target), ("POST", "/topics/a%20b?x=y"));
+    assert_eq!((request.version, request.body), (Version::Http11, BodyFraming::Length(12)));
     assert!(request.expect_continue && request.keep_alive());
     assert_eq!(request.header("X-KEY"), Some(&b"one"[..]));
     assert_eq!(request.header_text("empty"), Some(""));
     assert_eq!(request.header_text("latin"), Some("\u{e9}"));
     assert_eq!(request.header("none"), None);
-    assert_eq!(
-        request.fields.all("x-key").collect::<Vec<_>>(),
-        [&b"one"[..], b"two, three ,"]
-    );
-    assert_eq!(
-        request.fields.list("x-key").collect::<Vec<_>>(),
-        [&b"one"[..], b"two", b"three"]
-    );
+    assert_eq!(request.fields.all("x-key").collect::<Vec<_>>(), [&b"one"[..], b"two, three ,"]);
+    assert_eq!(request.fields.list("x-key").collect::<Vec<_>>(), [&b"one"[..], b"two", b"three"]);
     assert!(request.fields.list_contains("X-Key", "THREE"));
     assert_eq!(request.fields.iter().count(), 7);
 }
@@ -77,11 +58,7 @@ fn a_request_is_read() {
 fn empty_lines_before_a_request_are_skipped_within_reason() {
     assert!(decode(&format!("\r\n{}", head(""))).is_ok());
     assert!(decode(&format!("\r\n\r\n{}", head(""))).is_ok());
-    refused(
-        &format!("{}{}", "\r\n".repeat(6), head("")),
-        HeadError::BadStartLine,
-        400,
-    );
+    refused(&format!("{}{}", "\r\n".repeat(6), head("")), HeadError::BadStartLine, 400);
 }
 
 #[test]
@@ -109,37 +86,14 @@ fn framing() {
     assert_eq!(framing("Content-Length: 007\n"), Ok(BodyFraming::Length(7)));
     let most = format!("Content-Length: {}\n", 1 << 20);
     assert_eq!(framing(&most), Ok(BodyFraming::Length(1 << 20)));
-    assert_eq!(
-        framing("Transfer-Encoding: chunked\n"),
-        Ok(BodyFraming::Chunked)
-    );
-    assert_eq!(
-        framing("transfer-encoding: Chunked\n"),
-        Ok(BodyFraming::Chunked)
-    );
-    for value in [
-        "",
-        "+1",
-        "-1",
-        "1 1",
-        "1,1",
-        "0x1",
-        "1.0",
-        "18446744073709551616",
-    ] {
-        refused(
-            &head(&format!("Content-Length: {value}\n")),
-            HeadError::BadContentLength,
-            400,
-        );
+    assert_eq!(framing("Transfer-Encoding: chunked\n"), Ok(BodyFraming::Chunked));
+    assert_eq!(framing("transfer-encoding: Chunked\n"), Ok(BodyFraming::Chunked));
+    for value in ["", "+1", "-1", "1 1", "1,1", "0x1", "1.0", "18446744073709551616"] {
+        refused(&head(&format!("Content-Length: {value}\n")), HeadError::BadContentLength, 400);
     }
     let twice = "Content-Length: 1\nContent-Length: 1\n";
     refused(&head(twice), HeadError::BadContentLength, 400);
-    refused(
-        &head("Content-Length: 1\nContent-Length: 2\n"),
-        HeadError::BadContentLength,
-        400,
-    );
+    refused(&head("Content-Length: 1\nContent-Length: 2\n"), HeadError::BadContentLength, 400);
     let both = "Content-Length: 1\nTransfer-Encoding: chunked\n";
     refused(&head(both), HeadError::ConflictingFraming, 400);
     for value in [
@@ -157,11 +111,7 @@ fn framing() {
     }
     let twice = "Transfer-Encoding: chunked\nTransfer-Encoding: chunked\n";
     refused(&head(twice), HeadError::BadTransferEncoding, 400);
-    refused(
-        &head("Transfer-Encoding: gzip, chunked\n"),
-        HeadError::UnsupportedTransferCoding,
-        501,
-    );
+    refused(&head("Transfer-Encoding: gzip, chunked\n"), HeadError::UnsupportedTransferCoding, 501);
     let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
     refused(old, HeadError::BadTransferEncoding, 400);
 }
@@ -173,14 +123,7 @@ fn hosts() {
     for host in ["a b", "a/b", "user@a", "a\u{e9}", "a?b"] {
         refused(&head(&format!("!Host: {host}\n")), HeadError::BadHost, 400);
     }
-    for host in [
-        "",
-        "a",
-        "a:80",
-        "127.0.0.1:8800",
-        "[::1]:8800",
-        "xn--9ca.example",
-    ] {
+    for host in ["", "a", "a:80", "127.0.0.1:8800", "[::1]:8800", "xn--9ca.example"] {
         assert!(decode(&head(&format!("!Host: {host}\n"))).is_ok(), "{host}");
     }
     assert!(decode("GET / HTTP/1.0\r\n\r\n").is_ok());
@@ -197,87 +140,35 @@ fn ambiguous_lines_are_refused() {
     refused(&head("X\n"), HeadError::BadField, 400);
     refused(&head("X\u{e9}: 1\n"), HeadError::BadField, 400);
     refused(&head("X(: 1\n"), HeadError::BadField, 400);
-    refused(
-        "GET / HTTP/1.1\nHost: a\n\n",
-        HeadError::BadByte(b'\n'),
-        400,
-    );
-    refused(
-        "GET / HTTP/1.1\r\nHost: a\n\r\n",
-        HeadError::BadByte(b'\n'),
-        400,
-    );
-    refused(
-        "GET / HTTP/1.1\r\nHost: a\rX: 1\r\n\r\n",
-        HeadError::BadByte(b'\r'),
-        400,
-    );
-    refused(
-        "GET / HTTP/1.1\r\nHost: a\r\r\n\r\n",
-        HeadError::BadByte(b'\r'),
-        400,
-    );
-    refused(
-        "GET / HTTP/1.1\r\nHost: a\0\r\n\r\n",
-        HeadError::BadByte(0),
-        400,
-    );
-    refused(
-        "GET / HTTP/1.1\r\nHost: \x7f\r\n\r\n",
-        HeadError::BadByte(0x7f),
-        400,
-    );
+    refused("GET / HTTP/1.1\nHost: a\n\n", HeadError::BadByte(b'\n'), 400);
+    refused("GET / HTTP/1.1\r\nHost: a\n\r\n", HeadError::BadByte(b'\n'), 400);
+    refused("GET / HTTP/1.1\r\nHost: a\rX: 1\r\n\r\n", HeadError::BadByte(b'\r'), 400);
+    refused("GET / HTTP/1.1\r\nHost: a\r\r\n\r\n", HeadError::BadByte(b'\r'), 400);
+    refused("GET / HTTP/1.1\r\nHost: a\0\r\n\r\n", HeadError::BadByte(0), 400);
+    refused("GET / HTTP/1.1\r\nHost: \x7f\r\n\r\n", HeadError::BadByte(0x7f), 400);
 }
 
 #[test]
 fn start_lines() {
-    for line in [
-        "GET",
-        "GET /",
-        "GET  / HTTP/1.1",
-        "GET / HTTP/1.1 ",
-        "G@T( / HTTP/1.1",
-        " GET / HTTP/1.1",
-    ] {
+    for line in
+        ["GET", "GET /", "GET  / HTTP/1.1", "GET / HTTP/1.1 ", "G@T( / HTTP/1.1", " GET / HTTP/1.1"]
+    {
         let head = format!("{line}\r\nHost: a\r\n\r\n");
         let decoded = decode(&head);
         let error = decoded.expect_err(line);
         assert!(matches!(error.status(), 400 | 505), "{line} {error:?}");
     }
-    for version in [
-        "HTTP/2.0", "HTTP/1.2", "HTTP/0.9", "http/1.1", "HTTP/11", "HTTP/1.",
-    ] {
+    for version in ["HTTP/2.0", "HTTP/1.2", "HTTP/0.9", "http/1.1", "HTTP/11", "HTTP/1."] {
         let head = format!("GET / {version}\r\nHost: a\r\n\r\n");
         let decoded = decode(&head);
-        assert!(
-            matches!(decoded.expect_err(version).status(), 400 | 505),
-            "{version}"
-        );
+        assert!(matches!(decoded.expect_err(version).status(), 400 | 505), "{version}");
     }
-    refused(
-        "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
-        HeadError::UnsupportedVersion,
-        505,
-    );
-    refused(
-        "GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",
-        HeadError::BadTarget,
-        400,
-    );
-    refused(
-        "GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n",
-        HeadError::BadTarget,
-        400,
-    );
+    refused("GET / HTTP/1.2\r\nHost: a\r\n\r\n", HeadError::UnsupportedVersion, 505);
+    refused("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", HeadError::BadTarget, 400);
+    refused("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", HeadError::BadTarget, 400);
     let target = "/".repeat(65);
     let long = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-    refused(
-        &long,
-        HeadError::TargetTooLong {
-            target_bytes_max: 64,
-        },
-        414,
-    );
+    refused(&long, HeadError::TargetTooLong { target_bytes_max: 64 }, 414);
 }
 
 #[test]
@@ -288,9 +179,7 @@ fn limits() {
     let padding = |bytes: usize| head(&format!("X: {}\n", "x".repeat(bytes)));
     let room = 4096 - padding(0).len();
     assert!(decode(&padding(room)).is_ok());
-    let too_large = HeadError::HeadTooLarge {
-        head_bytes_max: 4096,
-    };
+    let too_large = HeadError::HeadTooLarge { head_bytes_max: 4096 };
     refused(&padding(room + 1), too_large, 431);
     // Refused before it ends.
     let open = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(5000));
@@ -309,11 +198,9 @@ fn limits() {
 /// A byte that cannot be HTTP is refused at once, not at the end of a head that never comes.
 #[test]
 fn noise_is_refused_early() {
-    for (input, byte) in [
-        (&b"\x16\x03\x01\x02"[..], 0x16),
-        (b"GET /\0", 0),
-        (b"GET / HTTP/1.1\n", b'\n'),
-    ] {
+    for (input, byte) in
+        [(&b"\x16\x03\x01\x02"[..], 0x16), (b"GET /\0", 0), (b"GET / HTTP/1.1\n", b'\n')]
+    {
         let decoded = Request::decode(input, &mut HeadScan::new(), &LIMITS);
         assert_eq!(decoded, Err(HeadError::BadByte(byte)));
     }
@@ -324,9 +211,7 @@ fn pipelined_requests_with_bodies() {
     let input = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none\
         POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\ntwo\r\n0\r\nT: 1\r\n\r\n\
         GET /c HTTP/1.1\r\nHost: a\r\n\r\n";
-    let lines = check_cuts(3, |cuts| {
-        drive::http_requests(input.as_bytes(), LIMITS, 10, cuts)
-    });
+    let lines = check_cuts(3, |cuts| drive::http_requests(input.as_bytes(), LIMITS, 10, cuts));
     assert_eq!(lines.len(), 6, "{lines:#?}");
     assert_eq!(lines[1], format!("body {:?}", b"one"));
     assert_eq!(lines[3], format!("body {:?}", b"two"));
@@ -338,19 +223,9 @@ fn the_scan_is_idle_between_heads() {
     let mut scan = HeadScan::new();
     assert!(scan.is_idle());
     let input = head("");
-    assert!(
-        Request::decode(&input.as_bytes()[..9], &mut scan, &LIMITS)
-            .unwrap()
-            .done()
-            .is_none()
-    );
+    assert!(Request::decode(&input.as_bytes()[..9], &mut scan, &LIMITS).unwrap().done().is_none());
     assert!(!scan.is_idle());
-    assert!(
-        Request::decode(input.as_bytes(), &mut scan, &LIMITS)
-            .unwrap()
-            .done()
-            .is_some()
-    );
+    assert!(Request::decode(input.as_bytes(), &mut scan, &LIMITS).unwrap().done().is_some());
     assert!(scan.is_idle());
     assert_eq!(size_of::<HeadScan>(), 4);
 }
@@ -368,13 +243,9 @@ fn responses_are_written() {
          Content-Length: 5\r\n\r\nhello"
     );
     let mut out = Vec::new();
-    ResponseWriter::new(&mut out, 200)
-        .keep_alive(true)
-        .finish_chunked();
+    ResponseWriter::new(&mut out, 200).keep_alive(true).finish_chunked();
     ResponseWriter::new(&mut out, 204).finish_head();
-    ResponseWriter::new(&mut out, 404)
-        .finish_length(12)
-        .extend_from_slice(b"...");
+    ResponseWriter::new(&mut out, 404).finish_length(12).extend_from_slice(b"...");
     ResponseWriter::new(&mut out, 599).finish_head();
     assert_eq!(
         String::from_utf8(out).unwrap(),
@@ -393,24 +264,9 @@ fn responses_are_read() {
         (response.status, response.body, response.keep_alive())
     };
     let cases = [
-        (
-            "200 OK\r\nContent-Length: 3\r\n",
-            "GET",
-            BodyFraming::Length(3),
-            true,
-        ),
-        (
-            "200 OK\r\nContent-Length: 3\r\n",
-            "HEAD",
-            BodyFraming::None,
-            true,
-        ),
-        (
-            "200 OK\r\nTransfer-Encoding: chunked\r\n",
-            "GET",
-            BodyFraming::Chunked,
-            true,
-        ),
+        ("200 OK\r\nContent-Length: 3\r\n", "GET", BodyFraming::Length(3), true),
+        ("200 OK\r\nContent-Length: 3\r\n", "HEAD", BodyFraming::None, true),
+        ("200 OK\r\nTransfer-Encoding: chunked\r\n", "GET", BodyFraming::Chunked, true),
         (
             "200 OK\r\nConnection: close\r\nContent-Length: 3\r\n",
             "GET",
@@ -420,26 +276,14 @@ fn responses_are_read() {
         ("200 OK\r\n", "GET", BodyFraming::UntilClose, false),
         ("200 \r\n", "GET", BodyFraming::UntilClose, false),
         ("204 No Content\r\n", "GET", BodyFraming::None, true),
-        (
-            "304 Not Modified\r\nContent-Length: 3\r\n",
-            "GET",
-            BodyFraming::None,
-            true,
-        ),
-        (
-            "101 Switching Protocols\r\n",
-            "GET",
-            BodyFraming::None,
-            true,
-        ),
+        ("304 Not Modified\r\nContent-Length: 3\r\n", "GET", BodyFraming::None, true),
+        ("101 Switching Protocols\r\n", "GET", BodyFraming::None, true),
     ];
     for (rest, method, body, keep_alive) in cases {
         let head = format!("HTTP/1.1 {rest}\r\n");
         let (status, ..) = read(&head, method);
         assert_eq!(read(&head, method), (status, body, keep_alive), "{head:?}");
-        check_cuts(9, |cuts: Cuts| {
-            drive::http_responses(head.as_bytes(), LIMITS, 10, cuts)
-        });
+        check_cuts(9, |cuts: Cuts| drive::http_responses(head.as_bytes(), LIMITS, 10, cuts));
     }
     for head in [
         "HTTP/1.1 20 OK\r\n\r\n",
@@ -455,9 +299,7 @@ fn responses_are_read() {
 #[test]
 fn requests_are_written() {
     let mut out = Vec::new();
-    RequestWriter::new(&mut out, "GET", "/a b\r\n", "h:1")
-        .header("X", "y\nz")
-        .finish();
+    RequestWriter::new(&mut out, "GET", "/a b\r\n", "h:1").header("X", "y\nz").finish();
     RequestWriter::new(&mut out, "POST", "/p", "h").finish_with_body(b"abc");
     RequestWriter::new(&mut out, "POST", "/q", "h").finish_chunked();
     assert_eq!(

@@ -30,29 +30,15 @@ impl Cursor {
                 let lost = self.unannounced.take();
                 let to = through.max(frame.through);
                 self.position.as_mut().unwrap().offset = to;
-                lost.map(|from| event("lost", from, to))
-                    .into_iter()
-                    .collect()
+                lost.map(|from| event("lost", from, to)).into_iter().collect()
             }
             ServerFrame::Gap(frame) => {
-                let from = self
-                    .unannounced
-                    .take()
-                    .unwrap_or(self.position.unwrap().offset);
-                self.position = Some(Position {
-                    epoch: frame.epoch,
-                    offset: frame.to,
-                });
+                let from = self.unannounced.take().unwrap_or(self.position.unwrap().offset);
+                self.position = Some(Position { epoch: frame.epoch, offset: frame.to });
                 vec![with_reason(
                     event("gap", from, frame.to),
                     frame.reason.number(),
-                    &[
-                        "evicted",
-                        "unknown_epoch",
-                        "beyond_head",
-                        "history_limit",
-                        "damaged",
-                    ],
+                    &["evicted", "unknown_epoch", "beyond_head", "history_limit", "damaged"],
                 )]
             }
             ServerFrame::Skipped(frame) => {
@@ -81,10 +67,7 @@ impl Cursor {
         };
         self.is_new_epoch = own.epoch != through.epoch;
         if beginning.continued && through.offset <= own.offset {
-            self.position = Some(Position {
-                epoch: through.epoch,
-                offset: own.offset,
-            });
+            self.position = Some(Position { epoch: through.epoch, offset: own.offset });
             return;
         }
         self.unannounced = Some(own.offset);
@@ -116,10 +99,8 @@ fn clients_report_exactly_what_is_missing() {
         let mut cursor = Cursor::default();
         let start = field(&case, "start");
         if text(field(start, "kind")) == "since" {
-            cursor.position = Some(Position {
-                epoch: big(start, "epoch"),
-                offset: big(start, "offset"),
-            });
+            cursor.position =
+                Some(Position { epoch: big(start, "epoch"), offset: big(start, "offset") });
         }
         for step in field(&case, "steps").as_array().unwrap() {
             let bytes = files::bytes(field(step, "hex"));
@@ -128,10 +109,7 @@ fn clients_report_exactly_what_is_missing() {
             assert_eq!(events, *field(step, "events"), "{case}: {frame:?}");
         }
         let end = field(&case, "end");
-        let expected = Position {
-            epoch: big(end, "epoch"),
-            offset: big(end, "through"),
-        };
+        let expected = Position { epoch: big(end, "epoch"), offset: big(end, "through") };
         assert_eq!(cursor.position, Some(expected), "{case}");
     }
 }

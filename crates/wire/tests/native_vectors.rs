@@ -115,11 +115,7 @@ fn partitions_agree() {
     for case in files::list("partitions.json", "partitions") {
         let topic = text(field(&case, "topic")).as_bytes();
         let murmur2 = field(&case, "murmur2").as_i64().unwrap();
-        assert_eq!(
-            i64::from(stdx::hash::murmur2(topic) as i32),
-            murmur2,
-            "{case}"
-        );
+        assert_eq!(i64::from(stdx::hash::murmur2(topic) as i32), murmur2, "{case}");
         for (key, count) in [("partition_of_64", 64), ("partition_of_12", 12)] {
             let expected = field(&case, key).as_u64().unwrap();
             let partition = stdx::hash::partition_of(topic, count);
@@ -140,20 +136,12 @@ fn check_refusal(case: &Value, error: &FrameError) {
     assert_eq!(error.code().name(), text(field(case, "error")), "{case}");
     let reference = native_json::reference_json(error.reference());
     assert_eq!(reference, *field(case, "reference"), "{case}");
-    assert_eq!(
-        error.closes(),
-        error.reference() == Reference::Connection,
-        "{case}"
-    );
+    assert_eq!(error.closes(), error.reference() == Reference::Connection, "{case}");
     // What the sender is told is itself a frame.
     let mut bytes = Vec::new();
     let answer = ErrorFrame::of_frame(error);
     ServerFrame::Error(answer).encode(&mut bytes);
-    assert_eq!(
-        ServerFrame::decode(&bytes),
-        Ok(ServerFrame::Error(answer)),
-        "{case}"
-    );
+    assert_eq!(ServerFrame::decode(&bytes), Ok(ServerFrame::Error(answer)), "{case}");
 }
 
 #[test]
@@ -174,9 +162,6 @@ fn the_specification_draws_true_frames() {
         kinds.insert(bytes[0]);
     }
     // PONG shares PING's drawing.
-    let expected = (0x01..=0x07)
-        .chain([0x09, 0x0A])
-        .chain(0x81..=0x8F)
-        .collect();
+    let expected = (0x01..=0x07).chain([0x09, 0x0A]).chain(0x81..=0x8F).collect();
     assert_eq!(kinds, expected);
 }

@@ -14,10 +14,7 @@ use wire::proxy::{
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 fn tcp(source: &str, target: &str) -> Announced {
-    Announced::Tcp {
-        source: source.parse().unwrap(),
-        target: target.parse().unwrap(),
-    }
+    Announced::Tcp { source: source.parse().unwrap(), target: target.parse().unwrap() }
 }
 
 /// What a header followed by other bytes announces.
@@ -45,15 +42,9 @@ fn lines() {
         "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n",
         Ok(tcp("255.255.255.255:65535", "255.255.255.255:65535")),
     );
-    check(
-        "PROXY TCP6 2001:db8::1 ::1 0 443\r\n",
-        Ok(tcp("[2001:db8::1]:0", "[::1]:443")),
-    );
+    check("PROXY TCP6 2001:db8::1 ::1 0 443\r\n", Ok(tcp("[2001:db8::1]:0", "[::1]:443")));
     check("PROXY UNKNOWN\r\n", Ok(Announced::Unknown));
-    check(
-        "PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n",
-        Ok(Announced::Unknown),
-    );
+    check("PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", Ok(Announced::Unknown));
     for line in [
         "PROXY \r\n",
         "PROXY TCP5 1.2.3.4 1.2.3.4 1 2\r\n",
@@ -85,10 +76,7 @@ fn binaries() {
     inet6[..2].copy_from_slice(&[0x20, 1]);
     inet6[31..].copy_from_slice(&[1, 0, 1, 0, 2]);
     let check = |header: Vec<u8>, expected| assert_eq!(announced(&header), expected, "{header:x?}");
-    check(
-        binary(0x21, 0x11, &inet),
-        Ok(tcp("192.0.2.1:8080", "192.0.2.2:443")),
-    );
+    check(binary(0x21, 0x11, &inet), Ok(tcp("192.0.2.1:8080", "192.0.2.2:443")));
     check(binary(0x21, 0x21, &inet6), Ok(tcp("[2001::]:1", "[::1]:2")));
     check(binary(0x21, 0x31, &[0; 216]), Ok(Announced::Unix));
     check(binary(0x21, 0, &[]), Ok(Announced::Unknown));
@@ -111,14 +99,9 @@ fn binaries() {
     ] {
         check(binary(0x21, kind, block), Err(ProxyError::BadLength));
     }
-    for (command, kind) in [
-        (0x11, 0x11),
-        (0x22, 0x11),
-        (0x31, 0x11),
-        (0x21, 0x41),
-        (0x21, 0x13),
-        (0x21, 0x12),
-    ] {
+    for (command, kind) in
+        [(0x11, 0x11), (0x22, 0x11), (0x31, 0x11), (0x21, 0x41), (0x21, 0x13), (0x21, 0x12)]
+    {
         check(binary(command, kind, &inet), Err(ProxyError::BadKind));
     }
     let longest = [&[0xee, 2, 0xed][..], &[0; 749]].concat();

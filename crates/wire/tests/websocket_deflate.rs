@@ -61,11 +61,7 @@ fn received(frames: &[u8]) -> Result<Vec<u8>, MessageError> {
 #[test]
 fn examples_of_the_rfc() {
     let check = |frames: &str, message: &str| {
-        assert_eq!(
-            received(&hex(frames)).unwrap(),
-            message.as_bytes(),
-            "{frames}"
-        );
+        assert_eq!(received(&hex(frames)).unwrap(), message.as_bytes(), "{frames}");
     };
     // 7.2.3.1: one frame, two fragments.
     check("c1 07 f2 48 cd c9 c9 07 00", "Hello");
@@ -83,10 +79,7 @@ fn examples_of_the_rfc() {
     check("c1 01 00", "");
     check("c1 00", "");
     // Two streams in one message.
-    check(
-        "c2 0e f3 48 cd c9 c9 07 00 f2 48 cd c9 c9 07 00",
-        "HelloHello",
-    );
+    check("c2 0e f3 48 cd c9 c9 07 00 f2 48 cd c9 c9 07 00", "HelloHello");
     // Not every message is compressed.
     check("81 05 48 65 6c 6c 6f", "Hello");
     // 7.2.3.2: the second message of a sender that keeps its context means nothing alone.
@@ -110,10 +103,7 @@ fn the_bit_may_stand_in_the_first_frame_of_a_data_message_only() {
     check("d1 01 00", reserved(0x50));
     check("a1 01 00", reserved(0x20));
     // A compressed message inside a fragmented one.
-    check(
-        "41 03 f2 48 cd c1 01 00",
-        MessageError::ExpectedContinuation,
-    );
+    check("41 03 f2 48 cd c1 01 00", MessageError::ExpectedContinuation);
     // Nowhere where nothing was agreed.
     let mut frame = hex("c1 01 00");
     assert_eq!(
@@ -126,17 +116,12 @@ fn the_bit_may_stand_in_the_first_frame_of_a_data_message_only() {
 fn text_is_checked_when_it_is_inflated() {
     let mut payload = Vec::new();
     assert!(Deflater::new(1).deflate(&[&[0xff; 100]], &mut payload));
-    let error = Inflater::new()
-        .message(Kind::Text, &payload, BYTES_MAX)
-        .unwrap_err();
+    let error = Inflater::new().message(Kind::Text, &payload, BYTES_MAX).unwrap_err();
     assert_eq!(error, MessageError::InvalidUtf8);
     assert_eq!(error.close_code(), CloseCode::INVALID_PAYLOAD);
     let event = Inflater::new();
     let mut event = event;
-    assert_eq!(
-        event.message(Kind::Binary, &payload, BYTES_MAX),
-        Ok(Event::Binary(&[0xff; 100]))
-    );
+    assert_eq!(event.message(Kind::Binary, &payload, BYTES_MAX), Ok(Event::Binary(&[0xff; 100])));
 }
 
 #[test]
@@ -169,11 +154,7 @@ fn what_is_cut_short_is_recognised() {
         assert_eq!(inflated(&payload).unwrap(), message);
         for len in 1..payload.len() {
             let result = inflated(&payload[..len]);
-            assert_eq!(
-                result,
-                Err(InflateError::Corrupt),
-                "level {level}, {len} bytes"
-            );
+            assert_eq!(result, Err(InflateError::Corrupt), "level {level}, {len} bytes");
         }
     }
     assert_eq!(

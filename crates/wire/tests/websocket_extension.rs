@@ -23,9 +23,7 @@ fn answered(lines: &[&str]) -> Result<String, Refusal> {
     let mut out = Vec::new();
     upgrade.encode_response_with(&mut out, None, deflate);
     let text = String::from_utf8(out).unwrap();
-    let field = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Sec-WebSocket-Extensions: "));
+    let field = text.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Extensions: "));
     if let Some(deflate) = deflate {
         let told = field.unwrap().split_once("server_max_window_bits=");
         let told = told.map_or(15, |(_, bits)| bits.parse().unwrap());
@@ -52,10 +50,7 @@ fn offers() {
     granted("permessage-deflate; client_max_window_bits=\"\\8\"");
     for bits in 8..=15 {
         let answer = format!("{GRANTED}; server_max_window_bits={bits}");
-        check(
-            &format!("permessage-deflate; server_max_window_bits={bits}"),
-            &answer,
-        );
+        check(&format!("permessage-deflate; server_max_window_bits={bits}"), &answer);
     }
     // Unknown, repeated, without or with a value that it cannot have.
     declined("");
@@ -69,23 +64,9 @@ fn offers() {
     declined("permessage-deflate; client_max_window_bits; client_max_window_bits=15");
     declined("permessage-deflate; server_max_window_bits=10; server_max_window_bits=10");
     declined("permessage-deflate; server_max_window_bits");
-    for bits in [
-        "7",
-        "16",
-        "08",
-        "015",
-        "1",
-        "-8",
-        "9.5",
-        "99999999999999999999",
-        "x",
-    ] {
-        declined(&format!(
-            "permessage-deflate; server_max_window_bits={bits}"
-        ));
-        declined(&format!(
-            "permessage-deflate; client_max_window_bits={bits}"
-        ));
+    for bits in ["7", "16", "08", "015", "1", "-8", "9.5", "99999999999999999999", "x"] {
+        declined(&format!("permessage-deflate; server_max_window_bits={bits}"));
+        declined(&format!("permessage-deflate; client_max_window_bits={bits}"));
     }
 }
 
@@ -97,17 +78,8 @@ fn the_first_offer_that_can_be_granted_is() {
     let small = format!("{GRANTED}; server_max_window_bits=9");
     check(&["other; a=b, permessage-deflate"], GRANTED);
     check(&["permessage-deflate; x, permessage-deflate"], GRANTED);
-    check(
-        &["permessage-deflate; server_max_window_bits=9, permessage-deflate"],
-        &small,
-    );
-    check(
-        &[
-            "permessage-deflate; x",
-            "permessage-deflate; server_max_window_bits=9",
-        ],
-        &small,
-    );
+    check(&["permessage-deflate; server_max_window_bits=9, permessage-deflate"], &small);
+    check(&["permessage-deflate; x", "permessage-deflate; server_max_window_bits=9"], &small);
     check(&[", ,permessage-deflate,"], GRANTED);
     check(&[], "");
 }
@@ -147,13 +119,9 @@ fn answers() {
         };
         let mut request = Vec::new();
         client.encode_request(&mut request);
-        assert_eq!(
-            String::from_utf8(request).unwrap().contains(GRANTED),
-            deflate
-        );
-        let field = answer.map_or(String::new(), |value| {
-            format!("Sec-WebSocket-Extensions: {value}\r\n")
-        });
+        assert_eq!(String::from_utf8(request).unwrap().contains(GRANTED), deflate);
+        let field =
+            answer.map_or(String::new(), |value| format!("Sec-WebSocket-Extensions: {value}\r\n"));
         let head = format!(
             "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n{field}\r\n"
@@ -163,27 +131,17 @@ fn answers() {
         let Ok(Step::Done { value, .. }) = step else {
             panic!("{head}: {step:?}");
         };
-        let result = client
-            .check_response(&value)
-            .and_then(|_| client.check_deflate(&value));
+        let result = client.check_response(&value).and_then(|_| client.check_deflate(&value));
         assert_eq!(result.ok(), expected, "{answer:?}");
     };
     check(true, None, Some(false));
     check(true, Some(GRANTED), Some(true));
-    check(
-        true,
-        Some("permessage-deflate; server_no_context_takeover"),
-        Some(true),
-    );
+    check(true, Some("permessage-deflate; server_no_context_takeover"), Some(true));
     let small = format!("{GRANTED}; server_max_window_bits=10");
     check(true, Some(&small), Some(true));
     // The server would keep its context, bounds ours, repeats itself, or talks of something else.
     check(true, Some("permessage-deflate"), None);
-    check(
-        true,
-        Some("permessage-deflate; client_no_context_takeover"),
-        None,
-    );
+    check(true, Some("permessage-deflate; client_no_context_takeover"), None);
     let bounded = format!("{GRANTED}; client_max_window_bits=10");
     check(true, Some(&bounded), None);
     let twice = format!("{GRANTED}, {GRANTED}");

@@ -8,9 +8,7 @@ use wire::websocket::frame::{
 const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 fn hex(text: &str) -> Vec<u8> {
-    text.split_whitespace()
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect()
+    text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
 }
 
 /// Decodes and encodes again.
@@ -20,19 +18,10 @@ fn check(bytes: &str, role: Role, fin: bool, opcode: Opcode, payload: &[u8]) {
     let Ok(Step::Done { value, consumed }) = Frame::decode(&mut input, role, 1 << 20) else {
         panic!("{bytes:x?}");
     };
-    assert_eq!(
-        (value.fin, value.opcode, &*value.payload),
-        (fin, opcode, payload)
-    );
+    assert_eq!((value.fin, value.opcode, &*value.payload), (fin, opcode, payload));
     assert_eq!(consumed, bytes.len());
     let mut encoded = Vec::new();
-    frame::encode(
-        &mut encoded,
-        fin,
-        opcode,
-        payload,
-        (role == Role::Server).then_some(KEY),
-    );
+    frame::encode(&mut encoded, fin, opcode, payload, (role == Role::Server).then_some(KEY));
     assert_eq!(encoded, bytes);
 }
 
@@ -49,31 +38,13 @@ fn check_error(bytes: &str, role: Role, error: FrameError, close_code: u16) {
 fn examples_of_the_rfc() {
     use Opcode::{Binary, Continuation, Ping, Pong, Text};
     check("81 05 48 65 6c 6c 6f", Role::Client, true, Text, b"Hello");
-    check(
-        "81 85 37 fa 21 3d 7f 9f 4d 51 58",
-        Role::Server,
-        true,
-        Text,
-        b"Hello",
-    );
+    check("81 85 37 fa 21 3d 7f 9f 4d 51 58", Role::Server, true, Text, b"Hello");
     check("01 03 48 65 6c", Role::Client, false, Text, b"Hel");
     check("80 02 6c 6f", Role::Client, true, Continuation, b"lo");
     check("89 05 48 65 6c 6c 6f", Role::Client, true, Ping, b"Hello");
-    check(
-        "8a 85 37 fa 21 3d 7f 9f 4d 51 58",
-        Role::Server,
-        true,
-        Pong,
-        b"Hello",
-    );
+    check("8a 85 37 fa 21 3d 7f 9f 4d 51 58", Role::Server, true, Pong, b"Hello");
     let ones = " 01".repeat(256);
-    check(
-        &format!("82 7e 01 00{ones}"),
-        Role::Client,
-        true,
-        Binary,
-        &[1; 256],
-    );
+    check(&format!("82 7e 01 00{ones}"), Role::Client, true, Binary, &[1; 256]);
     let ones = " 01".repeat(65_536);
     check(
         &format!("82 7f 00 00 00 00 00 01 00 00{ones}"),
@@ -104,45 +75,22 @@ fn rules_that_a_header_breaks() {
     check_error("81 85", Client, FrameError::Masked, 1002);
     check_error("82 7e 00 7d", Client, FrameError::BadLength, 1002);
     check_error("82 fe 00 00", Server, FrameError::BadLength, 1002);
-    check_error(
-        "82 7f 00 00 00 00 00 00 ff ff",
-        Client,
-        FrameError::BadLength,
-        1002,
-    );
-    check_error(
-        "82 7f 80 00 00 00 00 01 00 00",
-        Client,
-        FrameError::BadLength,
-        1002,
-    );
+    check_error("82 7f 00 00 00 00 00 00 ff ff", Client, FrameError::BadLength, 1002);
+    check_error("82 7f 80 00 00 00 00 01 00 00", Client, FrameError::BadLength, 1002);
 }
 
 /// The limit holds from the header alone: no payload byte is there.
 #[test]
 fn limits() {
-    let too_large = |payload_bytes| FrameError::TooLarge {
-        payload_bytes,
-        payload_bytes_max: 1000,
-    };
+    let too_large = |payload_bytes| FrameError::TooLarge { payload_bytes, payload_bytes_max: 1000 };
     check_error("82 7e 03 e9", Role::Client, too_large(1001), 1009);
     check_error("82 fe 03 e9", Role::Server, too_large(1001), 1009);
-    check_error(
-        "80 7f 7f ff ff ff ff ff ff ff",
-        Role::Client,
-        too_large(i64::MAX as u64),
-        1009,
-    );
+    check_error("80 7f 7f ff ff ff ff ff ff ff", Role::Client, too_large(i64::MAX as u64), 1009);
     let header = FrameHeader::decode(&hex("82 7e 03 e8"), Role::Client, 1000).unwrap();
     assert_eq!(header.done().unwrap().0.payload_bytes, 1000);
     // Control frames have their own limit.
     let mut ping = hex("89 03 01 02 03");
-    assert!(
-        Frame::decode(&mut ping, Role::Client, 0)
-            .unwrap()
-            .done()
-            .is_some()
-    );
+    assert!(Frame::decode(&mut ping, Role::Client, 0).unwrap().done().is_some());
 }
 
 /// The hint names exactly the bytes that let the decoder get further.
@@ -181,9 +129,6 @@ fn header_lengths() {
             .unwrap()
             .done()
             .unwrap();
-        assert_eq!(
-            (decoded.payload_bytes, decoded.mask_key),
-            (payload_bytes, Some(KEY))
-        );
+        assert_eq!((decoded.payload_bytes, decoded.mask_key), (payload_bytes, Some(KEY)));
     }
 }

@@ -31,11 +31,8 @@ fn check(frames: &str, expected: &[&str]) {
             frame::encode(&mut input, !more, opcode, &payload, key);
         }
         let lines = check_cuts(1, |cuts| drive::websocket_messages(&input, role, 16, cuts));
-        let lines: Vec<&str> = lines
-            .iter()
-            .map(String::as_str)
-            .filter(|line| !line.ends_with("bytes left"))
-            .collect();
+        let lines: Vec<&str> =
+            lines.iter().map(String::as_str).filter(|line| !line.ends_with("bytes left")).collect();
         assert_eq!(lines, expected, "{frames}");
     }
 }
@@ -54,26 +51,14 @@ fn fragments() {
     check("t+48 c69", &["Text(\"Hi\")"]);
     check("b+01 c+02 c+ c03", &["Binary([1, 2, 3])"]);
     check("t+ c+ c", &["Text(\"\")"]);
-    check(
-        "t+48 p01 c+69 q02 c21",
-        &["Ping([1])", "Pong([2])", "Text(\"Hi!\")"],
-    );
-    check(
-        "t+61 c62 b+01 c02 t63",
-        &["Text(\"ab\")", "Binary([1, 2])", "Text(\"c\")"],
-    );
-    check(
-        "t+48 x03e8",
-        &["Close(Close { code: Some(CloseCode(1000)), reason: \"\" })"],
-    );
+    check("t+48 p01 c+69 q02 c21", &["Ping([1])", "Pong([2])", "Text(\"Hi!\")"]);
+    check("t+61 c62 b+01 c02 t63", &["Text(\"ab\")", "Binary([1, 2])", "Text(\"c\")"]);
+    check("t+48 x03e8", &["Close(Close { code: Some(CloseCode(1000)), reason: \"\" })"]);
     check("c61", &["error 1002 UnexpectedContinuation"]);
     check("c+61", &["error 1002 UnexpectedContinuation"]);
     check("t+61 t62", &["error 1002 ExpectedContinuation"]);
     check("t+61 b+62", &["error 1002 ExpectedContinuation"]);
-    check(
-        "t+61 c62 c63",
-        &["Text(\"ab\")", "error 1002 UnexpectedContinuation"],
-    );
+    check("t+61 c62 c63", &["Text(\"ab\")", "error 1002 UnexpectedContinuation"]);
 }
 
 #[test]
@@ -83,16 +68,7 @@ fn text_is_utf8() {
     check("t+e282 p c+acce c+ cba", &["Ping([])", "Text(\"€κ\")"]);
     check("tcebae1bdb9cf83cebcceb5", &["Text(\"κ\u{1f79}σμε\")"]);
     check("tefbfbd", &["Text(\"\u{fffd}\")"]);
-    for bad in [
-        "tff",
-        "tc080",
-        "teda080",
-        "tf4908080",
-        "tc3",
-        "t61e282",
-        "tf8",
-        "t80",
-    ] {
+    for bad in ["tff", "tc080", "teda080", "tf4908080", "tc3", "t61e282", "tf8", "t80"] {
         check(bad, &["error 1007 InvalidUtf8"]);
     }
     // Refused with the first fragment that cannot become valid, not with the last.
@@ -115,27 +91,15 @@ fn size() {
     let sixteen = "61".repeat(16);
     let eight = "61".repeat(8);
     check(&format!("t{sixteen}"), &["Text(\"aaaaaaaaaaaaaaaa\")"]);
-    check(
-        &format!("t+{eight} c{eight}"),
-        &["Text(\"aaaaaaaaaaaaaaaa\")"],
-    );
+    check(&format!("t+{eight} c{eight}"), &["Text(\"aaaaaaaaaaaaaaaa\")"]);
     check(
         &format!("t{sixteen}61"),
         &["error 1009 Frame(TooLarge { payload_bytes: 17, payload_bytes_max: 16 })"],
     );
-    check(
-        &format!("b+{eight} c+{eight} c01"),
-        &["error 1009 TooLarge { message_bytes_max: 16 }"],
-    );
+    check(&format!("b+{eight} c+{eight} c01"), &["error 1009 TooLarge { message_bytes_max: 16 }"]);
     // A full message may still end, and control frames do not count.
-    check(
-        &format!("t+{eight} c+{eight} p01 c"),
-        &["Ping([1])", "Text(\"aaaaaaaaaaaaaaaa\")"],
-    );
-    check(
-        &format!("p{sixteen}61"),
-        &[&format!("Ping({:?})", [0x61; 17])],
-    );
+    check(&format!("t+{eight} c+{eight} p01 c"), &["Ping([1])", "Text(\"aaaaaaaaaaaaaaaa\")"]);
+    check(&format!("p{sixteen}61"), &[&format!("Ping({:?})", [0x61; 17])]);
 }
 
 /// Close frames (RFC 6455 section 7.4): every range of codes and every shape of payload.
@@ -143,37 +107,20 @@ fn size() {
 fn close_payloads() {
     check("x", &["Close(Close { code: None, reason: \"\" })"]);
     check("x03", &["error 1002 Close(OneByte)"]);
-    check(
-        "x03e8c2a7",
-        &["Close(Close { code: Some(CloseCode(1000)), reason: \"§\" })"],
-    );
+    check("x03e8c2a7", &["Close(Close { code: Some(CloseCode(1000)), reason: \"§\" })"]);
     check("x03e8ff", &["error 1007 Close(InvalidReason)"]);
     check("x03e8c2", &["error 1007 Close(InvalidReason)"]);
-    check(
-        "x0000ff",
-        &["error 1002 Close(ForbiddenCode(CloseCode(0)))"],
-    );
+    check("x0000ff", &["error 1002 Close(ForbiddenCode(CloseCode(0)))"]);
     // What follows a close is the owner's to ignore; the driver stops there.
-    check(
-        "x03e8 t61",
-        &["Close(Close { code: Some(CloseCode(1000)), reason: \"\" })"],
-    );
+    check("x03e8 t61", &["Close(Close { code: Some(CloseCode(1000)), reason: \"\" })"]);
 
     let allowed = [1000..=1003, 1007..=1014, 3000..=4999];
     for code in 0..=u16::MAX {
         let expected = allowed.iter().any(|range| range.contains(&code));
         assert_eq!(CloseCode(code).is_sendable(), expected, "{code}");
-        assert_eq!(
-            Close::decode(&code.to_be_bytes()).is_ok(),
-            expected,
-            "{code}"
-        );
+        assert_eq!(Close::decode(&code.to_be_bytes()).is_ok(), expected, "{code}");
         let payload = ClosePayload::new(CloseCode(code), "why");
-        assert_eq!(
-            payload.as_bytes().len(),
-            if expected { 5 } else { 0 },
-            "{code}"
-        );
+        assert_eq!(payload.as_bytes().len(), if expected { 5 } else { 0 }, "{code}");
     }
 }
 

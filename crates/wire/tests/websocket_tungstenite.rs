@@ -58,13 +58,7 @@ fn ours(input: &[u8], role: Role) -> (Outcome, Option<MessageError>) {
                 return (Outcome { events, end }, Some(error));
             }
             Ok(Step::More { .. }) => {
-                return (
-                    Outcome {
-                        events,
-                        end: End::Over,
-                    },
-                    None,
-                );
+                return (Outcome { events, end: End::Over }, None);
             }
             Ok(Step::Done { value, consumed }) => {
                 let seen = match value {
@@ -77,13 +71,7 @@ fn ours(input: &[u8], role: Role) -> (Outcome, Option<MessageError>) {
                     Event::Close(close) => {
                         let code = close.code.map(|code| (code.0, close.reason.to_string()));
                         events.push(Seen::Close(code));
-                        return (
-                            Outcome {
-                                events,
-                                end: End::Over,
-                            },
-                            None,
-                        );
+                        return (Outcome { events, end: End::Over }, None);
                     }
                 };
                 events.extend(seen);
@@ -138,17 +126,11 @@ fn theirs(input: &[u8], role: Role) -> Outcome {
                     Message::Close(close) => {
                         match close.map(|close| (close.code.into(), close.reason.to_string())) {
                             Some((1002, reason)) if reason == "Protocol violation" => {
-                                return Outcome {
-                                    events,
-                                    end: End::Refused(1002),
-                                };
+                                return Outcome { events, end: End::Refused(1002) };
                             }
                             close => events.push(Seen::Close(close)),
                         }
-                        return Outcome {
-                            events,
-                            end: End::Over,
-                        };
+                        return Outcome { events, end: End::Over };
                     }
                     Message::Frame(_) => unreachable!("only written, never read"),
                 });
@@ -182,10 +164,7 @@ fn check(input: &[u8], role: Role) {
         (End::Refused(_), End::Refused(_)) => ours.events == theirs.events,
         _ => false,
     };
-    assert!(
-        allowed,
-        "{role:?} {input:x?}\n ours {ours:?} {error:?}\n theirs {theirs:?}"
-    );
+    assert!(allowed, "{role:?} {input:x?}\n ours {ours:?} {error:?}\n theirs {theirs:?}");
 }
 
 /// Frames as they are, right or wrong.
@@ -293,16 +272,8 @@ fn reads_what_tungstenite_writes_and_writes_the_same() {
     for bytes in [0, 1, 125, 126, 127, 512, 1024] {
         let text = "é".repeat(bytes / 2);
         let cases = [
-            (
-                Message::text(text.clone()),
-                Seen::Text(text.clone()),
-                Opcode::Text,
-            ),
-            (
-                Message::binary(vec![7; bytes]),
-                Seen::Binary(vec![7; bytes]),
-                Opcode::Binary,
-            ),
+            (Message::text(text.clone()), Seen::Text(text.clone()), Opcode::Text),
+            (Message::binary(vec![7; bytes]), Seen::Binary(vec![7; bytes]), Opcode::Binary),
             (
                 Message::Ping(vec![8; bytes.min(125)].into()),
                 Seen::Ping(vec![8; bytes.min(125)]),
@@ -313,23 +284,11 @@ fn reads_what_tungstenite_writes_and_writes_the_same() {
             let payload = message.clone().into_data().to_vec();
             let from_client = written_by_them(message.clone(), tungstenite_peer(Role::Server));
             let (outcome, _) = ours(&from_client, Role::Server);
-            assert_eq!(
-                outcome,
-                Outcome {
-                    events: vec![seen.clone()],
-                    end: End::Over
-                }
-            );
+            assert_eq!(outcome, Outcome { events: vec![seen.clone()], end: End::Over });
 
             let from_server = written_by_them(message, tungstenite_peer(Role::Client));
             let (outcome, _) = ours(&from_server, Role::Client);
-            assert_eq!(
-                outcome,
-                Outcome {
-                    events: vec![seen],
-                    end: End::Over
-                }
-            );
+            assert_eq!(outcome, Outcome { events: vec![seen], end: End::Over });
 
             let mut encoded = Vec::new();
             frame::encode(&mut encoded, true, opcode, &payload, None);

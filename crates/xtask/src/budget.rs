@@ -97,9 +97,7 @@ pub fn store(workspace: &Workspace) -> Result<()> {
 }
 
 fn number(value: &toml::Value) -> Option<f64> {
-    value
-        .as_float()
-        .or_else(|| value.as_integer().map(|number| number as f64))
+    value.as_float().or_else(|| value.as_integer().map(|number| number as f64))
 }
 
 fn verdict(kind: &str, value: f64, stored: Option<f64>) -> Result<(), String> {
@@ -113,9 +111,7 @@ fn verdict(kind: &str, value: f64, stored: Option<f64>) -> Result<(), String> {
     let slack = (stored * TOLERANCE_PERCENT / 100.0).max(slack_min);
     let (value_text, stored_text) = (shown(value), shown(stored));
     if value > stored + slack {
-        Err(format!(
-            "{value_text} instead of {stored_text}: more than the budget"
-        ))
+        Err(format!("{value_text} instead of {stored_text}: more than the budget"))
     } else if value < stored - slack {
         Err(format!(
             "{value_text} instead of {stored_text}: better; `cargo xtask budget --store` makes it the budget"
@@ -136,25 +132,15 @@ fn shown(value: f64) -> String {
 fn table(measured: &BTreeMap<&str, Costs>) -> String {
     let mut text = String::new();
     for (thing, costs) in measured {
-        let costs: Vec<String> = costs
-            .iter()
-            .map(|(kind, value)| format!("{kind} {}", shown(*value)))
-            .collect();
+        let costs: Vec<String> =
+            costs.iter().map(|(kind, value)| format!("{kind} {}", shown(*value))).collect();
         let _ = writeln!(text, "{thing:<18} {}", costs.join(", "));
     }
     text
 }
 
 fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
-    let arguments = [
-        "build",
-        "--locked",
-        "--release",
-        "-p",
-        "node",
-        "--example",
-        "budget",
-    ];
+    let arguments = ["build", "--locked", "--release", "-p", "node", "--example", "budget"];
     shell::run(&mut workspace.cargo(&arguments))?;
     // What so many more cost, when as many have been done: buffers have grown by then.
     let slope = |workload: &str, count: u32, beforehand: u32| -> Result<Run> {
@@ -333,10 +319,7 @@ fn counted(profile: &str) -> Result<(f64, f64)> {
         }
     }
     let instructions = instructions.context("a profile without a sum")?;
-    ensure!(
-        instructions > 0.0,
-        "nothing was counted: `measured` has another name"
-    );
+    ensure!(instructions > 0.0, "nothing was counted: `measured` has another name");
     Ok((instructions, allocations))
 }
 
@@ -344,12 +327,7 @@ fn counted(profile: &str) -> Result<(f64, f64)> {
 fn place(workspace: &Workspace) -> Result<String> {
     let compiler = shell::output(&mut workspace.command(&["rustc", "--version"]))?;
     let library = shell::output(&mut workspace.command(&["getconf", "GNU_LIBC_VERSION"]))?;
-    let place = format!(
-        "{}, {}, {}",
-        compiler.trim(),
-        library.trim(),
-        std::env::consts::ARCH
-    );
+    let place = format!("{}, {}, {}", compiler.trim(), library.trim(), std::env::consts::ARCH);
     if place.contains('"') {
         bail!("a compiler with a strange name: {place}");
     }
@@ -363,11 +341,7 @@ mod tests {
     #[test]
     fn budgets() {
         let check = |value, stored, is_good| {
-            assert_eq!(
-                verdict("writes", value, stored).is_ok(),
-                is_good,
-                "{value} {stored:?}"
-            );
+            assert_eq!(verdict("writes", value, stored).is_ok(), is_good, "{value} {stored:?}");
         };
         check(100.0, Some(100.0), true);
         check(104.9, Some(100.0), true);

@@ -38,56 +38,24 @@ const STEPS: &[Step] = &[
     step("tidy", "house rules of the sources", steps::tidy),
     step("generate", "generated files are in step", steps::generate),
     step("purity", "the core depends on no I/O crate", steps::purity),
-    step(
-        "deny",
-        "licences, sources and bans of dependencies",
-        steps::deny,
-    ),
+    step("deny", "licences, sources and bans of dependencies", steps::deny),
     step("clippy", "no lint fires, tests included", steps::clippy),
-    step(
-        "docs",
-        "the documentation builds without a warning",
-        steps::docs,
-    ),
+    step("docs", "the documentation builds without a warning", steps::docs),
     step("build", "the release binary builds", steps::build),
     step("test", "tests of the crates", steps::test),
-    step(
-        "budget",
-        "what a message costs in instructions, calls and allocations",
-        steps::budget,
-    ),
+    step("budget", "what a message costs in instructions, calls and allocations", steps::budget),
     step("fuzz", "fuzz corpora replay", steps::fuzz),
     step("sim", "simulation of whole nodes, fixed seeds", steps::sim),
-    step(
-        "end-to-end",
-        "the binary, driven by clients that others wrote",
-        steps::end_to_end,
-    ),
-    step(
-        "autobahn",
-        "WebSocket conformance of /echo",
-        steps::autobahn,
-    ),
-    step(
-        "openapi",
-        "requests made from spec/openapi.json, and what is answered",
-        steps::openapi,
-    ),
+    step("end-to-end", "the binary, driven by clients that others wrote", steps::end_to_end),
+    step("autobahn", "WebSocket conformance of /echo", steps::autobahn),
+    step("openapi", "requests made from spec/openapi.json, and what is answered", steps::openapi),
     step(
         "dashboards",
         "a real Prometheus scrapes a node: every panel has data, every alert its tests",
         steps::dashboards,
     ),
-    step(
-        "crash",
-        "the binary is killed under load: nothing acknowledged is lost",
-        steps::crash,
-    ),
-    step(
-        "units",
-        "systemd knows all of our units, and how open they are",
-        package::check_units,
-    ),
+    step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
+    step("units", "systemd knows all of our units, and how open they are", package::check_units),
     slow(
         "package",
         "the Debian package is built, installed, started, removed, purged (needs root)",
@@ -98,37 +66,17 @@ const STEPS: &[Step] = &[
         "the package under a running systemd: reload, upgrade, watchdog, sockets (needs root)",
         machine::check,
     ),
-    slow(
-        "sweep",
-        "simulation of whole nodes, many seeds",
-        steps::sweep,
-    ),
+    slow("sweep", "simulation of whole nodes, many seeds", steps::sweep),
     slow("crashes", "the same with many kills", steps::crashes),
-    slow(
-        "conformance",
-        "WebSocket conformance, all cases of compression too",
-        steps::conformance,
-    ),
-    slow(
-        "abuse",
-        "hostile and broken clients against the binary",
-        steps::abuse,
-    ),
-    slow(
-        "openapi-long",
-        "the same as openapi with many examples",
-        steps::openapi_long,
-    ),
+    slow("conformance", "WebSocket conformance, all cases of compression too", steps::conformance),
+    slow("abuse", "hostile and broken clients against the binary", steps::abuse),
+    slow("openapi-long", "the same as openapi with many examples", steps::openapi_long),
     slow(
         "slow-attacks",
         "slow heads, bodies, readers and ranges, while others are served",
         steps::slow_attacks,
     ),
-    slow(
-        "tls-audit",
-        "testssl on the TLS port: nothing above low",
-        steps::tls_audit,
-    ),
+    slow("tls-audit", "testssl on the TLS port: nothing above low", steps::tls_audit),
     slow(
         "privileges",
         "a node started as root becomes somebody else (needs root)",
@@ -168,11 +116,7 @@ pub fn run(workspace: &Workspace, selection: &Selection) -> bool {
             break;
         }
     }
-    println!(
-        "\n{summary}{:<21} {:>9}\n{total}",
-        "in all",
-        seconds(start.elapsed())
-    );
+    println!("\n{summary}{:<21} {:>9}\n{total}", "in all", seconds(start.elapsed()));
     total.failed == 0
 }
 
@@ -208,12 +152,7 @@ const fn step(
     about: &'static str,
     run: fn(&Workspace) -> Result<Tally>,
 ) -> Step {
-    Step {
-        name,
-        about,
-        slow: false,
-        run,
-    }
+    Step { name, about, slow: false, run }
 }
 
 const fn slow(
@@ -221,12 +160,7 @@ const fn slow(
     about: &'static str,
     run: fn(&Workspace) -> Result<Tally>,
 ) -> Step {
-    Step {
-        name,
-        about,
-        slow: true,
-        run,
-    }
+    Step { name, about, slow: true, run }
 }
 
 fn seconds(duration: Duration) -> String {
@@ -238,11 +172,7 @@ mod tests {
     use super::*;
 
     fn selected(selection: &Selection) -> Vec<&'static str> {
-        STEPS
-            .iter()
-            .filter(|step| step.is_in(selection))
-            .map(|step| step.name)
-            .collect()
+        STEPS.iter().filter(|step| step.is_in(selection)).map(|step| step.name).collect()
     }
 
     #[test]
@@ -257,21 +187,8 @@ mod tests {
     fn selections() {
         let gate = selected(&Selection::default());
         assert!(gate.contains(&"autobahn") && !gate.contains(&"sweep"));
-        assert_eq!(
-            selected(&Selection {
-                all: true,
-                only: None
-            })
-            .len(),
-            STEPS.len()
-        );
-        assert_eq!(
-            selected(&Selection {
-                all: false,
-                only: Some("sweep")
-            }),
-            ["sweep"]
-        );
+        assert_eq!(selected(&Selection { all: true, only: None }).len(), STEPS.len());
+        assert_eq!(selected(&Selection { all: false, only: Some("sweep") }), ["sweep"]);
         assert!(known_step("swep").is_err());
     }
 }

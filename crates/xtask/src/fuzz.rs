@@ -54,9 +54,7 @@ impl Options {
         };
         let mut rest = words.iter();
         while let Some(option) = rest.next() {
-            let value = rest
-                .next()
-                .with_context(|| format!("{option} needs a value"))?;
+            let value = rest.next().with_context(|| format!("{option} needs a value"))?;
             match *option {
                 "--minutes" => options.minutes = value.parse().context("--minutes")?,
                 "--jobs" => options.jobs = value.parse().context("--jobs")?,
@@ -109,11 +107,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let binaries = build(workspace)?;
     let share = options.share(chosen.len());
     let jobs = options.jobs.min(chosen.len());
-    println!(
-        "{} targets, {jobs} at once, {} s each",
-        chosen.len(),
-        share.as_secs()
-    );
+    println!("{} targets, {jobs} at once, {} s each", chosen.len(), share.as_secs());
     let waiting = Mutex::new(chosen.iter().cloned().collect::<VecDeque<_>>());
     let done = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -135,9 +129,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
         .collect::<Result<Vec<_>>>()?;
     outcomes.sort_by(|(a, _), (b, _)| a.cmp(b));
     print!("\n{}", table(&outcomes));
-    Ok(outcomes
-        .iter()
-        .all(|(_, outcome)| outcome.findings.is_empty() && outcome.executions > 0))
+    Ok(outcomes.iter().all(|(_, outcome)| outcome.findings.is_empty() && outcome.executions > 0))
 }
 
 fn take(waiting: &Mutex<VecDeque<String>>) -> Option<String> {
@@ -183,9 +175,7 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
         host,
     ];
     let mut cargo = workspace.cargo(&arguments);
-    cargo
-        .env("CARGO_TARGET_DIR", &target)
-        .env("RUSTFLAGS", RUSTFLAGS);
+    cargo.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", RUSTFLAGS);
     shell::run(&mut cargo)?;
     Ok(target.join(host).join("release"))
 }
@@ -214,9 +204,8 @@ fn fuzz(folder: &Path, binary: &Path, name: &str, share: Duration) -> Result<Out
             .arg(format!("-artifact_prefix={}/", broken.display()))
             .arg(&found)
             .arg(folder.join("corpus").join(name));
-        let output = command
-            .output()
-            .with_context(|| format!("cannot start {}", binary.display()))?;
+        let output =
+            command.output().with_context(|| format!("cannot start {}", binary.display()))?;
         outcome.take(&String::from_utf8_lossy(&output.stderr));
         if output.status.success() {
             break;
@@ -232,9 +221,8 @@ impl Outcome {
     fn take(&mut self, log: &str) {
         let statistic = |name: &str| {
             let lines = log.lines().filter_map(|line| line.strip_prefix("stat::"));
-            let value = lines
-                .filter_map(|line| line.split_once(':'))
-                .find(|(found, _)| *found == name);
+            let value =
+                lines.filter_map(|line| line.split_once(':')).find(|(found, _)| *found == name);
             value.and_then(|(_, value)| value.trim().parse().ok())
         };
         let last = |word: &str| {
@@ -254,21 +242,16 @@ impl Outcome {
 
 /// Of a run that ended without its statistics: the number in front of its last line about itself.
 fn executed(log: &str) -> u64 {
-    let mut numbers = log.lines().rev().filter_map(|line| {
-        line.strip_prefix('#')?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
-    });
+    let mut numbers = log
+        .lines()
+        .rev()
+        .filter_map(|line| line.strip_prefix('#')?.split_whitespace().next()?.parse().ok());
     numbers.next().unwrap_or(0)
 }
 
 fn file_names(folder: &Path) -> Result<BTreeSet<String>> {
     let entries = fs::read_dir(folder)?;
-    entries
-        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-        .collect()
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 fn verdict(outcome: &Result<Outcome>) -> String {
@@ -340,24 +323,13 @@ mod tests {
     #[test]
     fn options() {
         let options = Options::parse(&["--minutes", "60", "--jobs", "2", "--target", "a"]).unwrap();
-        assert_eq!(
-            options,
-            Options {
-                minutes: 60.0,
-                jobs: 2,
-                targets: vec!["a".to_owned()]
-            }
-        );
+        assert_eq!(options, Options { minutes: 60.0, jobs: 2, targets: vec!["a".to_owned()] });
         // Sixteen targets, two at once: eight rounds.
         assert_eq!(options.share(16), Duration::from_secs(450));
         assert_eq!(options.share(1), Duration::from_secs(3_600));
-        for wrong in [
-            &["--minutes"][..],
-            &["--minutes", "0"],
-            &["--minutes", "x"],
-            &[],
-            &["--all", "1"],
-        ] {
+        for wrong in
+            [&["--minutes"][..], &["--minutes", "0"], &["--minutes", "x"], &[], &["--all", "1"]]
+        {
             assert!(Options::parse(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -371,12 +343,7 @@ mod tests {
         outcome.take(log);
         outcome.take("#70\tNEW    cov: 3 ft: 4 corp: 1/1b\nthread panicked\n");
         assert_eq!(
-            (
-                outcome.executions,
-                outcome.edges,
-                outcome.features,
-                outcome.inputs_new
-            ),
+            (outcome.executions, outcome.edges, outcome.features, outcome.inputs_new),
             (5_070, 211, 302, 8)
         );
     }
@@ -395,10 +362,7 @@ mod tests {
             ("b".to_owned(), outcome(2_000_000, &["crash-1"])),
         ];
         let table = table(&outcomes);
-        assert!(
-            table.contains("\n| `a` | 1,000 | 500 | 5 | 0 | 0 | none |\n"),
-            "{table}"
-        );
+        assert!(table.contains("\n| `a` | 1,000 | 500 | 5 | 0 | 0 | none |\n"), "{table}");
         assert!(
             table.ends_with("| all | 2,001,000 | 500,250 | 10 | 0 | 0 | crash-1 |\n"),
             "{table}"

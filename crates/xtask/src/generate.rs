@@ -24,11 +24,8 @@ pub struct Generator {
 type Files = Vec<(PathBuf, String)>;
 
 /// All of them. A new one is a line here.
-pub const GENERATORS: &[Generator] = &[Generator {
-    name: "codes",
-    source: "spec/codes.toml",
-    generate: codes::generate,
-}];
+pub const GENERATORS: &[Generator] =
+    &[Generator { name: "codes", source: "spec/codes.toml", generate: codes::generate }];
 
 /// Writes every generated file that is not in step.
 pub fn write(root: &Path) -> Result<()> {

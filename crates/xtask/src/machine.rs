@@ -53,14 +53,8 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
         Ok(machine.is_ready() && machine.main_process()? != before)
     })?;
     machine.run(&["dpkg", "--purge", "crore"])?;
-    ensure!(
-        !machine.path("var/lib/crore").exists(),
-        "purged, and the data is there"
-    );
-    ensure!(
-        machine.main_process().unwrap_or(0) == 0,
-        "purged, and it runs"
-    );
+    ensure!(!machine.path("var/lib/crore").exists(), "purged, and the data is there");
+    ensure!(machine.main_process().unwrap_or(0) == 0, "purged, and it runs");
     Ok(Tally::ONE_PASSED)
 }
 
@@ -70,13 +64,7 @@ fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     ensure!(machine.is_ready(), "started, and not ready");
     machine.run(&["systemctl", "reload", "crore"])?;
     let before = machine.main_process()?;
-    machine.run(&[
-        "curl",
-        "-sf",
-        "-d",
-        "kept",
-        "http://127.0.0.1:8800/topics/news",
-    ])?;
+    machine.run(&["curl", "-sf", "-d", "kept", "http://127.0.0.1:8800/topics/news"])?;
     machine.run(&["crore", "upgrade"])?;
     machine.wait_for("another main process", |machine| {
         let now = machine.main_process()?;
@@ -87,10 +75,7 @@ fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "reload", "crore"])?;
     ensure!(machine.value("NRestarts")? == "0", "it was started again");
     machine.run(&["systemctl", "stop", "crore"])?;
-    ensure!(
-        machine.value("Result")? == "success",
-        "stopped, and not well"
-    );
+    ensure!(machine.value("Result")? == "success", "stopped, and not well");
     Ok(())
 }
 
@@ -98,28 +83,14 @@ fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
 fn check_watchdog(machine: &Machine) -> Result<()> {
     let folder = machine.path("run/systemd/system/crore.service.d");
     fs::create_dir_all(&folder)?;
-    fs::write(
-        folder.join("short.conf"),
-        "[Service]\nWatchdogSec=3s\nTimeoutAbortSec=1s\n",
-    )?;
+    fs::write(folder.join("short.conf"), "[Service]\nWatchdogSec=3s\nTimeoutAbortSec=1s\n")?;
     machine.run(&["systemctl", "daemon-reload"])?;
     machine.run(&["systemctl", "start", "crore"])?;
     machine.run(&["crore", "upgrade"])?;
     let began = Instant::now();
-    machine.wait_for("three times its bound", |_| {
-        Ok(began.elapsed() > Duration::from_secs(9))
-    })?;
-    ensure!(
-        machine.value("NRestarts")? == "0",
-        "one that lives was started again"
-    );
-    machine.run(&[
-        "systemctl",
-        "kill",
-        "--kill-whom=main",
-        "--signal=STOP",
-        "crore",
-    ])?;
+    machine.wait_for("three times its bound", |_| Ok(began.elapsed() > Duration::from_secs(9)))?;
+    ensure!(machine.value("NRestarts")? == "0", "one that lives was started again");
+    machine.run(&["systemctl", "kill", "--kill-whom=main", "--signal=STOP", "crore"])?;
     machine.wait_for("a new start", |machine| {
         Ok(machine.value("NRestarts")? == "1" && machine.is_ready())
     })?;
@@ -130,24 +101,10 @@ fn check_watchdog(machine: &Machine) -> Result<()> {
 
 /// Who connects while no node runs is served by the one that starts then.
 fn check_sockets(machine: &Machine) -> Result<()> {
-    machine.run(&[
-        "systemctl",
-        "start",
-        "crore.socket",
-        "crore-operators.socket",
-    ])?;
-    ensure!(
-        machine.main_process()? == 0,
-        "it runs before anybody has come"
-    );
+    machine.run(&["systemctl", "start", "crore.socket", "crore-operators.socket"])?;
+    ensure!(machine.main_process()? == 0, "it runs before anybody has come");
     for round in ["started by whoever comes", "started again"] {
-        machine.run(&[
-            "curl",
-            "-sf",
-            "-d",
-            round,
-            "http://127.0.0.1:8800/topics/news",
-        ])?;
+        machine.run(&["curl", "-sf", "-d", round, "http://127.0.0.1:8800/topics/news"])?;
         ensure!(machine.is_ready(), "{round}, and not ready");
         machine.run(&["systemctl", "restart", "crore"])?;
     }
@@ -156,13 +113,7 @@ fn check_sockets(machine: &Machine) -> Result<()> {
     machine.wait_for("an upgrade of one with passed sockets", |machine| {
         Ok(machine.main_process()? != before && machine.is_ready())
     })?;
-    machine.run(&[
-        "systemctl",
-        "stop",
-        "crore.socket",
-        "crore-operators.socket",
-        "crore.service",
-    ])
+    machine.run(&["systemctl", "stop", "crore.socket", "crore-operators.socket", "crore.service"])
 }
 
 /// A Debian, laid out.
@@ -198,39 +149,16 @@ impl Machine {
         fs::create_dir_all(&group)?;
         let log = fs::File::create(workspace.target.join("machine.log"))?;
         let mut command = Command::new("unshare");
-        command.args([
-            "--fork",
-            "--kill-child",
-            "--pid",
-            "--mount",
-            "--ipc",
-            "--uts",
-            "--net",
-        ]);
-        command
-            .args(["sh", "-c", BOOT, "boot"])
-            .arg(files)
-            .arg(&changes)
-            .arg(&group);
-        command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        command.args(["--fork", "--kill-child", "--pid", "--mount", "--ipc", "--uts", "--net"]);
+        command.args(["sh", "-c", BOOT, "boot"]).arg(files).arg(&changes).arg(&group);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let process = command.spawn().context("unshare")?;
-        let mut machine = Machine {
-            process,
-            init: 0,
-            group,
-        };
+        let mut machine = Machine { process, init: 0, group };
         let children = format!("/proc/{0}/task/{0}/children", machine.process.id());
-        machine.wait_for("process 1", |_| {
-            Ok(!fs::read_to_string(&children)?.trim().is_empty())
-        })?;
+        machine.wait_for("process 1", |_| Ok(!fs::read_to_string(&children)?.trim().is_empty()))?;
         machine.init = fs::read_to_string(&children)?.trim().parse()?;
         machine.wait_for("systemd (see target/machine.log)", |machine| {
-            let state = machine
-                .command(&["systemctl", "is-system-running"])
-                .output()?;
+            let state = machine.command(&["systemctl", "is-system-running"]).output()?;
             let state = String::from_utf8_lossy(&state.stdout).into_owned();
             // Something that a machine of its own cannot have may have failed.
             Ok(["running", "degraded"].contains(&state.trim()))
@@ -245,16 +173,8 @@ impl Machine {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        command.args([
-            "--target",
-            &self.init.to_string(),
-            "--all",
-            "--root",
-            "--wd",
-        ]);
-        command
-            .args(["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"])
-            .args(words);
+        command.args(["--target", &self.init.to_string(), "--all", "--root", "--wd"]);
+        command.args(["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]).args(words);
         command.stdin(Stdio::null());
         command
     }

@@ -64,9 +64,7 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
         }
         ["tidy"] => {
             let violations = tidy::check(&tidy::Tree::load(&workspace.root)?);
-            violations
-                .iter()
-                .for_each(|violation| println!("{violation}"));
+            violations.iter().for_each(|violation| println!("{violation}"));
             Ok(violations.is_empty())
         }
         ["generate"] => generate::write(&workspace.root).map(|()| true),

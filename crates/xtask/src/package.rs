@@ -75,21 +75,13 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
 
 fn check_package(package: &Path) -> Result<()> {
     let succeeds = |words: &[&str]| shell::succeeds(Command::new(words[0]).args(&words[1..]));
-    ensure!(
-        succeeds(&["test", "-w", "/etc/passwd"]),
-        "it takes root to install a package"
-    );
-    ensure!(
-        !Path::new(PROGRAM).exists(),
-        "{PROGRAM} is installed here already"
-    );
+    ensure!(succeeds(&["test", "-w", "/etc/passwd"]), "it takes root to install a package");
+    ensure!(!Path::new(PROGRAM).exists(), "{PROGRAM} is installed here already");
     let had_user = succeeds(&["getent", "passwd", "crore"]);
     let installed = Installed { had_user };
     let apt = ["apt-get", "-q", "install", "-y", "--no-install-recommends"];
     let mut install = Command::new(apt[0]);
-    install
-        .args(&apt[1..])
-        .env("DEBIAN_FRONTEND", "noninteractive");
+    install.args(&apt[1..]).env("DEBIAN_FRONTEND", "noninteractive");
     shell::run(install.arg(package))?;
 
     for path in [
@@ -121,17 +113,11 @@ fn check_package(package: &Path) -> Result<()> {
 
     shell::run(Command::new("dpkg").args(["--remove", "crore"]))?;
     ensure!(!Path::new(PROGRAM).exists(), "removed, and still there");
-    ensure!(
-        Path::new("/etc/crore/crore.toml").exists(),
-        "removing took the configuration"
-    );
+    ensure!(Path::new("/etc/crore/crore.toml").exists(), "removing took the configuration");
     ensure!(Path::new(HOME).exists(), "removing took the data");
     shell::run(Command::new("dpkg").args(["--purge", "crore"]))?;
     for path in ["/etc/crore", HOME] {
-        ensure!(
-            !Path::new(path).exists(),
-            "purged, and {path} is still there"
-        );
+        ensure!(!Path::new(path).exists(), "purged, and {path} is still there");
     }
     drop(installed);
     Ok(())
@@ -149,21 +135,12 @@ fn start_by_unit() -> Result<Child> {
         bail!("the unit has {} command lines", starts.len());
     };
     // Without it `crore drain` would not find the operators' socket.
-    ensure!(
-        values("RuntimeDirectory=") == ["crore"],
-        "the unit has no runtime directory"
-    );
+    ensure!(values("RuntimeDirectory=") == ["crore"], "the unit has no runtime directory");
     let owned = ["-d", "-m", "0755", "-o", "crore", "-g", "crore"];
     shell::run(Command::new("install").args(owned).arg(RUNTIME_DIRECTORY))?;
     // It becomes the node, so that who ends it ends the node.
     let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid=crore",
-        "--regid=crore",
-        "--init-groups",
-        "--",
-        "env",
-    ]);
+    command.args(["--reuid=crore", "--regid=crore", "--init-groups", "--", "env"]);
     command.args(environment);
     command.arg(format!("RUNTIME_DIRECTORY={RUNTIME_DIRECTORY}"));
     command.args(start.split(' ')).current_dir(HOME);

@@ -15,19 +15,11 @@ use crate::setup::{once, private_apt, unpack_packages};
 use crate::shell::{self, Workspace};
 
 /// Where Debian 11 is served: the ordinary mirrors as long as they carry it, the archive afterwards.
-const MIRRORS: &[&str] = &[
-    "http://deb.debian.org/debian",
-    "http://archive.debian.org/debian",
-];
+const MIRRORS: &[&str] = &["http://deb.debian.org/debian", "http://archive.debian.org/debian"];
 
 /// The interpreter, its library, and the libraries that Debian 12 has in newer versions only.
-const PACKAGES: &[&str] = &[
-    "python2.7-minimal",
-    "libpython2.7-minimal",
-    "libpython2.7-stdlib",
-    "libffi7",
-    "libssl1.1",
-];
+const PACKAGES: &[&str] =
+    &["python2.7-minimal", "libpython2.7-minimal", "libpython2.7-stdlib", "libffi7", "libssl1.1"];
 
 /// The last pip for Python 2.7 may not be the first thing it installs: it is fetched by Python 3.
 const PIP: &str = "pip==20.3.4";
@@ -71,10 +63,7 @@ fn unpack(folder: &Path, mirror: &str) -> Result<()> {
     let mut options = private_apt(&apt)?;
     let sources = apt.join("sources.list");
     let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
-    fs::write(
-        &sources,
-        format!("deb [signed-by={keys}] {mirror} bullseye main\n"),
-    )?;
+    fs::write(&sources, format!("deb [signed-by={keys}] {mirror} bullseye main\n"))?;
     for option in [
         format!("Dir::Etc::SourceList={}", sources.display()),
         "Dir::Etc::SourceParts=-".to_owned(),
@@ -107,19 +96,9 @@ fn packages(workspace: &Workspace, folder: &Path, list: &Path) -> Result<()> {
     let download = folder.join("pip");
     let download_text = download.to_string_lossy();
     let mut pip = Command::new(workspace.foreign().join("python/bin/pip"));
-    pip.args([
-        "download",
-        "--quiet",
-        "--no-deps",
-        PIP,
-        "-d",
-        &download_text,
-    ]);
+    pip.args(["download", "--quiet", "--no-deps", PIP, "-d", &download_text]);
     shell::run(&mut pip)?;
-    let wheel = fs::read_dir(&download)?
-        .next()
-        .context("pip was downloaded")??
-        .path();
+    let wheel = fs::read_dir(&download)?.next().context("pip was downloaded")??.path();
 
     let site = folder.join("site");
     let python = || Command::new(folder.join("python2.7"));
@@ -129,31 +108,13 @@ fn packages(workspace: &Workspace, folder: &Path, list: &Path) -> Result<()> {
             os.environ['PYTHONPATH'] = sys.argv[2]; del sys.argv[1:3]; sys.argv[0] = 'pip'; \
             runpy.run_module('pip', run_name='__main__')";
         let mut command = python();
-        command
-            .args(["-W", "ignore", "-c", start])
-            .arg(&wheel)
-            .arg(&site);
-        command.args([
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "--upgrade",
-        ]);
-        command
-            .args([
-                "--require-hashes",
-                "--no-python-version-warning",
-                "--target",
-            ])
-            .arg(&site);
+        command.args(["-W", "ignore", "-c", start]).arg(&wheel).arg(&site);
+        command.args(["install", "--quiet", "--no-deps", "--no-build-isolation", "--upgrade"]);
+        command.args(["--require-hashes", "--no-python-version-warning", "--target"]).arg(&site);
         shell::run(command.arg("-r").arg(requirements))
     };
     let text = fs::read_to_string(list)?;
-    let setuptools: String = text
-        .lines()
-        .filter(|line| line.starts_with("setuptools=="))
-        .collect();
+    let setuptools: String = text.lines().filter(|line| line.starts_with("setuptools==")).collect();
     let first = folder.join("setuptools.txt");
     fs::write(&first, setuptools + "\n")?;
     install(&first)?;

@@ -46,11 +46,7 @@ pub fn everything(workspace: &Workspace) -> Result<()> {
     proxies(workspace)?;
     npm_packages(workspace)?;
     python_packages(workspace, "python", "tests/clients/requirements.txt")?;
-    python_packages(
-        workspace,
-        "schemathesis",
-        "tests/schemathesis/requirements.txt",
-    )?;
+    python_packages(workspace, "schemathesis", "tests/schemathesis/requirements.txt")?;
     python2::install(workspace)?;
     cargo_deny(workspace)?;
     Ok(())
@@ -68,14 +64,7 @@ pub fn cargo_tool(workspace: &Workspace, name: &str, version: &str) -> Result<Pa
     if !program.is_file() {
         let version = format!("{name}@{version}");
         let folder_text = folder.to_string_lossy();
-        let arguments = [
-            "install",
-            "--locked",
-            "--quiet",
-            "--root",
-            &folder_text,
-            &version,
-        ];
+        let arguments = ["install", "--locked", "--quiet", "--root", &folder_text, &version];
         let build = workspace.foreign().join("build");
         shell::run(workspace.cargo(&arguments).env("CARGO_TARGET_DIR", &build))?;
         fs::remove_dir_all(build)?;
@@ -108,10 +97,7 @@ pub fn private_apt(state: &Path) -> Result<Vec<String>> {
         format!("Dir::Cache={state}/cache"),
         "APT::Sandbox::User=".to_owned(),
     ];
-    Ok(options
-        .into_iter()
-        .flat_map(|option| ["-o".to_owned(), option])
-        .collect())
+    Ok(options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect())
 }
 
 /// Downloads Debian packages and unpacks them into `folder`. `apt_options` say from where.
@@ -120,10 +106,7 @@ pub fn unpack_packages(folder: &Path, apt_options: &[String], packages: &[&str])
     fs::create_dir_all(&archives)?;
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
-        command
-            .args(["-q", "-o", "Acquire::Retries=3"])
-            .args(apt_options)
-            .args(arguments);
+        command.args(["-q", "-o", "Acquire::Retries=3"]).args(apt_options).args(arguments);
         command.current_dir(&archives);
         shell::run(&mut command)
     };
@@ -159,10 +142,7 @@ fn system_packages(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     if !shell::is_installed("apt-get") {
-        bail!(
-            "please install: {} (only Debian's apt is known here)",
-            missing.join(", ")
-        );
+        bail!("please install: {} (only Debian's apt is known here)", missing.join(", "));
     }
     let user = shell::output(&mut workspace.command(&["id", "-u"]))?;
     let prefix: &[&str] = match (user.trim(), shell::is_installed("sudo")) {
@@ -224,8 +204,7 @@ fn python_packages(workspace: &Workspace, name: &str, list: &str) -> Result<()> 
         let folder_text = folder.to_string_lossy();
         shell::run(&mut workspace.command(&["python3", "-m", "venv", &folder_text]))?;
         let mut pip = Command::new(folder.join("bin/pip"));
-        pip.args(["install", "--quiet", "--require-hashes", "-r"])
-            .arg(&list);
+        pip.args(["install", "--quiet", "--require-hashes", "-r"]).arg(&list);
         shell::run(&mut pip)
     })
     .context("packages of PyPI")

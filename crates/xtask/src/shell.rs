@@ -66,10 +66,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// counted a failure (a test that does not compile) counts as one.
 pub fn run_tests(command: &mut Command) -> Result<Tally> {
     print_command(command);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| not_started(command))?;
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| not_started(command))?;
     let output = child.stdout.take().context("a piped output is there")?;
     let mut tally = Tally::default();
     let mut reader = BufReader::new(output);
@@ -92,10 +89,7 @@ pub fn run_tests(command: &mut Command) -> Result<Tally> {
 
 /// Runs the command and returns what it wrote to standard output.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| not_started(command))?;
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| not_started(command))?;
     if !output.status.success() {
         bail!("{} failed ({})", words(command), output.status);
     }

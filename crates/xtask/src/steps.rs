@@ -76,47 +76,32 @@ pub fn fmt(workspace: &Workspace) -> Result<Tally> {
     shell::run(&mut workspace.cargo(&["fmt", "--all", "--", "--check"]))?;
     let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--", "--check"];
     shell::run(&mut workspace.cargo(&fuzz))?;
-    Ok(Tally {
-        passed: 2,
-        failed: 0,
-    })
+    Ok(Tally { passed: 2, failed: 0 })
 }
 
 pub fn tidy(workspace: &Workspace) -> Result<Tally> {
     let violations = rules::check(&rules::Tree::load(&workspace.root)?);
-    violations
-        .iter()
-        .for_each(|violation| println!("{violation}"));
+    violations.iter().for_each(|violation| println!("{violation}"));
     let failed: BTreeSet<_> = violations.iter().map(|violation| violation.rule).collect();
-    Ok(Tally {
-        passed: (rules::RULES.len() - failed.len()) as u64,
-        failed: failed.len() as u64,
-    })
+    Ok(Tally { passed: (rules::RULES.len() - failed.len()) as u64, failed: failed.len() as u64 })
 }
 
 pub fn generate(workspace: &Workspace) -> Result<Tally> {
     generate::check(&workspace.root)?;
-    Ok(Tally {
-        passed: generate::GENERATORS.len() as u64,
-        failed: 0,
-    })
+    Ok(Tally { passed: generate::GENERATORS.len() as u64, failed: 0 })
 }
 
 pub fn purity(workspace: &Workspace) -> Result<Tally> {
     let mut tally = Tally::default();
     for package in ["stdx", "wire", "log", "broker"] {
-        let arguments = [
-            "tree", "--locked", "-p", package, "-e", "normal", "--prefix", "none", "-f", "{p}",
-        ];
+        let arguments =
+            ["tree", "--locked", "-p", package, "-e", "normal", "--prefix", "none", "-f", "{p}"];
         let tree = shell::output(&mut workspace.cargo(&arguments))?;
         let impure = impure_packages(&tree);
         if impure.is_empty() {
             tally = tally + Tally::ONE_PASSED;
         } else {
-            println!(
-                "{package} must stay pure, yet depends on {}",
-                impure.join(", ")
-            );
+            println!("{package} must stay pure, yet depends on {}", impure.join(", "));
             tally = tally + Tally::ONE_FAILED;
         }
     }
@@ -138,10 +123,7 @@ pub fn deny(workspace: &Workspace) -> Result<Tally> {
     }
     arguments.extend(&checks);
     shell::run(&mut workspace.command(&arguments))?;
-    Ok(Tally {
-        passed: checks.len() as u64,
-        failed: 0,
-    })
+    Ok(Tally { passed: checks.len() as u64, failed: 0 })
 }
 
 /// Whether cargo-deny's database is in cargo's folder.
@@ -153,26 +135,14 @@ fn has_advisories() -> bool {
 }
 
 pub fn clippy(workspace: &Workspace) -> Result<Tally> {
-    let arguments = [
-        "clippy",
-        "--locked",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shell::run(&mut workspace.cargo(&arguments))?;
     Ok(Tally::ONE_PASSED)
 }
 
 pub fn docs(workspace: &Workspace) -> Result<Tally> {
     let arguments = ["doc", "--locked", "--workspace", "--no-deps"];
-    shell::run(
-        workspace
-            .cargo(&arguments)
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    )?;
+    shell::run(workspace.cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Tally::ONE_PASSED)
 }
 
@@ -182,25 +152,14 @@ pub fn build(workspace: &Workspace) -> Result<Tally> {
 }
 
 pub fn test(workspace: &Workspace) -> Result<Tally> {
-    let arguments = [
-        "test",
-        "--locked",
-        "--workspace",
-        "--exclude",
-        "end-to-end",
-        "--no-fail-fast",
-    ];
+    let arguments =
+        ["test", "--locked", "--workspace", "--exclude", "end-to-end", "--no-fail-fast"];
     shell::run_tests(&mut workspace.cargo(&arguments))
 }
 
 /// The fuzz targets are a workspace of their own; its ordinary tests replay the committed corpora.
 pub fn fuzz(workspace: &Workspace) -> Result<Tally> {
-    let arguments = [
-        "test",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
-        "--no-fail-fast",
-    ];
+    let arguments = ["test", "--manifest-path", "fuzz/Cargo.toml", "--no-fail-fast"];
     let target = workspace.target.join("fuzz");
     shell::run_tests(workspace.cargo(&arguments).env("CARGO_TARGET_DIR", target))
 }
@@ -286,29 +245,15 @@ fn black_box(workspace: &Workspace, runner: &str, arguments: &[&str]) -> Result<
 }
 
 fn simulate(workspace: &Workspace, seeds: &str) -> Result<Tally> {
-    let arguments = [
-        "run",
-        "--locked",
-        "--release",
-        "-p",
-        "sim",
-        "--",
-        "--seeds",
-        seeds,
-    ];
+    let arguments = ["run", "--locked", "--release", "-p", "sim", "--", "--seeds", seeds];
     shell::run_tests(&mut workspace.cargo(&arguments))
 }
 
 /// The packages of `cargo tree`'s output that [`PURE_PACKAGES`] does not name, each once.
 fn impure_packages(tree: &str) -> Vec<&str> {
-    let named: BTreeSet<&str> = tree
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    named
-        .into_iter()
-        .filter(|name| !PURE_PACKAGES.contains(name))
-        .collect()
+    let named: BTreeSet<&str> =
+        tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    named.into_iter().filter(|name| !PURE_PACKAGES.contains(name)).collect()
 }
 
 #[cfg(test)]

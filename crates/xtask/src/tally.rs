@@ -14,15 +14,9 @@ pub struct Tally {
 
 impl Tally {
     /// A check that is one test by itself.
-    pub const ONE_PASSED: Tally = Tally {
-        passed: 1,
-        failed: 0,
-    };
+    pub const ONE_PASSED: Tally = Tally { passed: 1, failed: 0 };
     /// The same, failed.
-    pub const ONE_FAILED: Tally = Tally {
-        passed: 0,
-        failed: 1,
-    };
+    pub const ONE_FAILED: Tally = Tally { passed: 0, failed: 1 };
 
     /// The result that a line of output states; nothing, where it states none. Understood are the line of
     /// `cargo test` (`test result: ok. 3 passed; 0 failed; ...`) and our runners' (`3 passed, 0 failed`).
@@ -48,10 +42,7 @@ impl Add for Tally {
     type Output = Tally;
 
     fn add(self, other: Tally) -> Tally {
-        Tally {
-            passed: self.passed + other.passed,
-            failed: self.failed + other.failed,
-        }
+        Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
     }
 }
 
@@ -85,9 +76,6 @@ mod tests {
 
     #[test]
     fn the_closing_line() {
-        assert_eq!(
-            (Tally::ONE_PASSED + Tally::ONE_FAILED).to_string(),
-            "1 passed, 1 failed"
-        );
+        assert_eq!((Tally::ONE_PASSED + Tally::ONE_FAILED).to_string(), "1 passed, 1 failed");
     }
 }

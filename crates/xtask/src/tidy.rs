@@ -27,54 +27,18 @@ pub struct Rule {
 
 /// All rules.
 pub const RULES: &[Rule] = &[
-    Rule {
-        name: "arrows",
-        find: manifests::arrows,
-    },
-    Rule {
-        name: "lint table",
-        find: manifests::lint_table,
-    },
-    Rule {
-        name: "architecture",
-        find: manifests::architecture,
-    },
-    Rule {
-        name: "unsafe code",
-        find: sources::unsafe_code,
-    },
-    Rule {
-        name: "opening",
-        find: sources::opening,
-    },
-    Rule {
-        name: "file length",
-        find: sources::file_length,
-    },
-    Rule {
-        name: "function length",
-        find: sources::function_length,
-    },
-    Rule {
-        name: "module names",
-        find: sources::module_names,
-    },
-    Rule {
-        name: "leftovers",
-        find: sources::leftovers,
-    },
-    Rule {
-        name: "fuzz targets",
-        find: sources::fuzz_targets,
-    },
-    Rule {
-        name: "machine paths",
-        find: sources::machine_paths,
-    },
-    Rule {
-        name: "whitespace",
-        find: sources::whitespace,
-    },
+    Rule { name: "arrows", find: manifests::arrows },
+    Rule { name: "lint table", find: manifests::lint_table },
+    Rule { name: "architecture", find: manifests::architecture },
+    Rule { name: "unsafe code", find: sources::unsafe_code },
+    Rule { name: "opening", find: sources::opening },
+    Rule { name: "file length", find: sources::file_length },
+    Rule { name: "function length", find: sources::function_length },
+    Rule { name: "module names", find: sources::module_names },
+    Rule { name: "leftovers", find: sources::leftovers },
+    Rule { name: "fuzz targets", find: sources::fuzz_targets },
+    Rule { name: "machine paths", find: sources::machine_paths },
+    Rule { name: "whitespace", find: sources::whitespace },
 ];
 
 /// A place that breaks a rule.
@@ -110,10 +74,7 @@ struct File {
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let of_rule = |rule: &Rule| {
         let name = rule.name;
-        (rule.find)(tree).into_iter().map(move |finding| Violation {
-            rule: name,
-            finding,
-        })
+        (rule.find)(tree).into_iter().map(move |finding| Violation { rule: name, finding })
     };
     RULES.iter().flat_map(of_rule).collect()
 }
@@ -140,11 +101,7 @@ impl Tree {
                 && metadata.len() <= TEXT_BYTES_MAX
                 && let Ok(text) = String::from_utf8(fs::read(entry.path())?)
             {
-                let path = entry
-                    .path()
-                    .strip_prefix(root)?
-                    .to_string_lossy()
-                    .into_owned();
+                let path = entry.path().strip_prefix(root)?.to_string_lossy().into_owned();
                 self.files.push(File { path, text });
             }
         }
@@ -153,9 +110,7 @@ impl Tree {
 
     fn with_extension<'a>(&'a self, extensions: &[&str]) -> impl Iterator<Item = &'a File> {
         self.files.iter().filter(move |file| {
-            file.path
-                .rsplit_once('.')
-                .is_some_and(|(_, extension)| extensions.contains(&extension))
+            file.path.rsplit_once('.').is_some_and(|(_, extension)| extensions.contains(&extension))
         })
     }
 
@@ -170,10 +125,7 @@ impl Tree {
     /// The names of the folders under `crates/`, each with its manifest.
     fn crates(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().filter_map(|file| {
-            let name = file
-                .path
-                .strip_prefix("crates/")?
-                .strip_suffix("/Cargo.toml")?;
+            let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
             (!name.contains('/')).then_some((name, file))
         })
     }
@@ -182,18 +134,11 @@ impl Tree {
 impl File {
     /// Numbered from 1.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
     fn finding(&self, line: usize, text: impl Into<String>) -> Finding {
-        Finding {
-            path: self.path.clone(),
-            line,
-            text: text.into(),
-        }
+        Finding { path: self.path.clone(), line, text: text.into() }
     }
 }
 
@@ -215,13 +160,9 @@ mod testing {
 
     /// Applies a rule to planted files and lists what it finds, one `path:line text` each.
     pub fn findings(find: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
-        let files = files.iter().map(|(path, text)| File {
-            path: (*path).into(),
-            text: (*text).into(),
-        });
-        let tree = Tree {
-            files: files.collect(),
-        };
+        let files =
+            files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() });
+        let tree = Tree { files: files.collect() };
         find(&tree)
             .into_iter()
             .map(|finding| format!("{}:{} {}", finding.path, finding.line, finding.text))
@@ -235,30 +176,17 @@ mod tests {
 
     #[test]
     fn the_tree_is_this_checkout() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .ancestors()
-            .nth(2)
-            .unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let tree = Tree::load(root).unwrap();
         assert!(tree.file("crates/xtask/src/tidy.rs").is_some());
-        assert!(
-            tree.files
-                .iter()
-                .all(|file| !file.path.starts_with(".git/"))
-        );
+        assert!(tree.files.iter().all(|file| !file.path.starts_with(".git/")));
         assert!(tree.crates().any(|(name, _)| name == "wire"));
     }
 
     #[test]
     fn violations_name_place_and_rule() {
-        let file = File {
-            path: "a/b.rs".into(),
-            text: String::new(),
-        };
-        let violation = |line| Violation {
-            rule: "opening",
-            finding: file.finding(line, "bad"),
-        };
+        let file = File { path: "a/b.rs".into(), text: String::new() };
+        let violation = |line| Violation { rule: "opening", finding: file.finding(line, "bad") };
         assert_eq!(violation(3).to_string(), "a/b.rs:3: bad (opening)");
         assert_eq!(violation(0).to_string(), "a/b.rs: bad (opening)");
     }

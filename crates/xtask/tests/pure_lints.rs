@@ -24,25 +24,15 @@ fn every_ban_fires() {
         let name = ban.rsplit("::").next().unwrap();
         let _ = match name.starts_with(char::is_uppercase) {
             true => writeln!(planted, "pub use {ban} as Type{index};"),
-            false => writeln!(
-                planted,
-                "pub fn function_{index}() {{ let _ = {ban}{}; }}",
-                call(ban)
-            ),
+            false => {
+                writeln!(planted, "pub fn function_{index}() {{ let _ = {ban}{}; }}", call(ban))
+            }
         };
     }
     fs::write(folder.join("src/lib.rs"), planted).unwrap();
 
     let output = Command::new(env!("CARGO"))
-        .args([
-            "clippy",
-            "--quiet",
-            "--offline",
-            "--message-format=short",
-            "--",
-            "-D",
-            "warnings",
-        ])
+        .args(["clippy", "--quiet", "--offline", "--message-format=short", "--", "-D", "warnings"])
         .current_dir(&folder)
         .env("CARGO_TARGET_DIR", folder.join("target"))
         .output()
@@ -53,9 +43,7 @@ fn every_ban_fires() {
         .iter()
         .filter(|ban| {
             let named = format!("`{ban}`");
-            !report
-                .lines()
-                .any(|line| line.contains("error") && line.contains(&named))
+            !report.lines().any(|line| line.contains("error") && line.contains(&named))
         })
         .collect();
     assert!(silent.is_empty(), "no error for {silent:?} in\n{report}");
@@ -75,10 +63,7 @@ fn the_pure_crates_have_the_same_bans() {
 
 /// What a crate's `clippy.toml` bans, methods and types.
 fn bans(package: &str) -> BTreeSet<String> {
-    let table: toml::Table = fs::read_to_string(clippy_toml(package))
-        .unwrap()
-        .parse()
-        .unwrap();
+    let table: toml::Table = fs::read_to_string(clippy_toml(package)).unwrap().parse().unwrap();
     ["disallowed-methods", "disallowed-types"]
         .iter()
         .flat_map(|list| table[*list].as_array().unwrap())
@@ -87,10 +72,7 @@ fn bans(package: &str) -> BTreeSet<String> {
 }
 
 fn clippy_toml(package: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .join(package)
-        .join("clippy.toml")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("clippy.toml")
 }
 
 /// Type arguments for the functions that are generic, so that they can be named without a call.

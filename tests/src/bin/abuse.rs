@@ -54,35 +54,23 @@ fn main() -> ExitCode {
         let start = Instant::now();
         let verdict = catch_unwind(case).map_or("FAILED", |()| "ok");
         failed += usize::from(verdict != "ok");
-        println!(
-            "{name} ... {verdict} in {:.1} s",
-            start.elapsed().as_secs_f64()
-        );
+        println!("{name} ... {verdict} in {:.1} s", start.elapsed().as_secs_f64());
     }
     println!("{} passed, {failed} failed", count - failed);
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn unfinished_handshakes() {
     let server = Server::with_configuration("[http]\nhandshake_timeout = \"2s\"\n");
     let before = server.resident_bytes();
     for _ in 0..5 {
-        let mut crowd: Vec<Raw> = (0..CROWD_COUNT)
-            .map(|_| Raw::connect(&server.clients))
-            .collect();
+        let mut crowd: Vec<Raw> = (0..CROWD_COUNT).map(|_| Raw::connect(&server.clients)).collect();
         for raw in &mut crowd {
             raw.send(b"GET /crore HTTP/1.1\r\nHost: localhost\r\nUpgrade: web");
         }
         check_served(&server);
         for raw in &mut crowd {
-            assert!(
-                raw.closes_within(Duration::from_secs(10)),
-                "a handshake may stay open"
-            );
+            assert!(raw.closes_within(Duration::from_secs(10)), "a handshake may stay open");
         }
     }
     check_growth(&server, before);
@@ -93,9 +81,8 @@ fn churn() {
     let before = server.resident_bytes();
     let end = Instant::now() + Duration::from_secs(20);
     while Instant::now() < end {
-        let crowd: Vec<Raw> = (0..CROWD_COUNT / 4)
-            .map(|_| Raw::web_socket(&server.clients, "/echo", ""))
-            .collect();
+        let crowd: Vec<Raw> =
+            (0..CROWD_COUNT / 4).map(|_| Raw::web_socket(&server.clients, "/echo", "")).collect();
         drop(crowd);
         check_served(&server);
     }
@@ -175,10 +162,7 @@ fn endless_fragments() {
         .collect();
     check_served(&server);
     for sender in senders {
-        assert!(
-            sender.join().is_ok_and(|is_closed| is_closed),
-            "endless messages are taken"
-        );
+        assert!(sender.join().is_ok_and(|is_closed| is_closed), "endless messages are taken");
     }
     check_growth(&server, before);
 }
@@ -253,10 +237,7 @@ fn hoarding(has_many_addresses: bool, has_token: bool) {
     let token = issuer.token(flags);
     let of_hoarders = issuer.token("--sub eve --publish a --expires never");
     let before = server.resident_bytes();
-    let crowd = Crowd {
-        has_many_addresses,
-        token: has_token.then_some(of_hoarders),
-    };
+    let crowd = Crowd { has_many_addresses, token: has_token.then_some(of_hoarders) };
     let hoarders = Hoarders::begin(&server.clients, &crowd);
     let mut metrics = Metrics::of(&server.operators);
     wait_until_full(&mut metrics, &hoarders);
@@ -300,10 +281,7 @@ fn hoarding(has_many_addresses: bool, has_token: bool) {
         println!("  {name}: {count} of {count}");
         assert!(count > 0, "{name}");
     }
-    assert!(
-        resident < before + HOARDED_BYTES_MAX,
-        "{before} to {resident} bytes"
-    );
+    assert!(resident < before + HOARDED_BYTES_MAX, "{before} to {resident} bytes");
     hoarders.end();
     check_served_with(&server, &token);
 }
@@ -336,17 +314,10 @@ fn check_served(server: &Server) {
     publish(&url, "yes");
     curl(&[&url]).expect(200);
     curl(&[&server.operators_url("/readyz")]).expect(200);
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "served only after {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_secs(5), "served only after {:?}", start.elapsed());
 }
 
 fn check_growth(server: &Server, before: u64) {
     let now = server.resident_bytes();
-    assert!(
-        now < before + GROWTH_BYTES_MAX,
-        "from {before} to {now} bytes"
-    );
+    assert!(now < before + GROWTH_BYTES_MAX, "from {before} to {now} bytes");
 }

@@ -133,10 +133,8 @@ const ABUSES: [Abuse; 13] = [
         configuration: "",
         healthy: ("", ""),
         abuser: |attack| {
-            let head = format!(
-                "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
-                "x".repeat(17_000)
-            );
+            let head =
+                format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(17_000));
             attack.short(&head);
         },
     },
@@ -146,9 +144,9 @@ const ABUSES: [Abuse; 13] = [
 const TOKENS: &str = "tokens";
 
 fn main() {
-    let seconds = env::args().nth(1).map_or(SECONDS, |word| {
-        word.parse().expect("usage: abuse_costs [SECONDS]")
-    });
+    let seconds = env::args()
+        .nth(1)
+        .map_or(SECONDS, |word| word.parse().expect("usage: abuse_costs [SECONDS]"));
     let span = Duration::from_secs(seconds);
     clients_elsewhere();
     println!(
@@ -207,10 +205,7 @@ fn measure(abuse: &Abuse, span: Duration) {
 
 /// Two abusers at once for this span; how often they did it, and the node's largest size meanwhile.
 fn attack(abuse: &Abuse, server: &Server, tokens: &[String], span: Duration) -> (u64, u64) {
-    let (ends, count) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU64::new(0)),
-    );
+    let (ends, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let began = Instant::now();
     let mut most = 0;
     thread::scope(|scope| {
@@ -334,8 +329,5 @@ fn clients_elsewhere() {
     let others = format!("1-{}", cores.max(2) - 1);
     let mut taskset = Command::new("taskset");
     let status = taskset.args(["-a", "-c", "-p", &others, &own]).output();
-    assert!(
-        status.is_ok_and(|output| output.status.success()),
-        "taskset"
-    );
+    assert!(status.is_ok_and(|output| output.status.success()), "taskset");
 }

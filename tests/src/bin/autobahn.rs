@@ -24,10 +24,7 @@ struct Selection {
     count: usize,
 }
 
-const ALL: Selection = Selection {
-    cases: &["*"],
-    count: 517,
-};
+const ALL: Selection = Selection { cases: &["*"], count: 517 };
 
 /// 12 is compression: five kinds of messages, 18 lengths and fragmentations. 13 negotiates: seven combinations of offers, with
 /// the same lengths.
@@ -54,10 +51,7 @@ fn main() -> ExitCode {
     let configuration = format!("{WIDE_SEND_BUFFER}\n{COMPRESSION}");
     let verdict = match arguments.first() {
         Some(url) => run(url, selection),
-        None => run(
-            &Server::with_configuration(&configuration).ws_url("/echo"),
-            selection,
-        ),
+        None => run(&Server::with_configuration(&configuration).ws_url("/echo"), selection),
     };
     match verdict {
         Ok(true) => ExitCode::SUCCESS,
@@ -103,16 +97,11 @@ fn run(url: &str, selection: &Selection) -> Result<bool> {
 }
 
 fn judge(index: &Value, reports: &Path, cases_count: usize) -> Result<bool> {
-    let cases = index[AGENT]
-        .as_object()
-        .context("the report is about another server")?;
+    let cases = index[AGENT].as_object().context("the report is about another server")?;
     let mut failed = 0;
     for (name, case) in cases {
         let verdicts = [&case["behavior"], &case["behaviorClose"]].map(|verdict| verdict.as_str());
-        if verdicts
-            .iter()
-            .all(|verdict| verdict.is_some_and(|text| PASSING.contains(&text)))
-        {
+        if verdicts.iter().all(|verdict| verdict.is_some_and(|text| PASSING.contains(&text))) {
             continue;
         }
         failed += 1;

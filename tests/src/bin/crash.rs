@@ -62,10 +62,7 @@ fn main() -> ExitCode {
         }
     }
     println!("seed {seed}");
-    let cases = [
-        (Durability::Disk, kills),
-        (Durability::Memory, kills.min(MEMORY_KILLS_MAX)),
-    ];
+    let cases = [(Durability::Disk, kills), (Durability::Memory, kills.min(MEMORY_KILLS_MAX))];
     let mut failed = 0;
     for (durability, kills) in cases {
         let start = Instant::now();
@@ -78,11 +75,7 @@ fn main() -> ExitCode {
         );
     }
     println!("{} passed, {failed} failed", cases.len() - failed);
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn crash(durability: Durability, kills: u32, random: &mut Random) {
@@ -93,27 +86,16 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
     place.configure(&configuration(durability, &place));
     let mut server = place.start();
     let url = format!("ws://{}", server.clients);
-    let ledgers: Vec<String> = ["a", "b"]
-        .iter()
-        .map(|name| place.path(name).to_string_lossy().into_owned())
-        .collect();
+    let ledgers: Vec<String> =
+        ["a", "b"].iter().map(|name| place.path(name).to_string_lossy().into_owned()).collect();
 
     // Two streams for each topic over WebSocket, and event streams of ten topics each.
     let clients = (TOPICS * 4).to_string();
     let web_socket = ["--clients", &clients];
     let streams = (TOPICS / 5).to_string();
-    let events = [
-        "--transport",
-        "sse",
-        "--clients",
-        &streams,
-        "--topics-per-client",
-        "10",
-    ];
-    let mut subscribers: Vec<Bench> = [&web_socket[..], &events]
-        .iter()
-        .map(|how| subscribe(&url, &ledgers, how))
-        .collect();
+    let events = ["--transport", "sse", "--clients", &streams, "--topics-per-client", "10"];
+    let mut subscribers: Vec<Bench> =
+        [&web_socket[..], &events].iter().map(|how| subscribe(&url, &ledgers, how)).collect();
     for bench in &mut subscribers {
         bench.wait_for("clients that are live", |figures| {
             figures["clients_live"] == figures["clients"]
@@ -156,14 +138,8 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
     for bench in &publishers {
         bench.ask_to_end();
     }
-    let published: Vec<Total> = publishers
-        .into_iter()
-        .map(|bench| bench.end_within(END))
-        .collect();
-    let received: Vec<Total> = subscribers
-        .into_iter()
-        .map(|bench| bench.end_within(END))
-        .collect();
+    let published: Vec<Total> = publishers.into_iter().map(|bench| bench.end_within(END)).collect();
+    let received: Vec<Total> = subscribers.into_iter().map(|bench| bench.end_within(END)).collect();
     let acknowledged = sum(&published, &["received"]);
     println!(
         "{killed} kills; {acknowledged} acknowledged, {} sent again, {} answered as duplicates; {} received in {} streams, \
@@ -185,10 +161,7 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
     }
     for total in &received {
         assert_eq!(total.code, Some(0), "{}", total.figures);
-        assert_eq!(
-            total.number(&["audit", "ledger_acknowledged"]),
-            acknowledged
-        );
+        assert_eq!(total.number(&["audit", "ledger_acknowledged"]), acknowledged);
         assert!(total.number(&["disconnects"]) > 0, "they noticed nothing");
     }
     let gaps = followers
@@ -207,10 +180,7 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
         }
         // What was acknowledged before the last restart is gone, and everybody knows.
         Durability::Memory => {
-            assert!(
-                !gaps.contains(&0),
-                "no gap at a client that follows one topic"
-            );
+            assert!(!gaps.contains(&0), "no gap at a client that follows one topic");
             assert!(sum(&received, &["audit", "with_gaps"]) > 0);
         }
     }
@@ -223,12 +193,7 @@ fn audit_anew(url: &str, ledgers: &[String], acknowledged: u64) {
     let fresh = subscribe(url, ledgers, &["--clients", &clients, "--start", "first"]);
     let total = fresh.end_within(END);
     assert_eq!(total.code, Some(0), "{}", total.figures);
-    assert_eq!(
-        total.number(&["audit", "complete"]),
-        u64::from(TOPICS * 2),
-        "{}",
-        total.figures
-    );
+    assert_eq!(total.number(&["audit", "complete"]), u64::from(TOPICS * 2), "{}", total.figures);
     // An acknowledgement may be lost with its connection, and its message is there nevertheless.
     let messages = total.number(&["messages"]);
     println!("a fresh auditor finds {messages} messages");

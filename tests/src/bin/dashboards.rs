@@ -70,33 +70,21 @@ fn expressions(dashboard: &Value) -> Vec<(String, String)> {
         let title = panel["title"].as_str().unwrap_or_default().to_owned();
         let targets = list(&panel["targets"]).iter();
         let expressions = targets.filter_map(|target| target["expr"].as_str());
-        expressions
-            .map(|expression| (title.clone(), expression.to_owned()))
-            .collect::<Vec<_>>()
+        expressions.map(|expression| (title.clone(), expression.to_owned())).collect::<Vec<_>>()
     };
-    list(&dashboard["panels"])
-        .iter()
-        .flat_map(of_panel)
-        .collect()
+    list(&dashboard["panels"]).iter().flat_map(of_panel).collect()
 }
 
 fn rules() {
     let folder = root().join("deploy/prometheus");
-    for arguments in [
-        ["check", "rules", "rules.yml"],
-        ["test", "rules", "rules_test.yml"],
-    ] {
+    for arguments in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
         let mut promtool = tools::promtool();
         assert_success(promtool.args(arguments).current_dir(&folder));
     }
     // Each alert has a test in which it fires, and one in which it does not.
-    let (rules, tests) = (
-        read("deploy/prometheus/rules.yml"),
-        read("deploy/prometheus/rules_test.yml"),
-    );
-    let alerts = rules
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let (rules, tests) =
+        (read("deploy/prometheus/rules.yml"), read("deploy/prometheus/rules_test.yml"));
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
     for alert in alerts {
         for kind in ["fires", "stays quiet"] {
             let name = format!("- name: {alert} {kind}\n");
@@ -108,28 +96,15 @@ fn rules() {
 fn panels() {
     let dashboard = dashboard();
     let panels = list(&dashboard["panels"]);
-    let ids: BTreeSet<u64> = panels
-        .iter()
-        .filter_map(|panel| panel["id"].as_u64())
-        .collect();
+    let ids: BTreeSet<u64> = panels.iter().filter_map(|panel| panel["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len());
-    for subject in [
-        "Connections",
-        "Traffic",
-        "Latency",
-        "Memory",
-        "Log",
-        "Errors",
-    ] {
+    for subject in ["Connections", "Traffic", "Latency", "Memory", "Log", "Errors"] {
         let is_row = |panel: &Value| panel["type"] == "row" && panel["title"] == subject;
         assert!(panels.iter().any(is_row), "no row {subject}");
     }
     for panel in panels.iter().filter(|panel| panel["type"] != "row") {
         assert!(panel["title"].is_string(), "{panel}");
-        assert!(
-            panel["fieldConfig"]["defaults"]["unit"].is_string(),
-            "{panel}"
-        );
+        assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{panel}");
         assert!(!list(&panel["targets"]).is_empty(), "{panel}");
     }
 }
@@ -143,10 +118,7 @@ fn documented() {
     assert!(names.len() > 40, "{names:?}");
     for name in names {
         let family = name.strip_suffix("_bucket").unwrap_or(name);
-        assert!(
-            page.contains(&format!("| `{family}` |")),
-            "{name} is not documented"
-        );
+        assert!(page.contains(&format!("| `{family}` |")), "{name} is not documented");
     }
 }
 
@@ -159,9 +131,8 @@ fn queries() {
     let mut waiting: Vec<(String, String)> = expressions(&dashboard())
         .into_iter()
         .map(|(title, expression)| {
-            let expression = expression
-                .replace("$instance", ".*")
-                .replace("$__rate_interval", RATE_INTERVAL);
+            let expression =
+                expression.replace("$instance", ".*").replace("$__rate_interval", RATE_INTERVAL);
             (title, expression)
         })
         .collect();
@@ -212,22 +183,12 @@ impl Load {
              [[rule]]\nfilter = \"small/#\"\nmessage_bytes_max = \"1KiB\"\n"
         ));
         let server = place.start();
-        let (plain, tls) = (
-            server.ws_url("/crore"),
-            format!("wss://{}/crore", server.tls_clients),
-        );
+        let (plain, tls) = (server.ws_url("/crore"), format!("wss://{}/crore", server.tls_clients));
         let topics = ["--topics", "p/s{1..10}"];
         let kept = ["--topics", "kept/{1..3}"];
         let subscribe = ["sub", "--clients", "20", "--threads", "1", "--url"];
         let publish = ["pub", "--rate", "200", "--threads", "1", "--url"];
-        let slow = [
-            "--stall-after",
-            "1s",
-            "--stall-for",
-            "10m",
-            "--receive-buffer",
-            "4KiB",
-        ];
+        let slow = ["--stall-after", "1s", "--stall-for", "10m", "--receive-buffer", "4KiB"];
         let start = |parts: &[&[&str]]| Bench::start(&parts.concat());
         let clients = vec![
             start(&[&subscribe, &[&plain], &topics]),
@@ -237,11 +198,7 @@ impl Load {
             start(&[&publish, &[&plain], &topics]),
             start(&[&publish, &[&plain], &kept]),
         ];
-        Load {
-            place,
-            server,
-            _clients: clients,
-        }
+        Load { place, server, _clients: clients }
     }
 
     /// One request for what is not there, and one that is too large.

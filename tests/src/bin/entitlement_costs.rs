@@ -53,8 +53,7 @@ fn main() {
     let mut arguments = env::args().skip(1);
     let mut number = |default: usize| {
         arguments.next().map_or(default, |word| {
-            word.parse()
-                .expect("usage: entitlement_costs [CLIENTS [ROUNDS [WORDS]]]")
+            word.parse().expect("usage: entitlement_costs [CLIENTS [ROUNDS [WORDS]]]")
         })
     };
     let clients = number(CLIENTS as usize) as u64;
@@ -102,12 +101,8 @@ fn measure((name, algorithm, has_own): &Case, clients: u64, figures: &mut Figure
         let one = issuer.token(&format!("--sub user {TERMS}"));
         for (file, count) in files.iter().zip([FIRST_CLIENTS, clients, clients]) {
             let name = file.file_name().and_then(|name| name.to_str());
-            let own = || {
-                issuer.token(&format!(
-                    "--count {count} --sub {} {TERMS}",
-                    name.unwrap_or("")
-                ))
-            };
+            let own =
+                || issuer.token(&format!("--count {count} --sub {} {TERMS}", name.unwrap_or("")));
             let tokens = if *has_own { own() } else { one.clone() };
             fs::write(file, tokens).expect("the folder is ours");
         }
@@ -124,13 +119,7 @@ fn measure((name, algorithm, has_own): &Case, clients: u64, figures: &mut Figure
     let mut metrics = Metrics::of(&server.operators);
     let mut put = |name, value| figures.entry(name).or_default().push(value);
 
-    let first = connect(
-        &server,
-        "bench/first/{0001..2000}",
-        FIRST_CLIENTS,
-        token_file(0),
-        "2500",
-    );
+    let first = connect(&server, "bench/first/{0001..2000}", FIRST_CLIENTS, token_file(0), "2500");
     let entitlements = "crore_memory_bytes{component=\"entitlements\"}";
     let entitled = metrics.scrape().number(entitlements);
     let before = (server.resident_bytes(), cpu(&server));
@@ -141,10 +130,7 @@ fn measure((name, algorithm, has_own): &Case, clients: u64, figures: &mut Figure
     put("entitlements", entitled as f64 / clients as f64);
     let each = |spent: Duration| spent.as_secs_f64() * 1e6 / clients as f64;
     put("slow", each(after.1 - before.1));
-    put(
-        "bytes",
-        after.0.saturating_sub(before.0) as f64 / clients as f64,
-    );
+    put("bytes", after.0.saturating_sub(before.0) as f64 / clients as f64);
     leave(slow, &mut metrics);
     for name in ["new", "back"] {
         let before = cpu(&server);
@@ -189,9 +175,7 @@ fn connect(
         arguments.extend(["--token-file", file]);
     }
     let mut bench = Bench::start_by(&words, &arguments);
-    bench.wait_for("all subscribed", |figures| {
-        figures["clients_live"].as_u64() == Some(clients)
-    });
+    bench.wait_for("all subscribed", |figures| figures["clients_live"].as_u64() == Some(clients));
     bench
 }
 
@@ -205,9 +189,7 @@ fn leave(bench: Bench, metrics: &mut Metrics<'_>) {
 /// Processor time of all threads of the node, in nanoseconds as the scheduler counts it.
 fn cpu(server: &Server) -> Duration {
     let folder = format!("/proc/{}/task", server.process.id());
-    let tasks = fs::read_dir(folder)
-        .expect("our child can be read")
-        .flatten();
+    let tasks = fs::read_dir(folder).expect("our child can be read").flatten();
     let spent = tasks.filter_map(|task| {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split(' ').next()?.parse::<u64>().ok()

@@ -42,10 +42,7 @@ fn main() -> ExitCode {
         let start = Instant::now();
         let verdict = catch_unwind(|| withstands(name, bytes)).map_or("FAILED", |()| "ok");
         failed += usize::from(verdict != "ok");
-        println!(
-            "{name} ... {verdict} in {:.1} s",
-            start.elapsed().as_secs_f64()
-        );
+        println!("{name} ... {verdict} in {:.1} s", start.elapsed().as_secs_f64());
     }
     println!("{} passed, {failed} failed", cases.len() - failed);
     match failed {
@@ -64,17 +61,13 @@ fn withstands(name: &str, bytes: usize) {
     let ceiling = metrics.scrape().number("crore_memory_ceiling_bytes");
     assert!(ceiling < LIMIT_BYTES, "{ceiling}");
     let (mut subscriber, _) = Native::connect(&server.clients, None);
-    assert!(matches!(
-        subscriber.subscribe_one(1, "live"),
-        Frame::Subscribed { .. }
-    ));
+    assert!(matches!(subscriber.subscribe_one(1, "live"), Frame::Subscribed { .. }));
     let standing: Vec<Raw> = (0..STANDING).map(|_| standing_reader(&server)).collect();
 
     let ends = Arc::new(AtomicBool::new(false));
     let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
-    let publishers: Vec<_> = (0..PUBLISHERS)
-        .map(|_| publisher(&server, bytes, &ends, &counts))
-        .collect();
+    let publishers: Vec<_> =
+        (0..PUBLISHERS).map(|_| publisher(&server, bytes, &ends, &counts)).collect();
     let mut live = Publisher::new(&server, "live", 4);
     let (mut sent, mut most, mut levels) = (0, 0, [0_u64; 4]);
     let began = Instant::now();
@@ -93,10 +86,7 @@ fn withstands(name: &str, bytes: usize) {
     assert_eq!(group.killed_count(), 0, "the kernel's killer came");
     for _ in 0..sent {
         let frame = subscriber.next_frame();
-        assert!(
-            matches!(&frame, Frame::Message { payload, .. } if payload == "xxxx"),
-            "{frame:?}"
-        );
+        assert!(matches!(&frame, Frame::Message { payload, .. } if payload == "xxxx"), "{frame:?}");
     }
     drop(standing);
     metrics.wait_for("crore_memory_pressure", |pressure| pressure == 0);

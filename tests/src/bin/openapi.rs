@@ -47,10 +47,7 @@ fn main() -> ExitCode {
         println!("the server shows another document than {document}");
         failed += 1;
     }
-    for (tag, url) in [
-        ("clients", server.url("")),
-        ("operators", entitled.operators_url("")),
-    ] {
+    for (tag, url) in [("clients", server.url("")), ("operators", entitled.operators_url(""))] {
         let mut command = tools::schemathesis();
         command
             .args(["--no-color", "--config-file"])
@@ -60,13 +57,7 @@ fn main() -> ExitCode {
             .args(["--exclude-path", "/events"])
             .args(["--phases", "examples,coverage,fuzzing", "--mode", "all"])
             .args(["--exclude-checks", EXCLUDED_CHECKS])
-            .args([
-                "--seed",
-                "5",
-                "--generation-deterministic",
-                "--max-examples",
-                examples,
-            ])
+            .args(["--seed", "5", "--generation-deterministic", "--max-examples", examples])
             .args(["--request-timeout", "10", "--continue-on-failure"])
             .current_dir(&reports);
         let ended = Process::start(&mut command).end_within(patience);

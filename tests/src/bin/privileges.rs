@@ -19,10 +19,7 @@ const USER: u32 = 54_321;
 const GROUP: u32 = 54_322;
 
 const CASES: [(&str, fn()); 3] = [
-    (
-        "root gives up all but low ports, and those when it listens",
-        low_ports,
-    ),
+    ("root gives up all but low ports, and those when it listens", low_ports),
     ("a user who is nobody stops the start", nobody),
     ("who is not root cannot become another", not_root),
 ];
@@ -58,9 +55,7 @@ fn low_ports() {
     unshare.args(["--net", "--", "sh", "-c", shell, "sh"]);
     let crore = tools::crore();
     unshare.arg(crore.get_program()).env_remove("CRORE_BINARY");
-    unshare
-        .args(["serve", "--config"])
-        .arg(place.path("crore.toml"));
+    unshare.args(["serve", "--config"]).arg(place.path("crore.toml"));
     unshare.args(["--listen", "127.0.0.1:80", "--admin-listen", "127.0.0.1:81"]);
     let mut process = Process::start(&mut unshare);
     process.wait_for("readiness", |line| (line == "ready").then_some(()));
@@ -73,10 +68,7 @@ fn low_ports() {
     };
     inside(&["-d", "x", "http://127.0.0.1:80/topics/a"]).expect(200);
     let metrics = inside(&["http://127.0.0.1:81/metrics"]).expect(200).body;
-    assert!(
-        metrics.contains("crore_memory_bytes{component=\"binary\"}"),
-        "{metrics}"
-    );
+    assert!(metrics.contains("crore_memory_bytes{component=\"binary\"}"), "{metrics}");
 
     let tasks: Vec<_> = fs::read_dir(format!("/proc/{id}/task"))
         .expect("the node runs")
@@ -87,9 +79,7 @@ fn low_ports() {
         let status = fs::read_to_string(task.join("status")).expect("the node runs");
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let words = line
-                .unwrap_or_else(|| panic!("no {name}"))
-                .split_whitespace();
+            let words = line.unwrap_or_else(|| panic!("no {name}")).split_whitespace();
             words.map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(field("Uid:"), vec![USER.to_string(); 4], "{status}");
@@ -110,10 +100,7 @@ fn nobody() {
     let place = Place::new("127.0.0.1:0");
     for (configuration, told) in [
         ("user = \"no such user\"", "there is no user no such user"),
-        (
-            "user = \"1\"\ngroup = \"no such group\"",
-            "there is no group no such group",
-        ),
+        ("user = \"1\"\ngroup = \"no such group\"", "there is no group no such group"),
         ("group = \"1\"", "a group without node.user"),
     ] {
         place.configure(&format!("[node]\n{configuration}\n"));
@@ -132,20 +119,9 @@ fn not_root() {
     }
     let user = USER.to_string();
     let group = GROUP.to_string();
-    let ended = place
-        .launch_by(&[
-            "setpriv",
-            "--reuid",
-            &user,
-            "--regid",
-            &group,
-            "--clear-groups",
-        ])
-        .end();
+    let ended =
+        place.launch_by(&["setpriv", "--reuid", &user, "--regid", &group, "--clear-groups"]).end();
     assert_eq!(ended.status.code(), Some(78), "{:?}", ended.lines);
-    let is_told = ended
-        .lines
-        .iter()
-        .any(|line| line.contains("only root can become"));
+    let is_told = ended.lines.iter().any(|line| line.contains("only root can become"));
     assert!(is_told, "{:?}", ended.lines);
 }

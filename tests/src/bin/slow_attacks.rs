@@ -33,11 +33,7 @@ const LATENCY_MAX: Duration = Duration::from_secs(2);
 type Attack = (&'static str, &'static str, &'static [&'static str]);
 
 const ATTACKS: [Attack; 5] = [
-    (
-        "heads without an end",
-        "/topics/a",
-        &["-H", "-i", "1", "-x", "24", "-t", "GET"],
-    ),
+    ("heads without an end", "/topics/a", &["-H", "-i", "1", "-x", "24", "-t", "GET"]),
     (
         "bodies without an end",
         "/topics/a",
@@ -48,16 +44,8 @@ const ATTACKS: [Attack; 5] = [
         "/topics/large?limit=200",
         &["-X", "-n", "1", "-z", "1", "-w", "1", "-y", "16", "-k", "1"],
     ),
-    (
-        "thousands of ranges",
-        "/topics/large",
-        &["-R", "-a", "10", "-b", "3000"],
-    ),
-    (
-        "upgrades without an end",
-        "/crore",
-        &["-H", "-i", "1", "-x", "24", "-t", "GET"],
-    ),
+    ("thousands of ranges", "/topics/large", &["-R", "-a", "10", "-b", "3000"]),
+    ("upgrades without an end", "/crore", &["-H", "-i", "1", "-x", "24", "-t", "GET"]),
 ];
 
 fn main() -> ExitCode {
@@ -93,17 +81,12 @@ fn withstands((name, path, words): Attack) {
     let url = server.url(path);
     let seconds = ATTACK.as_secs().to_string();
     let mut command = Command::new("slowhttptest");
-    command
-        .args(words)
-        .args(ATTACKERS)
-        .args(["-l", &seconds, "-p", "5", "-u", &url]);
+    command.args(words).args(ATTACKERS).args(["-l", &seconds, "-p", "5", "-u", &url]);
     let attack = Process::start(&mut command);
     let (mut most, mut largest) = (0, before);
     let gone = loop {
         let numbers = metrics.scrape();
-        let connections = numbers
-            .number("crore_connections")
-            .saturating_sub(connected);
+        let connections = numbers.number("crore_connections").saturating_sub(connected);
         let came = numbers.number("crore_connections_accepted_total") - accepted;
         most = most.max(connections);
         largest = largest.max(server.resident_bytes());
@@ -111,10 +94,7 @@ fn withstands((name, path, words): Attack) {
             break start.elapsed();
         }
         let late = start.elapsed() >= ATTACK;
-        assert!(
-            !late,
-            "{came} attackers came, {connections} of them are still there"
-        );
+        assert!(!late, "{came} attackers came, {connections} of them are still there");
         thread::sleep(Duration::from_millis(100));
     };
     drop(attack);
@@ -129,8 +109,5 @@ fn withstands((name, path, words): Attack) {
         (largest - before) >> 10
     );
     assert!(last < LATENCY_MAX, "a message took {last:?}");
-    assert!(
-        largest < before + GROWTH_BYTES_MAX,
-        "from {before} to {largest} bytes"
-    );
+    assert!(largest < before + GROWTH_BYTES_MAX, "from {before} to {largest} bytes");
 }

@@ -29,20 +29,9 @@ fn main() -> ExitCode {
     let start = Instant::now();
     let is_good = catch_unwind(memory_runs_out).is_ok();
     let verdict = if is_good { "ok" } else { "FAILED" };
-    println!(
-        "no memory for TCP ... {verdict} in {:.1} s",
-        start.elapsed().as_secs_f64()
-    );
-    println!(
-        "{} passed, {} failed",
-        u8::from(is_good),
-        u8::from(!is_good)
-    );
-    if is_good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    println!("no memory for TCP ... {verdict} in {:.1} s", start.elapsed().as_secs_f64());
+    println!("{} passed, {} failed", u8::from(is_good), u8::from(!is_good));
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn memory_runs_out() {
@@ -68,15 +57,11 @@ fn memory_runs_out() {
             &ledger,
         ];
         let mut readers = Bench::start(&[&arguments, more].concat());
-        readers.wait_for("live clients", |figures| {
-            figures["clients_live"].as_u64() == Some(CLIENTS)
-        });
+        readers
+            .wait_for("live clients", |figures| figures["clients_live"].as_u64() == Some(CLIENTS));
         readers
     };
-    let readers = [
-        readers(&["--stall-after", "3s", "--stall-for", "15s"]),
-        readers(&[]),
-    ];
+    let readers = [readers(&["--stall-after", "3s", "--stall-for", "15s"]), readers(&[])];
 
     let limited = Limited::set();
     let count = (CLIENTS * MESSAGES).to_string();
@@ -99,31 +84,21 @@ fn memory_runs_out() {
         &ledger,
     ]);
     let line = server.process.wait_for("a word of the shortage", |line| {
-        line.contains("the system has no memory for TCP")
-            .then(|| line.to_owned())
+        line.contains("the system has no memory for TCP").then(|| line.to_owned())
     });
     println!("{line}");
-    assert!(
-        line.contains(" warn ") && line.contains("TCP memory: "),
-        "{line}"
-    );
+    assert!(line.contains(" warn ") && line.contains("TCP memory: "), "{line}");
     rests(&server, &mut publisher);
     drop(limited);
 
     let line = server.process.wait_for("a word of the end", |line| {
-        line.contains("wait for TCP memory no more")
-            .then(|| line.to_owned())
+        line.contains("wait for TCP memory no more").then(|| line.to_owned())
     });
     println!("{line}");
     let scrape = Metrics::of(&server.operators).scrape();
     assert!(scrape.number("crore_writes_without_memory_total") > 0);
     let sent = publisher.end_within(Duration::from_secs(60));
-    assert_eq!(
-        (sent.code, sent.number(&["refused"])),
-        (Some(0), 0),
-        "{:?}",
-        sent.figures
-    );
+    assert_eq!((sent.code, sent.number(&["refused"])), (Some(0), 0), "{:?}", sent.figures);
     for readers in readers {
         let received = readers.end_within(Duration::from_secs(60));
         let streams = received.number(&["audit", "streams"]);
@@ -132,12 +107,7 @@ fn memory_runs_out() {
             received.number(&["audit", "ledger_acknowledged"]),
             received.number(&["messages"]),
         );
-        assert_eq!(
-            (received.code, streams),
-            (Some(0), CLIENTS),
-            "{:?}",
-            received.figures
-        );
+        assert_eq!((received.code, streams), (Some(0), CLIENTS), "{:?}", received.figures);
         assert_eq!(received.number(&["audit", "complete"]), CLIENTS);
         assert_eq!(received.number(&["disconnects"]), 0);
     }
@@ -178,9 +148,7 @@ impl Limited {
         let mut keeper = Command::new("sh");
         keeper.args(["-c", "read -r _; echo \"$0\" > \"$1\""]);
         keeper.args([before.trim(), &path]).stdin(Stdio::piped());
-        let limited = Limited {
-            keeper: keeper.spawn().expect("a shell"),
-        };
+        let limited = Limited { keeper: keeper.spawn().expect("a shell") };
         fs::write(&path, low).expect("this needs root");
         limited
     }
@@ -196,15 +164,7 @@ impl Drop for Limited {
 
 fn used_pages() -> u64 {
     let text = fs::read_to_string("/proc/net/sockstat").expect("sockets are counted");
-    let words = text
-        .lines()
-        .find_map(|line| line.strip_prefix("TCP:"))
-        .unwrap_or("");
-    let mut words = words
-        .split_ascii_whitespace()
-        .skip_while(|word| *word != "mem");
-    words
-        .nth(1)
-        .and_then(|pages| pages.parse().ok())
-        .expect("pages of TCP")
+    let words = text.lines().find_map(|line| line.strip_prefix("TCP:")).unwrap_or("");
+    let mut words = words.split_ascii_whitespace().skip_while(|word| *word != "mem");
+    words.nth(1).and_then(|pages| pages.parse().ok()).expect("pages of TCP")
 }

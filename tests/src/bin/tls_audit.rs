@@ -55,36 +55,17 @@ fn main() -> ExitCode {
 /// What is above low, with a server whose oldest version is this.
 fn audit(version_min: &str) -> Vec<String> {
     let mut place = Place::new("127.0.0.1:0");
-    let text = |name: &str| {
-        place
-            .path(name)
-            .to_str()
-            .expect("a path in UTF-8")
-            .to_owned()
-    };
+    let text = |name: &str| place.path(name).to_str().expect("a path in UTF-8").to_owned();
     let folder = text("");
     let mut command = tools::crore();
-    command.args([
-        "tls",
-        "self-signed",
-        "--force",
-        "--out",
-        &folder,
-        "--name",
-        "localhost",
-    ]);
+    command.args(["tls", "self-signed", "--force", "--out", &folder, "--name", "localhost"]);
     assert_success(&mut command);
     let (certificate, key, report) = (text("cert.pem"), text("key.pem"), text("findings.json"));
     place.configure(&format!(
         "[tls]\nlisten = \"127.0.0.1:0\"\ncertificate_file = {certificate:?}\nkey_file = {key:?}\nversion_min = {version_min:?}\n"
     ));
     let server = place.start();
-    let port = server
-        .tls_clients
-        .rsplit(':')
-        .next()
-        .expect("a port")
-        .to_owned();
+    let port = server.tls_clients.rsplit(':').next().expect("a port").to_owned();
     let mut testssl = Command::new("testssl");
     testssl
         .args([
@@ -105,12 +86,7 @@ fn audit(version_min: &str) -> Vec<String> {
     let findings: Vec<Value> = serde_json::from_str(&findings)
         .unwrap_or_else(|error| panic!("no report ({error}) after\n{}", ended.lines.join("\n")));
     // One that did not get to the server has a handful of lines.
-    assert!(
-        findings.len() > 60,
-        "{} findings only\n{}",
-        findings.len(),
-        ended.lines.join("\n")
-    );
+    assert!(findings.len() > 60, "{} findings only\n{}", findings.len(), ended.lines.join("\n"));
     findings.iter().filter_map(above_low).collect()
 }
 
@@ -130,10 +106,7 @@ mod tests {
     #[test]
     fn what_counts() {
         let finding = |id: &str, severity: &str| serde_json::json!({ "id": id, "severity": severity, "finding": "x" });
-        assert_eq!(
-            above_low(&finding("TLS1", "HIGH")).as_deref(),
-            Some("HIGH TLS1: x")
-        );
+        assert_eq!(above_low(&finding("TLS1", "HIGH")).as_deref(), Some("HIGH TLS1: x"));
         assert_eq!(above_low(&finding("TLS1", "OK")), None);
         assert_eq!(above_low(&finding("BREACH", "LOW")), None);
         assert_eq!(above_low(&finding("cert_trust <cert#1>", "HIGH")), None);

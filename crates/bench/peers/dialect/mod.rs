@@ -85,12 +85,7 @@ mod tests {
             let mut dialect = make();
             let mut stage = 0;
             let mut out = Vec::new();
-            let mut party = Party {
-                role,
-                topic: "t7",
-                number: 7,
-                stage: &mut stage,
-            };
+            let mut party = Party { role, topic: "t7", number: 7, stage: &mut stage };
             dialect.begin(&mut party, &mut out).unwrap();
             let (mut units, mut input) = (Vec::new(), Vec::new());
             for piece in from_server.chunks(step) {
@@ -141,17 +136,8 @@ mod tests {
             b"HTTP/1.1 202 Accepted\r\nContent-Length: 3\r\n\r\nokaHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n",
             &[],
         );
-        let mut party = Party {
-            role: Role::Publisher,
-            topic: "",
-            number: 0,
-            stage: &mut 0,
-        };
+        let mut party = Party { role: Role::Publisher, topic: "", number: 0, stage: &mut 0 };
         let mut refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n".to_vec();
-        assert!(
-            Nchan
-                .next(&mut party, &mut refusal, &mut Vec::new())
-                .is_err()
-        );
+        assert!(Nchan.next(&mut party, &mut refusal, &mut Vec::new()).is_err());
     }
 }

@@ -173,9 +173,7 @@ fn greet(party: &Party<'_>, out: &mut Vec<u8>) {
     if party.role == Role::Subscriber {
         let request = SubscribeRequest::new(party.topic, Start::Live);
         let items = [SubscribeItem::new(1, request)];
-        let subscribe = Subscribe {
-            items: items.as_slice().into(),
-        };
+        let subscribe = Subscribe { items: items.as_slice().into() };
         send(&ClientFrame::Subscribe(subscribe), out);
     }
 }
@@ -194,14 +192,7 @@ fn handshake<'a>(
 ) -> ClientHandshake<'a> {
     let mut nonce = [0x2b; 16];
     nonce[..4].copy_from_slice(&party.number.to_le_bytes());
-    ClientHandshake {
-        host: "peer",
-        target,
-        nonce,
-        subprotocols,
-        headers: &[],
-        deflate: false,
-    }
+    ClientHandshake { host: "peer", target, nonce, subprotocols, headers: &[], deflate: false }
 }
 
 /// The length of the answer to the upgrade, once it is there; the stage is then 1.

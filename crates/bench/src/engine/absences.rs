@@ -97,11 +97,7 @@ mod tests {
 
     #[test]
     fn times() {
-        let absences = Absences {
-            stall: 10..20,
-            away: Span::new(30..40),
-            ..Absences::none()
-        };
+        let absences = Absences { stall: 10..20, away: Span::new(30..40), ..Absences::none() };
         for (now_ns, is_stalled, next, return_ns) in [
             (5, false, Some(10), 0),
             (10, true, Some(30), 0),

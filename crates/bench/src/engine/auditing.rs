@@ -34,12 +34,7 @@ pub(super) struct Auditing {
 
 impl Auditing {
     pub(super) fn new(share: AuditShare) -> Auditing {
-        Auditing {
-            share,
-            audits: Vec::new(),
-            entries: None,
-            is_due: Vec::new(),
-        }
+        Auditing { share, audits: Vec::new(), entries: None, is_due: Vec::new() }
     }
 
     /// Makes room for these streams. Those that come behind the ledger are judged by it too.
@@ -56,11 +51,8 @@ impl Auditing {
         let Some(is_due) = self.is_due.get_mut(stream).filter(|is_due| **is_due) else {
             return;
         };
-        let entry = self
-            .entries
-            .as_ref()
-            .and_then(|entries| *entries.get(stream)?)
-            .unwrap_or_default();
+        let entry =
+            self.entries.as_ref().and_then(|entries| *entries.get(stream)?).unwrap_or_default();
         if !self.audits[stream].is_waiting_for(entry, is_live) {
             *is_due = false;
             tally.due -= 1;
@@ -84,8 +76,7 @@ impl Auditing {
         let entries = (0..streams).map(|stream| ledger.entry(&name(stream)));
         self.entries = Some(entries.collect());
         self.is_due = vec![true; streams];
-        self.audits
-            .resize(streams.max(self.audits.len()), Audit::default());
+        self.audits.resize(streams.max(self.audits.len()), Audit::default());
         tally.due += streams as i64;
         tally.judging += 1;
         for stream in 0..streams {

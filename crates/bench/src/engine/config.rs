@@ -178,12 +178,7 @@ impl SubscribersConfig {
             common,
             transport: Transport::Ws,
             clients,
-            topics: Topics {
-                pattern,
-                choice: Default::default(),
-                per_client: 1,
-                seed,
-            },
+            topics: Topics { pattern, choice: Default::default(), per_client: 1, seed },
             sample: 0,
             beginning: Beginning::default(),
             is_audited: false,

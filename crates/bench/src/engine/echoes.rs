@@ -94,9 +94,7 @@ impl Echoes {
             turn.tally.clients_faulty += u64::from(!std::mem::replace(&mut client.is_faulty, true));
         }
         if self.window.counts(&header, turn.now_ns) {
-            turn.tally
-                .latency
-                .record_ns(turn.now_ns.saturating_sub(header.intended_ns));
+            turn.tally.latency.record_ns(turn.now_ns.saturating_sub(header.intended_ns));
         }
     }
 }

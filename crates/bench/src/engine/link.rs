@@ -70,10 +70,7 @@ impl Link {
     /// An answer came; none if nothing waits for it.
     pub(super) fn answered(&mut self, request: u32) -> Option<Answered> {
         let at = request.wrapping_sub(self.base) as usize;
-        let intended_ns = self
-            .waiting
-            .get_mut(at)
-            .filter(|intended| **intended != 0)?;
+        let intended_ns = self.waiting.get_mut(at).filter(|intended| **intended != 0)?;
         let answered = Answered {
             intended_ns: std::mem::take(intended_ns),
             kept: self.kept.get_mut(at).map(std::mem::take),
@@ -116,10 +113,7 @@ mod tests {
     use super::*;
 
     fn kept(producer_sequence: u64) -> Option<Kept> {
-        Some(Kept {
-            producer_sequence,
-            ..Kept::default()
-        })
+        Some(Kept { producer_sequence, ..Kept::default() })
     }
 
     #[test]
@@ -154,10 +148,8 @@ mod tests {
         }
         assert_eq!(link.lost(), 0);
         link.open();
-        let again: Vec<_> = link
-            .again()
-            .map(|(request, kept)| (request, kept.producer_sequence))
-            .collect();
+        let again: Vec<_> =
+            link.again().map(|(request, kept)| (request, kept.producer_sequence)).collect();
         assert_eq!(again, [(1, 2), (2, 4), (3, 5)]);
         assert_eq!(link.sent(6, kept(6)), 4);
         assert_eq!(link.answered(2).unwrap().kept, kept(4));

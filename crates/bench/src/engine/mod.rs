@@ -121,9 +121,8 @@ impl Subscribers {
             },
             ..Run::new(common, plan.clone(), plan.clients)
         };
-        let receivers = config
-            .has_last_receiver
-            .then(|| (plan.clients, SharedReceivers::default()));
+        let receivers =
+            config.has_last_receiver.then(|| (plan.clients, SharedReceivers::default()));
         // Whoever does not read cannot answer the server's pings either.
         let quiet_s = config.stall.map_or(0, |stall| stall.span.as_secs() + 60);
         let share = |worker: u64, clients: u32| Share {
@@ -188,10 +187,7 @@ impl Publishers {
         );
         let workers = plan.threads;
         let clients = plan.clients;
-        let run = Run {
-            retry_ns_max: PUBLISHER_RETRY_NS_MAX,
-            ..Run::new(common, plan, clients)
-        };
+        let run = Run { retry_ns_max: PUBLISHER_RETRY_NS_MAX, ..Run::new(common, plan, clients) };
         config.load.window = run.window.clone();
         let load = Arc::new(config.load);
         launch(common, &run, |worker, clients| {
@@ -276,10 +272,7 @@ impl Handle {
     /// The counters now. They are at most a tenth of a second old.
     pub fn snapshot(&mut self) -> Snapshot {
         let interval = self.take();
-        Snapshot {
-            interval,
-            total: self.total.clone(),
-        }
+        Snapshot { interval, total: self.total.clone() }
     }
 
     /// What was counted until now, without ending the interval of [`Handle::snapshot`].
@@ -370,9 +363,7 @@ impl Handle {
 
     /// Whether all workers have ended by themselves, which only a failure makes them do.
     pub fn is_finished(&self) -> bool {
-        self.workers
-            .iter()
-            .all(|(_, _, thread)| thread.is_finished())
+        self.workers.iter().all(|(_, _, thread)| thread.is_finished())
     }
 
     /// Ends the workers, once what is under way has its answer (at most three seconds), and sums up.
@@ -471,10 +462,8 @@ fn launch<P: Protocol>(
 ) -> anyhow::Result<Handle> {
     let Run { plan, clients, .. } = run;
     let workers = plan.threads;
-    let wakers: Vec<Arc<Waker>> = (0..workers)
-        .map(|_| Waker::new())
-        .collect::<Result<_, _>>()
-        .context("wakers")?;
+    let wakers: Vec<Arc<Waker>> =
+        (0..workers).map(|_| Waker::new()).collect::<Result<_, _>>().context("wakers")?;
     let keep: Vec<_> = wakers.iter().map(|waker| waker.descriptor()).collect();
     let start_ns = Clock::Monotonic.now_ns();
     let routes = Arc::new(Routes::new(common.routes.clone()));
@@ -543,11 +532,7 @@ fn sockets(subprotocols: &'static [&'static str], shown: Shown, deflate: bool) -
 
 /// What the clients of a worker show.
 fn shown(common: &Common, worker: u64, workers: u64) -> Shown {
-    Shown {
-        tokens: common.tokens.clone(),
-        worker,
-        workers,
-    }
+    Shown { tokens: common.tokens.clone(), worker, workers }
 }
 
 /// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i modulo workers.

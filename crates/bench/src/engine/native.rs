@@ -44,11 +44,7 @@ impl NativeSubscribers {
         let subscriptions = Subscriptions::new(share);
         NativeSubscribers {
             sockets,
-            streams: Streams {
-                subscriptions,
-                is_hello_early,
-                aliases: HashMap::new(),
-            },
+            streams: Streams { subscriptions, is_hello_early, aliases: HashMap::new() },
         }
     }
 }
@@ -57,8 +53,7 @@ impl Protocol for NativeSubscribers {
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>) {
         self.streams.subscriptions.ensure(place);
         let early = self.streams.early_frames(place);
-        self.sockets
-            .begin_with(place, turn.route, &early, turn.to(place));
+        self.sockets.begin_with(place, turn.route, &early, turn.to(place));
     }
 
     fn receive(
@@ -151,10 +146,7 @@ impl Streams {
                 })
                 .collect();
             frame.clear();
-            ClientFrame::Subscribe(Subscribe {
-                items: items.as_slice().into(),
-            })
-            .encode(&mut frame);
+            ClientFrame::Subscribe(Subscribe { items: items.as_slice().into() }).encode(&mut frame);
             give(&frame);
             first = number + 1;
             bytes = 0;
@@ -174,12 +166,10 @@ impl Streams {
                     return Err("a message under an unknown alias".to_owned());
                 };
                 let offsets = (message.prev, message.offset);
-                self.subscriptions
-                    .delivered(place, number, offsets, message.payload, turn);
+                self.subscriptions.delivered(place, number, offsets, message.payload, turn);
             }
             ServerFrame::NamedMessage(message) => {
-                self.subscriptions
-                    .received(place, None, message.payload, turn);
+                self.subscriptions.received(place, None, message.payload, turn);
             }
             ServerFrame::Subscribed(subscribed) => {
                 let Some(plain) = subscribed.topic() else {
@@ -189,27 +179,21 @@ impl Streams {
                 if self.subscriptions.per_client() > SEARCHED_MAX {
                     self.aliases.insert((place, plain.alias), number);
                 }
-                self.subscriptions
-                    .subscribed(place, number, plain.alias, plain.beginning, turn)?;
+                self.subscriptions.subscribed(place, number, plain.alias, plain.beginning, turn)?;
             }
             ServerFrame::CaughtUp(caught_up) => {
                 let number = self.number(caught_up.subscription)?;
-                self.subscriptions
-                    .caught_up(place, number, caught_up.through, turn);
+                self.subscriptions.caught_up(place, number, caught_up.through, turn);
             }
             ServerFrame::Gap(gap) => {
                 let number = self.number(gap.subscription)?;
-                let to = Position {
-                    epoch: gap.epoch,
-                    offset: gap.to,
-                };
+                let to = Position { epoch: gap.epoch, offset: gap.to };
                 self.subscriptions.gap(place, number, to, turn)?;
             }
             ServerFrame::Skipped(skipped) => {
                 let number = self.number(skipped.subscription)?;
                 let (from, through) = (skipped.from, skipped.through);
-                self.subscriptions
-                    .skipped(place, number, from, through, turn);
+                self.subscriptions.skipped(place, number, from, through, turn);
             }
             ServerFrame::Welcome(_) => turn.opened(),
             ServerFrame::Ping(token) => {
@@ -251,10 +235,7 @@ impl Streams {
         }
         let wanted = alias.wrapping_add(1);
         let streams = self.subscriptions.of(place);
-        streams
-            .iter()
-            .position(|stream| stream.alias == wanted)
-            .map(|number| number as u32)
+        streams.iter().position(|stream| stream.alias == wanted).map(|number| number as u32)
     }
 }
 

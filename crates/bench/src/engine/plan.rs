@@ -44,9 +44,8 @@ impl Plan {
     /// addresses to so many different targets.
     pub fn new(clients: u64, threads: u64, addresses: &[IpAddr], targets: u64) -> Plan {
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-        let has_private_tables = std::thread::spawn(|| unshare_table(&[]).is_ok())
-            .join()
-            .unwrap_or(false);
+        let has_private_tables =
+            std::thread::spawn(|| unshare_table(&[]).is_ok()).join().unwrap_or(false);
         let machine = Machine {
             descriptors_max: raise_nofile_limit().soft,
             has_private_tables,
@@ -64,10 +63,8 @@ impl Plan {
             has_private_tables: machine.has_private_tables,
             notes: Vec::new(),
         };
-        let free = machine
-            .descriptors_max
-            .saturating_sub(u64::from(RESERVE) + OTHER_DESCRIPTORS)
-            .max(2);
+        let free =
+            machine.descriptors_max.saturating_sub(u64::from(RESERVE) + OTHER_DESCRIPTORS).max(2);
         // Every table also holds the wakers of all threads.
         let in_tables = |threads: u64| {
             threads.saturating_mul(free.saturating_sub(threads) + machine.registered)
@@ -148,65 +145,26 @@ mod tests {
         check(ROOMY, 10_000, (10_000, 2, 0));
         check(ROOMY, 1, (1, 1, 0));
         // Small tables: more threads instead of fewer clients.
-        let small = Machine {
-            descriptors_max: 1_024,
-            ..ROOMY
-        };
+        let small = Machine { descriptors_max: 1_024, ..ROOMY };
         check(small, 10_000, (10_000, 11, 0));
         // None where sockets need no table.
-        let registered = Machine {
-            registered: 16_384,
-            ..small
-        };
+        let registered = Machine { registered: 16_384, ..small };
         check(registered, 10_000, (10_000, 2, 0));
         check(registered, 40_000, (40_000, 3, 0));
-        let shared = Machine {
-            has_private_tables: false,
-            ..small
-        };
+        let shared = Machine { has_private_tables: false, ..small };
         check(shared, 10_000, (798, 2, 1));
-        check(
-            Machine {
-                ports: 28_232,
-                ..ROOMY
-            },
-            100_000,
-            (28_232, 2, 1),
-        );
+        check(Machine { ports: 28_232, ..ROOMY }, 100_000, (28_232, 2, 1));
         // Very small ones: as many as fit, with as many threads as leave room.
-        for (descriptors_max, planned) in [
-            (512, (10_000, 26, 0)),
-            (256, (6_400, 80, 1)),
-            (100, (4, 2, 1)),
-            (20, (1, 1, 1)),
-        ] {
-            let tiny = Machine {
-                descriptors_max,
-                ..small
-            };
+        for (descriptors_max, planned) in
+            [(512, (10_000, 26, 0)), (256, (6_400, 80, 1)), (100, (4, 2, 1)), (20, (1, 1, 1))]
+        {
+            let tiny = Machine { descriptors_max, ..small };
             check(tiny, 10_000, planned);
         }
-        let unlimited = Machine {
-            descriptors_max: u64::MAX,
-            ..ROOMY
-        };
+        let unlimited = Machine { descriptors_max: u64::MAX, ..ROOMY };
         check(unlimited, 10_000, (10_000, 2, 0));
         // No more threads than the clients that are left need.
-        check(
-            Machine {
-                ports: 2_000,
-                ..small
-            },
-            100_000,
-            (2_000, 3, 1),
-        );
-        check(
-            Machine {
-                available_bytes: 46_000_000,
-                ..ROOMY
-            },
-            100_000,
-            (9_000, 2, 1),
-        );
+        check(Machine { ports: 2_000, ..small }, 100_000, (2_000, 3, 1));
+        check(Machine { available_bytes: 46_000_000, ..ROOMY }, 100_000, (9_000, 2, 1));
     }
 }

@@ -110,11 +110,7 @@ impl<P: Protocol> Worker<P> {
             let _ = unshare_table(&self.keep);
         }
         let options = KernelOptions {
-            table_threads_count: if self.has_private_tables {
-                1
-            } else {
-                self.workers as u32
-            },
+            table_threads_count: if self.has_private_tables { 1 } else { self.workers as u32 },
             registered_max: u32::MAX,
             ..KernelOptions::default()
         };
@@ -205,12 +201,7 @@ impl<P: Protocol> Pool<P> {
                 self.connect_due();
                 self.drop_stuck_handshakes();
             }
-            if self
-                .worker
-                .protocol
-                .wake_ns()
-                .is_some_and(|at| at <= self.now_ns)
-            {
+            if self.worker.protocol.wake_ns().is_some_and(|at| at <= self.now_ns) {
                 self.call(None, |protocol, turn| protocol.tick(turn));
                 self.flush();
             }
@@ -372,9 +363,7 @@ impl<P: Protocol> Pool<P> {
     /// Lets the protocol take what it can and keeps the rest, in `spare` if it is at hand.
     #[allow(clippy::box_collection)]
     fn take_in(&mut self, place: u32, bytes: &mut [u8], spare: Option<Box<Vec<u8>>>) {
-        let result = self.call(Some(place), |protocol, turn| {
-            protocol.receive(place, bytes, turn)
-        });
+        let result = self.call(Some(place), |protocol, turn| protocol.receive(place, bytes, turn));
         match result {
             Ok(consumed) if consumed < bytes.len() => {
                 let mut rest = spare.unwrap_or_default();
@@ -411,9 +400,7 @@ impl<P: Protocol> Pool<P> {
             self.connecting -= 1;
             self.tally.connections += 1;
             self.tally.connects += 1;
-            self.tally
-                .connect_time
-                .record_ns(self.now_ns.saturating_sub(slot.since_ns));
+            self.tally.connect_time.record_ns(self.now_ns.saturating_sub(slot.since_ns));
             self.tally.connecting.add(slot.since_ns, self.now_ns);
         }
         result
@@ -467,8 +454,7 @@ impl<P: Protocol> Pool<P> {
         for place in 0..self.next_place {
             let phase = self.slots[place as usize].phase;
             if matches!(phase, Phase::Connecting | Phase::Handshaking | Phase::Open) {
-                self.net
-                    .close(self.slots[place as usize].conn, Close::Reset);
+                self.net.close(self.slots[place as usize].conn, Close::Reset);
                 self.forget(place);
             } else {
                 // It has lost its connection already, and is away with the others.
@@ -523,17 +509,13 @@ impl<P: Protocol> Pool<P> {
     fn place_of(&self, conn: Conn) -> Option<u32> {
         let place = *self.places.get(conn.index as usize)?;
         let slot = self.slots.get(place as usize)?;
-        let is_live = matches!(
-            slot.phase,
-            Phase::Connecting | Phase::Handshaking | Phase::Open
-        );
+        let is_live = matches!(slot.phase, Phase::Connecting | Phase::Handshaking | Phase::Open);
         (is_live && slot.conn == conn).then_some(place)
     }
 
     /// We end a connection, and come back.
     fn fail(&mut self, place: u32, why: String) {
-        self.net
-            .close(self.slots[place as usize].conn, Close::Reset);
+        self.net.close(self.slots[place as usize].conn, Close::Reset);
         self.lost(place, why);
     }
 
@@ -567,12 +549,7 @@ impl<P: Protocol> Pool<P> {
     fn hand_over(&mut self) {
         self.handed_over_ns = self.now_ns;
         self.call(None, |protocol, turn| protocol.look(turn));
-        let mut shared = self
-            .worker
-            .shared
-            .tally
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.worker.shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
         shared.merge(&self.tally);
         self.tally.clear();
     }

@@ -76,12 +76,7 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// Where to append bytes for the client; they leave when the call is over.
     pub(super) fn to(&mut self, place: u32) -> &mut Vec<u8> {
-        if self
-            .outgoing
-            .marks
-            .last()
-            .is_none_or(|(last, _)| *last != place)
-        {
+        if self.outgoing.marks.last().is_none_or(|(last, _)| *last != place) {
             self.outgoing.marks.push((place, self.outgoing.bytes.len()));
         }
         &mut self.outgoing.bytes

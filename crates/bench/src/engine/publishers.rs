@@ -176,9 +176,7 @@ impl Publishers {
         turn.tally.sent += 1;
         if load.window.contains(intended_ns) {
             turn.tally.sent_measured += 1;
-            turn.tally
-                .send_delay
-                .record_ns(turn.now_ns.saturating_sub(intended_ns));
+            turn.tally.send_delay.record_ns(turn.now_ns.saturating_sub(intended_ns));
         }
     }
 
@@ -194,9 +192,7 @@ impl Publishers {
     /// Writes the name of a topic of this worker.
     fn name(&mut self, topic: u64) {
         self.name.clear();
-        self.load
-            .topics
-            .write(self.worker + topic * self.workers, &mut self.name);
+        self.load.topics.write(self.worker + topic * self.workers, &mut self.name);
     }
 
     /// Begins a PUBLISH on the named topic; one that is kept has its producer's number.
@@ -204,22 +200,12 @@ impl Publishers {
         // Each connection is a producer, so that the numbers of one are in order on the wire.
         let id = producer_id(self.load.publisher, self.worker, place);
         let options = PublishOptions {
-            once: kept.map(|kept| {
-                Once::Producer(Producer {
-                    id: &id,
-                    sequence: kept.producer_sequence,
-                })
-            }),
+            once: kept
+                .map(|kept| Once::Producer(Producer { id: &id, sequence: kept.producer_sequence })),
             ..PublishOptions::default()
         };
         self.frame.clear();
-        encode_publish_head(
-            request,
-            &self.name,
-            &options,
-            &Attributes::default(),
-            &mut self.frame,
-        );
+        encode_publish_head(request, &self.name, &options, &Attributes::default(), &mut self.frame);
     }
 
     /// A connection is there again: what was not answered on the one before goes first, in order.
@@ -254,9 +240,7 @@ impl Publishers {
         }
         turn.tally.received += 1;
         if self.load.window.contains(answered.intended_ns) {
-            turn.tally
-                .latency
-                .record_ns(turn.now_ns.saturating_sub(answered.intended_ns));
+            turn.tally.latency.record_ns(turn.now_ns.saturating_sub(answered.intended_ns));
         }
     }
 
@@ -304,11 +288,7 @@ impl Protocol for Publishers {
                 Some((Incoming::Opened, length)) => {
                     let mut frame = Vec::new();
                     let name = Some("crore bench");
-                    ClientFrame::Hello(Hello {
-                        name,
-                        ..Hello::default()
-                    })
-                    .encode(&mut frame);
+                    ClientFrame::Hello(Hello { name, ..Hello::default() }).encode(&mut frame);
                     send(Opcode::Binary, &frame, place, turn);
                     (None, length)
                 }
@@ -397,12 +377,7 @@ impl Protocol for Publishers {
         if self.pace.is_none() {
             // Random order has its first topic drawn before.
             self.next_topic = self.choose_topic(turn);
-            self.pace = Some(Pace::new(
-                turn.now_ns,
-                self.load.rate,
-                self.worker,
-                self.workers,
-            ));
+            self.pace = Some(Pace::new(turn.now_ns, self.load.rate, self.worker, self.workers));
         }
         for _ in 0..TURN_MESSAGES_MAX {
             if !self.has_room(self.next_topic) || turn.backlog_bytes() > BACKLOG_BYTES_MAX {
@@ -440,11 +415,7 @@ impl Protocol for Publishers {
     }
 
     fn settle_ns(&self) -> u64 {
-        if self.load.exactly_once {
-            SETTLE_ONCE_NS
-        } else {
-            SETTLE_NS
-        }
+        if self.load.exactly_once { SETTLE_ONCE_NS } else { SETTLE_NS }
     }
 }
 

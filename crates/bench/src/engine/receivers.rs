@@ -34,11 +34,7 @@ pub(super) struct Receivers {
 impl Receivers {
     /// A message is with everybody when it is with `all`.
     pub(super) fn new(all: u64, shared: SharedReceivers) -> Receivers {
-        Receivers {
-            all,
-            shared,
-            seen: HashMap::new(),
-        }
+        Receivers { all, shared, seen: HashMap::new() }
     }
 
     pub(super) fn received(&mut self, publisher: u32, sequence: u64, latency_ns: u64) {

@@ -44,12 +44,7 @@ impl Route {
             Some(query) if query.starts_with('?') => format!("{target_default}{query}"),
             _ => endpoint.target,
         };
-        Ok(Route {
-            address,
-            host,
-            target,
-            tls_name,
-        })
+        Ok(Route { address, host, target, tls_name })
     }
 }
 
@@ -64,9 +59,7 @@ impl Routes {
     /// All clients take these in turn. At least one.
     pub(super) fn new(routes: Vec<Route>) -> Routes {
         assert!(!routes.is_empty(), "a run has an address");
-        Routes {
-            segments: vec![(0, routes)],
-        }
+        Routes { segments: vec![(0, routes)] }
     }
 
     /// The route of a client.
@@ -81,11 +74,7 @@ impl Routes {
     /// # Errors
     /// The address has changed too often.
     pub(super) fn change(&mut self, first: u64, routes: &[Route]) -> Result<(), String> {
-        let routes = if routes.is_empty() {
-            self.segments[0].1.clone()
-        } else {
-            routes.to_vec()
-        };
+        let routes = if routes.is_empty() { self.segments[0].1.clone() } else { routes.to_vec() };
         let after = self.segments.partition_point(|(begin, _)| *begin <= first);
         if self.segments[after - 1].1 == routes {
             self.segments.truncate(after);
@@ -103,10 +92,7 @@ impl Routes {
 
     /// Only clients below `clients` are left.
     pub(super) fn truncate(&mut self, clients: u64) {
-        let kept = self
-            .segments
-            .partition_point(|(first, _)| *first < clients)
-            .max(1);
+        let kept = self.segments.partition_point(|(first, _)| *first < clients).max(1);
         self.segments.truncate(kept);
     }
 }
@@ -144,9 +130,7 @@ mod tests {
     #[test]
     fn clients_keep_their_routes() {
         let ports = |routes: &Routes, clients: u64| -> Vec<u16> {
-            (0..clients)
-                .map(|client| routes.of(client).address.port())
-                .collect()
+            (0..clients).map(|client| routes.of(client).address.port()).collect()
         };
         let mut routes = Routes::new(vec![route(1), route(2)]);
         assert_eq!(ports(&routes, 4), [1, 2, 1, 2]);

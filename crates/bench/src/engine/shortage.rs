@@ -21,9 +21,7 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Those of this machine, read now: when descriptors have run out it would be too late.
     pub(super) fn read() -> Bounds {
-        Bounds {
-            ports: ephemeral_ports(),
-        }
+        Bounds { ports: ephemeral_ports() }
     }
 
     /// What kept a connection to `remote`, from `local` if that was given, from beginning.
@@ -71,10 +69,7 @@ impl Bounds {
 
 /// Whether it is this source that cannot be used, and another may do.
 pub(super) fn is_taken(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable
-    )
+    matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable)
 }
 
 #[cfg(test)]
@@ -96,21 +91,9 @@ mod tests {
                 None,
                 "no source port is left for 127.0.0.1:8800: all 28,232 of ",
             ),
-            (
-                Errno::ADDRNOTAVAIL,
-                None,
-                "give --local-addresses '127.0.{1..20}.1'",
-            ),
-            (
-                Errno::ADDRINUSE,
-                local,
-                "source ports of 127.0.5.1 are used by others",
-            ),
-            (
-                Errno::ADDRNOTAVAIL,
-                local,
-                "127.0.5.1 is no address of this machine",
-            ),
+            (Errno::ADDRNOTAVAIL, None, "give --local-addresses '127.0.{1..20}.1'"),
+            (Errno::ADDRINUSE, local, "source ports of 127.0.5.1 are used by others"),
+            (Errno::ADDRNOTAVAIL, local, "127.0.5.1 is no address of this machine"),
             (Errno::NETUNREACH, None, "unreachable"),
         ] {
             let text = bounds.explain(&errno.into(), remote, local);

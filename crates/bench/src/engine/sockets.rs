@@ -86,12 +86,9 @@ impl Sockets {
         }
         self.states[place as usize] = State::default();
         let authorization = self.shown.authorization(place);
-        let field = authorization
-            .as_deref()
-            .map(|value| ("Authorization", value));
-        let offered: Vec<&str> = (self.subprotocols.iter().copied())
-            .chain(early.iter().map(String::as_str))
-            .collect();
+        let field = authorization.as_deref().map(|value| ("Authorization", value));
+        let offered: Vec<&str> =
+            (self.subprotocols.iter().copied()).chain(early.iter().map(String::as_str)).collect();
         ClientHandshake {
             subprotocols: &offered,
             headers: field.as_slice(),
@@ -132,10 +129,8 @@ impl Sockets {
                 .check_response(&value)
                 .and_then(|_| handshake.check_deflate(&value))
                 .map_err(|error| error.to_string())?;
-            self.states[place as usize] = State {
-                is_open: true,
-                assembler: Assembler::with_deflate(deflate),
-            };
+            self.states[place as usize] =
+                State { is_open: true, assembler: Assembler::with_deflate(deflate) };
             return Ok(Some((Incoming::Opened, consumed)));
         }
         // Most messages come whole and never touch the map.
@@ -165,11 +160,8 @@ impl Sockets {
                 Event::Pong(_) | Event::Fragment => return Ok(Some((Incoming::Other, consumed))),
             };
             let payload = &bytes[consumed - incoming.1..consumed];
-            let incoming = if incoming.0 {
-                Incoming::Text(payload)
-            } else {
-                Incoming::Binary(payload)
-            };
+            let incoming =
+                if incoming.0 { Incoming::Text(payload) } else { Incoming::Binary(payload) };
             return Ok(Some((incoming, consumed)));
         }
         let assembly = self.assembly.entry(place).or_default();
@@ -216,9 +208,7 @@ fn inflate<'a>(
     payload: &[u8],
     consumed: usize,
 ) -> Result<Option<(Incoming<'a>, usize)>, String> {
-    let message = inflater
-        .decode(payload, MESSAGE_BYTES_MAX)
-        .map_err(|error| error.to_string())?;
+    let message = inflater.decode(payload, MESSAGE_BYTES_MAX).map_err(|error| error.to_string())?;
     let incoming = match kind {
         Kind::Text => Incoming::Text(message),
         Kind::Binary => Incoming::Binary(message),
@@ -234,7 +224,5 @@ pub(super) fn encode(opcode: Opcode, payload: &[u8], random: &mut Prng, out: &mu
 
 fn close_text(code: Option<CloseCode>, reason: &str) -> String {
     let code = code.map_or(1005, |code| code.0);
-    format!("the server closed with {code} {reason}")
-        .trim_end()
-        .to_owned()
+    format!("the server closed with {code} {reason}").trim_end().to_owned()
 }

@@ -58,10 +58,8 @@ impl StreamSubscribers {
             Some(format!("{}:{}", position.epoch, position.offset))
         };
         if self.kind == Kind::LongPoll {
-            let mut target = format!(
-                "/topics/{}?wait={WAIT}",
-                encoded(&self.subscriptions.name(place, 0))
-            );
+            let mut target =
+                format!("/topics/{}?wait={WAIT}", encoded(&self.subscriptions.name(place, 0)));
             match cursor(0) {
                 Some(since) => target.push_str(&format!("&since={since}")),
                 // A page begins with the oldest that is served, or waits for what comes.
@@ -130,8 +128,7 @@ impl StreamSubscribers {
         let named =
             (0..per_client).find(|number| is_of(self.subscriptions.name(place, *number)).is_some());
         for number in named.map_or(0..per_client, |number| number..number + 1) {
-            self.subscriptions
-                .gap_somewhere(place, number, has_new_epoch, turn);
+            self.subscriptions.gap_somewhere(place, number, has_new_epoch, turn);
         }
     }
 
@@ -141,8 +138,7 @@ impl StreamSubscribers {
         let mut rest = &content[..];
         if find(rest, b"\"gap\":{").is_some() {
             let has_new_epoch = find(rest, UNKNOWN_EPOCH).is_some();
-            self.subscriptions
-                .gap_somewhere(place, 0, has_new_epoch, turn);
+            self.subscriptions.gap_somewhere(place, 0, has_new_epoch, turn);
         }
         while let Some(payload) = payload_in(rest) {
             let end = payload.as_ptr() as usize - rest.as_ptr() as usize + payload.len();
@@ -178,8 +174,7 @@ impl StreamSubscribers {
         };
         for (number, position) in positions(text).enumerate() {
             if let Some(position) = position {
-                self.subscriptions
-                    .set_cursor(place, number as u32, position);
+                self.subscriptions.set_cursor(place, number as u32, position);
             }
         }
     }
@@ -214,11 +209,7 @@ impl Protocol for StreamSubscribers {
                 let step =
                     Response::decode(&bytes[consumed..], &mut HeadScan::new(), &limits, "GET")
                         .map_err(|error| error.to_string())?;
-                let Step::Done {
-                    value,
-                    consumed: head_bytes,
-                } = step
-                else {
+                let Step::Done { value, consumed: head_bytes } = step else {
                     break;
                 };
                 if value.status != 200 {
@@ -237,25 +228,17 @@ impl Protocol for StreamSubscribers {
                 }
                 continue;
             };
-            let step = body
-                .decode(&bytes[consumed..])
-                .map_err(|error| error.to_string())?;
+            let step = body.decode(&bytes[consumed..]).map_err(|error| error.to_string())?;
             self.bodies[index] = Some(body);
             match step {
-                Step::Done {
-                    value: BodyPart::Data(data),
-                    consumed: taken,
-                } => {
+                Step::Done { value: BodyPart::Data(data), consumed: taken } => {
                     self.contents[index].extend_from_slice(data);
                     consumed += taken;
                     if self.kind == Kind::EventStream {
                         self.events(place, turn);
                     }
                 }
-                Step::Done {
-                    value: BodyPart::End,
-                    consumed: taken,
-                } => {
+                Step::Done { value: BodyPart::End, consumed: taken } => {
                     consumed += taken;
                     self.bodies[index] = None;
                     if self.kind == Kind::EventStream {
@@ -294,10 +277,7 @@ fn positions(cursor: &str) -> impl Iterator<Item = Option<Position>> {
         };
         let offset = offset.parse().ok()?;
         last_epoch = epoch;
-        Some(Position {
-            epoch: epoch?,
-            offset,
-        })
+        Some(Position { epoch: epoch?, offset })
     })
 }
 
@@ -317,9 +297,7 @@ fn payload_in(json: &[u8]) -> Option<&[u8]> {
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes
-        .windows(wanted.len())
-        .position(|window| window == wanted)
+    bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 /// A topic's name for a path or a query: everything but unreserved characters and `/` percent-encoded.
@@ -343,10 +321,7 @@ mod tests {
     fn cursors() {
         let at = |epoch, offset| Some(Position { epoch, offset });
         for (text, wanted) in [
-            (
-                "7:12,9,-,8:3,4",
-                vec![at(7, 12), at(7, 9), None, at(8, 3), at(8, 4)],
-            ),
+            ("7:12,9,-,8:3,4", vec![at(7, 12), at(7, 9), None, at(8, 3), at(8, 4)]),
             ("7:12", vec![at(7, 12)]),
             ("-,7:1", vec![None, at(7, 1)]),
             ("9", vec![None]),
@@ -361,10 +336,7 @@ mod tests {
         assert_eq!(field(b"id: 1:2\ndata:x", b"id:"), Some(&b"1:2"[..]));
         assert_eq!(field(b"id: 1:2\ndata:x", b"data:"), Some(&b"x"[..]));
         assert_eq!(field(b"id: 1:2", b"event:"), None);
-        assert_eq!(
-            payload_in(br#"{"offset":1,"data":"abc"},{"#),
-            Some(&b"abc"[..])
-        );
+        assert_eq!(payload_in(br#"{"offset":1,"data":"abc"},{"#), Some(&b"abc"[..]));
         assert_eq!(payload_in(br#"{"data":"ab"#), None);
         assert_eq!(encoded("a b/c+#ä"), "a%20b/c%2B%23%C3%A4");
     }

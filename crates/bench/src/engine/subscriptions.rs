@@ -48,10 +48,7 @@ impl Topics {
     /// The topic of subscription `place` (from 0) of `client`.
     pub fn name(&self, client: u64, place: u32) -> String {
         let (per_client, len) = (u64::from(self.per_client), self.pattern.len());
-        self.pattern.get(
-            self.choice
-                .topic(client, u64::from(place), per_client, len, self.seed),
-        )
+        self.pattern.get(self.choice.topic(client, u64::from(place), per_client, len, self.seed))
     }
 }
 
@@ -117,10 +114,7 @@ impl Subscriptions {
             epochs: Vec::new(),
             samples: HashMap::new(),
             auditing: share.audit.clone().map(Auditing::new),
-            receivers: share
-                .receivers
-                .clone()
-                .map(|(all, shared)| Receivers::new(all, shared)),
+            receivers: share.receivers.clone().map(|(all, shared)| Receivers::new(all, shared)),
             share,
         }
     }
@@ -191,19 +185,13 @@ impl Subscriptions {
     /// The position to resume a stream from.
     pub(super) fn cursor(&self, place: u32, number: u32) -> Option<Position> {
         let stream = &self.streams[self.index(place, number)];
-        let epoch = *self
-            .epochs
-            .get(usize::from(stream.epoch()).checked_sub(1)?)?;
-        Some(Position {
-            epoch,
-            offset: stream.offset,
-        })
+        let epoch = *self.epochs.get(usize::from(stream.epoch()).checked_sub(1)?)?;
+        Some(Position { epoch, offset: stream.offset })
     }
 
     /// Where a stream starts now: from its cursor, else as the run was told.
     pub(super) fn start(&self, place: u32, number: u32) -> Start<'static> {
-        self.cursor(place, number)
-            .map_or(self.share.start, Start::Since)
+        self.cursor(place, number).map_or(self.share.start, Start::Since)
     }
 
     /// Streams without a cursor begin with the oldest message that is held.
@@ -216,8 +204,7 @@ impl Subscriptions {
         if number < self.per_client()
             && let Ok(epoch) = self.epoch(position.epoch)
         {
-            self.stream(place, number)
-                .set_cursor(epoch, position.offset);
+            self.stream(place, number).set_cursor(epoch, position.offset);
         }
     }
 
@@ -421,9 +408,7 @@ impl Subscriptions {
         *flags |= IS_LIVE;
         if *flags & IS_AWAY != 0 {
             *flags &= !IS_AWAY;
-            turn.tally
-                .return_time
-                .record_ns(turn.now_ns.saturating_sub(turn.return_ns));
+            turn.tally.return_time.record_ns(turn.now_ns.saturating_sub(turn.return_ns));
         }
     }
 
@@ -483,10 +468,7 @@ impl Subscriptions {
         turn.tally.recovered += u64::from(is_new && stream.is_replaying());
         self.count(place, &faults, turn);
         if let Some(auditing) = &mut self.auditing {
-            let message = Counted {
-                publisher: header.publisher,
-                sequence: header.sequence,
-            };
+            let message = Counted { publisher: header.publisher, sequence: header.sequence };
             auditing.of(index).message(message, is_new, &faults);
             let is_live = self.streams[index].is_live();
             auditing.settle(index, is_live, turn.tally);
@@ -498,8 +480,7 @@ impl Subscriptions {
         let mut faults = Faults::default();
         match Header::read(payload) {
             Some(header) => {
-                self.stream(place, number)
-                    .check_sequence(&header, &mut faults);
+                self.stream(place, number).check_sequence(&header, &mut faults);
             }
             None => faults.repeated += 1,
         }
@@ -557,15 +538,10 @@ impl Drop for Subscriptions {
             auditing.findings(name)
         });
         share.estate.with(|left| {
-            left.samples.extend(
-                samples
-                    .into_iter()
-                    .map(|(place, sample)| (share.client(place), sample)),
-            );
+            left.samples
+                .extend(samples.into_iter().map(|(place, sample)| (share.client(place), sample)));
             if let Some(findings) = findings {
-                left.findings
-                    .get_or_insert_with(Findings::default)
-                    .merge(findings);
+                left.findings.get_or_insert_with(Findings::default).merge(findings);
             }
         });
     }

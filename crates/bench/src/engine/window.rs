@@ -20,10 +20,7 @@ pub struct Window {
 impl Window {
     /// From this time on, without an end.
     pub fn from(from_ns: u64) -> Arc<Window> {
-        Arc::new(Window {
-            from_ns: AtomicU64::new(from_ns),
-            until_ns: AtomicU64::new(u64::MAX),
-        })
+        Arc::new(Window { from_ns: AtomicU64::new(from_ns), until_ns: AtomicU64::new(u64::MAX) })
     }
 
     /// Another span from now on. Publishers and echo clients have nothing to send behind its end.
@@ -63,10 +60,7 @@ pub struct Span {
 impl Span {
     /// This one.
     pub fn new(span: Range<u64>) -> Arc<Span> {
-        Arc::new(Span {
-            start_ns: AtomicU64::new(span.start),
-            end_ns: AtomicU64::new(span.end),
-        })
+        Arc::new(Span { start_ns: AtomicU64::new(span.start), end_ns: AtomicU64::new(span.end) })
     }
 
     /// What it is now.
@@ -115,21 +109,12 @@ mod tests {
         };
         let window = Window::from(10);
         for (intended_ns, counts) in [(9, false), (10, true), (u64::MAX - 1, true)] {
-            assert_eq!(
-                window.counts(&header(Clock::Monotonic, intended_ns), 0),
-                counts
-            );
+            assert_eq!(window.counts(&header(Clock::Monotonic, intended_ns), 0), counts);
         }
         window.set(20, 30);
         for (intended_ns, counts) in [(19, false), (20, true), (29, true), (30, false)] {
-            assert_eq!(
-                window.counts(&header(Clock::Monotonic, intended_ns), 99),
-                counts
-            );
-            assert_eq!(
-                window.counts(&header(Clock::Realtime, 0), intended_ns),
-                counts
-            );
+            assert_eq!(window.counts(&header(Clock::Monotonic, intended_ns), 99), counts);
+            assert_eq!(window.counts(&header(Clock::Realtime, 0), intended_ns), counts);
         }
     }
 

@@ -30,11 +30,7 @@ impl Wish {
     /// What a worker begins with.
     pub(super) fn new(clients: u32, routes: Arc<Routes>) -> Wish {
         Wish {
-            wanted: Mutex::new(Wanted {
-                clients,
-                kept: clients,
-                routes,
-            }),
+            wanted: Mutex::new(Wanted { clients, kept: clients, routes }),
             is_new: AtomicBool::new(false),
         }
     }

@@ -27,11 +27,7 @@ pub fn heading(is_coloured: bool) -> String {
         "max",
         "faults"
     );
-    if is_coloured {
-        format!("\x1b[2m{text}\x1b[0m")
-    } else {
-        text
-    }
+    if is_coloured { format!("\x1b[2m{text}\x1b[0m") } else { text }
 }
 
 /// One line for an interval.
@@ -39,11 +35,7 @@ pub fn interval_text(figures: &Figures) -> String {
     let latency = &figures.latency;
     let faults = &figures.faults;
     let micros = |value: f64| {
-        if latency.count == 0 {
-            "-".to_owned()
-        } else {
-            show_micros(value)
-        }
+        if latency.count == 0 { "-".to_owned() } else { show_micros(value) }
     };
     format!(
         "{:>6.1}s {:>10} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}",
@@ -86,10 +78,7 @@ pub fn interval_more_text(figures: &Figures) -> String {
     }
     if figures.workload == "sub" && figures.clients_live < figures.clients as i64 {
         let live = figures.clients_live.max(0) as u64;
-        parts.push(format!(
-            "{} clients not live yet",
-            show_count(figures.clients - live)
-        ));
+        parts.push(format!("{} clients not live yet", show_count(figures.clients - live)));
     }
     if let Some(bytes) = figures.wire_bytes_per_message {
         parts.push(format!("{bytes:.0} bytes/message on the wire"));
@@ -103,11 +92,7 @@ pub fn interval_more_text(figures: &Figures) -> String {
             show_micros(connect.max_us)
         ));
     }
-    if parts.is_empty() {
-        String::new()
-    } else {
-        format!("{:>8}{}", "", parts.join("; "))
-    }
+    if parts.is_empty() { String::new() } else { format!("{:>8}{}", "", parts.join("; ")) }
 }
 
 /// The summary's text.
@@ -134,16 +119,9 @@ pub fn summary_text(figures: &Figures) -> String {
         row("connect time", digest_text(&figures.connect_time));
     }
     if figures.sent > 0 {
-        row(
-            "sent",
-            format!("{} ({:.0}/s)", show_count(figures.sent), figures.send_rate),
-        );
+        row("sent", format!("{} ({:.0}/s)", show_count(figures.sent), figures.send_rate));
     }
-    let what = if figures.workload == "pub" {
-        "acknowledged"
-    } else {
-        "received"
-    };
+    let what = if figures.workload == "pub" { "acknowledged" } else { "received" };
     row(
         what,
         format!(
@@ -207,10 +185,7 @@ pub fn summary_text(figures: &Figures) -> String {
         row("return", return_text(&figures.return_time));
     }
     if figures.recovered > 0 {
-        row(
-            "recovered",
-            format!("{} messages by replay", show_count(figures.recovered)),
-        );
+        row("recovered", format!("{} messages by replay", show_count(figures.recovered)));
     }
     if figures.epochs_lost + figures.epochs_continued > 0 {
         row(
@@ -239,13 +214,7 @@ pub fn summary_text(figures: &Figures) -> String {
         }
     }
     if figures.foreign > 0 {
-        row(
-            "foreign",
-            format!(
-                "{} messages of other publishers",
-                show_count(figures.foreign)
-            ),
-        );
+        row("foreign", format!("{} messages of other publishers", show_count(figures.foreign)));
     }
     if let Some(bytes) = figures.wire_bytes_per_message {
         row(
@@ -338,10 +307,7 @@ pub fn samples_csv(samples: &[(u64, Sample)]) -> String {
     let mut text = String::from("client,count,median_us,mean_us,p95_us,p99_us\n");
     for (client, sample) in samples {
         let (count, median, mean, p95, p99) = sample.figures();
-        let _ = writeln!(
-            text,
-            "{client},{count},{median:.1},{mean:.1},{p95:.1},{p99:.1}"
-        );
+        let _ = writeln!(text, "{client},{count},{median:.1},{mean:.1},{p95:.1},{p99:.1}");
     }
     text
 }

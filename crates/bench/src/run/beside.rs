@@ -12,28 +12,18 @@ pub fn rows(outcome: &Outcome) -> Vec<Row> {
     let theirs = |pick: fn(&Published) -> Option<f64>| outcome.published.as_ref().and_then(pick);
     // Percentiles of a sample stand beside those of a sample.
     let of_all = |pick: fn(&Published) -> Option<f64>| {
-        let published = outcome
-            .published
-            .as_ref()
-            .filter(|published| !published.are_sampled);
+        let published = outcome.published.as_ref().filter(|published| !published.are_sampled);
         published.and_then(pick)
     };
     let of_sample = |pick: fn(&Published) -> Option<f64>| {
-        let published = outcome
-            .published
-            .as_ref()
-            .filter(|published| published.are_sampled);
+        let published = outcome.published.as_ref().filter(|published| published.are_sampled);
         published.and_then(pick)
     };
     let measured = outcome.measured.as_ref();
-    let latency = measured
-        .map(|measured| measured.latency)
-        .filter(|digest| digest.count > 0);
+    let latency = measured.map(|measured| measured.latency).filter(|digest| digest.count > 0);
     let all = |pick: fn(&Digest) -> f64| latency.as_ref().map(|digest| pick(digest) / 1e3);
     let sample = measured.and_then(|measured| measured.sample.as_ref());
-    let is_sampled = outcome
-        .published
-        .is_some_and(|published| published.are_sampled);
+    let is_sampled = outcome.published.is_some_and(|published| published.are_sampled);
     let sample = sample.filter(|_| is_sampled);
     let memory = outcome.memory.as_ref();
     let rows = [
@@ -56,31 +46,11 @@ pub fn rows(outcome: &Outcome) -> Vec<Row> {
             theirs(|published| published.mean_ms),
         ),
         ("latency, stdev", "ms", all(|digest| digest.stdev_us), None),
-        (
-            "latency, p50",
-            "ms",
-            all(|digest| digest.p50_us),
-            of_all(|published| published.p50_ms),
-        ),
-        (
-            "latency, p95",
-            "ms",
-            all(|digest| digest.p95_us),
-            of_all(|published| published.p95_ms),
-        ),
-        (
-            "latency, p99",
-            "ms",
-            all(|digest| digest.p99_us),
-            of_all(|published| published.p99_ms),
-        ),
+        ("latency, p50", "ms", all(|digest| digest.p50_us), of_all(|published| published.p50_ms)),
+        ("latency, p95", "ms", all(|digest| digest.p95_us), of_all(|published| published.p95_ms)),
+        ("latency, p99", "ms", all(|digest| digest.p99_us), of_all(|published| published.p99_ms)),
         ("latency, p99.9", "ms", all(|digest| digest.p999_us), None),
-        (
-            "latency, max",
-            "ms",
-            all(|digest| digest.max_us),
-            theirs(|published| published.max_ms),
-        ),
+        ("latency, max", "ms", all(|digest| digest.max_us), theirs(|published| published.max_ms)),
         (
             "p50 of sampled clients",
             "ms",
@@ -126,9 +96,7 @@ pub fn rows(outcome: &Outcome) -> Vec<Row> {
             ours,
             published,
             is_bound: what == CPU,
-            factor: ours
-                .zip(published)
-                .map(|(ours, published)| ours / published),
+            factor: ours.zip(published).map(|(ours, published)| ours / published),
         })
         .collect()
 }
@@ -153,10 +121,7 @@ mod tests {
                     p99_us: 88_000.0,
                     ..Digest::default()
                 },
-                sample: Some(SampleFigures {
-                    p99_us: 1_170_000.0,
-                    ..SampleFigures::default()
-                }),
+                sample: Some(SampleFigures { p99_us: 1_170_000.0, ..SampleFigures::default() }),
                 ..MeasuredFigures::default()
             }),
             ..Outcome::default()
@@ -174,17 +139,11 @@ mod tests {
         let sampled = outcome(Name::C10m);
         let mean = (Some(122.0), Some(61.0), Some(2.0));
         assert_eq!(row(&sampled, "latency, mean"), Some(mean));
-        assert_eq!(
-            row(&sampled, "latency, p99"),
-            Some((Some(88.0), None, None))
-        );
+        assert_eq!(row(&sampled, "latency, p99"), Some((Some(88.0), None, None)));
         let p99 = (Some(1_170.0), Some(585.0), Some(2.0));
         assert_eq!(row(&sampled, "p99 of sampled clients"), Some(p99));
         let all = outcome(Name::OneMillion);
-        assert_eq!(
-            row(&all, "latency, p99"),
-            Some((Some(88.0), Some(44.0), Some(2.0)))
-        );
+        assert_eq!(row(&all, "latency, p99"), Some((Some(88.0), Some(44.0), Some(2.0))));
         assert_eq!(row(&all, "p99 of sampled clients"), None);
         assert_eq!(row(&all, CPU), None, "neither measured nor published");
     }

@@ -31,16 +31,8 @@ const ROWS: &[(&str, &str, f64)] = &[
     ("latency, p99 ms", "/measured/latency/p99_us", 1e-3),
     ("latency, p99.9 ms", "/measured/latency/p999_us", 1e-3),
     ("latency, max ms", "/measured/latency/max_us", 1e-3),
-    (
-        "last receiver, p50 ms",
-        "/measured/last_receiver/p50_us",
-        1e-3,
-    ),
-    (
-        "last receiver, p99 ms",
-        "/measured/last_receiver/p99_us",
-        1e-3,
-    ),
+    ("last receiver, p50 ms", "/measured/last_receiver/p50_us", 1e-3),
+    ("last receiver, p99 ms", "/measured/last_receiver/p99_us", 1e-3),
     ("hiccup meter, p99.9 ms", "/hiccups/late/p999_us", 1e-3),
     ("hiccup meter, max ms", "/hiccups/late/max_us", 1e-3),
     ("server CPU, cores", "/measured/server_cpu", 1.0),
@@ -63,21 +55,14 @@ const ROWS: &[(&str, &str, f64)] = &[
 /// # Errors
 /// A report that cannot be read, or is none.
 pub fn run(command: &ReportCommand) -> anyhow::Result<()> {
-    let reports = command
-        .reports
-        .iter()
-        .map(|path| read(path))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let reports =
+        command.reports.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     print!("{}", table(&reports));
     Ok(())
 }
 
 fn read(path: &Path) -> anyhow::Result<Value> {
-    let file = if path.is_dir() {
-        path.join("report.json")
-    } else {
-        path.to_owned()
-    };
+    let file = if path.is_dir() { path.join("report.json") } else { path.to_owned() };
     let text = std::fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
     let report: Value =
         serde_json::from_str(&text).with_context(|| format!("{}", file.display()))?;
@@ -99,43 +84,28 @@ fn table(reports: &[Value]) -> String {
     };
     let texts = |pointer: &str| {
         let cell = |report: &Value| {
-            report
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .unwrap_or("")
-                .to_owned()
+            report.pointer(pointer).and_then(Value::as_str).unwrap_or("").to_owned()
         };
         reports.iter().map(cell).collect::<Vec<_>>()
     };
     line("", texts("/name"), "factor".to_owned());
     line("", texts("/began"), String::new());
     for (name, pointer, unit) in ROWS {
-        let figures: Vec<Option<f64>> = reports
-            .iter()
-            .map(|report| Some(report.pointer(pointer)?.as_f64()? * unit))
-            .collect();
+        let figures: Vec<Option<f64>> =
+            reports.iter().map(|report| Some(report.pointer(pointer)?.as_f64()? * unit)).collect();
         if figures.iter().all(Option::is_none) {
             continue;
         }
-        let factor = match (
-            figures.first().copied().flatten(),
-            figures.last().copied().flatten(),
-        ) {
+        let factor = match (figures.first().copied().flatten(), figures.last().copied().flatten()) {
             (Some(first), Some(last)) if first != 0.0 => format!("{:.3}", last / first),
             _ => String::new(),
         };
-        let cells = figures
-            .iter()
-            .map(|figure| figure.map_or_else(String::new, show_figure));
+        let cells = figures.iter().map(|figure| figure.map_or_else(String::new, show_figure));
         line(name, cells.collect(), factor);
     }
     let complete = reports.iter().map(|report| {
         let is_complete = report.pointer("/completeness/is_complete") == Some(&Value::Bool(true));
-        if is_complete {
-            "yes".to_owned()
-        } else {
-            "NO".to_owned()
-        }
+        if is_complete { "yes".to_owned() } else { "NO".to_owned() }
     });
     line("complete", complete.collect(), String::new());
     text

@@ -110,9 +110,7 @@ impl Books {
         let surplus = verdict.received.saturating_sub(verdict.expected);
         complain(missing > 0, missing, "deliveries are missing");
         complain(surplus > 0, surplus, "deliveries are more than were due");
-        let late = verdict
-            .expected_measured
-            .abs_diff(verdict.received_measured);
+        let late = verdict.expected_measured.abs_diff(verdict.received_measured);
         complain(
             late > 0,
             late,
@@ -125,16 +123,8 @@ impl Books {
             "messages were skipped within a stream",
         );
         complain(faults.repeated > 0, faults.repeated, "messages came again");
-        complain(
-            faults.out_of_order > 0,
-            faults.out_of_order,
-            "messages were out of order",
-        );
-        complain(
-            faults.proof_failed > 0,
-            faults.proof_failed,
-            "of the server's own proofs failed",
-        );
+        complain(faults.out_of_order > 0, faults.out_of_order, "messages were out of order");
+        complain(faults.proof_failed > 0, faults.proof_failed, "of the server's own proofs failed");
         complain(verdict.gaps > 0, verdict.gaps, "gaps were announced");
         complain(verdict.skipped > 0, verdict.skipped, "skips were announced");
         complain(
@@ -157,11 +147,7 @@ impl Books {
         );
         if let Some(audit) = &verdict.audit {
             complain(audit.faulty > 0, audit.faulty, "streams are faulty");
-            complain(
-                audit.unanswered > 0,
-                audit.unanswered,
-                "subscriptions were never answered",
-            );
+            complain(audit.unanswered > 0, audit.unanswered, "subscriptions were never answered");
             complain(
                 audit.missing_acknowledged > 0,
                 audit.missing_acknowledged,
@@ -184,10 +170,7 @@ mod tests {
                 received: 100,
                 ..Totals::default()
             },
-            publishers: Some(Totals {
-                sent: 10,
-                ..Totals::default()
-            }),
+            publishers: Some(Totals { sent: 10, ..Totals::default() }),
             group: 10,
             sent_measured: 4,
             received_measured: 40,
@@ -202,11 +185,7 @@ mod tests {
         assert!(verdict.is_complete, "{:?}", verdict.why);
         assert_eq!((verdict.expected, verdict.expected_measured), (100, 40));
         let echoes = Books {
-            subscribers: Totals {
-                sent: 7,
-                received: 7,
-                ..Totals::default()
-            },
+            subscribers: Totals { sent: 7, received: 7, ..Totals::default() },
             group: 1,
             ..Books::default()
         };
@@ -223,38 +202,23 @@ mod tests {
             assert_eq!(verdict.why, [said]);
         };
         check(|b| b.subscribers.messages = 99, "1 deliveries are missing");
-        check(
-            |b| b.subscribers.messages = 102,
-            "2 deliveries are more than were due",
-        );
+        check(|b| b.subscribers.messages = 102, "2 deliveries are more than were due");
         check(
             |b| b.received_measured = 39,
             "1 deliveries more or less were measured than were sent in the measured span",
         );
-        check(
-            |b| b.subscribers.faults.lost = 3,
-            "3 messages were skipped within a stream",
-        );
-        check(
-            |b| b.subscribers.faults.repeated = 1,
-            "1 messages came again",
-        );
+        check(|b| b.subscribers.faults.lost = 3, "3 messages were skipped within a stream");
+        check(|b| b.subscribers.faults.repeated = 1, "1 messages came again");
         check(|b| b.subscribers.gaps = 1, "1 gaps were announced");
         check(|b| b.subscribers.disconnects = 1, "1 connections were lost");
-        check(
-            |b| b.subscribers.connections = 19,
-            "1 clients were not connected in the end",
-        );
+        check(|b| b.subscribers.connections = 19, "1 clients were not connected in the end");
         check(
             |b| b.publishers.as_mut().unwrap().refused = 5,
             "5 publications were refused or not acknowledged",
         );
         check(
             |b| {
-                b.audit = Some(Findings {
-                    faulty: 2,
-                    ..Findings::default()
-                });
+                b.audit = Some(Findings { faulty: 2, ..Findings::default() });
             },
             "2 streams are faulty",
         );

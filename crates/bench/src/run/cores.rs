@@ -18,11 +18,7 @@ impl Cores {
         let Ok(set) = sched_getaffinity(None) else {
             return Cores(Vec::new());
         };
-        Cores(
-            (0..CpuSet::MAX_CPU)
-                .filter(|core| set.is_set(*core))
-                .collect(),
-        )
+        Cores((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
     }
 
     /// The first half for the server, the second one for its clients; all for both where there is only one.
@@ -111,11 +107,7 @@ mod tests {
             ("1,", None),
             ("99999", None),
         ] {
-            assert_eq!(
-                text.parse::<Cores>().ok().map(|cores| cores.0),
-                cores,
-                "{text}"
-            );
+            assert_eq!(text.parse::<Cores>().ok().map(|cores| cores.0), cores, "{text}");
         }
         assert_eq!(Cores(vec![1, 2, 5]).to_string(), "1,2,5");
     }
@@ -135,21 +127,12 @@ mod tests {
         let available = Cores::available();
         let last = Cores(available.0.last().copied().into_iter().collect());
         let mut command = Command::new("cat");
-        command
-            .arg("/proc/self/status")
-            .stdout(std::process::Stdio::piped());
-        let output = last
-            .spawn(&mut command)
-            .unwrap()
-            .wait_with_output()
-            .unwrap();
+        command.arg("/proc/self/status").stdout(std::process::Stdio::piped());
+        let output = last.spawn(&mut command).unwrap().wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let line = text
-            .lines()
-            .find(|line| line.starts_with("Cpus_allowed_list:"));
+        let line = text.lines().find(|line| line.starts_with("Cpus_allowed_list:"));
         assert_eq!(
-            line.and_then(|line| line.split_once(':'))
-                .map(|(_, list)| list.trim()),
+            line.and_then(|line| line.split_once(':')).map(|(_, list)| list.trim()),
             Some(&last.to_string()[..])
         );
         assert_eq!(Cores::available(), available, "ours are as before");

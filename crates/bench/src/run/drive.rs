@@ -56,10 +56,7 @@ impl Span {
     /// A span that begins after this delay, which is no shorter than generators need.
     pub fn after(delay: Duration, length: Duration) -> Span {
         let from_ns = Clock::Monotonic.now_ns() + (delay.as_nanos() as u64).max(MEASURE_AHEAD_NS);
-        Span {
-            from_ns,
-            until_ns: from_ns + length.as_nanos() as u64,
-        }
+        Span { from_ns, until_ns: from_ns + length.as_nanos() as u64 }
     }
 
     /// Its length.
@@ -69,10 +66,7 @@ impl Span {
 
     /// The order to measure it.
     pub fn order(&self) -> Order {
-        Order::Measure {
-            from_ns: self.from_ns,
-            until_ns: self.until_ns,
-        }
+        Order::Measure { from_ns: self.from_ns, until_ns: self.until_ns }
     }
 }
 
@@ -138,28 +132,17 @@ impl<'a> Run<'a> {
         let is_echo = plan.workload.name == Name::Echo100k;
         let so_far = move |session: &Session<'_>| {
             let totals = session.received();
-            if is_echo {
-                totals.connections
-            } else {
-                totals.clients_live
-            }
+            if is_echo { totals.connections } else { totals.clients_live }
         };
         let is_short = move |session: &Session<'_>| {
-            let planned = session
-                .subscribers
-                .as_ref()
-                .and_then(|generator| generator.clients);
+            let planned = session.subscribers.as_ref().and_then(|generator| generator.clients);
             planned.is_some_and(|planned| (planned as i64) < wanted)
         };
         let is_over = |session: &Session<'_>| so_far(session) >= wanted || is_short(session);
         let is_there = self.session.wait_for(CONNECT_PATIENCE, is_over, so_far)?;
         let end = self.session.read();
         let totals = self.session.received();
-        let generator = self
-            .session
-            .subscribers
-            .as_ref()
-            .context("no subscribers")?;
+        let generator = self.session.subscribers.as_ref().context("no subscribers")?;
         self.outcome.plan.client_threads = generator.threads;
         self.outcome.notes.extend(generator.notes.iter().cloned());
         let usage = end.since(&self.begin);
@@ -171,11 +154,7 @@ impl<'a> Run<'a> {
         self.outcome.connect = Some(ConnectFigures {
             connections: totals.connects,
             seconds,
-            rate: if seconds > 0.0 {
-                totals.connects as f64 / seconds
-            } else {
-                0.0
-            },
+            rate: if seconds > 0.0 { totals.connects as f64 / seconds } else { 0.0 },
             server_cpu_us: micros(usage.server),
             client_cpu_us: end
                 .clients
@@ -196,10 +175,7 @@ impl<'a> Run<'a> {
                 "only {} of {wanted} clients are there after {} s without a further one{}",
                 so_far(&self.session),
                 CONNECT_PATIENCE.as_secs(),
-                totals
-                    .trouble
-                    .map(|trouble| format!(": {trouble}"))
-                    .unwrap_or_default()
+                totals.trouble.map(|trouble| format!(": {trouble}")).unwrap_or_default()
             );
         }
         Ok(())
@@ -214,13 +190,8 @@ impl<'a> Run<'a> {
         self.session.wait(self.plan.settle / 2)?;
         let settled = self.session.read();
         let clients = self.session.received().connections.max(1) as u64;
-        self.outcome.memory = Some(memory(
-            &self.begin,
-            &settled,
-            &self.session.samples,
-            clients,
-            self.plan.is_local,
-        ));
+        self.outcome.memory =
+            Some(memory(&self.begin, &settled, &self.session.samples, clients, self.plan.is_local));
         if let Some(memory) = &mut self.outcome.memory {
             memory.idle_cpu = settled.since(&before).server;
         }
@@ -244,19 +215,12 @@ impl<'a> Run<'a> {
         self.session.publishers = Some(generator);
         let wanted = self.plan.publisher_connections as i64;
         let open = |session: &Session<'_>| {
-            session
-                .publishers
-                .as_ref()
-                .map_or(0, |generator| generator.progress.totals.connections)
+            session.publishers.as_ref().map_or(0, |generator| generator.progress.totals.connections)
         };
         let is_there =
-            self.session
-                .wait_for(CONNECT_PATIENCE, |session| open(session) >= wanted, open)?;
+            self.session.wait_for(CONNECT_PATIENCE, |session| open(session) >= wanted, open)?;
         if !is_there {
-            bail!(
-                "only {} of {wanted} publishers are connected",
-                open(&self.session)
-            );
+            bail!("only {} of {wanted} publishers are connected", open(&self.session));
         }
         Ok(())
     }
@@ -344,10 +308,7 @@ impl<'a> Run<'a> {
                 (totals.sent + totals.received) as i64
             })
         };
-        if !self
-            .session
-            .wait_for(ACKNOWLEDGE_PATIENCE, is_done, answers)?
-        {
+        if !self.session.wait_for(ACKNOWLEDGE_PATIENCE, is_done, answers)? {
             self.note("The publishers could not send all, or did not get all answers.");
         }
         let mut generator = self.session.publishers.take().context("no publishers")?;
@@ -366,8 +327,7 @@ impl<'a> Run<'a> {
         let due = sent * self.plan.size.group;
         let is_audited = self.plan.ledger.is_some();
         if let Some(path) = &self.plan.ledger {
-            self.session
-                .order_subscribers(&Order::Ledger { path: path.clone() })?;
+            self.session.order_subscribers(&Order::Ledger { path: path.clone() })?;
         }
         self.session.wait_for(
             DRAIN_PATIENCE,
@@ -387,11 +347,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// They do not answer.
     pub fn report_subscribers(&mut self) -> anyhow::Result<Measured> {
-        let generator = self
-            .session
-            .subscribers
-            .as_mut()
-            .context("no subscribers")?;
+        let generator = self.session.subscribers.as_mut().context("no subscribers")?;
         generator.report()
     }
 

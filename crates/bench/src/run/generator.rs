@@ -61,26 +61,23 @@ impl Generator {
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut child = cores
-            .spawn(&mut command)
-            .with_context(|| format!("the {what} cannot be started"))?;
+        let mut child =
+            cores.spawn(&mut command).with_context(|| format!("the {what} cannot be started"))?;
         let output = child.stdout.take().context("no output of a generator")?;
         let mut orders = child.stdin.take().context("no input of a generator")?;
         writeln!(orders, "{}", serde_json::to_string(config)?)?;
         let (sender, lines) = channel();
-        std::thread::Builder::new()
-            .name("bench-lines".to_owned())
-            .spawn(move || {
-                for text in BufReader::new(output).lines().map_while(Result::ok) {
-                    let Ok(line) = serde_json::from_str(&text) else {
-                        eprintln!("{text}"); // something went wrong in there; it may say what
-                        continue;
-                    };
-                    if sender.send(line).is_err() {
-                        return;
-                    }
+        std::thread::Builder::new().name("bench-lines".to_owned()).spawn(move || {
+            for text in BufReader::new(output).lines().map_while(Result::ok) {
+                let Ok(line) = serde_json::from_str(&text) else {
+                    eprintln!("{text}"); // something went wrong in there; it may say what
+                    continue;
+                };
+                if sender.send(line).is_err() {
+                    return;
                 }
-            })?;
+            }
+        })?;
         Ok(Generator {
             what,
             child,
@@ -131,11 +128,7 @@ impl Generator {
 
     fn take(&mut self, line: Line) -> anyhow::Result<()> {
         match line {
-            Line::Started {
-                clients,
-                threads,
-                notes,
-            } => {
+            Line::Started { clients, threads, notes } => {
                 self.clients = Some(clients);
                 self.threads = threads;
                 self.notes = notes;

@@ -32,11 +32,8 @@ impl Hiccups {
     /// # Errors
     /// A thread cannot be had.
     pub fn start(cores: &Cores, from_ns: u64) -> std::io::Result<Hiccups> {
-        let mut hiccups = Hiccups {
-            stop: Arc::default(),
-            threads: Vec::new(),
-            recorder: Arc::default(),
-        };
+        let mut hiccups =
+            Hiccups { stop: Arc::default(), threads: Vec::new(), recorder: Arc::default() };
         let mut places: Vec<Cores> = cores.0.iter().map(|core| Cores(vec![*core])).collect();
         if places.is_empty() {
             places.push(Cores::default());

@@ -102,28 +102,16 @@ mod tests {
             ..Sample::default()
         };
         let samples = [sample(50, 1), sample(250, 80_000), sample(1_000, 9)];
-        let (begin, settled) = (
-            reading(10_000, 5_000, 1_000, 100),
-            reading(230_000, 1_000, 8_001_000, 2_100),
-        );
+        let (begin, settled) =
+            (reading(10_000, 5_000, 1_000, 100), reading(230_000, 1_000, 8_001_000, 2_100));
         let found = memory(&begin, &settled, &samples, 1_000, true);
-        assert_eq!(
-            (found.start_pss, found.settled_pss),
-            (Some(15_000), Some(231_000))
-        );
+        assert_eq!((found.start_pss, found.settled_pss), (Some(15_000), Some(231_000)));
         assert_eq!(found.user_bytes, Some(220.0), "without the pages of files");
-        assert_eq!(
-            found.user_slope_bytes,
-            Some(200.0),
-            "from a fifth of them on"
-        );
+        assert_eq!(found.user_slope_bytes, Some(200.0), "from a fifth of them on");
         assert_eq!(found.kernel_bytes, Some(4_001.0), "for each of both ends");
         assert_eq!(found.client_bytes, Some(115.0));
         let far = memory(&begin, &settled, &samples[2..], 1_000, false);
-        assert_eq!(
-            (far.kernel_bytes, far.user_slope_bytes),
-            (Some(8_002.0), None)
-        );
+        assert_eq!((far.kernel_bytes, far.user_slope_bytes), (Some(8_002.0), None));
         assert_eq!(memory(&begin, &settled, &[], 0, true).user_bytes, None);
     }
 }

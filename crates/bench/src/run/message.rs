@@ -263,22 +263,13 @@ mod tests {
 
     #[test]
     fn lines_are_read_back() {
-        let orders = [
-            Order::Measure {
-                from_ns: 1,
-                until_ns: 2,
-            },
-            Order::Stop,
-        ];
+        let orders = [Order::Measure { from_ns: 1, until_ns: 2 }, Order::Stop];
         for order in orders {
             let text = serde_json::to_string(&order).unwrap();
             assert!(!text.contains('\n'));
             assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
         }
-        let line = Line::Progress(Box::new(Progress {
-            received: 5,
-            ..Progress::default()
-        }));
+        let line = Line::Progress(Box::new(Progress { received: 5, ..Progress::default() }));
         let text = serde_json::to_string(&line).unwrap();
         assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);
     }

@@ -134,12 +134,7 @@ pub struct RunCommand {
     #[arg(long, value_name = "URL", conflicts_with_all = ["server_set", "io_threads"])]
     pub url: Option<String>,
     /// Where its address is wss://: believe the certificates of this PEM file instead of the system's
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "url",
-        conflicts_with = "insecure"
-    )]
+    #[arg(long, value_name = "FILE", requires = "url", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
     /// Believe any certificate
     #[arg(long, requires = "url")]
@@ -217,19 +212,14 @@ pub fn run(command: &RunCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> 
     write(&outcome, &out)?;
     print!("{}", text::summary(&outcome));
     println!("report: {}", out.join("report.html").display());
-    Ok(if outcome.is_good() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    })
+    Ok(if outcome.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn write(outcome: &Outcome, out: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string(outcome)?;
-    for (name, text) in [
-        ("report.json", &json),
-        ("report.html", &page::render(&json, outcome.name)),
-    ] {
+    for (name, text) in
+        [("report.json", &json), ("report.html", &page::render(&json, outcome.name))]
+    {
         let path = out.join(name);
         std::fs::write(&path, text).with_context(|| format!("{}", path.display()))?;
     }
@@ -287,8 +277,5 @@ fn command_line() -> String {
         }
     };
     let words = std::env::args().skip(1).map(quote);
-    std::iter::once("crore".to_owned())
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once("crore".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

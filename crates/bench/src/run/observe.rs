@@ -31,9 +31,7 @@ impl ProcessFigures {
             std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
         figures.pss_bytes = kibibytes(&memory, "Pss:");
         let file_bytes = kibibytes(&memory, "Pss_File:").unwrap_or(0);
-        figures.anonymous_bytes = figures
-            .pss_bytes
-            .map(|bytes| bytes.saturating_sub(file_bytes));
+        figures.anonymous_bytes = figures.pss_bytes.map(|bytes| bytes.saturating_sub(file_bytes));
         Some(figures)
     }
 
@@ -133,9 +131,7 @@ fn slab_bytes(memory: &str, slabs: Option<&str>) -> Option<u64> {
 /// A cache's pages in `/proc/slabinfo`, version 2.1, in bytes.
 fn cache_bytes(slabs: &str, name: &str) -> Option<u64> {
     let mut lines = slabs.lines().map(|line| line.split_ascii_whitespace());
-    let fields: Vec<&str> = lines
-        .find(|fields| fields.clone().next() == Some(name))?
-        .collect();
+    let fields: Vec<&str> = lines.find(|fields| fields.clone().next() == Some(name))?.collect();
     let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
     let pages = number(5)?.checked_mul(number(14)?)?;
     pages.checked_mul(rustix::param::page_size() as u64)
@@ -159,10 +155,8 @@ fn tcp_field(text: &str, name: &str) -> Option<u64> {
 /// Busy and stolen seconds of all cores, of `/proc/stat`.
 fn times(text: &str, ticks_per_s: f64) -> Option<(f64, f64)> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let fields: Vec<f64> = line
-        .split_ascii_whitespace()
-        .map_while(|word| word.parse().ok())
-        .collect();
+    let fields: Vec<f64> =
+        line.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal
     let of = |places: &[usize]| -> Option<f64> {
         places.iter().map(|place| fields.get(*place).copied()).sum()
@@ -178,10 +172,7 @@ mod tests {
     fn files_of_the_kernel() {
         let stat = "7 (a) b) S 1 7 7 0 -1 0 0 0 0 0 150 50 0 0 20 0 9 0 1 0 0";
         let figures = ProcessFigures::parse(stat, 100.0).unwrap();
-        assert_eq!(
-            (figures.cpu_s, figures.system_s, figures.threads),
-            (2.0, 0.5, 9)
-        );
+        assert_eq!((figures.cpu_s, figures.system_s, figures.threads), (2.0, 0.5, 9));
         assert_eq!(ProcessFigures::parse("7 (a", 100.0), None);
         assert_eq!(kibibytes("Rss: 1 kB\nPss:   3 kB\n", "Pss:"), Some(3_072));
         assert_eq!(kibibytes("Pss: x kB", "Pss:"), None);
@@ -202,20 +193,10 @@ mod tests {
         };
         let inodes = cache("sock_inode_cache", 4, 10);
         let files = cache("ext4_inode_cache", 8, 1_000);
-        let all = format!(
-            "slabinfo - version: 2.1\n{files}{inodes}{}",
-            cache("dentry", 1, 3)
-        );
+        let all = format!("slabinfo - version: 2.1\n{files}{inodes}{}", cache("dentry", 1, 3));
         let page = rustix::param::page_size() as u64;
-        assert_eq!(
-            slab_bytes(memory, Some(&all)),
-            Some(4_000 * 1_024 + 43 * page)
-        );
-        for unreadable in [
-            None,
-            Some(inodes.as_str()),
-            Some("sock_inode_cache 1 2\ndentry\n"),
-        ] {
+        assert_eq!(slab_bytes(memory, Some(&all)), Some(4_000 * 1_024 + 43 * page));
+        for unreadable in [None, Some(inodes.as_str()), Some("sock_inode_cache 1 2\ndentry\n")] {
             assert_eq!(slab_bytes(memory, unreadable), Some(9_000 * 1_024));
         }
     }
@@ -226,10 +207,6 @@ mod tests {
         assert!(own.threads > 0 && own.pss_bytes.is_none_or(|bytes| bytes > 100_000));
         assert_eq!(ProcessFigures::read(u32::MAX), None);
         assert!(MachineFacts::read().cores > 0);
-        assert!(
-            MachineFigures::read()
-                .available_bytes
-                .is_none_or(|bytes| bytes > 0)
-        );
+        assert!(MachineFigures::read().available_bytes.is_none_or(|bytes| bytes > 0));
     }
 }

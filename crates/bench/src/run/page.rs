@@ -5,10 +5,8 @@
 
 const HTML: &str = include_str!("page.html");
 /// The operators' pages of a node look the same.
-const CSS: &str = concat!(
-    include_str!("../../../crore/src/admin/page/look.css"),
-    include_str!("page.css")
-);
+const CSS: &str =
+    concat!(include_str!("../../../crore/src/admin/page/look.css"), include_str!("page.css"));
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page for a report.
@@ -18,12 +16,9 @@ pub fn render(json: &str, name: &str) -> String {
     let mut page = String::with_capacity(HTML.len() + CSS.len() + SCRIPT.len() + data.len());
     let mut rest = HTML;
     // Each mark stands once, in this order; what is put in is never looked at again.
-    for (mark, text) in [
-        ("{{name}}", name),
-        ("{{css}}", CSS),
-        ("{{data}}", &data),
-        ("{{script}}", SCRIPT),
-    ] {
+    for (mark, text) in
+        [("{{name}}", name), ("{{css}}", CSS), ("{{data}}", &data), ("{{script}}", SCRIPT)]
+    {
         let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
         page.push_str(before);
         page.push_str(text);

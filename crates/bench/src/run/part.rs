@@ -42,9 +42,7 @@ pub fn run(stop: &AtomicBool) -> anyhow::Result<()> {
     let handle = match start(config) {
         Ok(handle) => handle,
         Err(error) => {
-            say(&Line::Failed {
-                why: format!("{error:#}"),
-            })?;
+            say(&Line::Failed { why: format!("{error:#}") })?;
             return Err(error);
         }
     };
@@ -117,10 +115,7 @@ impl Part {
             if stop.load(Ordering::Acquire) || self.handle.is_finished() {
                 return Ok(());
             }
-            if self
-                .forget_at_ns
-                .is_some_and(|at_ns| Clock::Monotonic.now_ns() >= at_ns)
-            {
+            if self.forget_at_ns.is_some_and(|at_ns| Clock::Monotonic.now_ns() >= at_ns) {
                 self.forget_at_ns = None;
                 self.collect();
                 self.counted.begin_measured();
@@ -212,18 +207,16 @@ fn listen() -> anyhow::Result<(PartConfig, Receiver<Order>)> {
     std::io::stdin().lock().read_line(&mut first)?;
     let config = serde_json::from_str(&first).context("the first line is no configuration")?;
     let (sender, orders) = channel();
-    std::thread::Builder::new()
-        .name("bench-orders".to_owned())
-        .spawn(move || {
-            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-                let Ok(order) = serde_json::from_str(&line) else {
-                    return;
-                };
-                if sender.send(order).is_err() {
-                    return;
-                }
+    std::thread::Builder::new().name("bench-orders".to_owned()).spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let Ok(order) = serde_json::from_str(&line) else {
+                return;
+            };
+            if sender.send(order).is_err() {
+                return;
             }
-        })?;
+        }
+    })?;
     Ok((config, orders))
 }
 
@@ -251,12 +244,8 @@ fn start(config: PartConfig) -> anyhow::Result<Handle> {
             let seed = common.seed;
             let mut subscribers = SubscribersConfig::new(common, parse(&topics)?, clients);
             subscribers.transport = transport;
-            subscribers.topics = Topics {
-                pattern: parse(&topics)?,
-                choice: Choice::OneToOne,
-                per_client: 1,
-                seed,
-            };
+            subscribers.topics =
+                Topics { pattern: parse(&topics)?, choice: Choice::OneToOne, per_client: 1, seed };
             subscribers.sample = sample;
             subscribers.is_audited = is_audited;
             subscribers.has_last_receiver = has_last_receiver;
@@ -278,11 +267,7 @@ fn start(config: PartConfig) -> anyhow::Result<Handle> {
             connections,
             load: Load {
                 topics: parse(&topics)?,
-                order: if is_random {
-                    TopicOrder::Random
-                } else {
-                    TopicOrder::RoundRobin
-                },
+                order: if is_random { TopicOrder::Random } else { TopicOrder::RoundRobin },
                 rate,
                 size,
                 acknowledge: acknowledge || exactly_once,
@@ -294,11 +279,7 @@ fn start(config: PartConfig) -> anyhow::Result<Handle> {
                 window: Window::from(0),
             },
         }),
-        Role::Echoes {
-            clients,
-            every_s,
-            size,
-        } => Echoes::start(EchoesConfig {
+        Role::Echoes { clients, every_s, size } => Echoes::start(EchoesConfig {
             common,
             clients,
             clients_max: clients,
@@ -371,10 +352,7 @@ mod tests {
     /// parts: the graph of rates has no hole there.
     #[test]
     fn the_begin_of_the_measured_span_takes_nothing_from_an_interval() {
-        let of = |received| Tally {
-            received,
-            ..Tally::default()
-        };
+        let of = |received| Tally { received, ..Tally::default() };
         let mut counted = Counted::default();
         counted.add(&of(90));
         counted.begin_measured();

@@ -128,9 +128,7 @@ impl RunPlan {
         let size = workload.size(clients, command.rate);
         let is_storm = workload.name == Name::Storm;
         let server = command.url.is_none().then(|| ServerPlan {
-            io_threads: command
-                .io_threads
-                .unwrap_or_else(|| machine.io_threads(size.clients)),
+            io_threads: command.io_threads.unwrap_or_else(|| machine.io_threads(size.clients)),
             has_tls,
             is_durable: is_storm && command.server_restarts,
             has_no_history: command.history == HistoryChoice::Off,
@@ -162,11 +160,7 @@ impl RunPlan {
                 .publisher_connections
                 .unwrap_or(connections)
                 .clamp(1, size.topics),
-            inflight_max: if workload.is_once {
-                INFLIGHT_ONCE_MAX
-            } else {
-                INFLIGHT_MAX
-            },
+            inflight_max: if workload.is_once { INFLIGHT_ONCE_MAX } else { INFLIGHT_MAX },
             sample: SAMPLED.min(size.clients),
             ledger: workload.is_once.then(|| folder.join("ledger")),
             certificate: command.ca.clone(),
@@ -179,10 +173,7 @@ impl RunPlan {
             server_cores,
             server_cores_count: cores_count,
             client_cores,
-            workload: Workload {
-                has_tls,
-                ..workload
-            },
+            workload: Workload { has_tls, ..workload },
             size,
             limits,
             is_limited,
@@ -209,11 +200,7 @@ impl RunPlan {
             show_count(self.size.deliveries_rate.round() as u64),
         )];
         if let Some(limit) = self.limits.first() {
-            let verb = if self.is_limited {
-                "What limits it is"
-            } else {
-                "What would limit it is"
-            };
+            let verb = if self.is_limited { "What limits it is" } else { "What would limit it is" };
             sentences.push(format!(
                 "{verb} {} (at most {} clients).",
                 limit.why,
@@ -232,10 +219,7 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
     let name = workload.name;
     let is_plain_url = command.url.as_ref().is_some_and(|url| !has_tls_scheme(url));
     if workload.has_tls && !command.plain && is_plain_url {
-        bail!(
-            "{} runs over TLS: give a wss:// address, or --plain",
-            name.text()
-        );
+        bail!("{} runs over TLS: give a wss:// address, or --plain", name.text());
     }
     if is_plain_url && (command.ca.is_some() || command.insecure) {
         bail!("--ca and --insecure are for a server with TLS: give a wss:// address");

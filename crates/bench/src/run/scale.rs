@@ -142,9 +142,7 @@ impl Machine {
         if !self.is_local {
             return Vec::new();
         }
-        let addresses = clients
-            .div_ceil(self.ports / 2)
-            .clamp(1, self.addresses_max);
+        let addresses = clients.div_ceil(self.ports / 2).clamp(1, self.addresses_max);
         let full = addresses / 253;
         let mut patterns = Vec::new();
         if full > 0 {
@@ -175,11 +173,7 @@ pub fn limits(machine: &Machine, workload: &Workload, has_tls: bool) -> Vec<Limi
         .descriptors_max
         .saturating_sub(OTHER_DESCRIPTORS)
         .saturating_add(machine.registered);
-    let threads = if machine.has_private_tables {
-        THREADS_MAX
-    } else {
-        1
-    };
+    let threads = if machine.has_private_tables { THREADS_MAX } else { 1 };
     let mut limits = vec![
         Limit {
             clients: memory / (ends * SOCKET_BYTES + user_bytes),
@@ -246,10 +240,7 @@ pub fn limits(machine: &Machine, workload: &Workload, has_tls: bool) -> Vec<Limi
 pub fn clients(scale: Scale, workload: &Workload, limits: &[Limit]) -> (u64, bool) {
     match scale {
         Scale::Clients(clients) => (clients, false),
-        Scale::Share(share) => (
-            ((workload.clients as f64 * share).round() as u64).max(1),
-            false,
-        ),
+        Scale::Share(share) => (((workload.clients as f64 * share).round() as u64).max(1), false),
         Scale::Auto => {
             let most = limits.first().map_or(u64::MAX, |limit| limit.clients);
             (workload.clients.min(most).max(1), most < workload.clients)
@@ -307,50 +298,15 @@ mod tests {
             assert_eq!(clients(scale, &workload, &limits), expected, "{name:?}");
         };
         check(MACHINE, Name::C10m, Scale::Auto, (1_195_904, true), "files");
-        check(
-            MACHINE,
-            Name::OneMillion,
-            Scale::Auto,
-            (100_000, true),
-            "processors",
-        );
-        check(
-            MACHINE,
-            Name::FanOut,
-            Scale::Auto,
-            (10_000, false),
-            "processors",
-        );
-        check(
-            MACHINE,
-            Name::C10m,
-            Scale::Share(0.5),
-            (5_000_054, false),
-            "files",
-        );
+        check(MACHINE, Name::OneMillion, Scale::Auto, (100_000, true), "processors");
+        check(MACHINE, Name::FanOut, Scale::Auto, (10_000, false), "processors");
+        check(MACHINE, Name::C10m, Scale::Share(0.5), (5_000_054, false), "files");
         check(MACHINE, Name::C10m, Scale::Clients(7), (7, false), "files");
-        let small = Machine {
-            available_bytes: 2 << 30,
-            ..MACHINE
-        };
+        let small = Machine { available_bytes: 2 << 30, ..MACHINE };
         check(small, Name::C10m, Scale::Auto, (85_411, true), "memory");
-        let shared = Machine {
-            has_private_tables: false,
-            ..MACHINE
-        };
-        check(
-            shared,
-            Name::C10m,
-            Scale::Auto,
-            (18_920, true),
-            "descriptors",
-        );
-        let far = Machine {
-            is_local: false,
-            addresses_max: 1,
-            ports: 28_232,
-            ..MACHINE
-        };
+        let shared = Machine { has_private_tables: false, ..MACHINE };
+        check(shared, Name::C10m, Scale::Auto, (18_920, true), "descriptors");
+        let far = Machine { is_local: false, addresses_max: 1, ports: 28_232, ..MACHINE };
         check(far, Name::C10m, Scale::Auto, (28_232, true), "ports");
     }
 
@@ -358,11 +314,7 @@ mod tests {
     fn a_million_clients_have_threads_and_addresses() {
         assert_eq!(MACHINE.io_threads(1_000_000), 53);
         assert_eq!(MACHINE.io_threads(10), 1);
-        let registered = Machine {
-            registered: 1_048_576,
-            server_cores: 2,
-            ..MACHINE
-        };
+        let registered = Machine { registered: 1_048_576, server_cores: 2, ..MACHINE };
         assert_eq!(registered.io_threads(1_000_000), 2);
         for clients in [10, 27_501, 1_000_000, 10_000_000] {
             let patterns = MACHINE.local_addresses(clients);
@@ -371,10 +323,7 @@ mod tests {
             let distinct: std::collections::HashSet<_> = addresses.iter().collect();
             assert_eq!(distinct.len(), addresses.len());
             let sources = Sources::capacity(&addresses).unwrap();
-            assert!(
-                sources >= 2 * clients && sources < 2 * clients + 120_000,
-                "{clients}"
-            );
+            assert!(sources >= 2 * clients && sources < 2 * clients + 120_000, "{clients}");
         }
     }
 }

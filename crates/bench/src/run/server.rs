@@ -76,12 +76,7 @@ impl Server {
             let address = admin.trim_start_matches("http://");
             address.split('/').next().unwrap_or(address).to_owned()
         });
-        Server {
-            url: url.to_owned(),
-            operators,
-            pid,
-            own: None,
-        }
+        Server { url: url.to_owned(), operators, pid, own: None }
     }
 
     /// Starts one; what it says goes to the file `output`.
@@ -119,9 +114,7 @@ impl Server {
 
     /// The options that it was started with, as a file would have them.
     pub fn configuration(&self) -> Option<String> {
-        self.own
-            .as_ref()
-            .map(|own| configuration(&own.plan, &own.folder.0))
+        self.own.as_ref().map(|own| configuration(&own.plan, &own.folder.0))
     }
 
     /// What its process uses.
@@ -131,9 +124,7 @@ impl Server {
 
     /// Whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
-        self.own
-            .as_mut()
-            .is_some_and(|own| !matches!(own.child.try_wait(), Ok(None)))
+        self.own.as_mut().is_some_and(|own| !matches!(own.child.try_wait(), Ok(None)))
     }
 
     /// Kills it, as a crash would.
@@ -141,10 +132,7 @@ impl Server {
     /// # Errors
     /// It is not ours.
     pub fn kill(&mut self) -> anyhow::Result<()> {
-        let own = self
-            .own
-            .as_mut()
-            .context("only a server of our own is killed")?;
+        let own = self.own.as_mut().context("only a server of our own is killed")?;
         own.child.kill()?;
         own.child.wait()?;
         self.pid = None;
@@ -157,16 +145,9 @@ impl Server {
     /// It does not get ready.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         let address = self.url.trim_start_matches("ws://").to_owned();
-        let own = self
-            .own
-            .as_mut()
-            .context("only a server of our own is restarted")?;
-        let (child, life, _, operators) = launch(
-            &own.plan,
-            &own.folder.0,
-            &own.output,
-            address.trim_end_matches('/'),
-        )?;
+        let own = self.own.as_mut().context("only a server of our own is restarted")?;
+        let (child, life, _, operators) =
+            launch(&own.plan, &own.folder.0, &own.output, address.trim_end_matches('/'))?;
         self.pid = Some(child.id());
         self.operators = Some(operators.trim_start_matches("http://").to_owned());
         own.child = child;
@@ -259,10 +240,7 @@ impl Drop for Folder {
 
 /// Options of a run's own server, as a file.
 fn configuration(plan: &ServerPlan, folder: &Path) -> String {
-    let mut text = format!(
-        "[node]\nio_threads = {}\ndrain_window = \"0s\"\n",
-        plan.io_threads
-    );
+    let mut text = format!("[node]\nio_threads = {}\ndrain_window = \"0s\"\n", plan.io_threads);
     if plan.is_durable {
         let data = folder.join("data");
         let _ = writeln!(text, "data_dir = {:?}", data.display().to_string());
@@ -288,10 +266,7 @@ fn launch(
     if plan.has_tls {
         certify(&program, folder)?;
         command.args(["--tls-listen", "127.0.0.1:0", "--tls-certificate"]);
-        command
-            .arg(folder.join(CERTIFICATE))
-            .arg("--tls-key")
-            .arg(folder.join(KEY));
+        command.arg(folder.join(CERTIFICATE)).arg("--tls-key").arg(folder.join(KEY));
     }
     command.args(["--admin-listen", "127.0.0.1:0", "--config"]);
     command.arg(&file);
@@ -309,27 +284,18 @@ fn launch(
         .append(true)
         .open(output)
         .with_context(|| format!("{}", output.display()))?;
-    command
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(log.try_clone()?);
-    let mut child = plan
-        .cores
-        .spawn(&mut command)
-        .context("the server cannot be started")?;
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.try_clone()?);
+    let mut child = plan.cores.spawn(&mut command).context("the server cannot be started")?;
     let life = child.stdin.take().context("no input of the server")?;
     let stdout = child.stdout.take().context("no output of the server")?;
     let (sender, lines) = channel();
-    std::thread::Builder::new()
-        .name("bench-server".to_owned())
-        .spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let _ = writeln!(log, "{line}");
-                // Where nobody listens any more it goes on reading, so that the server can go on writing.
-                let _ = sender.send(line);
-            }
-        })?;
+    std::thread::Builder::new().name("bench-server".to_owned()).spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = writeln!(log, "{line}");
+            // Where nobody listens any more it goes on reading, so that the server can go on writing.
+            let _ = sender.send(line);
+        }
+    })?;
     match wait_until_ready(&lines) {
         Ok((clients, operators)) => Ok((child, life, clients, operators)),
         Err(error) => {
@@ -362,9 +328,7 @@ fn wait_until_ready(lines: &Receiver<String>) -> anyhow::Result<(String, String)
     let (mut clients, mut operators, mut with_tls) = (None, None, None);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let line = lines
-            .recv_timeout(left)
-            .context("the server did not get ready")?;
+        let line = lines.recv_timeout(left).context("the server did not get ready")?;
         if let Some(url) = line.strip_prefix("listening clients with TLS ") {
             with_tls.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
         } else if let Some(url) = line.strip_prefix("listening clients ") {
@@ -413,10 +377,7 @@ mod tests {
         };
         let text = configuration(&plan, Path::new("/x \"y\""));
         assert!(text.contains("io_threads = 3\n"), "{text}");
-        assert!(
-            text.contains("data_dir = \"/x \\\"y\\\"/data\"\n"),
-            "{text}"
-        );
+        assert!(text.contains("data_dir = \"/x \\\"y\\\"/data\"\n"), "{text}");
         assert!(text.ends_with("history_messages_max = 0\n"), "{text}");
         let foreign = Server::foreign("ws://a:1", Some("http://b:2/metrics"), None);
         assert_eq!(foreign.operators.as_deref(), Some("b:2"));

@@ -74,12 +74,7 @@ impl Reading {
     /// A reading that was made up.
     #[cfg(test)]
     pub fn of(server: ProcessFigures, clients: ProcessFigures, machine: MachineFigures) -> Reading {
-        Reading {
-            at: Instant::now(),
-            server: Some(server),
-            clients,
-            machine,
-        }
+        Reading { at: Instant::now(), server: Some(server), clients, machine }
     }
 
     /// What was used since `before`. A process that was started anew in between has no past.
@@ -173,9 +168,7 @@ impl<'a> Session<'a> {
             cpu_s: metrics.sum("process_cpu_seconds_total")?,
             system_s: 0.0,
             threads: metrics.sum("crore_io_threads").unwrap_or(0.0) as u64,
-            pss_bytes: metrics
-                .sum("crore_process_proportional_bytes")
-                .map(|bytes| bytes as u64),
+            pss_bytes: metrics.sum("crore_process_proportional_bytes").map(|bytes| bytes as u64),
             anonymous_bytes: metrics
                 .sum("crore_process_proportional_bytes")
                 .map(|bytes| bytes as u64),
@@ -184,10 +177,7 @@ impl<'a> Session<'a> {
 
     /// The counts of who receives.
     pub fn received(&self) -> Totals {
-        let totals = self
-            .subscribers
-            .as_ref()
-            .map(|generator| generator.progress.totals.clone());
+        let totals = self.subscribers.as_ref().map(|generator| generator.progress.totals.clone());
         totals.unwrap_or_default()
     }
 
@@ -258,20 +248,14 @@ impl<'a> Session<'a> {
             bail!("it was interrupted");
         }
         std::thread::sleep(LOOK);
-        for generator in [&mut self.subscribers, &mut self.publishers]
-            .into_iter()
-            .flatten()
-        {
+        for generator in [&mut self.subscribers, &mut self.publishers].into_iter().flatten() {
             generator.look()?;
         }
         if !self.expects_end && self.server.has_ended() {
             bail!("the server has ended by itself; its output is in server.log");
         }
         // Latencies come by interval, and a sample is of one interval.
-        let intervals = self
-            .subscribers
-            .as_ref()
-            .map(|generator| generator.intervals);
+        let intervals = self.subscribers.as_ref().map(|generator| generator.intervals);
         let is_due = match intervals {
             Some(intervals) if intervals > 0 => intervals != self.intervals,
             _ => self.sampled.elapsed() >= self.interval,

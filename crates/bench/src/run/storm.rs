@@ -26,23 +26,14 @@ pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
     run.session.enter("warm-up");
     run.start_publishers(run.plan.size.rate)?;
     let span = Span::after(run.plan.warm_up, run.plan.duration);
-    run.session.order_subscribers(&Order::Measure {
-        from_ns: span.from_ns,
-        until_ns: span.until_ns,
-    })?;
+    run.session
+        .order_subscribers(&Order::Measure { from_ns: span.from_ns, until_ns: span.until_ns })?;
     // Publishers go on behind the measured span, through the storm.
-    run.session.order_publishers(&Order::Measure {
-        from_ns: span.from_ns,
-        until_ns: u64::MAX,
-    })?;
+    run.session.order_publishers(&Order::Measure { from_ns: span.from_ns, until_ns: u64::MAX })?;
     let (usage, hiccups) = run.watch(span)?;
     run.outcome.hiccups = Some(hiccups);
     let before = run.session.received();
-    let storm = if run.plan.kills_server {
-        server_goes(run)?
-    } else {
-        clients_go(run)?
-    };
+    let storm = if run.plan.kills_server { server_goes(run)? } else { clients_go(run)? };
     let after = run.session.received();
     run.outcome.storm = Some(StormFigures {
         back: after.return_time,
@@ -54,10 +45,8 @@ pub fn run(run: &mut Run<'_>) -> anyhow::Result<()> {
     run.session.wait(AFTER)?;
     // Nothing more is sent from now on.
     let end = Span::after(Duration::ZERO, Duration::from_millis(1));
-    run.session.order_publishers(&Order::Measure {
-        from_ns: end.from_ns,
-        until_ns: end.until_ns,
-    })?;
+    run.session
+        .order_publishers(&Order::Measure { from_ns: end.from_ns, until_ns: end.until_ns })?;
     run.session.enter("drain");
     let sent = run.end_publishers()?;
     run.drain()?;
@@ -80,24 +69,19 @@ fn clients_go(run: &mut Run<'_>) -> anyhow::Result<StormFigures> {
     run.session.enter("away");
     let at_ns = Clock::Monotonic.now_ns() + MEASURE_AHEAD_NS;
     let return_ns = at_ns + run.plan.away.as_nanos() as u64;
-    run.session
-        .order_subscribers(&Order::Leave { at_ns, return_ns })?;
+    run.session.order_subscribers(&Order::Leave { at_ns, return_ns })?;
     run.session.wait_until(return_ns)?;
     run.session.enter("return");
     let before = run.session.read();
     wait_until_back(run)?;
     let usage = run.session.read().since(&before);
-    Ok(figures(
-        run,
-        usage.server.map(|cores| cores * usage.seconds),
-    ))
+    Ok(figures(run, usage.server.map(|cores| cores * usage.seconds)))
 }
 
 fn server_goes(run: &mut Run<'_>) -> anyhow::Result<StormFigures> {
     run.session.enter("away");
     let killed_ns = Clock::Monotonic.now_ns() + MEASURE_AHEAD_NS;
-    run.session
-        .order_subscribers(&Order::Outage { at_ns: killed_ns })?;
+    run.session.order_subscribers(&Order::Outage { at_ns: killed_ns })?;
     run.session.wait_until(killed_ns)?;
     run.session.expects_end = true;
     run.session.server.kill()?;

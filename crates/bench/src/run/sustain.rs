@@ -124,14 +124,8 @@ mod tests {
     fn rates_are_sustained_or_not() {
         let measured = |count, p99_us| Measured {
             sent: count,
-            latency: Digest {
-                p99_us,
-                ..Digest::default()
-            },
-            send_delay: Digest {
-                p99_us,
-                ..Digest::default()
-            },
+            latency: Digest { p99_us, ..Digest::default() },
+            send_delay: Digest { p99_us, ..Digest::default() },
             ..Measured::default()
         };
         let check = |sent: Measured, received: Measured, wanted: Option<&str>| {
@@ -139,20 +133,12 @@ mod tests {
             assert_eq!(why.as_deref(), wanted);
         };
         check(measured(2_000, 100.0), measured(0, 19_000.0), None);
-        check(
-            measured(1_900, 100.0),
-            measured(0, 100.0),
-            Some("only 1900 messages were sent"),
-        );
+        check(measured(1_900, 100.0), measured(0, 100.0), Some("only 1900 messages were sent"));
         check(
             measured(2_000, 30_000.0),
             measured(0, 100.0),
             Some("the publisher was late: p99 30.0 ms"),
         );
-        check(
-            measured(2_000, 100.0),
-            measured(0, 30_000.0),
-            Some("p99 30.0 ms"),
-        );
+        check(measured(2_000, 100.0), measured(0, 30_000.0), Some("p99 30.0 ms"));
     }
 }

@@ -119,10 +119,7 @@ pub fn summary(outcome: &Outcome) -> String {
         if let (Some(cores), Some(micros)) = (measured.server_cpu, measured.delivery_cpu_us) {
             row(
                 "server CPU",
-                format!(
-                    "{:.0} % of a core, {micros:.1} µs per delivery",
-                    cores * 100.0
-                ),
+                format!("{:.0} % of a core, {micros:.1} µs per delivery", cores * 100.0),
             );
         }
     }
@@ -133,11 +130,7 @@ pub fn summary(outcome: &Outcome) -> String {
         row("sustained", format!("{rate:.0} messages/s"));
     }
     if let Some(storm) = &outcome.storm {
-        let whose = if storm.has_killed_server {
-            "the server"
-        } else {
-            "all clients"
-        };
+        let whose = if storm.has_killed_server { "the server" } else { "all clients" };
         row(
             "storm",
             format!(
@@ -193,30 +186,15 @@ pub fn summary(outcome: &Outcome) -> String {
 /// Ours beside the published figures.
 fn comparison(outcome: &Outcome) -> String {
     let mut text = String::new();
-    let whose = outcome
-        .published
-        .as_ref()
-        .map_or("", |published| published.of);
+    let whose = outcome.published.as_ref().map_or("", |published| published.of);
     let _ = writeln!(
         text,
         "\n{:<28}{:>14}{:>14}{:>10}  ({whose})",
         "", "this run", "published", "factor"
     );
-    for Row {
-        what,
-        unit,
-        ours,
-        published,
-        is_bound,
-        factor,
-    } in &outcome.comparison
-    {
+    for Row { what, unit, ours, published, is_bound, factor } in &outcome.comparison {
         let figure = |value: Option<f64>| value.map_or_else(String::new, show_figure);
-        let bound = if *is_bound && published.is_some() {
-            "<"
-        } else {
-            ""
-        };
+        let bound = if *is_bound && published.is_some() { "<" } else { "" };
         let _ = writeln!(
             text,
             "{:<28}{:>14}{:>14}{:>10}",
@@ -242,11 +220,7 @@ pub fn show_figure(value: f64) -> String {
 
 /// Small shares of a published size are still told apart.
 fn show_factor(factor: f64) -> String {
-    if factor.abs() < 0.1 {
-        format!("{factor:.5}")
-    } else {
-        format!("{factor:.3}")
-    }
+    if factor.abs() < 0.1 { format!("{factor:.5}") } else { format!("{factor:.3}") }
 }
 
 fn show_signed(value: f64) -> String {
@@ -309,38 +283,22 @@ mod tests {
         let mut outcome = Outcome {
             published: Name::C12m.workload().published,
             measured: Some(MeasuredFigures {
-                latency: Digest {
-                    count: 1,
-                    mean_us: 61_000.0,
-                    ..Digest::default()
-                },
+                latency: Digest { count: 1, mean_us: 61_000.0, ..Digest::default() },
                 delivered_rate: 100_000.0,
                 ..MeasuredFigures::default()
             }),
             ..Outcome::default()
         };
-        outcome
-            .completeness
-            .why
-            .push("5 deliveries are missing".to_owned());
+        outcome.completeness.why.push("5 deliveries are missing".to_owned());
         outcome.comparison = super::super::beside::rows(&outcome);
         let text = summary(&outcome);
-        assert!(
-            text.contains("NOT COMPLETE: 5 deliveries are missing"),
-            "{text}"
-        );
+        assert!(text.contains("NOT COMPLETE: 5 deliveries are missing"), "{text}");
         assert!(!text.contains("complete: every"), "{text}");
         let line = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start));
-            line.unwrap()
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
+            line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(
-            line("messages delivered"),
-            "messages delivered /s 100,000 200,000 0.500"
-        );
+        assert_eq!(line("messages delivered"), "messages delivered /s 100,000 200,000 0.500");
         assert_eq!(line("latency, mean"), "latency, mean ms 61.0");
     }
 }

@@ -17,10 +17,7 @@ pub fn compact(moment: SystemTime) -> String {
 }
 
 fn parts(moment: SystemTime) -> (String, [u64; 3]) {
-    let seconds = moment
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let seconds = moment.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (mut days, of_day) = (seconds / 86_400, seconds % 86_400);
     let mut year = 1970;
     let is_leap = |year: u64| {

@@ -273,18 +273,8 @@ impl Workload {
         let topics = clients / group;
         let clients = topics * group;
         let rate = rate.unwrap_or(topics as f64 / self.every_s);
-        let rate = if self.name == Name::Connect {
-            0.0
-        } else {
-            rate
-        };
-        Size {
-            clients,
-            topics,
-            group,
-            rate,
-            deliveries_rate: rate * group as f64,
-        }
+        let rate = if self.name == Name::Connect { 0.0 } else { rate };
+        Size { clients, topics, group, rate, deliveries_rate: rate * group as f64 }
     }
 
     /// The topics of a run, as a pattern.
@@ -313,22 +303,11 @@ mod tests {
     fn sizes_keep_groups_whole() {
         let check = |name: Name, clients, rate, expected: (u64, u64, u64, f64, f64)| {
             let size = name.workload().size(clients, rate);
-            let told = (
-                size.clients,
-                size.topics,
-                size.group,
-                size.rate,
-                size.deliveries_rate,
-            );
+            let told = (size.clients, size.topics, size.group, size.rate, size.deliveries_rate);
             assert_eq!(told, expected, "{name:?} {clients}");
         };
         check(Name::C10m, 600, None, (600, 600, 1, 10.0, 10.0));
-        check(
-            Name::OneMillion,
-            1_050,
-            None,
-            (1_000, 10, 100, 10.0, 1_000.0),
-        );
+        check(Name::OneMillion, 1_050, None, (1_000, 10, 100, 10.0, 1_000.0));
         check(Name::Factory, 7, None, (7, 1, 7, 1.0, 7.0));
         check(Name::FanOut, 50, None, (50, 1, 50, 5.0, 250.0));
         check(Name::Unicast, 50, Some(99.0), (50, 50, 1, 99.0, 99.0));
@@ -341,9 +320,6 @@ mod tests {
         let workload = Name::OneMillion.workload();
         let size = workload.size(1_000, None);
         let topics: Pattern = workload.topics(&size).parse().unwrap();
-        assert_eq!(
-            (topics.len(), topics.get(9)),
-            (10, "one-million/00000010".into())
-        );
+        assert_eq!((topics.len(), topics.get(9)), (10, "one-million/00000010".into()));
     }
 }

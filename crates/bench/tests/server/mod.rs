@@ -108,9 +108,7 @@ fn serve(
     ready: &AtomicUsize,
 ) {
     let mut answers = 0;
-    stream
-        .set_read_timeout(Some(Duration::from_millis(2)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
     let mut input = Vec::new();
     let mut buffer = [0; 16384];
     let mut kind = None;
@@ -170,25 +168,15 @@ fn serve(
                     topics = request
                         .split(['?', '&', ' '])
                         .filter_map(|part| {
-                            part.strip_prefix("topic=")
-                                .or(part.strip_prefix("/topics/"))
+                            part.strip_prefix("topic=").or(part.strip_prefix("/topics/"))
                         })
                         .map(str::to_owned)
                         .collect();
                     let since = request.split("since=").nth(1).and_then(|rest| {
-                        rest.split(['&', ' '])
-                            .next()?
-                            .split_once(':')?
-                            .1
-                            .parse::<u64>()
-                            .ok()
+                        rest.split(['&', ' ']).next()?.split_once(':')?.1.parse::<u64>().ok()
                     });
                     if let Some(since) = since {
-                        seen = node
-                            .records
-                            .iter()
-                            .filter(|record| record.offset <= since)
-                            .count();
+                        seen = node.records.iter().filter(|record| record.offset <= since).count();
                     }
                     ready.fetch_add(1, Ordering::AcqRel);
                     if kind == Some('s') {
@@ -197,14 +185,7 @@ fn serve(
                             .finish_chunked();
                     }
                 }
-                http(
-                    kind == Some('s'),
-                    &topics,
-                    &node,
-                    plant,
-                    &mut seen,
-                    &mut out,
-                );
+                http(kind == Some('s'), &topics, &node, plant, &mut seen, &mut out);
                 if kind == Some('p') && !out.is_empty() {
                     topics.clear();
                 }
@@ -284,24 +265,13 @@ fn echo(input: &mut Vec<u8>, out: &mut Vec<u8>) {
     let mut consumed = 0;
     while consumed < input.len() {
         let mut assembly = Vec::new();
-        let step = assembler
-            .decode(&mut input[consumed..], Role::Server, 1 << 20, &mut assembly)
-            .unwrap();
-        let Step::Done {
-            value,
-            consumed: bytes,
-        } = step
-        else {
+        let step =
+            assembler.decode(&mut input[consumed..], Role::Server, 1 << 20, &mut assembly).unwrap();
+        let Step::Done { value, consumed: bytes } = step else {
             break;
         };
         if let Event::Text(text) = value {
-            frame::encode(
-                out,
-                true,
-                wire::websocket::Opcode::Text,
-                text.as_bytes(),
-                None,
-            );
+            frame::encode(out, true, wire::websocket::Opcode::Text, text.as_bytes(), None);
         }
         consumed += bytes;
     }
@@ -311,11 +281,7 @@ fn echo(input: &mut Vec<u8>, out: &mut Vec<u8>) {
 pub fn wait(handle: &mut Handle, until: impl Fn(&Tally) -> bool) {
     let since = Instant::now();
     while !until(handle.total()) {
-        assert!(
-            since.elapsed() < PATIENCE,
-            "in time: {:?}",
-            handle.total().trouble
-        );
+        assert!(since.elapsed() < PATIENCE, "in time: {:?}", handle.total().trouble);
         thread::sleep(Duration::from_millis(5));
     }
 }

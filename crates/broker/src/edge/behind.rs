@@ -79,9 +79,7 @@ impl Edge {
             return false;
         }
         let (index, member) = self.member_of(subscription);
-        self.behind
-            .cursors
-            .contains_key(&(index, member, partition))
+        self.behind.cursors.contains_key(&(index, member, partition))
     }
 
     /// Where a subscription to a filter is read from the log, by partition, ascending.
@@ -101,19 +99,12 @@ impl Edge {
         }
         let mut from = (index, 0, 0);
         for _ in 0..MEMBERS_LOOKED_AT_MAX {
-            let Some((&(_, member, _), _)) = self
-                .behind
-                .cursors
-                .range(from..=(index, NONE, PartitionId::MAX))
-                .next()
+            let Some((&(_, member, _), _)) =
+                self.behind.cursors.range(from..=(index, NONE, PartitionId::MAX)).next()
             else {
                 return false;
             };
-            if self
-                .behind
-                .cursors
-                .contains_key(&(index, member, partition))
-            {
+            if self.behind.cursors.contains_key(&(index, member, partition)) {
                 return true;
             }
             let Some(next) = member.checked_add(1) else {
@@ -128,11 +119,7 @@ impl Edge {
     /// drained.
     pub(super) fn lag_filter(&mut self, subscription: u32, partition: PartitionId, after: u64) {
         let (index, member) = self.member_of(subscription);
-        let before = self
-            .behind
-            .cursors
-            .get(&(index, member, partition))
-            .copied();
+        let before = self.behind.cursors.get(&(index, member, partition)).copied();
         let cursor = match before {
             Some(before) if before.after <= after => before,
             _ => Cursor {
@@ -227,22 +214,12 @@ impl Edge {
         };
         let after = cursor.after;
         let mode = self.filter_read_mode(index, member, partition);
-        let reading = Cursor {
-            is_reading: true,
-            ..cursor
-        };
+        let reading = Cursor { is_reading: true, ..cursor };
         self.put(index, member, partition, Some(reading));
         let subscription = self.subscription_key(first);
         self.request(
             home,
-            Request::ReadFilter {
-                partition,
-                filters,
-                subscription,
-                after,
-                mode,
-                limits,
-            },
+            Request::ReadFilter { partition, filters, subscription, after, mode, limits },
         );
     }
 
@@ -275,9 +252,7 @@ impl Edge {
         let mut records = page.records.iter().peekable();
         // In log order, as long as there is room for it.
         while self.behind.cursors.get(&at) == rest.as_ref() {
-            let next = records
-                .peek()
-                .and_then(|(_, record)| Delivery::of_page(record));
+            let next = records.peek().and_then(|(_, record)| Delivery::of_page(record));
             let before = next.map_or(u64::MAX, |next| next.view.offset());
             if let Some(&skip) = skipped.next_if(|skip| skip.through < before) {
                 self.leave_out_of_filter(subscription, partition, skip);
@@ -398,9 +373,7 @@ impl Edge {
 
     /// Whether a member is read from the log in a partition.
     pub(super) fn has_cursor(&self, (index, member, partition): Member) -> bool {
-        self.behind
-            .cursors
-            .contains_key(&(index, member, partition))
+        self.behind.cursors.contains_key(&(index, member, partition))
     }
 
     fn cursors_of(&self, index: u32, member: u32) -> impl Iterator<Item = PartitionId> {
@@ -430,10 +403,7 @@ impl Edge {
         }
         let log = self.settings.log_number(partition);
         self.behind.reads.change(at, log, before, cursor);
-        let mut all = self
-            .behind
-            .cursors
-            .range((index, 0, 0)..=(index, NONE, PartitionId::MAX));
+        let mut all = self.behind.cursors.range((index, 0, 0)..=(index, NONE, PartitionId::MAX));
         match cursor.is_some() || all.next().is_some() {
             true => self.slots[index].set(flag::BEHIND),
             false => self.slots[index].clear(flag::BEHIND),

@@ -143,10 +143,7 @@ impl Edge {
         let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let mut bytes = std::mem::take(&mut self.compression.packed);
         bytes.clear();
-        let deflater = self
-            .compression
-            .deflater
-            .get_or_insert_with(|| Deflater::new(level));
+        let deflater = self.compression.deflater.get_or_insert_with(|| Deflater::new(level));
         let is_shorter = deflater.deflate(parts, &mut bytes);
         self.compression.work_bytes += plain_bytes as u64;
         let packed = if is_shorter {

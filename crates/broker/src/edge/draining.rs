@@ -50,10 +50,7 @@ impl Edge {
             return;
         }
         self.draining = true;
-        self.drains = Some(Drain {
-            window_ms: window_ms.min(DAY_MS),
-            step: Step::Telling(0),
-        });
+        self.drains = Some(Drain { window_ms: window_ms.min(DAY_MS), step: Step::Telling(0) });
     }
 
     /// Whether clients that have been told to go may finish first.
@@ -78,9 +75,7 @@ impl Edge {
             }) {
                 Some(next) => Step::Telling(next),
                 None if drain.window_ms == 0 => Step::Over,
-                None => Step::Waiting {
-                    until_ms: now_ms + patience_ms,
-                },
+                None => Step::Waiting { until_ms: now_ms + patience_ms },
             },
             Step::Waiting { until_ms } if now_ms < until_ms && self.slots.count() > 0 => return,
             Step::Waiting { .. } => Step::Holding(0),
@@ -130,11 +125,7 @@ impl Edge {
 
     /// Where clients that are led away find other nodes. Each of them is the first of as many clients.
     pub(crate) fn other_addresses<'a>(&self, settings: &'a Settings, index: u32) -> Vec<&'a str> {
-        let mut urls: Vec<&str> = settings
-            .other_addresses
-            .iter()
-            .map(String::as_str)
-            .collect();
+        let mut urls: Vec<&str> = settings.other_addresses.iter().map(String::as_str).collect();
         let first = (index as usize + usize::from(self.id)) % urls.len().max(1);
         urls.rotate_left(first);
         urls

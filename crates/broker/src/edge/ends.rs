@@ -25,9 +25,8 @@ const WITHOUT_CODE: [(&str, &str); 7] = [
 /// Codes of RFC 6455 that the node closes with of itself.
 const RFC_OF_NODE: [u16; 6] = [1002, 1003, 1007, 1008, 1009, 1011];
 /// Codes that clients close with; 1005 stands for a close frame without one.
-const RFC_OF_CLIENT: [u16; 13] = [
-    1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014,
-];
+const RFC_OF_CLIENT: [u16; 13] =
+    [1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014];
 /// The rest of what clients may say is free for libraries and for applications.
 const RANGES_OF_CLIENT: [&str; 2] = ["3000-3999", "4000-4999"];
 
@@ -59,19 +58,14 @@ impl End {
         let rfc = RFC_OF_NODE.iter().position(|known| *known == code);
         let own = || CloseCode::ALL.iter().position(|own| own.number() == code);
         let place = rfc.map(|place| WITHOUT_CODE.len() + place);
-        place
-            .or_else(|| own().map(|place| OWN + place))
-            .map_or(End::CUT, |place| End(place as u8))
+        place.or_else(|| own().map(|place| OWN + place)).map_or(End::CUT, |place| End(place as u8))
     }
 
     /// The client has sent a close frame, with this code if it has one.
     pub fn of_client(code: Option<u16>) -> End {
         let code = code.unwrap_or(1005);
         let rfc = RFC_OF_CLIENT.iter().position(|known| *known == code);
-        let place = rfc.map_or_else(
-            || RANGES + usize::from(code >= 4000),
-            |place| CLIENT + place,
-        );
+        let place = rfc.map_or_else(|| RANGES + usize::from(code >= 4000), |place| CLIENT + place);
         End(place as u8)
     }
 }

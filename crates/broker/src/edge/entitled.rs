@@ -100,8 +100,7 @@ impl Entitlements {
         self.expiring += u32::from(entry.expires_s != NEVER);
         let at = self.entries.insert(entry);
         let entries = &self.entries;
-        self.by_digest
-            .insert_unique(hash_of(digest), at, |&other| hash_of(entries[other].digest));
+        self.by_digest.insert_unique(hash_of(digest), at, |&other| hash_of(entries[other].digest));
         Some(at)
     }
 
@@ -272,13 +271,9 @@ impl Entitlements {
             self.terms[at].entries += 1;
             return at;
         }
-        let at = self.terms.insert(Shared {
-            terms: terms.clone(),
-            entries: 1,
-        });
+        let at = self.terms.insert(Shared { terms: terms.clone(), entries: 1 });
         let known = &self.terms;
-        self.by_terms
-            .insert_unique(hash, at, |&other| hash_of_terms(&known[other].terms));
+        self.by_terms.insert_unique(hash, at, |&other| hash_of_terms(&known[other].terms));
         at
     }
 
@@ -313,19 +308,10 @@ impl Hand for Entitlements {
         let listed = <Vec<u32>>::take(input)?;
         let hash = |at| entries.get(at).map_or(0, |entry| hash_of(entry.digest));
         let by_digest = table_of(listed, hash);
-        let places = (0..terms.places())
-            .filter(|at| terms.contains(*at))
-            .collect();
+        let places = (0..terms.places()).filter(|at| terms.contains(*at)).collect();
         let hash = |at| terms.get(at).map_or(0, |it| hash_of_terms(&it.terms));
         let by_terms = table_of(places, hash);
-        Some(Entitlements {
-            entries,
-            by_digest,
-            subjects,
-            terms,
-            by_terms,
-            expiring,
-        })
+        Some(Entitlements { entries, by_digest, subjects, terms, by_terms, expiring })
     }
 
     fn layout(layout: &mut Layout) {

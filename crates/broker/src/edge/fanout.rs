@@ -293,11 +293,7 @@ impl Edge {
             };
             self.enter(&[&inline], body, origin)
         } else {
-            self.enter(
-                &[header.as_bytes(), head, attributes, payload],
-                Slice::empty(),
-                origin,
-            )
+            self.enter(&[header.as_bytes(), head, attributes, payload], Slice::empty(), origin)
         }
     }
 
@@ -318,9 +314,7 @@ impl Edge {
     fn enter_raw(&mut self, delivery: &Delivery<'_>) -> Place {
         let mut event = std::mem::take(&mut self.scratch);
         event.clear();
-        let partition = self.topics[usize::from(delivery.home)]
-            .at(delivery.topic)
-            .partition;
+        let partition = self.topics[usize::from(delivery.home)].at(delivery.topic).partition;
         let epoch = self.settings.log_of(partition).epoch;
         crate::session::events::append_raw_event(epoch, &delivery.view, &mut event);
         let place = self.enter_bytes(&[&event], delivery.origin());
@@ -334,11 +328,7 @@ const HEAD_INLINE_MAX: usize = 1 << 10;
 
 /// Whether the record was published to be retained.
 pub(crate) fn retained(view: &RecordView<'_>) -> Retained {
-    if view.flags().has(Flags::RETAINED) {
-        Retained::Yes
-    } else {
-        Retained::No
-    }
+    if view.flags().has(Flags::RETAINED) { Retained::Yes } else { Retained::No }
 }
 
 /// Appends the record's content type and tags as one block of the native protocol; nothing when there are none.
@@ -355,13 +345,8 @@ pub(crate) fn append_attributes(view: &RecordView<'_>, block: &mut Vec<u8>) {
             })
         })
         .collect();
-    let content_type = view
-        .content_type()
-        .and_then(|text| std::str::from_utf8(text).ok());
-    let attributes = Attributes {
-        content_type,
-        tags: tags.as_slice().into(),
-    };
+    let content_type = view.content_type().and_then(|text| std::str::from_utf8(text).ok());
+    let attributes = Attributes { content_type, tags: tags.as_slice().into() };
     if !attributes.is_empty() {
         attributes.encode_block(block);
     }

@@ -135,26 +135,19 @@ impl Edge {
             edge.window_bits(edge.subscriptions[subscription].connection)
         };
         let is_packed = self.settings.compression.is_some()
-            && targets
-                .iter()
-                .any(|&target| window_bits_of(self, target) > 0);
+            && targets.iter().any(|&target| window_bits_of(self, target) > 0);
         let packed = match is_packed {
             true => self.enter_named_packed(topic, partition, delivery, None, origin),
             false => None,
         };
         if let Some(packed) = packed
-            && targets
-                .iter()
-                .all(|&target| packed.fits(window_bits_of(self, target)))
+            && targets.iter().all(|&target| packed.fits(window_bits_of(self, target)))
         {
             return (Some(packed), None);
         }
         let plain = self.enter_named(topic, partition, delivery, None, origin);
         // Two large frames may be more than the ring keeps.
-        (
-            packed.filter(|packed| self.ring.holds(packed.place)),
-            Some(plain),
-        )
+        (packed.filter(|packed| self.ring.holds(packed.place)), Some(plain))
     }
 
     fn deliver_to_streams(
@@ -237,16 +230,10 @@ impl Edge {
         subscription: Option<u32>,
         origin: Origin,
     ) -> Place {
-        self.with_named_head(
-            topic,
-            partition,
-            delivery,
-            subscription,
-            &mut |edge, head| {
-                // The attributes are in the head.
-                edge.enter_message(head, &[], delivery.record, &delivery.view, origin)
-            },
-        )
+        self.with_named_head(topic, partition, delivery, subscription, &mut |edge, head| {
+            // The attributes are in the head.
+            edge.enter_message(head, &[], delivery.record, &delivery.view, origin)
+        })
     }
 
     /// The same frame compressed, if that is worth it: for one connection with this window, or for all.
@@ -263,18 +250,12 @@ impl Edge {
             return None;
         }
         let subscription = to.map(|(subscription, _)| subscription);
-        self.with_named_head(
-            topic,
-            partition,
-            delivery,
-            subscription,
-            &mut |edge, head| match to {
-                Some((_, window_bits)) => {
-                    edge.enter_packed_privately(window_bits, &[head, payload], origin)
-                }
-                None => edge.enter_packed(&[head, payload], origin),
-            },
-        )
+        self.with_named_head(topic, partition, delivery, subscription, &mut |edge, head| match to {
+            Some((_, window_bits)) => {
+                edge.enter_packed_privately(window_bits, &[head, payload], origin)
+            }
+            None => edge.enter_packed(&[head, payload], origin),
+        })
     }
 
     fn with_named_head<T>(

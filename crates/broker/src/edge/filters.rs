@@ -93,10 +93,7 @@ impl Edge {
             let limit = u64::from(limits.filter_levels_max);
             self.refused(
                 subscription,
-                Refusal {
-                    limit: Some(limit),
-                    ..Refusal::of(ErrorCode::FilterTooWide)
-                },
+                Refusal { limit: Some(limit), ..Refusal::of(ErrorCode::FilterTooWide) },
             );
             return None;
         }
@@ -105,10 +102,7 @@ impl Edge {
             let limit = u64::from(limits.filters_per_session_max);
             self.refused(
                 subscription,
-                Refusal {
-                    limit: Some(limit),
-                    ..Refusal::of(ErrorCode::TooManyFilters)
-                },
+                Refusal { limit: Some(limit), ..Refusal::of(ErrorCode::TooManyFilters) },
             );
             return None;
         }
@@ -123,10 +117,7 @@ impl Edge {
                 let limit = u64::from(limits.filters_per_shard_max);
                 self.refused(
                     subscription,
-                    Refusal {
-                        limit: Some(limit),
-                        ..Refusal::of(ErrorCode::FiltersFull)
-                    },
+                    Refusal { limit: Some(limit), ..Refusal::of(ErrorCode::FiltersFull) },
                 );
                 return None;
             }
@@ -150,12 +141,7 @@ impl Edge {
             let since = since.iter().filter(is_theirs).copied().collect();
             self.request(
                 home,
-                Request::AddFilter {
-                    user,
-                    filter: name.clone(),
-                    subscription: key,
-                    since,
-                },
+                Request::AddFilter { user, filter: name.clone(), subscription: key, since },
             );
         }
         Some(subscription)
@@ -204,10 +190,7 @@ impl Edge {
             return;
         };
         let position = Self::list_position(entry);
-        debug_assert_eq!(
-            self.members.get(&filter.members, position),
-            Some(subscription)
-        );
+        debug_assert_eq!(self.members.get(&filter.members, position), Some(subscription));
         if let Some(moved) = self.members.swap_remove_at(&mut filter.members, position) {
             self.set_list_position(moved, position as u32);
         }
@@ -222,12 +205,7 @@ impl Edge {
         }
         self.filters_version += 1;
         for home in 0..self.settings.homes_count {
-            self.request(
-                home,
-                Request::RemoveFilter {
-                    filter: filter.name.clone(),
-                },
-            );
+            self.request(home, Request::RemoveFilter { filter: filter.name.clone() });
         }
     }
 
@@ -242,11 +220,7 @@ impl Edge {
         let topic = self.topics[usize::from(home)].at(index);
         topic.partition = partition;
         if topic.named == 0 {
-            let named = NamedTopic {
-                name,
-                version: NEVER_MATCHED,
-                filters: Vec::new(),
-            };
+            let named = NamedTopic { name, version: NEVER_MATCHED, filters: Vec::new() };
             self.named_bytes += named.owned_bytes();
             topic.named = self.named.insert(named) + 1;
         }
@@ -261,8 +235,7 @@ impl Edge {
             topic.filters.clear();
             let name = std::str::from_utf8(&topic.name).unwrap_or_default();
             let filters = &mut topic.filters;
-            self.filters
-                .matches(name, &mut |&filter| filters.push(filter));
+            self.filters.matches(name, &mut |&filter| filters.push(filter));
             self.named_bytes += topic.owned_bytes();
         }
     }

@@ -287,9 +287,7 @@ impl Edge {
         layout.field("second", |edge: &Edge| Some(&edge.second));
         layout.field("sweep", |edge: &Edge| Some(&edge.sweep));
         layout.field("old_sessions", |edge: &Edge| Some(&edge.old_sessions));
-        layout.field("ping_interval_min_s", |edge: &Edge| {
-            Some(&edge.ping_interval_min_s)
-        });
+        layout.field("ping_interval_min_s", |edge: &Edge| Some(&edge.ping_interval_min_s));
         layout.field("serial", |edge: &Edge| Some(&edge.serial));
         layout.field("statistics", |edge: &Edge| Some(&edge.statistics));
         layout.field("draining", |edge: &Edge| Some(&edge.draining));

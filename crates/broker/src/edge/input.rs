@@ -294,12 +294,7 @@ impl Edge {
             frames += 1 + (work_bytes / WORK_BYTES_FRAME) as u32;
         }
         self.choke(index);
-        Driven {
-            consumed,
-            needs,
-            early,
-            is_whole,
-        }
+        Driven { consumed, needs, early, is_whole }
     }
 
     /// Whether a message has come in part, or the body of a request is still to come.

@@ -21,10 +21,7 @@ use stdx::key::Key;
 use wire::native::CloseCode;
 
 /// Who asks homes when operators do.
-const OPERATOR: Key = Key {
-    index: u32::MAX,
-    generation: 0,
-};
+const OPERATOR: Key = Key { index: u32::MAX, generation: 0 };
 
 /// How the network knows where a connection comes from, where the edge keeps no addresses.
 pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
@@ -39,28 +36,19 @@ impl Edge {
         peer_of: PeerOf<'_>,
     ) -> Option<Answer> {
         Some(match question {
-            Question::Connections {
-                from,
-                wanted,
-                len_max,
-            } => self.list_connections(from, &wanted, len_max, peer_of),
+            Question::Connections { from, wanted, len_max } => {
+                self.list_connections(from, &wanted, len_max, peer_of)
+            }
             Question::Connection(id) => {
                 let index = self.index_of(id);
                 Answer::Connection(index.map(|index| self.describe_connection(index, peer_of)))
             }
-            Question::Subscriptions {
-                connection,
-                skipped,
-                len_max,
-            } => {
+            Question::Subscriptions { connection, skipped, len_max } => {
                 let index = self.index_of(connection);
                 let page = index.map(|index| self.list_subscriptions(index, skipped, len_max));
                 Answer::Subscriptions(page)
             }
-            Question::Disconnect {
-                connection,
-                may_return,
-            } => {
+            Question::Disconnect { connection, may_return } => {
                 let index = self.index_of(connection);
                 if let Some(index) = index {
                     self.disconnect(index, may_return);
@@ -296,24 +284,14 @@ impl Edge {
             return Err(Code::Forbidden);
         }
         self.statistics.publishes += 1;
-        let request = Request::Publish {
-            partition,
-            rule,
-            reply: Some(operator(number)),
-            publication,
-        };
+        let request =
+            Request::Publish { partition, rule, reply: Some(operator(number)), publication };
         self.request(home, request);
         Ok(())
     }
 
     fn ask_history_for_operator(&mut self, question: Question, number: u32) -> Result<(), Code> {
-        let Question::History {
-            topic,
-            beyond,
-            reverse,
-            limits,
-        } = question
-        else {
+        let Question::History { topic, beyond, reverse, limits } = question else {
             return Err(Code::Internal);
         };
         TopicName::parse(&topic).map_err(|_| Code::MalformedTopic)?;
@@ -338,10 +316,7 @@ impl Edge {
 }
 
 fn operator(number: u32) -> Reply {
-    Reply {
-        connection: OPERATOR,
-        request: number,
-    }
+    Reply { connection: OPERATOR, request: number }
 }
 
 fn spoken(protocol: Protocol) -> Option<Spoken> {

@@ -199,9 +199,9 @@ impl Edge {
             },
             // Behind a trusted proxy it is the client that counts.
             address: match known {
-                Some(known) => self
-                    .client_of_proxy(index)
-                    .or_else(|| Some(address_of(known.address))),
+                Some(known) => {
+                    self.client_of_proxy(index).or_else(|| Some(address_of(known.address)))
+                }
                 None => None,
             },
             listener: known.map(|known| known.listener),
@@ -246,10 +246,8 @@ impl Edge {
     pub(super) fn session_ended(&mut self, index: u32) {
         self.journal.asked.remove(&index);
         let slot = &self.slots[index];
-        let is_session = matches!(
-            slot.protocol,
-            Protocol::Native | Protocol::Echo | Protocol::Events
-        );
+        let is_session =
+            matches!(slot.protocol, Protocol::Native | Protocol::Echo | Protocol::Events);
         if !is_session || !self.sessions_are_told() {
             return;
         }
@@ -267,11 +265,7 @@ impl Edge {
             .map(|known| u64::from(now_ms.wrapping_sub(known.began_ms)));
         if self.settings.journal.access && self.journal.access.take() {
             let client = self.client(index);
-            self.tell(Event::Disconnected {
-                client,
-                code,
-                duration_ms,
-            });
+            self.tell(Event::Disconnected { client, code, duration_ms });
         }
         if self.settings.sys.clients && self.journal.disconnected.take() {
             let client = self.client(index);
@@ -309,11 +303,7 @@ impl Edge {
         }
         let now_ms = self.now.monotonic_ms;
         // What could not be understood has neither.
-        let asked = asked.unwrap_or(Asked {
-            method: "".into(),
-            path: "".into(),
-            at_ms: now_ms,
-        });
+        let asked = asked.unwrap_or(Asked { method: "".into(), path: "".into(), at_ms: now_ms });
         let client = self.client(index);
         self.tell(Event::Requested {
             client,
@@ -354,12 +344,7 @@ impl Edge {
         };
         if is_wanted && self.journal.audit.take() {
             let client = self.client_of(index, of);
-            self.tell(Event::Decided {
-                client,
-                deed,
-                topic: topic.into(),
-                refusal,
-            });
+            self.tell(Event::Decided { client, deed, topic: topic.into(), refusal });
         }
     }
 
@@ -372,18 +357,11 @@ impl Edge {
         self.journal.origins_told_from_ms = self.now.monotonic_ms + ORIGIN_PAUSE_MS;
         let count = std::mem::take(&mut self.journal.origins_refused);
         let client = self.client(index);
-        self.tell(Event::OriginRefused {
-            client,
-            origin: origin.into(),
-            count,
-        });
+        self.tell(Event::OriginRefused { client, origin: origin.into(), count });
     }
 
     fn tell(&mut self, event: Event) {
-        self.out.journal.push(Entry {
-            time_ms: self.now.unix_ms,
-            event,
-        });
+        self.out.journal.push(Entry { time_ms: self.now.unix_ms, event });
     }
 
     /// A home of this thread has something to say about who listens to its topics.
@@ -399,10 +377,7 @@ impl Edge {
             Occupancy::Occupied(name) => publish(sys::TOPICS_OCCUPIED, named(name)),
             Occupancy::Vacated(name) => publish(sys::TOPICS_VACATED, named(name)),
             Occupancy::LeftOut { occupied, vacated } => {
-                let counts = [
-                    (sys::TOPICS_OCCUPIED, *occupied),
-                    (sys::TOPICS_VACATED, *vacated),
-                ];
+                let counts = [(sys::TOPICS_OCCUPIED, *occupied), (sys::TOPICS_VACATED, *vacated)];
                 for (topic, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
                     publish(topic, Object::of_node(node).number("left_out", count));
                 }
@@ -417,10 +392,8 @@ impl Edge {
         if access > 0 || audit > 0 {
             self.tell(Event::LeftOut { access, audit });
         }
-        let counts = [
-            (sys::CLIENTS_CONNECTED, connected),
-            (sys::CLIENTS_DISCONNECTED, disconnected),
-        ];
+        let counts =
+            [(sys::CLIENTS_CONNECTED, connected), (sys::CLIENTS_DISCONNECTED, disconnected)];
         for (topic, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             let object = Object::of_node(&settings.node_name).number("left_out", count);
             self.publish_own(topic, &object.finish());
@@ -447,10 +420,7 @@ impl Edge {
             return;
         }
         let mut attributes = Vec::new();
-        let json = Attributes {
-            content_type: Some("application/json"),
-            ..Attributes::default()
-        };
+        let json = Attributes { content_type: Some("application/json"), ..Attributes::default() };
         json.encode_block(&mut attributes);
         let publication = Publication {
             topic: self.mail.copy(topic.as_bytes()),
@@ -458,12 +428,7 @@ impl Edge {
             payload: self.mail.copy(payload),
             ..Publication::default()
         };
-        let request = Request::Publish {
-            partition,
-            rule,
-            reply: None,
-            publication,
-        };
+        let request = Request::Publish { partition, rule, reply: None, publication };
         self.request(home, request);
     }
 }

@@ -198,10 +198,7 @@ impl Edge {
             NONE => of_session,
             at => {
                 let limits = &self.judging.entitlements.terms(at).limits;
-                limits
-                    .subscriptions_max
-                    .unwrap_or(of_session)
-                    .min(of_session)
+                limits.subscriptions_max.unwrap_or(of_session).min(of_session)
             }
         }
     }
@@ -458,10 +455,7 @@ impl Edge {
             Some(settings) if expires_s != NEVER => settings.notice_before_s,
             _ => return false,
         };
-        if !matches!(
-            self.slots[index].protocol,
-            Protocol::Native | Protocol::Events
-        ) {
+        if !matches!(self.slots[index].protocol, Protocol::Native | Protocol::Events) {
             return false; // nobody there to be told, or not yet
         }
         let left_s = u64::from(expires_s).saturating_sub(self.now.unix_ms / 1_000);

@@ -141,12 +141,7 @@ impl Edge {
                 come_bytes: holding.come_bytes + came.bytes as u64,
                 ..*holding
             },
-            _ => Holding {
-                bytes,
-                is_unentitled,
-                since_s: now_s,
-                come_bytes: 0,
-            },
+            _ => Holding { bytes, is_unentitled, since_s: now_s, come_bytes: 0 },
         };
         self.slots[index].set(flag::KEEPS);
         self.kept.insert(index, holding);
@@ -220,12 +215,8 @@ impl Edge {
     pub(crate) fn payload_bytes_max(&self, index: u32) -> u32 {
         let payload_bytes_max = self.settings.limits.message_bytes_max;
         match self.is_anonymous(index) {
-            true => payload_bytes_max.min(
-                self.settings
-                    .limits
-                    .anonymous_input_bytes_max
-                    .saturating_sub(ENVELOPE_BYTES),
-            ),
+            true => payload_bytes_max
+                .min(self.settings.limits.anonymous_input_bytes_max.saturating_sub(ENVELOPE_BYTES)),
             false => payload_bytes_max,
         }
     }
@@ -275,12 +266,7 @@ mod tests {
         for (index, &(bytes, is_entitled)) in (0..).zip(all) {
             kept.insert(
                 index,
-                Holding {
-                    bytes,
-                    is_unentitled: !is_entitled,
-                    since_s: 0,
-                    come_bytes: 0,
-                },
+                Holding { bytes, is_unentitled: !is_entitled, since_s: 0, come_bytes: 0 },
             );
         }
         let mut ended = Vec::new();
@@ -314,26 +300,14 @@ mod tests {
             [0],
             "a newcomer among those who hoard with tokens"
         );
-        assert_eq!(
-            ended(&[(10, true), (500, false), (400, false)]),
-            [1],
-            "the largest of them"
-        );
+        assert_eq!(ended(&[(10, true), (500, false), (400, false)]), [1], "the largest of them");
     }
 
     #[test]
     fn a_holding_that_changes_is_counted_once() {
         let mut kept = Kept::default();
         for (bytes, is_unentitled) in [(5, true), (9, true), (7, false)] {
-            kept.insert(
-                3,
-                Holding {
-                    bytes,
-                    is_unentitled,
-                    since_s: 0,
-                    come_bytes: 0,
-                },
-            );
+            kept.insert(3, Holding { bytes, is_unentitled, since_s: 0, come_bytes: 0 });
         }
         assert_eq!((kept.bytes, kept.unentitled_bytes), (7, 0));
         assert!(kept.unentitled.is_empty() && kept.entitled.len() == 1);

@@ -42,9 +42,7 @@ impl Edge {
         self.leave_reading(subscription);
         let entry = &mut self.subscriptions[subscription];
         entry.stage = Stage::Lagging;
-        self.laggards
-            .waiting
-            .insert((entry.connection, subscription));
+        self.laggards.waiting.insert((entry.connection, subscription));
     }
 
     /// Its page has come, or is not waited for any more.
@@ -137,10 +135,7 @@ impl Edge {
         if records_max == 0 {
             return;
         }
-        let limits = PageLimits {
-            records_max,
-            bytes_max: limits.page_bytes,
-        };
+        let limits = PageLimits { records_max, bytes_max: limits.page_bytes };
         let key = self.subscription_key(subscription);
         let mode = self.read_mode(subscription);
         let entry = &mut self.subscriptions[subscription];
@@ -153,14 +148,7 @@ impl Edge {
         *self.laggards.reading.entry((connection, log)).or_default() += 1;
         self.request(
             home,
-            Request::Read {
-                partition,
-                index,
-                subscription: key,
-                after,
-                mode,
-                limits,
-            },
+            Request::Read { partition, index, subscription: key, after, mode, limits },
         );
     }
 }

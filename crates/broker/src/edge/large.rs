@@ -29,8 +29,7 @@ const CHAIN_WALK_MAX: u32 = 64;
 
 impl Large {
     fn insert(&mut self, subscription: u32, entry: &Subscription) {
-        self.by_client
-            .insert((entry.connection, entry.client), subscription);
+        self.by_client.insert((entry.connection, entry.client), subscription);
         if entry.topic != NONE {
             self.by_topic.insert(topic_of(entry), subscription);
         }

@@ -78,9 +78,9 @@ impl Edge {
         while let Some(deadline) = self.handshakes.take_due(self.now.monotonic_ms) {
             let (key, is_due): (_, fn(&Slot) -> bool) = match deadline {
                 Deadline::Head(key) => (key, |slot| slot.is(flag::STARTING)),
-                Deadline::Hello(key) => (key, |slot| {
-                    slot.protocol == Protocol::NativeStart && !slot.is(flag::CLOSING)
-                }),
+                Deadline::Hello(key) => {
+                    (key, |slot| slot.protocol == Protocol::NativeStart && !slot.is(flag::CLOSING))
+                }
             };
             if !self.slots.get(key).is_some_and(is_due) {
                 continue;
@@ -107,9 +107,7 @@ impl Edge {
             self.ask_for_positions();
         }
         let pace = self.pace();
-        let blocks = self
-            .sweep
-            .begin(self.now.monotonic_ms, self.slots.places(), pace);
+        let blocks = self.sweep.begin(self.now.monotonic_ms, self.slots.places(), pace);
         for _ in 0..blocks {
             for index in self.sweep.next_block(self.slots.places()) {
                 if self.slots[index].protocol != Protocol::Free {
@@ -122,8 +120,7 @@ impl Edge {
     /// Sets the time for the next part of a handshake.
     pub(crate) fn expect(&mut self, deadline: Deadline) {
         let after_ms = u64::from(self.settings.limits.handshake_timeout_ms);
-        self.handshakes
-            .set(self.now.monotonic_ms + after_ms, deadline);
+        self.handshakes.set(self.now.monotonic_ms + after_ms, deadline);
     }
 
     /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
@@ -136,10 +133,7 @@ impl Edge {
         let drain = self.drain_deadline_ms();
         let journal = self.journal.owes();
         let journal = journal.then(|| u64::from(self.second + 1) * 1_000);
-        [handshake, poll, sweep, positions, drain, journal]
-            .into_iter()
-            .flatten()
-            .min()
+        [handshake, poll, sweep, positions, drain, journal].into_iter().flatten().min()
     }
 
     /// How fast connections are looked at: as the shortest interval of those that are there asks for.
@@ -147,11 +141,7 @@ impl Edge {
         let limits = &self.settings.limits;
         let heartbeat_s =
             (self.statistics.event_streams > 0).then_some(limits.heartbeat_interval_s);
-        let expiry_s = self
-            .judging
-            .entitlements
-            .have_expiring()
-            .then_some(EXPIRY_INTERVAL_S);
+        let expiry_s = self.judging.entitlements.have_expiring().then_some(EXPIRY_INTERVAL_S);
         let unfinished_s = limits.unfinished_input_timeout_ms.div_ceil(1_000);
         let unfinished_s = (!self.kept.is_empty()).then_some(unfinished_s);
         let shortest_s = heartbeat_s
@@ -191,9 +181,7 @@ impl Edge {
         if ping_s > 0 {
             let within_s = (2 * ping_s).saturating_sub(heartbeat_s).max(ping_s);
             let key = self.slots.key(index);
-            self.out
-                .acknowledged_within_ms
-                .push((key, within_s * 1_000));
+            self.out.acknowledged_within_ms.push((key, within_s * 1_000));
         }
     }
 
@@ -277,10 +265,7 @@ mod tests {
     /// Only the low half of the clock is kept, which begins anew every 49 days.
     #[test]
     fn handshakes_come_in_order_where_the_low_half_of_the_clock_begins_anew() {
-        let key = |index| Key {
-            index,
-            generation: 1,
-        };
+        let key = |index| Key { index, generation: 1 };
         let turn_ms = u64::from(u32::MAX) + 1;
         let mut handshakes = Handshakes::default();
         for (index, at_ms) in (0..).zip([turn_ms - 5, turn_ms, turn_ms + 5]) {
@@ -298,10 +283,7 @@ mod tests {
     /// As after a reload with a shorter time for them.
     #[test]
     fn a_shorter_handshake_waits_for_the_longer_one_before_it() {
-        let key = |index| Key {
-            index,
-            generation: 1,
-        };
+        let key = |index| Key { index, generation: 1 };
         let turn_ms = u64::from(u32::MAX) + 1;
         let mut handshakes = Handshakes::default();
         for (index, at_ms) in (0..).zip([turn_ms + 5, turn_ms - 5, turn_ms + 6]) {
@@ -310,9 +292,6 @@ mod tests {
         assert_eq!(handshakes.take_due(turn_ms + 4), None);
         let due = [5, 5, 5, 6].map(|ms| handshakes.take_due(turn_ms + ms));
         let expected = [Some(0), Some(1), None, Some(2)];
-        assert_eq!(
-            due,
-            expected.map(|index| index.map(|index| Deadline::Head(key(index))))
-        );
+        assert_eq!(due, expected.map(|index| index.map(|index| Deadline::Head(key(index)))));
     }
 }

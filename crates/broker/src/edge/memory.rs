@@ -55,10 +55,7 @@ impl Edge {
             + tree_bytes(self.filters_held.len(), size_of::<(u32, u32)>())
             + self.behind.held.memory_bytes()
             + self.behind.reads.memory_bytes()
-            + tree_bytes(
-                self.behind.opening.len(),
-                size_of::<((u32, u32), Opening)>(),
-            )
+            + tree_bytes(self.behind.opening.len(), size_of::<((u32, u32), Opening)>())
     }
 
     fn outboxes_bytes(&self) -> usize {

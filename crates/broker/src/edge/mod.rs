@@ -98,11 +98,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub fn of(code: ErrorCode) -> Refusal {
-        Refusal {
-            code,
-            limit: None,
-            restart: None,
-        }
+        Refusal { code, limit: None, restart: None }
     }
 }
 
@@ -278,9 +274,7 @@ impl Edge {
             filters_version: 0,
             named: Slab::new(),
             named_bytes: 0,
-            homes: (0..homes)
-                .map(|_| room::HomeLink::new(settings.logs.len()))
-                .collect(),
+            homes: (0..homes).map(|_| room::HomeLink::new(settings.logs.len())).collect(),
             full_log: None,
             mail: Mail::default(),
             handshakes: Handshakes::default(),
@@ -359,12 +353,7 @@ impl Edge {
     /// A peer has connected from this address.
     pub fn accepted(&mut self, key: Key, peer: IpAddr) {
         debug_assert!(
-            self.slots
-                .get(Key {
-                    index: key.index,
-                    generation: key.generation
-                })
-                .is_none()
+            self.slots.get(Key { index: key.index, generation: key.generation }).is_none()
         );
         self.slots.open(key);
         self.slots[key.index].set(flag::STARTING);
@@ -415,10 +404,7 @@ impl Edge {
                 gap,
                 retained,
             } => {
-                let position = Position {
-                    epoch,
-                    offset: through,
-                };
+                let position = Position { epoch, offset: through };
                 let grant = Grant {
                     index,
                     generation,
@@ -432,10 +418,9 @@ impl Edge {
                 self.granted(home, subscription, grant);
             }
             Letter::Refused { subscription, code } => self.refused_by_home(subscription, code),
-            Letter::FilterGranted {
-                subscription,
-                result,
-            } => self.filter_granted(home, subscription, result),
+            Letter::FilterGranted { subscription, result } => {
+                self.filter_granted(home, subscription, result)
+            }
             Letter::FilterPage {
                 subscription,
                 partition,
@@ -457,47 +442,25 @@ impl Edge {
                 };
                 self.filter_page(subscription, &page);
             }
-            Letter::Announce {
-                index,
-                partition,
-                topic,
-            } => self.announced(home, index, partition, topic),
+            Letter::Announce { index, partition, topic } => {
+                self.announced(home, index, partition, topic)
+            }
             Letter::Message { index, record } => self.deliver(home, index, &record),
             Letter::Released { index } => self.released(home, index),
-            Letter::Page {
-                subscription,
-                gap,
-                skipped,
-                records,
-                through,
-                caught_up,
-            } => {
-                let page = Page {
-                    gap,
-                    skipped,
-                    records,
-                    through,
-                    caught_up,
-                };
+            Letter::Page { subscription, gap, skipped, records, through, caught_up } => {
+                let page = Page { gap, skipped, records, through, caught_up };
                 self.page(subscription, page);
             }
-            Letter::StreamGap {
-                partition, from, ..
-            } => self.stream_gap(home, partition, from),
+            Letter::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),
             Letter::History { reply, result } => self.history_answered(reply, result),
             Letter::Published { reply, result } => self.publish_answered(reply, result),
-            Letter::Described {
-                connection,
-                number,
-                names,
-                positions,
-            } => self.described(home, (connection, number), &names, &positions),
+            Letter::Described { connection, number, names, positions } => {
+                self.described(home, (connection, number), &names, &positions)
+            }
             Letter::Positions { positions } => self.positions_are(home, &positions),
-            Letter::Consumed {
-                lane,
-                requests,
-                bytes,
-            } => self.consumed(home, lane, requests, bytes),
+            Letter::Consumed { lane, requests, bytes } => {
+                self.consumed(home, lane, requests, bytes)
+            }
             Letter::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
         }
         if self.renewals.have_settled() {
@@ -688,7 +651,6 @@ impl Mail {
             return slice;
         }
         let area = self.area.insert(ChunkWriter::heap(MAIL_AREA_BYTES));
-        area.append(&[bytes])
-            .unwrap_or_else(|| Slice::copy_of(bytes))
+        area.append(&[bytes]).unwrap_or_else(|| Slice::copy_of(bytes))
     }
 }

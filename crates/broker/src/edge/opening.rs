@@ -52,9 +52,7 @@ impl Edge {
         let homes = self.settings.homes_count;
         let opening = self.behind.opening.entry((index, member)).or_default();
         opening.fail_on_gap = fail_on_gap;
-        opening
-            .waiting
-            .extend((0..homes).map(|home| (subscription, home)));
+        opening.waiting.extend((0..homes).map(|home| (subscription, home)));
     }
 
     /// A home has answered for a filter.
@@ -83,9 +81,7 @@ impl Edge {
                 self.refused(subscription, refusal);
             }
             Ok(starts) => {
-                opening
-                    .waiting
-                    .retain(|asked| *asked != (subscription, home));
+                opening.waiting.retain(|asked| *asked != (subscription, home));
                 for start in starts {
                     // Of several filters the last one says where the stream carries them all.
                     let before = opening.partitions.remove(&start.partition);
@@ -127,11 +123,7 @@ impl Edge {
             return self.refuse_all(&opened, ErrorCode::PositionUnavailable);
         }
         let replays = beginnings.iter().filter(|beginning| beginning.is_replaying);
-        if !self
-            .behind
-            .held
-            .have_room(index, replays.count(), &self.settings.limits)
-        {
+        if !self.behind.held.have_room(index, replays.count(), &self.settings.limits) {
             return self.refuse_all(&opened, ErrorCode::Overloaded);
         }
         let is_resumed = beginnings.iter().any(|beginning| beginning.is_resumed);
@@ -144,21 +136,15 @@ impl Edge {
         let mut is_replaying = false;
         for beginning in beginnings.iter().filter(|beginning| beginning.is_replaying) {
             is_replaying = true;
-            let cursor = Cursor {
-                after: beginning.through,
-                is_reading: false,
-                is_paid: true,
-            };
+            let cursor = Cursor { after: beginning.through, is_reading: false, is_paid: true };
             self.put(index, member, beginning.partition, Some(cursor));
             self.filter_recovers(index, member, beginning.partition);
         }
         if !is_replaying {
             self.forget_replay_credit(first);
         }
-        self.statistics.gaps += beginnings
-            .iter()
-            .filter(|beginning| beginning.gap.is_some())
-            .count() as u64;
+        self.statistics.gaps +=
+            beginnings.iter().filter(|beginning| beginning.gap.is_some()).count() as u64;
         self.tell_subscribed_filters(index, &opened, &beginnings);
         self.owe_if_told(index, &beginnings);
         if is_replaying {
@@ -169,10 +155,8 @@ impl Edge {
 
     /// Of a stream several open together, and the first refusal may end it.
     fn refuse_all(&mut self, opened: &[u32], code: ErrorCode) {
-        let keys: Vec<SubscriptionKey> = opened
-            .iter()
-            .map(|&subscription| self.subscription_key(subscription))
-            .collect();
+        let keys: Vec<SubscriptionKey> =
+            opened.iter().map(|&subscription| self.subscription_key(subscription)).collect();
         for key in keys {
             self.refused_by_home(key, code);
         }

@@ -61,12 +61,7 @@ impl Edge {
     pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, offset: u64, parts: &[&[u8]]) {
         let index = self.subscription_connection(subscription);
         let (home, topic) = self.subscription_topic(subscription);
-        let origin = Origin::Plain {
-            home,
-            index: topic,
-            prev,
-            offset,
-        };
+        let origin = Origin::Plain { home, index: topic, prev, offset };
         let place = self.enter_bytes(parts, origin);
         if self.takes_through(subscription, offset) {
             self.push_place(index, place);
@@ -77,11 +72,7 @@ impl Edge {
     /// same connection, and the cursors of their subscriptions go back. A frame that carries a cursor is therefore written
     /// after this call, and only if [`Edge::takes_through`] or [`Edge::is_behind_at`] still allows it.
     pub(crate) fn reserve(&mut self, bytes_max: usize) {
-        let body_bytes = if bytes_max > BODY_COPY_MAX {
-            bytes_max
-        } else {
-            0
-        };
+        let body_bytes = if bytes_max > BODY_COPY_MAX { bytes_max } else { 0 };
         self.make_room(bytes_max.min(BODY_COPY_MAX), body_bytes);
     }
 
@@ -239,19 +230,12 @@ impl Edge {
         write: &mut dyn FnMut(Key, &[IoSlice<'_>]) -> Written,
     ) -> (usize, Written) {
         let slot = &self.slots[index];
-        let owned = self
-            .owned
-            .get(slot.owned)
-            .into_iter()
-            .flat_map(|owned| &owned.parts);
+        let owned = self.owned.get(slot.owned).into_iter().flat_map(|owned| &owned.parts);
         let places = self.lists.iter(&slot.places).flat_map(|place| {
             let (head, body) = self.ring.parts(place);
             [head, body]
         });
-        let parts = owned
-            .map(|part| &part.bytes[..])
-            .chain(places)
-            .filter(|part| !part.is_empty());
+        let parts = owned.map(|part| &part.bytes[..]).chain(places).filter(|part| !part.is_empty());
         let mut slices = [IoSlice::new(&[]); N];
         let (mut count, mut offered) = (0, 0);
         for (slice, part) in slices.iter_mut().zip(parts) {
@@ -297,19 +281,12 @@ impl Edge {
                 continue;
             }
             let rest_of_head = Slice::copy_of(&head[taken.min(head.len())..]);
-            let rest_of_body = self
-                .ring
-                .body(place)
-                .sub(taken.saturating_sub(head.len())..);
+            let rest_of_body = self.ring.body(place).sub(taken.saturating_sub(head.len())..);
             self.own(index, [rest_of_head, rest_of_body]);
             break;
         }
         let slot = &mut self.slots[index];
-        if self
-            .owned
-            .get(slot.owned)
-            .is_some_and(|owned| owned.parts.is_empty())
-        {
+        if self.owned.get(slot.owned).is_some_and(|owned| owned.parts.is_empty()) {
             self.owned.remove(slot.owned);
             slot.owned = NONE;
         }
@@ -317,9 +294,7 @@ impl Edge {
 
     /// Bytes that wait for this connection and that nobody else keeps.
     pub(crate) fn owned_bytes(&self, index: u32) -> usize {
-        self.owned
-            .get(self.slots[index].owned)
-            .map_or(0, |owned| owned.bytes)
+        self.owned.get(self.slots[index].owned).map_or(0, |owned| owned.bytes)
     }
 
     /// Takes a frame, or the rest of one, which the ring cannot keep. A connection for which that is too much ends.
@@ -437,10 +412,8 @@ impl Edge {
             let drop = old || (broken && self.ring.origin(place) != Origin::Private);
             let keep = match self.ring.origin(place) {
                 Origin::Private if drop => {
-                    let (head, body) = (
-                        Slice::copy_of(self.ring.parts(place).0),
-                        self.ring.body(place).clone(),
-                    );
+                    let (head, body) =
+                        (Slice::copy_of(self.ring.parts(place).0), self.ring.body(place).clone());
                     self.own(index, [head, body]);
                     false
                 }
@@ -452,34 +425,27 @@ impl Edge {
                     }
                     keep
                 }
-                Origin::Plain {
-                    home,
-                    index: topic,
-                    prev,
-                    offset,
-                } => match self.find_plain(index, home, topic) {
-                    // It has ended: of what is left of it, all goes, so that no hole shows.
-                    None => {
-                        broken |= is_composite;
-                        false
-                    }
-                    Some(subscription) => {
-                        let lag_from = self.subscriptions[subscription].lag_from();
-                        if drop && offset <= lag_from {
-                            self.lag(subscription, prev);
-                            broken = is_composite;
+                Origin::Plain { home, index: topic, prev, offset } => {
+                    match self.find_plain(index, home, topic) {
+                        // It has ended: of what is left of it, all goes, so that no hole shows.
+                        None => {
+                            broken |= is_composite;
+                            false
                         }
-                        if drop || offset > lag_from {
-                            self.refund_replay_credit(subscription);
+                        Some(subscription) => {
+                            let lag_from = self.subscriptions[subscription].lag_from();
+                            if drop && offset <= lag_from {
+                                self.lag(subscription, prev);
+                                broken = is_composite;
+                            }
+                            if drop || offset > lag_from {
+                                self.refund_replay_credit(subscription);
+                            }
+                            !drop && offset <= lag_from
                         }
-                        !drop && offset <= lag_from
                     }
-                },
-                Origin::Named {
-                    partition,
-                    after,
-                    serial,
-                } => {
+                }
+                Origin::Named { partition, after, serial } => {
                     let drop = drop || dropped.contains_key(&partition);
                     if drop {
                         let before = dropped.insert(partition, serial).unwrap_or(0);
@@ -493,12 +459,7 @@ impl Edge {
                     }
                     !drop
                 }
-                Origin::Addressed {
-                    subscription,
-                    partition,
-                    after,
-                    is_paid,
-                } => {
+                Origin::Addressed { subscription, partition, after, is_paid } => {
                     let drop = drop || dropped.contains_key(&partition);
                     if drop {
                         dropped.entry(partition).or_default();

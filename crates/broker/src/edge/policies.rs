@@ -35,11 +35,7 @@ pub(crate) struct Wish {
 impl Wish {
     /// To begin at `start`; a gap is announced, the rule says what becomes of it when it lags.
     pub fn from(start: Start) -> Wish {
-        Wish {
-            start,
-            fail_on_gap: false,
-            policy: None,
-        }
+        Wish { start, fail_on_gap: false, policy: None }
     }
 }
 
@@ -119,18 +115,14 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         if entry.policy() != LagPolicy::Replay {
             let connection = entry.connection;
-            self.recovering
-                .subscriptions
-                .insert((connection, subscription));
+            self.recovering.subscriptions.insert((connection, subscription));
         }
     }
 
     /// The same for filters, in one partition.
     pub(super) fn filter_recovers(&mut self, index: u32, member: u32, partition: PartitionId) {
         if self.filter_policy(index, member) != LagPolicy::Replay {
-            self.recovering
-                .partitions
-                .insert((index, member, partition));
+            self.recovering.partitions.insert((index, member, partition));
         }
     }
 
@@ -163,9 +155,7 @@ impl Edge {
     /// The subscription goes.
     pub(crate) fn forget_recovery(&mut self, connection: u32, subscription: u32) {
         if !self.recovering.subscriptions.is_empty() {
-            self.recovering
-                .subscriptions
-                .remove(&(connection, subscription));
+            self.recovering.subscriptions.remove(&(connection, subscription));
         }
     }
 
@@ -224,11 +214,7 @@ impl Edge {
         Skip { from, through }: Skip,
     ) {
         let reason = self.count_left_out(subscription);
-        let left_out = LeftOut {
-            from,
-            through,
-            reason,
-        };
+        let left_out = LeftOut { from, through, reason };
         self.tell_filter_left_out(subscription, partition, left_out);
     }
 
@@ -242,11 +228,7 @@ impl Edge {
     /// What holds for a plain subscription that is to be read from the log.
     pub(crate) fn policy_now(&self, subscription: u32) -> LagPolicy {
         let entry = &self.subscriptions[subscription];
-        let recovers = || {
-            self.recovering
-                .subscriptions
-                .contains(&(entry.connection, subscription))
-        };
+        let recovers = || self.recovering.subscriptions.contains(&(entry.connection, subscription));
         match entry.policy() {
             LagPolicy::Replay => LagPolicy::Replay,
             _ if recovers() => LagPolicy::Replay,
@@ -266,11 +248,7 @@ impl Edge {
     /// A page says that it has left out what lies between.
     pub(crate) fn leave_out(&mut self, subscription: u32, from: u64, through: u64) {
         let reason = self.count_left_out(subscription);
-        let left_out = LeftOut {
-            from,
-            through,
-            reason,
-        };
+        let left_out = LeftOut { from, through, reason };
         self.tell_left_out(subscription, left_out);
     }
 

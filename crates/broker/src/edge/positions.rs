@@ -143,11 +143,7 @@ impl Edge {
             }
         }
         if !telling.is_empty() {
-            self.positions.round = Some(Round {
-                telling,
-                filter: 0,
-                member: usize::MAX,
-            });
+            self.positions.round = Some(Round { telling, filter: 0, member: usize::MAX });
         }
     }
 
@@ -167,12 +163,7 @@ impl Edge {
             return;
         }
         self.positions.next_ms = now_ms + STEP_MS;
-        let mut step = Step {
-            looked: 0,
-            told: 0,
-            bytes: 0,
-            shared: None,
-        };
+        let mut step = Step { looked: 0, told: 0, bytes: 0, shared: None };
         self.tell_owed(&mut step);
         let Some(mut round) = self.positions.round.take() else {
             return;

@@ -33,12 +33,8 @@ stdx::hand!(
 
 impl Pressure {
     /// All, the lowest first.
-    pub const ALL: [Pressure; 4] = [
-        Pressure::None,
-        Pressure::Recoveries,
-        Pressure::Newcomers,
-        Pressure::Publications,
-    ];
+    pub const ALL: [Pressure; 4] =
+        [Pressure::None, Pressure::Recoveries, Pressure::Newcomers, Pressure::Publications];
 
     /// Of a number from 0 to 3; greater ones are 3.
     pub fn of(number: u8) -> Pressure {

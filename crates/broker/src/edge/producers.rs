@@ -68,9 +68,7 @@ impl Edge {
     /// The connection is served from now on. Until then its stamp says when it was accepted.
     pub(crate) fn count_handshake(&mut self, index: u32) {
         let took_ms = age_ms(self.now.monotonic_ms, self.slots[index].hello_ms);
-        self.statistics
-            .handshakes
-            .record(u64::from(took_ms) * 1_000);
+        self.statistics.handshakes.record(u64::from(took_ms) * 1_000);
     }
 
     /// The session, or before it the connection, begins now.

@@ -55,10 +55,7 @@ impl Hand for Rates {
     }
 
     fn take(input: &mut Input<'_>) -> Option<Self> {
-        Some(Rates {
-            buckets: Hand::take(input)?,
-            ..Rates::default()
-        })
+        Some(Rates { buckets: Hand::take(input)?, ..Rates::default() })
     }
 
     fn layout(layout: &mut Layout) {
@@ -88,10 +85,7 @@ impl Rates {
     /// Goes by other limits from now on; what has been used stays so.
     pub fn renew(&mut self, limits: &Limits) {
         let buckets = std::mem::take(&mut self.buckets);
-        *self = Rates {
-            buckets,
-            ..Rates::new(limits)
-        };
+        *self = Rates { buckets, ..Rates::new(limits) };
     }
 
     pub fn forget(&mut self, index: u32) {
@@ -109,14 +103,7 @@ impl Rates {
     #[cold]
     fn rest_one(&mut self, index: u32, now_ms: u64) {
         if let Some(buckets) = self.buckets.get(&index) {
-            let Buckets {
-                publish,
-                publish_bytes,
-                requests,
-                pings,
-                subscribe,
-                errors,
-            } = buckets;
+            let Buckets { publish, publish_bytes, requests, pings, subscribe, errors } = buckets;
             let all = [publish, publish_bytes, requests, pings, subscribe, errors];
             if all.iter().all(|bucket| bucket.is_full(now_ms)) {
                 self.buckets.remove(&index);
@@ -155,9 +142,7 @@ impl Edge {
         if let Some(max) = [node_max, own_max].into_iter().flatten().min() {
             let allowance = Allowance::per_second(max.into());
             let bucket = &mut buckets.publish;
-            taken = bucket
-                .take(allowance, now_ms, messages)
-                .map_err(too_fast(max.into()));
+            taken = bucket.take(allowance, now_ms, messages).map_err(too_fast(max.into()));
         }
         if let (Ok(()), Some(allowance)) = (taken, rates.publish_bytes) {
             let bucket = &mut buckets.publish_bytes;

@@ -20,12 +20,7 @@ pub(crate) enum Origin {
     /// An answer to one connection: never dropped.
     Private,
     /// A message for plain subscriptions of a topic.
-    Plain {
-        home: HomeId,
-        index: u32,
-        prev: u64,
-        offset: u64,
-    },
+    Plain { home: HomeId, index: u32, prev: u64, offset: u64 },
     /// A message for all subscriptions to filters of a native connection that cover its topic.
     Named {
         partition: PartitionId,
@@ -210,12 +205,7 @@ impl Ring {
         self.head += usize::from(len == 0);
         self.body_bytes += body.len();
         let body = self.segments.keep(body, SEGMENTS * self.bytes.len());
-        self.frames.push_back(Frame {
-            start: start as u32,
-            len: len as u32,
-            origin,
-            body,
-        });
+        self.frames.push_back(Frame { start: start as u32, len: len as u32, origin, body });
         self.next_place().wrapping_sub(1)
     }
 
@@ -232,10 +222,7 @@ impl Ring {
     /// The frame's two parts; the second is mostly empty.
     pub fn parts(&self, place: Place) -> (&[u8], &[u8]) {
         let frame = &self.frames[place.wrapping_sub(self.first) as usize];
-        (
-            &self.bytes[frame.start as usize..(frame.start + frame.len) as usize],
-            &frame.body,
-        )
+        (&self.bytes[frame.start as usize..(frame.start + frame.len) as usize], &frame.body)
     }
 
     /// The part of the frame that is kept beside the ring.
@@ -325,10 +312,7 @@ mod tests {
             let len = prng.below(BODY_COPY_MAX as u64) as usize;
             let body_len = prng.below(3) as usize * prng.below(20_000) as usize;
             if let Some(limit) = ring.victims(len, body_len) {
-                while model
-                    .front()
-                    .is_some_and(|(place, _)| ring.is_before(*place, limit))
-                {
+                while model.front().is_some_and(|(place, _)| ring.is_before(*place, limit)) {
                     model.pop_front();
                 }
                 ring.drop_before(limit);
@@ -336,11 +320,8 @@ mod tests {
             }
             let bytes = vec![round as u8; len + body_len];
             let body = Slice::copy_of(&bytes[len..]);
-            let place = ring.push(
-                &[&bytes[..len / 2], &bytes[len / 2..len]],
-                body,
-                Origin::Private,
-            );
+            let place =
+                ring.push(&[&bytes[..len / 2], &bytes[len / 2..len]], body, Origin::Private);
             model.push_back((place, bytes));
             let (place, bytes) = &model[prng.below(model.len() as u64) as usize];
             let (head, body) = ring.parts(*place);
@@ -388,10 +369,7 @@ mod tests {
             }
         }
         assert_eq!(copied, 2 * segments_max);
-        assert_eq!(
-            ring.segment_bytes(),
-            segments_max * SEGMENT_BYTES + copied * 9_000
-        );
+        assert_eq!(ring.segment_bytes(), segments_max * SEGMENT_BYTES + copied * 9_000);
         ring.drop_before(ring.next_place());
         assert_eq!(ring.segment_bytes(), 0);
     }

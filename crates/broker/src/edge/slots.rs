@@ -190,10 +190,7 @@ stdx::hand!(struct Slots { slots, count });
 
 impl Slots {
     pub fn new() -> Slots {
-        Slots {
-            slots: Pages::new(),
-            count: 0,
-        }
+        Slots { slots: Pages::new(), count: 0 }
     }
 
     /// Takes the slot of a new connection.
@@ -201,12 +198,8 @@ impl Slots {
         // Whole pages: a sweep's share of the places does not follow every single connection.
         let last = key.index | (PAGE as u32 - 1);
         self.slots.grow_to(last, || Slot::FREE);
-        self.slots[key.index] = Slot {
-            generation: key.generation,
-            protocol: Protocol::Http,
-            end: 0,
-            ..Slot::FREE
-        };
+        self.slots[key.index] =
+            Slot { generation: key.generation, protocol: Protocol::Http, end: 0, ..Slot::FREE };
         self.count += 1;
     }
 
@@ -224,10 +217,7 @@ impl Slots {
 
     /// The connection's key.
     pub fn key(&self, index: u32) -> Key {
-        Key {
-            index,
-            generation: self[index].generation,
-        }
+        Key { index, generation: self[index].generation }
     }
 
     /// Connections now.

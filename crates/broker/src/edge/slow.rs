@@ -30,10 +30,8 @@ impl Edge {
         }
         self.statistics.slow_closed += 1;
         self.statistics.slow_closed_for_all += u64::from(!is_own);
-        let is_websocket = matches!(
-            slot.protocol,
-            Protocol::Native | Protocol::NativeStart | Protocol::Echo
-        );
+        let is_websocket =
+            matches!(slot.protocol, Protocol::Native | Protocol::NativeStart | Protocol::Echo);
         // One that closes already has said why.
         if is_websocket && !slot.is(flag::CLOSING) {
             self.note_end(index, End::of_node(code_of(is_own).number()));
@@ -70,10 +68,7 @@ impl Edge {
                 break;
             }
         }
-        parts.push(Part {
-            bytes: Slice::copy_of(&close),
-            ends_frame: true,
-        });
+        parts.push(Part { bytes: Slice::copy_of(&close), ends_frame: true });
         let bytes: usize = parts.iter().map(|part| part.bytes.len()).sum();
         let bytes_max = self.settings.limits.pinned_bytes_max / ENDING_PART;
         if self.ending_bytes + bytes as u64 > bytes_max {

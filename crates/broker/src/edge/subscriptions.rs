@@ -102,11 +102,7 @@ impl Subscription {
 
     /// What lies beyond this is read from the log again.
     pub fn lag_from(&self) -> u64 {
-        if self.stage == Stage::Live {
-            u64::MAX
-        } else {
-            self.cursor()
-        }
+        if self.stage == Stage::Live { u64::MAX } else { self.cursor() }
     }
 }
 
@@ -153,13 +149,7 @@ impl Edge {
         let topic = self.mail.copy(topic.as_bytes());
         self.request(
             home,
-            Request::Subscribe {
-                partition,
-                rule,
-                topic,
-                subscription: key,
-                start: wish.start,
-            },
+            Request::Subscribe { partition, rule, topic, subscription: key, start: wish.start },
         );
         subscription
     }
@@ -197,10 +187,7 @@ impl Edge {
     }
 
     pub(crate) fn subscription_key(&self, subscription: u32) -> SubscriptionKey {
-        Key {
-            index: subscription,
-            generation: self.subscriptions[subscription].generation,
-        }
+        Key { index: subscription, generation: self.subscriptions[subscription].generation }
     }
 
     /// Whether it is there and takes live messages.
@@ -253,8 +240,7 @@ impl Edge {
         if self.slots[index].is(flag::LARGE) {
             return self.large.of_client(index, client);
         }
-        self.chain(index)
-            .find(|&other| self.subscriptions[other].client == client)
+        self.chain(index).find(|&other| self.subscriptions[other].client == client)
     }
 
     pub(crate) fn subscription_connection(&self, subscription: u32) -> u32 {
@@ -374,13 +360,7 @@ impl Edge {
         self.statistics.pages += 1;
         let index = self.subscriptions[subscription].connection;
         self.leave_reading(subscription);
-        let Page {
-            gap,
-            skipped,
-            records,
-            through,
-            caught_up,
-        } = page;
+        let Page { gap, skipped, records, through, caught_up } = page;
         // Set before its frames are queued: if the outbox has no room for them, it becomes lagging again.
         let entry = &mut self.subscriptions[subscription];
         let after = entry.cursor();
@@ -522,13 +502,8 @@ impl Edge {
         if entry.topic == NONE {
             return; // not granted yet; the grant will find nobody
         }
-        let subscribers = &mut self.topics[usize::from(entry.home)]
-            .at(entry.topic)
-            .subscribers;
-        if let Some(moved) = self
-            .members
-            .swap_remove_at(subscribers, entry.position as usize)
-        {
+        let subscribers = &mut self.topics[usize::from(entry.home)].at(entry.topic).subscribers;
+        if let Some(moved) = self.members.swap_remove_at(subscribers, entry.position as usize) {
             self.subscriptions[moved].position = entry.position;
         }
         self.release_if_unused(entry.home, entry.topic);
@@ -554,15 +529,8 @@ impl Edge {
     /// The home has taken the index back.
     pub(crate) fn released(&mut self, home: HomeId, index: u32) {
         let topic = std::mem::take(self.topics[usize::from(home)].at(index));
-        debug_assert!(
-            topic.subscribers.is_empty(),
-            "a home releases what the edge has released"
-        );
-        if let Some(named) = topic
-            .named
-            .checked_sub(1)
-            .and_then(|at| self.named.remove(at))
-        {
+        debug_assert!(topic.subscribers.is_empty(), "a home releases what the edge has released");
+        if let Some(named) = topic.named.checked_sub(1).and_then(|at| self.named.remove(at)) {
             self.named_bytes -= named.owned_bytes();
         }
         self.ticket_index_released(home, index);

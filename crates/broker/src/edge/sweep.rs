@@ -37,9 +37,7 @@ pub(super) struct Pace {
 impl Pace {
     /// Of connections whose shortest interval is this one, in seconds; the longer it is the slower, down to a bound.
     pub fn of(interval_s: u32) -> Pace {
-        Pace {
-            interval_ms: u64::from(interval_s) * 1_000,
-        }
+        Pace { interval_ms: u64::from(interval_s) * 1_000 }
     }
 
     fn round_ms(self) -> u64 {
@@ -49,9 +47,7 @@ impl Pace {
     fn step_ms(self, places: u32) -> u64 {
         let by_blocks = ROUND_MS.start * STEP_BLOCKS / blocks(places).max(1);
         let by_due = self.interval_ms * STEP_DUE / u64::from(places.max(1));
-        by_blocks
-            .max(by_due.min(STEP_DUE_MS_MAX))
-            .clamp(STEP_MS.start, STEP_MS.end)
+        by_blocks.max(by_due.min(STEP_DUE_MS_MAX)).clamp(STEP_MS.start, STEP_MS.end)
     }
 }
 
@@ -68,11 +64,7 @@ stdx::hand!(struct Sweep { swept_ms, at, bits });
 
 impl Sweep {
     pub fn new(now_ms: u64) -> Sweep {
-        Sweep {
-            swept_ms: now_ms,
-            at: 0,
-            bits: 0,
-        }
+        Sweep { swept_ms: now_ms, at: 0, bits: 0 }
     }
 
     /// When the next step is due; milliseconds of the monotonic clock. `places` are the indexes in use, and more.
@@ -129,9 +121,7 @@ mod tests {
     use super::*;
 
     const FAST: Pace = Pace { interval_ms: 0 };
-    const SLOW: Pace = Pace {
-        interval_ms: 300_000,
-    };
+    const SLOW: Pace = Pace { interval_ms: 300_000 };
 
     /// All indexes of one round, in steps as they are due.
     fn round(sweep: &mut Sweep, places: u32, pace: Pace, now_ms: &mut u64) -> Vec<Vec<u32>> {
@@ -171,10 +161,7 @@ mod tests {
         };
         let most = steps.iter().map(of_those).max().unwrap_or(0);
         let even = 32_000 / steps.len();
-        assert!(
-            most <= 3 * even,
-            "{most} in one step, where {even} would be even"
-        );
+        assert!(most <= 3 * even, "{most} in one step, where {even} would be even");
     }
 
     #[test]

@@ -148,9 +148,7 @@ impl Edge {
         let index = connection.index;
         let slot = self.slots.get(connection);
         slot.is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING))
-            && (self
-                .credential(index)
-                .is_some_and(Credential::waits_for_user)
+            && (self.credential(index).is_some_and(Credential::waits_for_user)
                 || self.renewal_waits_for_user(index))
     }
 

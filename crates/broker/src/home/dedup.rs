@@ -99,10 +99,7 @@ impl Dedup {
     pub fn new(limits: &Limits, seed: Seed) -> Dedup {
         let derived = |place: u8| Seed(keyed(seed, &[place]), keyed(seed, &[place, place]));
         Dedup {
-            keys: Keys::new(
-                limits.idempotency_keys_max,
-                u64::from(limits.idempotency_window_ms),
-            ),
+            keys: Keys::new(limits.idempotency_keys_max, u64::from(limits.idempotency_window_ms)),
             producers: Producers::new(
                 limits.producers_max,
                 limits.producer_window_max,
@@ -180,12 +177,8 @@ impl Dedup {
     ) {
         let producer = self.identity(partition, None, id);
         for (sequence, offset, topic) in publications {
-            let found = Sequenced {
-                producer,
-                sequence,
-                connection: 0,
-                topic: self.topic_hash(topic),
-            };
+            let found =
+                Sequenced { producer, sequence, connection: 0, topic: self.topic_hash(topic) };
             self.producers.note_found(rank, partition, &found, offset);
         }
     }

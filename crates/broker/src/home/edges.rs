@@ -78,10 +78,7 @@ impl Edge {
 
     /// Gives a free index to a topic.
     pub fn allocate(&mut self, topic: u32) -> u32 {
-        self.indexes.insert(Indexed {
-            topic: NonZeroU32::MIN.saturating_add(topic),
-            generation: 0,
-        })
+        self.indexes.insert(Indexed { topic: NonZeroU32::MIN.saturating_add(topic), generation: 0 })
     }
 
     pub fn free(&mut self, index: u32) {
@@ -217,8 +214,7 @@ impl Filters {
         let Ok(topic) = std::str::from_utf8(topic) else {
             return;
         };
-        self.trie
-            .matches(topic, &mut |found| edges.extend_from_slice(&found.edges));
+        self.trie.matches(topic, &mut |found| edges.extend_from_slice(&found.edges));
         edges.sort_unstable();
         edges.dedup();
     }

@@ -99,13 +99,7 @@ impl Home {
                 .map(|local| self.filter_start(from, local, since, out))
                 .collect()
         });
-        out.post(
-            from,
-            Letter::FilterGranted {
-                subscription,
-                result,
-            },
-        );
+        out.post(from, Letter::FilterGranted { subscription, result });
     }
 
     /// What the filter had matched is released when each topic is next compared.
@@ -197,22 +191,14 @@ impl Home {
         disk: DiskScan,
         out: &mut HomeOutputs,
     ) {
-        let mut found = Found {
-            records: disk.records,
-            through: disk.through,
-            ..Found::default()
-        };
+        let mut found = Found { records: disk.records, through: disk.through, ..Found::default() };
         let bytes = found.records.iter().map(|(_, record)| record.len());
         self.recovery.charge_bytes(bytes.sum());
         let mut gap = gap;
         // What had been dropped when the disk was read. What it has read is here, whatever was dropped since.
         let dropped = disk.floor.saturating_sub(1).min(found.through);
         if dropped > gap.map_or(scan.after, |gap| gap.to) {
-            gap = Some(Gap {
-                from: scan.after,
-                to: dropped,
-                reason: GapReason::Evicted,
-            });
+            gap = Some(Gap { from: scan.after, to: dropped, reason: GapReason::Evicted });
         }
         if disk.damaged {
             gap = Some(Gap {
@@ -331,11 +317,7 @@ struct Skipping {
 
 impl Skipping {
     fn after(begin: u64) -> Skipping {
-        Skipping {
-            skips: Vec::new(),
-            told: begin,
-            has_skipped: false,
-        }
+        Skipping { skips: Vec::new(), told: begin, has_skipped: false }
     }
 
     /// The next record is brought or left out; answers which.
@@ -352,10 +334,7 @@ impl Skipping {
 
     fn close(&mut self, through: u64) {
         if std::mem::take(&mut self.has_skipped) {
-            self.skips.push(Skip {
-                from: self.told,
-                through,
-            });
+            self.skips.push(Skip { from: self.told, through });
         }
     }
 
@@ -368,10 +347,7 @@ impl Skipping {
 
 /// A page that brings nothing: the subscription goes on with what the stream brings next.
 fn skip_all(after: u64, settled: u64) -> Found {
-    let skip = Skip {
-        from: after,
-        through: settled,
-    };
+    let skip = Skip { from: after, through: settled };
     Found {
         skipped: Some(skip).filter(|_| settled > after).into_iter().collect(),
         through: settled,
@@ -384,32 +360,19 @@ fn skip_all(after: u64, settled: u64) -> Found {
 /// the oldest record.
 fn resume(log: &LogSettings, partition: &HomePartition, cursor: PartitionCursor) -> Resumed {
     let head = partition.log.head();
-    let lost = |reason| {
-        Some(Gap {
-            from: 0,
-            to: partition.floor() - 1,
-            reason,
-        })
-    };
+    let lost = |reason| Some(Gap { from: 0, to: partition.floor() - 1, reason });
     let (after, gap) = match cursor.position.standing(log, partition.id, head) {
         Standing::After(after) => (after, gap_after(partition, after, GapReason::Evicted)),
         Standing::UnknownEpoch => (0, lost(GapReason::UnknownEpoch)),
         Standing::BeyondHead => (0, lost(GapReason::BeyondHead)),
     };
-    Resumed {
-        after: gap.map_or(after, |gap| gap.to),
-        gap,
-    }
+    Resumed { after: gap.map_or(after, |gap| gap.to), gap }
 }
 
 /// What the partition has lost of the records after an offset.
 fn gap_after(partition: &HomePartition, after: u64, reason: GapReason) -> Option<Gap> {
     let to = partition.floor() - 1;
-    (to > after).then_some(Gap {
-        from: after,
-        to,
-        reason,
-    })
+    (to > after).then_some(Gap { from: after, to, reason })
 }
 
 fn parse_filter(filter: &Slice) -> Option<Filter<'_>> {

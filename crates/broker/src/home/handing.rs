@@ -13,12 +13,7 @@ use std::sync::Arc;
 use stdx::handing::{Hand, Input, Layout};
 
 /// What a partition hands over beside its log.
-type Known = (
-    (u32, u64, usize, bool),
-    (u64, u64, u64, u64),
-    Box<[u64]>,
-    (VecDeque<u64>, u64),
-);
+type Known = ((u32, u64, usize, bool), (u64, u64, u64, u64), Box<[u64]>, (VecDeque<u64>, u64));
 
 impl Home {
     /// Appends the whole state.
@@ -123,9 +118,7 @@ impl Home {
 
     /// The segments of all its partitions, by their names in the port [`Memory`].
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.partitions
-            .iter()
-            .flat_map(|partition| partition.log.chunks())
+        self.partitions.iter().flat_map(|partition| partition.log.chunks())
     }
 }
 
@@ -146,12 +139,7 @@ impl HomePartition {
             active_since,
         } = self;
         (*id, *epoch, *share, *is_durable).give(out);
-        let offsets = (
-            *disk_floor,
-            *next_staged,
-            *forgotten_through,
-            *damaged_through,
-        );
+        let offsets = (*disk_floor, *next_staged, *forgotten_through, *damaged_through);
         offsets.give(out);
         lag_from.give(out);
         ages.give(out);

@@ -34,11 +34,7 @@ pub(super) enum Known {
     /// It has not been asked.
     Nothing,
     /// Where the history begins among the records through an offset, and whether something may have been lost before.
-    Start {
-        oldest: Option<u64>,
-        through: u64,
-        damaged: bool,
-    },
+    Start { oldest: Option<u64>, through: u64, damaged: bool },
     /// The page that was asked for.
     Page(Asked, DiskPage),
 }
@@ -48,11 +44,11 @@ impl Known {
     /// nothing is known of what it has now, and it is asked again. What is asked about grows with each time.
     fn still_says(self, older: Option<u64>) -> Known {
         match self {
-            Known::Start {
-                oldest: None,
-                through,
-                ..
-            } if older.is_some_and(|older| older > through) => Known::Nothing,
+            Known::Start { oldest: None, through, .. }
+                if older.is_some_and(|older| older > through) =>
+            {
+                Known::Nothing
+            }
             known => known,
         }
     }
@@ -112,9 +108,7 @@ impl Home {
     ) -> Result<HistoryPage, Code> {
         let local = self.local(partition).ok_or(Code::Internal)?;
         let topics = &self.interests.topics;
-        let topic = topics
-            .find(topic, local)
-            .and_then(|topic| topics.get(topic));
+        let topic = topics.find(topic, local).and_then(|topic| topics.get(topic));
         let retained = topic.and_then(|topic| self.retained.get(topic.retained));
         let partition = &self.partitions[local as usize];
         Ok(HistoryPage {
@@ -137,9 +131,7 @@ impl Home {
         let partition = &self.partitions[local as usize];
         let (epoch, head) = (partition.epoch, partition.log.head());
         let log = self.settings.log_of(query.partition);
-        let standing = query
-            .beyond
-            .map(|position| position.standing(log, query.partition, head));
+        let standing = query.beyond.map(|position| position.standing(log, query.partition, head));
         let lost = match standing {
             None | Some(Standing::After(_)) => None,
             Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),
@@ -153,13 +145,7 @@ impl Home {
         let topic = self.interests.topics.find(&query.topic, local);
         let place = topic.and_then(|topic| {
             let last = self.interests.topics.get(topic)?.last();
-            Some(Place {
-                local,
-                topic,
-                last,
-                reach: partition.reach(last),
-                oldest: None,
-            })
+            Some(Place { local, topic, last, reach: partition.reach(last), oldest: None })
         });
         let contents = match place {
             None => Contents {
@@ -175,10 +161,7 @@ impl Home {
                     from: contents.gap.map_or(lost.from, |gap| gap.from),
                     ..lost
                 });
-                Contents {
-                    gap: lost.or(contents.gap),
-                    ..contents
-                }
+                Contents { gap: lost.or(contents.gap), ..contents }
             }
             Some(place) => self.history_forward(now_ms, place, query, beyond, known)?,
         };
@@ -188,17 +171,12 @@ impl Home {
                     let first = contents.records.first()?;
                     log::RecordView::parse(first).map(|first| first.prev())
                 });
-                Some(Gap {
-                    from: 0,
-                    to: first_prev.flatten().unwrap_or(head),
-                    reason,
-                })
+                Some(Gap { from: 0, to: first_prev.flatten().unwrap_or(head), reason })
             }
             None => match query.passed {
-                Some(passed) => Some(Gap {
-                    to: contents.gap.map_or(passed.to, |gap| gap.to),
-                    ..passed
-                }),
+                Some(passed) => {
+                    Some(Gap { to: contents.gap.map_or(passed.to, |gap| gap.to), ..passed })
+                }
                 None => contents.gap,
             },
         };
@@ -222,11 +200,7 @@ impl Home {
         };
         let to = partition.reach(forgotten);
         let reason = self.reason_of_start(local, to, lost.is_some());
-        (to > after).then_some(Gap {
-            from: after,
-            to,
-            reason,
-        })
+        (to > after).then_some(Gap { from: after, to, reason })
     }
 
     fn history_forward(
@@ -251,11 +225,7 @@ impl Home {
         let known = known.still_says(served.older);
         let mut damaged = false;
         place.oldest = match &known {
-            Known::Start {
-                oldest,
-                damaged: is_damaged,
-                ..
-            } => {
+            Known::Start { oldest, damaged: is_damaged, .. } => {
                 damaged = *is_damaged;
                 at_least(*oldest, served.oldest)
             }
@@ -283,10 +253,7 @@ impl Home {
                 to: asked.through,
                 reason: self.reason_of_loss(place.local, asked.through, is_damaged),
             };
-            let query = HistoryQuery {
-                passed: Some(passed),
-                ..query.clone()
-            };
+            let query = HistoryQuery { passed: Some(passed), ..query.clone() };
             return self.history_forward(
                 now_ms,
                 place,
@@ -300,12 +267,7 @@ impl Home {
             Some(oldest) => {
                 let begin = after.max(oldest - 1);
                 if let Some(through) = self.on_disk_through(place.topic, begin) {
-                    let asked = Asked {
-                        oldest: place.oldest,
-                        beyond: begin,
-                        through,
-                        damaged,
-                    };
+                    let asked = Asked { oldest: place.oldest, beyond: begin, through, damaged };
                     let disk_query = DiskQuery::Page {
                         topic: query.topic.clone(),
                         after: begin,
@@ -317,16 +279,10 @@ impl Home {
                         query: disk_query,
                     }));
                 }
-                let Place {
-                    local, topic, last, ..
-                } = place;
+                let Place { local, topic, last, .. } = place;
                 self.page(local, topic, last, begin, query.limits, &mut records)
             }
-            None => TopicPage {
-                through: after,
-                complete: true,
-                first_prev: None,
-            },
+            None => TopicPage { through: after, complete: true, first_prev: None },
         };
         let partition = &self.partitions[place.local as usize];
         let lost = match page.first_prev {
@@ -341,11 +297,7 @@ impl Home {
                 Gap { reason, ..gap }
             }),
         };
-        Ok(Contents {
-            gap,
-            records,
-            more: !page.complete,
-        })
+        Ok(Contents { gap, records, more: !page.complete })
     }
 
     /// The disk's page, and what memory has behind it if there is room.
@@ -376,16 +328,11 @@ impl Home {
         let reached = records.last().map_or(asked.through, offset_of);
         let bytes: usize = records.iter().map(|record| record.len()).sum();
         let left = PageLimits {
-            records_max: query
-                .limits
-                .records_max
-                .saturating_sub(records.len() as u32),
+            records_max: query.limits.records_max.saturating_sub(records.len() as u32),
             bytes_max: query.limits.bytes_max.saturating_sub(bytes as u32),
         };
         if page.complete && left.records_max > 0 && left.bytes_max > 0 {
-            let Place {
-                local, topic, last, ..
-            } = place;
+            let Place { local, topic, last, .. } = place;
             let mut behind = Vec::new();
             let next = self.page(local, topic, last, reached, left, &mut behind);
             if next.first_prev.is_some_and(|prev| prev <= reached) {
@@ -393,11 +340,7 @@ impl Home {
             }
         }
         let reached = records.last().map_or(asked.through, offset_of);
-        Contents {
-            gap,
-            more: reached < place.reach,
-            records,
-        }
+        Contents { gap, more: reached < place.reach, records }
     }
 
     fn history_back(
@@ -411,11 +354,9 @@ impl Home {
         let before = beyond.unwrap_or(u64::MAX);
         let known = match known {
             // All that was asked for has been dropped since; memory may still have some of it.
-            Known::Page(_, page) if page.records.is_empty() && !page.damaged => Known::Start {
-                oldest: None,
-                through: u64::MAX,
-                damaged: false,
-            },
+            Known::Page(_, page) if page.records.is_empty() && !page.damaged => {
+                Known::Start { oldest: None, through: u64::MAX, damaged: false }
+            }
             Known::Page(asked, page) => {
                 return Ok(self.history_back_from_disk(place, asked, page));
             }
@@ -444,11 +385,7 @@ impl Home {
             _ => served.oldest,
         };
         let Some(oldest) = place.oldest else {
-            return Ok(Contents {
-                gap: None,
-                records: Vec::new(),
-                more: false,
-            });
+            return Ok(Contents { gap: None, records: Vec::new(), more: false });
         };
         let in_memory = served.oldest.unwrap_or(u64::MAX);
         if is_short && oldest < in_memory && oldest < before {
@@ -475,11 +412,7 @@ impl Home {
         let more = records
             .last()
             .is_some_and(|record| offset_of(record) > oldest || !is_exact && !page.complete);
-        Ok(Contents {
-            gap: None,
-            records,
-            more,
-        })
+        Ok(Contents { gap: None, records, more })
     }
 
     fn history_back_from_disk(&self, place: Place, asked: Asked, mut page: DiskPage) -> Contents {
@@ -496,15 +429,8 @@ impl Home {
             .filter(|gap| {
                 gap.to > gap.from && gap.to >= self.partitions[place.local as usize].disk_floor
             });
-        let more = page
-            .records
-            .last()
-            .is_some_and(|record| offset_of(record) > oldest);
-        Contents {
-            gap,
-            records: page.records,
-            more,
-        }
+        let more = page.records.last().is_some_and(|record| offset_of(record) > oldest);
+        Contents { gap, records: page.records, more }
     }
 }
 

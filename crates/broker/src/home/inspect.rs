@@ -17,24 +17,15 @@ impl Home {
     /// Answers a question of an operator.
     pub fn inspect(&self, question: &Question) -> Answer {
         match question {
-            Question::Topics {
-                from,
-                wanted,
-                len_max,
-                now_ms,
-            } => self.list_topics(*from, wanted, *len_max, *now_ms),
-            Question::Topic {
-                partition,
-                name,
-                now_ms,
-            } => Answer::Topic(self.describe_topic(*partition, name, *now_ms).map(Box::new)),
+            Question::Topics { from, wanted, len_max, now_ms } => {
+                self.list_topics(*from, wanted, *len_max, *now_ms)
+            }
+            Question::Topic { partition, name, now_ms } => {
+                Answer::Topic(self.describe_topic(*partition, name, *now_ms).map(Box::new))
+            }
             Question::Names { edge, indexes } => {
                 let indexes = indexes.iter().take(ANSWER_LEN_MAX as usize);
-                Answer::Names(
-                    indexes
-                        .map(|&index| self.name_of_index(*edge, index))
-                        .collect(),
-                )
+                Answer::Names(indexes.map(|&index| self.name_of_index(*edge, index)).collect())
             }
             _ => Answer::NotHere,
         }
@@ -78,15 +69,11 @@ impl Home {
             name: String::from_utf8_lossy(topics.name(id)).into(),
             partition: partition.id,
             // What was inherited lies below all records.
-            head: (topic.last() >= partition.floor() && topic.last() > 0).then(|| Position {
-                epoch: partition.epoch,
-                offset: topic.last(),
-            }),
+            head: (topic.last() >= partition.floor() && topic.last() > 0)
+                .then(|| Position { epoch: partition.epoch, offset: topic.last() }),
             recent: None,
             retained_bytes: retained.map(|record| record.payload().len() as u32),
-            edges: edges
-                .map(|interest| (interest.edge, interest.index))
-                .collect(),
+            edges: edges.map(|interest| (interest.edge, interest.index)).collect(),
         })
     }
 
@@ -95,9 +82,7 @@ impl Home {
         let topic = self.interests.topics.get(id)?;
         let partition = &self.partitions[topic.partition as usize];
         let since_ms = now_ms.saturating_sub(RECENT_MS);
-        let recent = partition
-            .log
-            .recent_of_topic(id, topic.last(), RECENT_RECORDS_MAX, since_ms);
+        let recent = partition.log.recent_of_topic(id, topic.last(), RECENT_RECORDS_MAX, since_ms);
         Some(Recent {
             messages: recent.count,
             span_ms: match recent.is_cut {
@@ -125,28 +110,18 @@ impl Home {
         };
         let mut records = Vec::new();
         let last = entry.last();
-        let page = partition
-            .log
-            .read_topic_back(id, last, u64::MAX, limits, &mut records);
+        let page = partition.log.read_topic_back(id, last, u64::MAX, limits, &mut records);
         let position_of = |record: &[u8]| {
-            RecordView::parse(record).map(|record| Position {
-                epoch: partition.epoch,
-                offset: record.offset(),
-            })
+            RecordView::parse(record)
+                .map(|record| Position { epoch: partition.epoch, offset: record.offset() })
         };
         Some(TopicDetail {
-            partition_head: Position {
-                epoch: partition.epoch,
-                offset: partition.log.head(),
-            },
+            partition_head: Position { epoch: partition.epoch, offset: partition.log.head() },
             records: records.len() as u32,
             records_bytes: records.iter().map(|record| record.len() as u64).sum(),
             is_all: page.complete,
             oldest: records.last().and_then(|record| position_of(record)),
-            retained: self
-                .retained
-                .get(entry.retained)
-                .and_then(|record| position_of(record)),
+            retained: self.retained.get(entry.retained).and_then(|record| position_of(record)),
             topic,
         })
     }

@@ -26,12 +26,7 @@ stdx::hand!(struct Interests { topics, edges, filters, matched });
 
 impl Interests {
     pub fn new(topics: TopicTable, edges: Vec<Edge>) -> Interests {
-        Interests {
-            topics,
-            edges,
-            filters: Filters::default(),
-            matched: Vec::new(),
-        }
+        Interests { topics, edges, filters: Filters::default(), matched: Vec::new() }
     }
 
     /// Plain interest of an edge: its index and the generation of this grant.
@@ -45,14 +40,7 @@ impl Interests {
             }
             None => {
                 let index = state.allocate(topic);
-                self.topics.add_interest(
-                    topic,
-                    Interest {
-                        index,
-                        edge,
-                        flags: GRANTED,
-                    },
-                );
+                self.topics.add_interest(topic, Interest { index, edge, flags: GRANTED });
                 index
             }
         };
@@ -90,9 +78,7 @@ impl Interests {
 
     /// Whether any edge has a plain subscription to the topic.
     pub fn is_subscribed(&self, topic: u32) -> bool {
-        (0..)
-            .map_while(|nth| self.topics.interest_at(topic, nth))
-            .any(|i| i.has(interest::EXACT))
+        (0..).map_while(|nth| self.topics.interest_at(topic, nth)).any(|i| i.has(interest::EXACT))
     }
 
     /// Ends every interest in a topic that is about to be forgotten.
@@ -122,9 +108,7 @@ impl Interests {
                 continue; // another one has taken its turn
             }
             // Since the topic was last compared, has this edge added a filter?
-            let since = self.edges[usize::from(found.edge)]
-                .filters_version
-                .wrapping_sub(seen);
+            let since = self.edges[usize::from(found.edge)].filters_version.wrapping_sub(seen);
             if let Some(found) = self.topics.interest_mut(topic, found.edge) {
                 if !named {
                     found.flags &= !(interest::NAMED | interest::ANNOUNCED);
@@ -140,11 +124,7 @@ impl Interests {
         for edge in &matched {
             if self.topics.interest_of(topic, *edge).is_none() {
                 let index = self.edges[usize::from(*edge)].allocate(topic);
-                let found = Interest {
-                    index,
-                    edge: *edge,
-                    flags: interest::NAMED,
-                };
+                let found = Interest { index, edge: *edge, flags: interest::NAMED };
                 self.topics.add_interest(topic, found);
             }
         }
@@ -164,11 +144,7 @@ impl Interests {
         let mut cost = 0;
         if to.has(interest::NAMED) && !to.has(interest::ANNOUNCED) {
             let topic_name = Slice::copy_of(self.topics.name(topic));
-            let letter = Letter::Announce {
-                index,
-                partition,
-                topic: topic_name,
-            };
+            let letter = Letter::Announce { index, partition, topic: topic_name };
             cost += i64::from(letter.cost());
             out.post(edge, letter);
             if let Some(found) = self.topics.interest_mut(topic, edge) {

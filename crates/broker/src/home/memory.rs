@@ -18,16 +18,10 @@ impl Home {
         memory.add(Component::Names, interests.topics.names_bytes());
         memory.add(Component::Filters, interests.filters.memory_bytes());
         memory.add(Component::Log, logs().map(|log| log.bytes()).sum());
-        memory.add(
-            Component::LogIndex,
-            logs().map(|log| log.index_bytes()).sum(),
-        );
+        memory.add(Component::LogIndex, logs().map(|log| log.index_bytes()).sum());
         let retained: u64 = self.shares.iter().map(|share| share.retained_bytes).sum();
         let heads = self.retained.len() * Slice::HEAD_BYTES;
-        memory.add(
-            Component::Retained,
-            self.retained.memory_bytes() + retained as usize + heads,
-        );
+        memory.add(Component::Retained, self.retained.memory_bytes() + retained as usize + heads);
         memory.add(Component::PublishOnce, self.dedup.allocated_bytes());
         memory.add(Component::Work, self.work_bytes());
         memory

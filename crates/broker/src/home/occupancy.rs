@@ -88,10 +88,7 @@ impl Home {
                 vacated: self.told.vacated_left_out,
             });
         }
-        self.told = Told {
-            second,
-            ..Told::default()
-        };
+        self.told = Told { second, ..Told::default() };
     }
 
     /// When the second is over in which something was left out; steady milliseconds.

@@ -114,9 +114,7 @@ impl HomePartition {
 impl Share {
     /// Whether a record of the topic waits for the disk.
     pub fn is_staged(&self, topic: u32) -> bool {
-        self.disk
-            .as_ref()
-            .is_some_and(|disk| disk.of_topic(topic).is_some())
+        self.disk.as_ref().is_some_and(|disk| disk.of_topic(topic).is_some())
     }
 
     /// Bytes of retained messages when all that waits for the disk has got there.

@@ -67,16 +67,7 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        match self.place(
-            now_ms,
-            from,
-            partition,
-            rule,
-            reply,
-            publication,
-            memory,
-            out,
-        ) {
+        match self.place(now_ms, from, partition, rule, reply, publication, memory, out) {
             Ok(Outcome::Placed(placed)) => self.published(from, reply, &placed, out),
             Ok(Outcome::Duplicate(local, offset)) => {
                 self.repeated(from, reply, local, offset, out);
@@ -102,16 +93,10 @@ impl Home {
         let local = self.local(partition).ok_or(Code::Internal)?;
         let HomePartition { epoch, ref log, .. } = self.partitions[local as usize];
         let head = log.head();
-        if publication
-            .expected_epoch
-            .is_some_and(|expected| expected != epoch)
-        {
+        if publication.expected_epoch.is_some_and(|expected| expected != epoch) {
             return Err(PublishRefusal {
                 code: Code::EpochMismatch,
-                present: Some(Position {
-                    epoch,
-                    offset: head,
-                }),
+                present: Some(Position { epoch, offset: head }),
             });
         }
         let names = self.dedup.names_of(local, publication);
@@ -161,9 +146,7 @@ impl Home {
         }
         let checked = self.check(local, rule, publication)?;
         if let Some(rate_max) = checked.rate_max
-            && !self
-                .rates
-                .take(self.steady.ms, &publication.topic, rate_max)
+            && !self.rates.take(self.steady.ms, &publication.topic, rate_max)
         {
             return Err(Code::RateLimited);
         }
@@ -194,13 +177,7 @@ impl Home {
     ) {
         self.acknowledge(from, reply, placed.local, placed.offset, false, out);
         self.statistics.published += 1;
-        self.fan_out(
-            placed.topic,
-            placed.local,
-            placed.offset,
-            &placed.record,
-            out,
-        );
+        self.fan_out(placed.topic, placed.local, placed.offset, &placed.record, out);
     }
 
     /// It had been published before, at this offset.
@@ -228,14 +205,8 @@ impl Home {
         self.consumed(from);
         let waiting = reply.filter(|reply| reply.request != Reply::REFUSALS_ONLY);
         if let Some(reply) = waiting {
-            let position = Position {
-                epoch: self.partitions[local as usize].epoch,
-                offset,
-            };
-            let result = Ok(Appended {
-                position,
-                duplicate,
-            });
+            let position = Position { epoch: self.partitions[local as usize].epoch, offset };
+            let result = Ok(Appended { position, duplicate });
             out.post(from.edge, Letter::Published { reply, result });
         }
     }
@@ -263,18 +234,12 @@ impl Home {
     ) -> Result<Checked<'a>, Code> {
         let rule = self.settings.rule_of(rule, || &publication.topic);
         let payload_bytes = publication.payload.len() as u64;
-        let limit = rule
-            .message_bytes_max
-            .min(self.settings.limits.message_bytes_max);
+        let limit = rule.message_bytes_max.min(self.settings.limits.message_bytes_max);
         if payload_bytes > u64::from(limit) {
             return Err(Code::MessageTooLarge);
         }
         let share = &self.shares[self.partitions[local as usize].share];
-        if share
-            .disk
-            .as_ref()
-            .is_some_and(|disk| !disk.takes_appends())
-        {
+        if share.disk.as_ref().is_some_and(|disk| !disk.takes_appends()) {
             return Err(Code::LogUnavailable);
         }
         let known = self.interests.topics.find(&publication.topic, local);
@@ -300,14 +265,7 @@ impl Home {
         if simdutf8::basic::from_utf8(&publication.payload).is_ok() {
             flags = flags.with(Flags::TEXT);
         }
-        Ok(Checked {
-            local,
-            flags,
-            attributes,
-            record_bytes,
-            retains,
-            rate_max: rule.rate_max(),
-        })
+        Ok(Checked { local, flags, attributes, record_bytes, retains, rate_max: rule.rate_max() })
     }
 
     /// Appends to a log in memory, making room for it.
@@ -336,11 +294,7 @@ impl Home {
             }
         };
         if publication.retain {
-            self.retain(
-                placed.topic,
-                share,
-                checked.retains.then_some(&placed.record),
-            );
+            self.retain(placed.topic, share, checked.retains.then_some(&placed.record));
         }
         Ok(placed)
     }
@@ -359,11 +313,7 @@ impl Home {
             Some(topic) => topic,
             None => self.add_topic(&publication.topic, local)?,
         };
-        let prev = self
-            .interests
-            .topics
-            .get(topic)
-            .map_or(0, |topic| topic.last());
+        let prev = self.interests.topics.get(topic).map_or(0, |topic| topic.last());
         let record = checked.record(now_ms, topic, prev, publication);
         let appended = self.hold(local, |log| log.append(memory, None, &record));
         match appended {
@@ -371,12 +321,7 @@ impl Home {
                 if let Some(topic) = self.interests.topics.get_mut(topic) {
                     topic.set_last(appended.offset);
                 }
-                Ok(Placed {
-                    local,
-                    topic,
-                    offset: appended.offset,
-                    record: appended.slice,
-                })
+                Ok(Placed { local, topic, offset: appended.offset, record: appended.slice })
             }
             Err(error) => {
                 if known.is_none() {
@@ -430,10 +375,7 @@ impl Home {
         }
         let last = self.partitions[local as usize].forgotten_through;
         let stale = self.interests.filters.version.wrapping_sub(1);
-        self.interests
-            .topics
-            .insert(name, local, last, stale)
-            .ok_or(Code::MemoryFull)
+        self.interests.topics.insert(name, local, last, stale).ok_or(Code::MemoryFull)
     }
 
     /// Replaces the retained message by a copy of the record, or removes it. The copy lets the segment go.
@@ -453,14 +395,8 @@ impl Home {
     }
 
     pub(super) fn retained_bytes_of(&self, topic: u32) -> u64 {
-        let place = self
-            .interests
-            .topics
-            .get(topic)
-            .map_or(NONE, |topic| topic.retained);
-        self.retained
-            .get(place)
-            .map_or(0, |record| record.len() as u64)
+        let place = self.interests.topics.get(topic).map_or(NONE, |topic| topic.retained);
+        self.retained.get(place).map_or(0, |record| record.len() as u64)
     }
 }
 
@@ -480,10 +416,10 @@ impl Checked<'_> {
             flags: self.flags,
             content_type: self.attributes.content_type.map(str::as_bytes),
             tags: &self.attributes.tags,
-            producer: publication.producer.as_ref().map(|stamp| Producer {
-                id: &stamp.id,
-                sequence: stamp.sequence,
-            }),
+            producer: publication
+                .producer
+                .as_ref()
+                .map(|stamp| Producer { id: &stamp.id, sequence: stamp.sequence }),
             idempotency_key: Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty()),
             payload: &publication.payload,
         }
@@ -518,17 +454,12 @@ impl<'a> RecordAttributes<'a> {
         const FIELD_HEADER_BYTES: usize = 3;
         const TAG_HEADER_BYTES: usize = 2;
         let attributes = Attributes::decode_block(&publication.attributes).ok()?;
-        let tags: Vec<(&[u8], &[u8])> = attributes
-            .tags
-            .iter()
-            .map(|tag| (tag.key.as_bytes(), tag.value.as_bytes()))
-            .collect();
+        let tags: Vec<(&[u8], &[u8])> =
+            attributes.tags.iter().map(|tag| (tag.key.as_bytes(), tag.value.as_bytes())).collect();
         let of_tags = tags
             .iter()
             .map(|(key, value)| FIELD_HEADER_BYTES + TAG_HEADER_BYTES + key.len() + value.len());
-        let of_type = attributes
-            .content_type
-            .map(|text| FIELD_HEADER_BYTES + text.len());
+        let of_type = attributes.content_type.map(|text| FIELD_HEADER_BYTES + text.len());
         let of_producer = publication
             .producer
             .as_ref()
@@ -538,10 +469,6 @@ impl<'a> RecordAttributes<'a> {
             .map(|bytes| FIELD_HEADER_BYTES + bytes);
         let of_names = of_producer.into_iter().chain(of_key);
         let fields_bytes = of_tags.chain(of_type).chain(of_names).sum::<usize>() as u64;
-        Some(RecordAttributes {
-            content_type: attributes.content_type,
-            tags,
-            fields_bytes,
-        })
+        Some(RecordAttributes { content_type: attributes.content_type, tags, fields_bytes })
     }
 }

@@ -49,12 +49,7 @@ impl Rates {
         let now_ns = now_ms.saturating_mul(MS_NS);
         self.sweep_some(now_ns, SWEEP_TAKE);
         let place = keyed(self.seed, topic);
-        let full_from_ns = self
-            .full_from_ns
-            .get(&place)
-            .copied()
-            .unwrap_or(0)
-            .max(now_ns);
+        let full_from_ns = self.full_from_ns.get(&place).copied().unwrap_or(0).max(now_ns);
         let taken_ns = full_from_ns + SECOND_NS / u64::from(rate_max.get());
         if taken_ns > now_ns + SECOND_NS {
             return false;
@@ -77,10 +72,7 @@ impl Rates {
 
     fn sweep_some(&mut self, now_ns: u64, count: usize) {
         for _ in 0..count {
-            let next = self
-                .full_from_ns
-                .range((Excluded(self.swept), Unbounded))
-                .next();
+            let next = self.full_from_ns.range((Excluded(self.swept), Unbounded)).next();
             let Some((&place, &full_from_ns)) = next else {
                 self.swept = 0;
                 break;
@@ -99,9 +91,7 @@ mod tests {
 
     fn taken(rates: &mut Rates, now_ms: u64, topic: &str, rate: u32, tries: u32) -> u32 {
         let rate = NonZeroU32::new(rate).unwrap();
-        (0..tries)
-            .filter(|_| rates.take(now_ms, topic.as_bytes(), rate))
-            .count() as u32
+        (0..tries).filter(|_| rates.take(now_ms, topic.as_bytes(), rate)).count() as u32
     }
 
     #[test]
@@ -145,11 +135,7 @@ mod tests {
         for _ in 0..600 {
             taken(&mut rates, 2_000, "one", 1_000_000, 1);
         }
-        assert!(
-            rates.full_from_ns.len() <= 2,
-            "{}",
-            rates.full_from_ns.len()
-        );
+        assert!(rates.full_from_ns.len() <= 2, "{}", rates.full_from_ns.len());
         for _ in 0..3 {
             rates.sweep(4_000);
         }

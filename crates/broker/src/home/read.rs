@@ -30,13 +30,7 @@ impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt with. An index that
     /// stands for nothing belongs to a subscription that has gone, and nobody waits.
     pub(super) fn read(&mut self, from: Caller, reading: Reading, out: &mut HomeOutputs) {
-        let Reading {
-            index,
-            subscription,
-            after,
-            mode,
-            mut limits,
-        } = reading;
+        let Reading { index, subscription, after, mode, mut limits } = reading;
         self.statistics.pages_read += 1;
         let edge = usize::from(from.edge);
         let known = self.interests.edges[edge]
@@ -89,12 +83,8 @@ impl Home {
         }
         if let Some(through) = self.on_disk_through(topic, begin) {
             let through = through.min(settled);
-            let query = DiskQuery::Page {
-                topic: self.name_of(topic),
-                after: begin,
-                through,
-                limits,
-            };
+            let query =
+                DiskQuery::Page { topic: self.name_of(topic), after: begin, through, limits };
             let question = Question::Page(reading, through);
             return self.park(from, local, Asking { question, query }, out);
         }
@@ -116,14 +106,7 @@ impl Home {
         let through = if caught_up { settled } else { page.through };
         out.post(
             from.edge,
-            Letter::Page {
-                subscription,
-                gap,
-                skipped,
-                records,
-                through,
-                caught_up,
-            },
+            Letter::Page { subscription, gap, skipped, records, through, caught_up },
         );
     }
 
@@ -177,10 +160,7 @@ impl Home {
         let newest = match last <= settled {
             true => Some(last),
             false => {
-                let limits = log::PageLimits {
-                    records_max: 1,
-                    bytes_max: 0,
-                };
+                let limits = log::PageLimits { records_max: 1, bytes_max: 0 };
                 let log = &self.partitions[local as usize].log;
                 let mut records = Vec::new();
                 log.read_topic_back(topic, last, settled + 1, limits, &mut records);
@@ -227,13 +207,9 @@ impl Home {
     /// `prev` of the first record of the topic after `offset` that is in memory.
     pub(super) fn prev_after(&self, topic: u32, offset: u64) -> Option<u64> {
         let entry = self.interests.topics.get(topic)?;
-        let limits = PageLimits {
-            records_max: 1,
-            bytes_max: 0,
-        };
+        let limits = PageLimits { records_max: 1, bytes_max: 0 };
         let (local, last) = (entry.partition, entry.last());
-        self.page(local, topic, last, offset, limits, &mut Vec::new())
-            .first_prev
+        self.page(local, topic, last, offset, limits, &mut Vec::new()).first_prev
     }
 
     pub(super) fn name_of(&self, topic: u32) -> Slice {
@@ -254,18 +230,10 @@ fn left_out(mode: ReadMode, missing: Option<Gap>, records: &[Slice]) -> (Option<
 pub(super) fn cut_at_break(page: &mut DiskPage) -> bool {
     let follows = |pair: &[Slice]| {
         let (one, two) = (offset_of(&pair[0]), offset_of(&pair[1]));
-        let (older, newer) = if one < two {
-            (one, &pair[1])
-        } else {
-            (two, &pair[0])
-        };
+        let (older, newer) = if one < two { (one, &pair[1]) } else { (two, &pair[0]) };
         RecordView::parse(newer).is_some_and(|newer| newer.prev() <= older)
     };
-    let whole = page
-        .records
-        .windows(2)
-        .position(|pair| !follows(pair))
-        .map(|place| place + 1);
+    let whole = page.records.windows(2).position(|pair| !follows(pair)).map(|place| place + 1);
     if let Some(whole) = whole {
         page.records.truncate(whole);
         page.complete = false;
@@ -281,11 +249,7 @@ pub(super) fn gap_between(
     reason: GapReason,
 ) -> Option<Gap> {
     let to = page.first_prev.unwrap_or(reach);
-    (to > after).then_some(Gap {
-        from: after,
-        to,
-        reason,
-    })
+    (to > after).then_some(Gap { from: after, to, reason })
 }
 
 pub(super) fn log_limits(limits: PageLimits) -> log::PageLimits {

@@ -236,17 +236,9 @@ impl Home {
         let recovery = &mut self.recovery;
         recovery.last_token += 1;
         let token = recovery.last_token;
-        let parked = Parked {
-            from,
-            local,
-            question,
-        };
+        let parked = Parked { from, local, question };
         recovery.parked.insert(token, parked);
-        let request = DiskRequest::Read {
-            token,
-            partition,
-            query,
-        };
+        let request = DiskRequest::Read { token, partition, query };
         recovery.questions_to(share).unasked.push_back(request);
         self.statistics.disk_reads += 1;
         self.ask_disk(share, out);
@@ -291,11 +283,7 @@ impl Home {
         let Some(parked) = self.recovery.parked.remove(&token) else {
             return; // it took so long that the question was refused
         };
-        let Parked {
-            from,
-            local,
-            question,
-        } = parked;
+        let Parked { from, local, question } = parked;
         match result {
             Ok(answer) => self.answer(now_ms, from, local, question, answer, out),
             Err(code) => self.refuse_question(from, question, code, out),
@@ -314,36 +302,13 @@ impl Home {
         match (question, answer) {
             (
                 Question::Page(reading, through),
-                DiskAnswer::Page {
-                    records,
-                    first_prev,
-                    complete,
-                    damaged,
-                },
+                DiskAnswer::Page { records, first_prev, complete, damaged },
             ) => {
-                let page = DiskPage {
-                    records,
-                    first_prev,
-                    complete,
-                    damaged,
-                };
+                let page = DiskPage { records, first_prev, complete, damaged };
                 self.page_from_disk(from, local, reading, through, page, out);
             }
-            (
-                Question::Scan(scan, gap),
-                DiskAnswer::Scan {
-                    records,
-                    floor,
-                    through,
-                    damaged,
-                },
-            ) => {
-                let found = DiskScan {
-                    records,
-                    floor,
-                    through,
-                    damaged,
-                };
+            (Question::Scan(scan, gap), DiskAnswer::Scan { records, floor, through, damaged }) => {
+                let found = DiskScan { records, floor, through, damaged };
                 self.scan_from_disk(from, local, &scan, gap, found, out);
             }
             (Question::Start(asked, through), DiskAnswer::Start { prev, damaged, .. }) => {
@@ -353,34 +318,15 @@ impl Home {
                 };
                 self.subscribe(now_ms, from, asked, found, out);
             }
-            (
-                Question::HistoryStart(query, through),
-                DiskAnswer::Start {
-                    oldest, damaged, ..
-                },
-            ) => {
-                let known = Known::Start {
-                    oldest,
-                    through,
-                    damaged,
-                };
+            (Question::HistoryStart(query, through), DiskAnswer::Start { oldest, damaged, .. }) => {
+                let known = Known::Start { oldest, through, damaged };
                 self.history(now_ms, from, query, known, out);
             }
             (
                 Question::History(query, asked),
-                DiskAnswer::Page {
-                    records,
-                    first_prev,
-                    complete,
-                    damaged,
-                },
+                DiskAnswer::Page { records, first_prev, complete, damaged },
             ) => {
-                let page = DiskPage {
-                    records,
-                    first_prev,
-                    complete,
-                    damaged,
-                };
+                let page = DiskPage { records, first_prev, complete, damaged };
                 self.history(now_ms, from, query, Known::Page(asked, page), out);
             }
             (question, _) => {
@@ -406,10 +352,9 @@ impl Home {
             | Question::Start(Subscribing { subscription, .. }, _) => {
                 Letter::Refused { subscription, code }
             }
-            Question::HistoryStart(query, _) | Question::History(query, _) => Letter::History {
-                reply: query.reply,
-                result: Err(code),
-            },
+            Question::HistoryStart(query, _) | Question::History(query, _) => {
+                Letter::History { reply: query.reply, result: Err(code) }
+            }
         };
         out.post(from.edge, letter);
     }

@@ -42,11 +42,9 @@ impl Home {
         let last = last.max(self.partitions[local as usize].forgotten_through);
         let topic = match self.interests.topics.find(name, local) {
             Some(topic) => topic,
-            None => self
-                .interests
-                .topics
-                .insert(name, local, last, stale)
-                .ok_or(Code::MemoryFull)?,
+            None => {
+                self.interests.topics.insert(name, local, last, stale).ok_or(Code::MemoryFull)?
+            }
         };
         if let Some(entry) = self.interests.topics.get_mut(topic) {
             entry.set_last(entry.last().max(last));
@@ -139,8 +137,7 @@ impl Home {
                 let topic = topics[publication.topic as usize];
                 (publication.sequence, publication.offset, topic)
             });
-            self.dedup
-                .note_producer(rank, local, &found.id, publications);
+            self.dedup.note_producer(rank, local, &found.id, publications);
         }
         for (_, found, topics) in keys {
             let Some(local) = self.local(found.partition) else {
@@ -149,8 +146,7 @@ impl Home {
             let age_ms = now_ms.saturating_sub(found.time_ms);
             let topic = topics[found.topic as usize];
             let times = (self.steady.ms, age_ms);
-            self.dedup
-                .note_key(times, local, topic, &found.key, found.offset);
+            self.dedup.note_key(times, local, topic, &found.key, found.offset);
         }
     }
 }

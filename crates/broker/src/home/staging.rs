@@ -151,9 +151,7 @@ impl Staging {
             return Ok(slice);
         }
         let area = self.area.insert(ChunkWriter::heap(AREA_BYTES));
-        Ok(area
-            .append(&parts)
-            .unwrap_or_else(|| Slice::concatenation_of(&parts)))
+        Ok(area.append(&parts).unwrap_or_else(|| Slice::concatenation_of(&parts)))
     }
 
     /// One publication of a topic is committed; its effect on retained bytes is real now.
@@ -191,13 +189,9 @@ impl Home {
             .topics
             .get(topic)
             .map(|entry| &self.shares[self.partitions[entry.partition as usize].share]);
-        let staged = share
-            .and_then(|share| share.disk.as_ref())
-            .and_then(|disk| disk.of_topic(topic));
-        staged.map_or_else(
-            || self.retained_bytes_of(topic),
-            |staged| staged.retained_bytes,
-        )
+        let staged =
+            share.and_then(|share| share.disk.as_ref()).and_then(|disk| disk.of_topic(topic));
+        staged.map_or_else(|| self.retained_bytes_of(topic), |staged| staged.retained_bytes)
     }
 
     /// Gives a publication its offset and sends it to the log thread.
@@ -216,11 +210,7 @@ impl Home {
             Some(topic) => topic,
             None => self.add_topic(&publication.topic, local)?,
         };
-        let last = self
-            .interests
-            .topics
-            .get(topic)
-            .map_or(0, |topic| topic.last());
+        let last = self.interests.topics.get(topic).map_or(0, |topic| topic.last());
         let retained_before = self.retained_bytes_expected(topic);
         let partition = &mut self.partitions[local as usize];
         let share = partition.share;
@@ -251,11 +241,8 @@ impl Home {
             Retain::Removes => 0,
         };
         disk.retained_change += retained_bytes.cast_signed() - retained_before.cast_signed();
-        let entry = disk.topics.entry(topic).or_insert(StagedTopic {
-            count: 0,
-            last,
-            retained_bytes,
-        });
+        let entry =
+            disk.topics.entry(topic).or_insert(StagedTopic { count: 0, last, retained_bytes });
         entry.count += 1;
         entry.last = offset;
         entry.retained_bytes = retained_bytes;
@@ -274,12 +261,7 @@ impl Home {
         });
         out.ask(
             share,
-            DiskRequest::Append {
-                generation,
-                partition,
-                topic: publication.topic.clone(),
-                record,
-            },
+            DiskRequest::Append { generation, partition, topic: publication.topic.clone(), record },
         );
         Ok(offset)
     }
@@ -319,10 +301,7 @@ impl Home {
             disk.generation = disk.generation.wrapping_add(1);
             return self.refuse_staged(share, code, out);
         }
-        debug_assert!(
-            count as usize <= disk.staged.len(),
-            "a log commits what it was sent"
-        );
+        debug_assert!(count as usize <= disk.staged.len(), "a log commits what it was sent");
         for _ in 0..count {
             let Some(disk) = self.shares[share].disk.as_mut() else {
                 return;
@@ -341,16 +320,7 @@ impl Home {
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        let Staged {
-            local,
-            topic,
-            offset,
-            record,
-            retain,
-            from,
-            reply,
-            repeated,
-        } = staged;
+        let Staged { local, topic, offset, record, retain, from, reply, repeated } = staged;
         let record = self.cache(local, topic, record, memory, out);
         if let Some(entry) = self.interests.topics.get_mut(topic) {
             entry.set_last(offset);
@@ -365,12 +335,7 @@ impl Home {
         if let Some(disk) = &mut self.shares[share].disk {
             disk.unstage(topic, change);
         }
-        let placed = Placed {
-            local,
-            topic,
-            offset,
-            record,
-        };
+        let placed = Placed { local, topic, offset, record };
         self.published(from, reply, &placed, out);
         for (from, reply) in repeated {
             self.repeated(from, reply, local, offset, out);

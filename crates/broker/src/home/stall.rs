@@ -63,10 +63,7 @@ impl Home {
 
     /// The log thread has said something: what it was asked gets done.
     pub(super) fn heard_of(&mut self, share: usize, out: &mut HomeOutputs) {
-        let disk = self
-            .shares
-            .get_mut(share)
-            .and_then(|share| share.disk.as_mut());
+        let disk = self.shares.get_mut(share).and_then(|share| share.disk.as_mut());
         let Some(disk) = disk else {
             return;
         };

@@ -38,8 +38,7 @@ impl Home {
             let edge = &mut self.interests.edges[usize::from(interest.edge)];
             if edge.credit > 0 {
                 self.statistics.delivered += 1;
-                self.interests
-                    .send(topic, partition.id, interest, record.clone(), out);
+                self.interests.send(topic, partition.id, interest, record.clone(), out);
             } else {
                 *lag_from = offset;
                 edge.lagging.push_back(local);
@@ -125,38 +124,28 @@ impl Home {
         out: &mut HomeOutputs,
     ) -> usize {
         self.settle_stream(edge, local, out);
-        let Home {
-            partitions,
-            interests,
-            statistics,
-            ..
-        } = self;
+        let Home { partitions, interests, statistics, .. } = self;
         let partition = &mut partitions[local as usize];
         let from = partition.lag_from[usize::from(edge)];
         if from == 0 {
             return 0;
         }
         let mut scanned = 0;
-        let limits = ForwardLimits {
-            records_max,
-            bytes_scanned_max: PUMP_TURN_BYTES,
-        };
-        let next = partition
-            .log
-            .read_forward(from, limits, &mut |slice, record| {
-                let Interests { edges, .. } = &*interests;
-                if edges[usize::from(edge)].credit <= 0 {
-                    return false;
-                }
-                scanned += 1;
-                let topic = record.topic();
-                interests.refresh(topic, out);
-                if let Some(interest) = interests.topics.interest_of(topic, edge) {
-                    statistics.delivered += 1;
-                    interests.send(topic, partition.id, interest, slice, out);
-                }
-                true
-            });
+        let limits = ForwardLimits { records_max, bytes_scanned_max: PUMP_TURN_BYTES };
+        let next = partition.log.read_forward(from, limits, &mut |slice, record| {
+            let Interests { edges, .. } = &*interests;
+            if edges[usize::from(edge)].credit <= 0 {
+                return false;
+            }
+            scanned += 1;
+            let topic = record.topic();
+            interests.refresh(topic, out);
+            if let Some(interest) = interests.topics.interest_of(topic, edge) {
+                statistics.delivered += 1;
+                interests.send(topic, partition.id, interest, slice, out);
+            }
+            true
+        });
         let is_at_head = next > partition.log.head();
         partition.lag_from[usize::from(edge)] = if is_at_head { 0 } else { next };
         scanned

@@ -97,22 +97,14 @@ impl Home {
         found: Found,
         out: &mut HomeOutputs,
     ) {
-        let known = self
-            .local(asked.partition)
-            .ok_or(Code::Internal)
-            .and_then(
-                |local| match self.interests.topics.find(&asked.topic, local) {
+        let known =
+            self.local(asked.partition).ok_or(Code::Internal).and_then(|local| {
+                match self.interests.topics.find(&asked.topic, local) {
                     Some(topic) => Ok((local, topic)),
                     None => Ok((local, self.add_topic(&asked.topic, local)?)),
-                },
-            );
-        let Subscribing {
-            partition,
-            rule,
-            subscription,
-            start,
-            ..
-        } = asked;
+                }
+            });
+        let Subscribing { partition, rule, subscription, start, .. } = asked;
         let (local, topic) = match known {
             Ok(known) => known,
             Err(code) => {
@@ -193,10 +185,7 @@ impl Home {
 
     /// A known position: complete if and only if nothing of the topic after it is missing from what is served.
     fn begin_after(&self, place: Place, offset: u64) -> Result<Beginning, OnDisk> {
-        let complete = Beginning {
-            after: Some(offset),
-            ..Beginning::default()
-        };
+        let complete = Beginning { after: Some(offset), ..Beginning::default() };
         let Some(entry) = self.interests.topics.get(place.topic) else {
             return Ok(Beginning::default());
         };
@@ -213,31 +202,15 @@ impl Home {
             return Ok(complete);
         }
         let reason = self.reason_of_start(entry.partition, to, is_lost || place.found.is_damaged());
-        let gap = Some(Gap {
-            from: offset,
-            to,
-            reason,
-        });
-        Ok(Beginning {
-            after: Some(to),
-            gap,
-            retained: None,
-        })
+        let gap = Some(Gap { from: offset, to, reason });
+        Ok(Beginning { after: Some(to), gap, retained: None })
     }
 
     /// A position that says nothing about this log: all is a gap up to the oldest served record, or all of it.
     fn begin_anew(&self, place: Place, reason: GapReason) -> Result<Beginning, OnDisk> {
         let served_prev = self.served_prev(place, u32::MAX, 0)?;
         let to = served_prev.map_or(place.settled, |prev| prev.min(place.settled));
-        Ok(Beginning {
-            after: Some(to),
-            gap: Some(Gap {
-                from: 0,
-                to,
-                reason,
-            }),
-            retained: None,
-        })
+        Ok(Beginning { after: Some(to), gap: Some(Gap { from: 0, to, reason }), retained: None })
     }
 
     fn begin_with_newest(&self, place: Place, count: u32) -> Result<Beginning, OnDisk> {
@@ -248,21 +221,13 @@ impl Home {
             _ => None,
         };
         let after = served_prev.or(gap.map(|gap| gap.to));
-        Ok(Beginning {
-            after: after.map(|after| after.min(place.settled)),
-            gap,
-            retained: None,
-        })
+        Ok(Beginning { after: after.map(|after| after.min(place.settled)), gap, retained: None })
     }
 
     /// The retained message travels with the grant. Where the stream has not come so far, the subscription begins behind the
     /// message, and what the stream brings before that is left out: the log may evict the record before the stream gets there.
     fn begin_with_retained(&self, place: Place) -> Result<Beginning, OnDisk> {
-        let retained = self
-            .interests
-            .topics
-            .get(place.topic)
-            .map_or(NONE, |topic| topic.retained);
+        let retained = self.interests.topics.get(place.topic).map_or(NONE, |topic| topic.retained);
         let Some(retained) = self.retained.get(retained) else {
             return self.begin_with_newest(place, 1);
         };
@@ -279,9 +244,7 @@ impl Home {
     fn served_prev(&self, place: Place, count: u32, after: u64) -> Result<Option<u64>, OnDisk> {
         let served = self.served(place.now_ms, place.topic, place.rule, count);
         let in_memory = |after: u64| {
-            served
-                .oldest
-                .and_then(|oldest| self.prev_after(place.topic, after.max(oldest - 1)))
+            served.oldest.and_then(|oldest| self.prev_after(place.topic, after.max(oldest - 1)))
         };
         let after = match place.found {
             // Memory may still have what the disk has dropped since.
@@ -302,10 +265,7 @@ impl Home {
 
     /// The topic's newest `count` records that the rule serves.
     pub(super) fn served(&self, now_ms: u64, topic: u32, rule: u16, count: u32) -> Served {
-        let nothing = Served {
-            oldest: None,
-            older: None,
-        };
+        let nothing = Served { oldest: None, older: None };
         let Some(entry) = self.interests.topics.get(topic) else {
             return nothing;
         };
@@ -315,19 +275,14 @@ impl Home {
         }
         let partition = &self.partitions[entry.partition as usize];
         let start =
-            partition
-                .log
-                .newest_of_topic(topic, entry.last(), count as usize, not_before_ms);
+            partition.log.newest_of_topic(topic, entry.last(), count as usize, not_before_ms);
         let older = (partition.is_durable && start.all)
             .then(|| match start.oldest {
                 Some(oldest) => self.prev_after(topic, oldest - 1).unwrap_or(0),
                 None => entry.last(),
             })
             .filter(|older| *older >= partition.disk_floor);
-        Served {
-            oldest: start.oldest,
-            older,
-        }
+        Served { oldest: start.oldest, older }
     }
 
     /// Asks the disk for the same.
@@ -351,13 +306,8 @@ impl Home {
 
     /// At most so many messages, none older than this.
     fn limits_of(&self, now_ms: u64, rule: u16, topic: u32, count: u32) -> (u32, u64) {
-        let rule = self
-            .settings
-            .rule_of(rule, || self.interests.topics.name(topic));
-        (
-            count.min(rule.history_messages_max),
-            now_ms.saturating_sub(rule.history_age_max_ms),
-        )
+        let rule = self.settings.rule_of(rule, || self.interests.topics.name(topic));
+        (count.min(rule.history_messages_max), now_ms.saturating_sub(rule.history_age_max_ms))
     }
 
     /// What damage may have taken away of a topic behind its newest record.
@@ -367,10 +317,7 @@ impl Home {
     }
 
     fn last_of(&self, topic: u32) -> u64 {
-        self.interests
-            .topics
-            .get(topic)
-            .map_or(0, |topic| topic.last())
+        self.interests.topics.get(topic).map_or(0, |topic| topic.last())
     }
 
     /// Why records up to `to` are missing where a replay begins.

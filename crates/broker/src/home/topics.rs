@@ -80,11 +80,7 @@ pub(super) struct TopicTable {
 }
 
 impl Interest {
-    const VACANT: Interest = Interest {
-        index: 0,
-        edge: 0,
-        flags: 0,
-    };
+    const VACANT: Interest = Interest { index: 0, edge: 0, flags: 0 };
 
     pub fn has(self, flags: u8) -> bool {
         self.flags & flags != 0
@@ -132,9 +128,7 @@ impl TopicTable {
     }
 
     pub fn name(&self, topic: u32) -> &[u8] {
-        self.topics
-            .get(topic)
-            .map_or(&[], |topic| self.names.get(topic.name))
+        self.topics.get(topic).map_or(&[], |topic| self.names.get(topic.name))
     }
 
     pub fn find(&self, name: &[u8], partition: u32) -> Option<u32> {
@@ -161,17 +155,9 @@ impl TopicTable {
         };
         topic.set_last(last);
         let id = self.topics.insert(topic);
-        let TopicTable {
-            topics,
-            names,
-            tables,
-            seed,
-            ..
-        } = self;
+        let TopicTable { topics, names, tables, seed, .. } = self;
         tables[table_of(hash)].insert_unique(hash, id, |topic| {
-            topics
-                .get(*topic)
-                .map_or(0, |topic| keyed(*seed, names.get(topic.name)))
+            topics.get(*topic).map_or(0, |topic| keyed(*seed, names.get(topic.name)))
         });
         Some(id)
     }
@@ -186,10 +172,7 @@ impl TopicTable {
             slot.remove();
         }
         self.names.remove(topic.name);
-        self.more_places -= self
-            .more
-            .remove(topic.more)
-            .map_or(0, |more| more.capacity());
+        self.more_places -= self.more.remove(topic.more).map_or(0, |more| more.capacity());
     }
 
     /// The topic's interests one after the other: the n-th, until there is none.
@@ -208,10 +191,7 @@ impl TopicTable {
         if topic.first.flags != 0 && topic.first.edge == edge {
             return Some(&mut topic.first);
         }
-        self.more
-            .get_mut(topic.more)?
-            .iter_mut()
-            .find(|interest| interest.edge == edge)
+        self.more.get_mut(topic.more)?.iter_mut().find(|interest| interest.edge == edge)
     }
 
     pub fn interest_of(&self, topic: u32, edge: EdgeId) -> Option<Interest> {
@@ -219,11 +199,7 @@ impl TopicTable {
         if topic.first.flags != 0 && topic.first.edge == edge {
             return Some(topic.first);
         }
-        self.more
-            .get(topic.more)?
-            .iter()
-            .find(|interest| interest.edge == edge)
-            .copied()
+        self.more.get(topic.more)?.iter().find(|interest| interest.edge == edge).copied()
     }
 
     /// Adds the interest of an edge that has none yet.
@@ -257,10 +233,7 @@ impl TopicTable {
             None => return None,
         };
         if self.more.get(topic.more).is_some_and(Vec::is_empty) {
-            self.more_places -= self
-                .more
-                .remove(topic.more)
-                .map_or(0, |more| more.capacity());
+            self.more_places -= self.more.remove(topic.more).map_or(0, |more| more.capacity());
             topic.more = NONE;
         }
         Some(removed)
@@ -306,14 +279,7 @@ impl Hand for TopicTable {
         table.names = Names::take(input)?;
         table.topics = Slab::take(input)?;
         table.more = Slab::take(input)?;
-        let TopicTable {
-            topics,
-            names,
-            tables,
-            seed,
-            more,
-            more_places,
-        } = &mut table;
+        let TopicTable { topics, names, tables, seed, more, more_places } = &mut table;
         let hash_of = |id: u32| {
             let name = topics.get(id).map(|topic| names.get(topic.name));
             keyed(*seed, name.unwrap_or_default())
@@ -322,10 +288,8 @@ impl Hand for TopicTable {
             let hash = hash_of(id);
             tables[table_of(hash)].insert_unique(hash, id, |id| hash_of(*id));
         }
-        *more_places = (0..more.places())
-            .filter_map(|place| more.get(place))
-            .map(Vec::capacity)
-            .sum();
+        *more_places =
+            (0..more.places()).filter_map(|place| more.get(place)).map(Vec::capacity).sum();
         Some(table)
     }
 
@@ -340,22 +304,14 @@ mod tests {
     use super::*;
 
     fn interest(edge: EdgeId) -> Interest {
-        Interest {
-            index: u32::from(edge),
-            edge,
-            flags: interest::EXACT,
-        }
+        Interest { index: u32::from(edge), edge, flags: interest::EXACT }
     }
 
     #[test]
     fn names_are_found_until_removed() {
         let mut table = TopicTable::new(Seed(1, 2));
         let ids: Vec<u32> = (0..5_000)
-            .map(|number| {
-                table
-                    .insert(format!("t/{number}").as_bytes(), number % 3, 7, 0)
-                    .unwrap()
-            })
+            .map(|number| table.insert(format!("t/{number}").as_bytes(), number % 3, 7, 0).unwrap())
             .collect();
         for (number, id) in (0u32..).zip(&ids) {
             let name = format!("t/{number}");
@@ -376,10 +332,8 @@ mod tests {
             assert_eq!(table.get(topic).unwrap().last(), u64::MAX - 5);
             (0..3).for_each(|edge| table.add_interest(topic, interest(edge)));
             for (gone, edge) in order.into_iter().enumerate() {
-                let mut edges: Vec<EdgeId> = (0..)
-                    .map_while(|nth| table.interest_at(topic, nth))
-                    .map(|i| i.edge)
-                    .collect();
+                let mut edges: Vec<EdgeId> =
+                    (0..).map_while(|nth| table.interest_at(topic, nth)).map(|i| i.edge).collect();
                 edges.sort();
                 assert_eq!(edges.len(), 3 - gone);
                 assert_eq!(table.interest_of(topic, edge), Some(interest(edge)));
@@ -396,9 +350,7 @@ mod tests {
         let mut table = TopicTable::new(Seed(3, 4));
         const TOPICS: usize = 400_000;
         for number in 0..TOPICS {
-            table
-                .insert(format!("device/{number:09}").as_bytes(), 0, 0, 0)
-                .unwrap();
+            table.insert(format!("device/{number:09}").as_bytes(), 0, 0, 0).unwrap();
         }
         let names = table.names.allocated_bytes() / TOPICS;
         let rest = (table.allocated_bytes() - table.names.allocated_bytes()) / TOPICS;

@@ -79,9 +79,7 @@ impl FoundWindow {
     pub fn publications_wanted(&self, partition: PartitionId, id: &[u8]) -> usize {
         let known = self.numbers.get(&partition).and_then(|ids| ids.get(id));
         let is_open = known.map_or(self.producers.len(), |number| *number as usize) < self.open;
-        let present = known.map_or(0, |number| {
-            self.producers[*number as usize].publications.len()
-        });
+        let present = known.map_or(0, |number| self.producers[*number as usize].publications.len());
         match (is_open, present) {
             (true, present) => self.producer_window_max - present.min(self.producer_window_max),
             (false, 0) => 1,
@@ -129,11 +127,7 @@ impl FoundWindow {
             {
                 break;
             }
-            found.push(FoundSequence {
-                sequence,
-                offset,
-                topic,
-            });
+            found.push(FoundSequence { sequence, offset, topic });
             self.entries += 1;
         }
         if self.entries > 2 * self.entries_max.max(self.producers.len()) {
@@ -152,13 +146,7 @@ impl FoundWindow {
     ) {
         if self.wants_keys() {
             let topic = number_of(&mut self.topics, topic);
-            self.keys.push(FoundKey {
-                partition,
-                key: key.into(),
-                offset,
-                time_ms,
-                topic,
-            });
+            self.keys.push(FoundKey { partition, key: key.into(), offset, time_ms, topic });
         }
     }
 
@@ -182,11 +170,8 @@ impl FoundWindow {
 
     /// Names of topics by their numbers.
     pub(super) fn topics(&self) -> Vec<&[u8]> {
-        let mut names: Vec<(u32, &[u8])> = self
-            .topics
-            .iter()
-            .map(|(name, number)| (*number, &name[..]))
-            .collect();
+        let mut names: Vec<(u32, &[u8])> =
+            self.topics.iter().map(|(name, number)| (*number, &name[..])).collect();
         names.sort_unstable();
         names.into_iter().map(|(_, name)| name).collect()
     }
@@ -223,9 +208,7 @@ mod tests {
     }
 
     fn take(window: &mut FoundWindow, id: &[u8], sequences: std::ops::Range<u64>) {
-        let newest_first = sequences
-            .rev()
-            .map(|number| (number, 10 * number, &b"t"[..]));
+        let newest_first = sequences.rev().map(|number| (number, 10 * number, &b"t"[..]));
         window.take_producer(0, id, 1, newest_first);
     }
 

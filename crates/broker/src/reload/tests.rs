@@ -43,9 +43,7 @@ fn settings(rules: &[(&str, u16)]) -> Settings {
     };
     for (text, log) in rules {
         let number = settings.rules.len() as u16;
-        settings
-            .rule_filters
-            .insert(Filter::parse(text).unwrap(), number);
+        settings.rule_filters.insert(Filter::parse(text).unwrap(), number);
         settings.rules.push(RuleSettings {
             filter: (*text).into(),
             log: *log,
@@ -93,33 +91,19 @@ fn what_would_move_topics_waits() {
         (&[], &[("x/#", 1)], &[("x/#", MovesTopics)]),
         (&[("x/#", 1)], &[], &[("x/#", KeepsTopics)]),
         (&[("x/#", 1)], &[("x/#", 1), ("x/y", 1)], &[]),
-        (
-            &[("x/#", 1)],
-            &[("x/#", 1), ("x/y", 0)],
-            &[("x/y", MovesTopics)],
-        ),
+        (&[("x/#", 1)], &[("x/#", 1), ("x/y", 0)], &[("x/y", MovesTopics)]),
         (&[("x/#", 1), ("x/y", 1)], &[("x/#", 1)], &[]),
-        (
-            &[("x/#", 1), ("x/y", 0)],
-            &[("x/#", 1)],
-            &[("x/y", KeepsTopics)],
-        ),
+        (&[("x/#", 1), ("x/y", 0)], &[("x/#", 1)], &[("x/y", KeepsTopics)]),
         // The topics of `x/+` but for those of `x/y`, which says more.
         (&[("x/y", 1)], &[("x/y", 1), ("x/+", 0)], &[]),
-        (
-            &[("+/y", 1)],
-            &[("+/y", 1), ("x/+", 0)],
-            &[("x/+", MovesTopics)],
-        ),
+        (&[("+/y", 1)], &[("+/y", 1), ("x/+", 0)], &[("x/+", MovesTopics)]),
         // What comes takes over from what goes.
         (&[("x/#", 1)], &[("x/+/#", 1)], &[("x/#", KeepsTopics)]),
         (&[("x/y", 1), ("x/z", 1), ("x/#", 1)], &[("x/#", 1)], &[]),
     ] {
         let (renewed, waiting) = settings(before).renewed(settings(after));
-        let waiting: Vec<(&str, Wait)> = waiting
-            .iter()
-            .map(|waiting| (&*waiting.filter, waiting.wait))
-            .collect();
+        let waiting: Vec<(&str, Wait)> =
+            waiting.iter().map(|waiting| (&*waiting.filter, waiting.wait)).collect();
         assert_eq!(waiting, expected, "{before:?} {after:?}");
         for topic in ["x", "x/y", "x/z", "x/y/z", "y", "y/y"] {
             let (before, after) = (settings(before), &renewed);
@@ -138,22 +122,13 @@ fn logs_are_found_by_name_and_stay() {
     wanted.rules[0].log = 1;
     wanted.rules[1].log = 0;
     let (renewed, waiting) = running.renewed(wanted);
-    let expected = Waiting {
-        filter: "n".into(),
-        wait: Wait::NewLog,
-    };
+    let expected = Waiting { filter: "n".into(), wait: Wait::NewLog };
     assert_eq!(waiting, [expected]);
     assert_eq!((renewed.rules[0].log, renewed.rules[1].log), (0, 1));
     let logs: Vec<(&str, u32, u64)> = renewed
         .logs
         .iter()
-        .map(|log| {
-            (
-                log.name.as_str(),
-                log.partitions_count,
-                log.retained_bytes_max,
-            )
-        })
+        .map(|log| (log.name.as_str(), log.partitions_count, log.retained_bytes_max))
         .collect();
     assert_eq!(logs, [("a", 4, 1 << 10), ("b", 4, 5)]);
 }
@@ -181,10 +156,7 @@ fn numbers_are_given_again_only_when_all_have_been_given() {
     let mut running = settings(&[("kept", 0)]);
     while running.rules.len() < RULES_MAX {
         let filter = format!("gone/{}", running.rules.len());
-        running.rules.push(RuleSettings {
-            filter: filter.into(),
-            ..RuleSettings::default()
-        });
+        running.rules.push(RuleSettings { filter: filter.into(), ..RuleSettings::default() });
     }
     let (renewed, waiting) = running.renewed(settings(&[("kept", 0), ("new", 0)]));
     assert_eq!(waiting, []);

@@ -22,10 +22,7 @@ pub(crate) enum Credential {
     /// The head of an HTTP request waits in the input.
     Request(Digest),
     /// The same head, and what its credential is worth: an entry, which this holds.
-    Judged {
-        digest: Digest,
-        verdict: Result<u32, ErrorCode>,
-    },
+    Judged { digest: Digest, verdict: Result<u32, ErrorCode> },
     /// HELLO waits; its bytes.
     Hello { digest: Digest, frame: Box<[u8]> },
     /// HELLO waits until the entitlement of its ticket has been looked at, whose entry this holds.
@@ -63,10 +60,7 @@ impl Credential {
 
     /// Whether it may wait for its user to have room.
     pub fn waits_for_user(&self) -> bool {
-        matches!(
-            self,
-            Credential::Judged { verdict: Ok(_), .. } | Credential::User { .. }
-        )
+        matches!(self, Credential::Judged { verdict: Ok(_), .. } | Credential::User { .. })
     }
 
     /// The entry of a ticket that is to be looked at.
@@ -149,10 +143,7 @@ impl Edge {
             }
         };
         if !self.may_entitle(index, at) {
-            let waits = Credential::Judged {
-                digest: Digest::of(kind, bytes),
-                verdict: Ok(at),
-            };
+            let waits = Credential::Judged { digest: Digest::of(kind, bytes), verdict: Ok(at) };
             self.ask_for_user(index, at, waits);
             return Ok(Entry::Waits);
         }
@@ -342,10 +333,7 @@ impl Edge {
                     self.refuse_hello(index, code);
                 }
             },
-            Some(State::Credential(Credential::Judged {
-                digest,
-                verdict: Ok(at),
-            })) => {
+            Some(State::Credential(Credential::Judged { digest, verdict: Ok(at) })) => {
                 if verdict.is_err() {
                     self.judging.entitlements.release(at);
                 }

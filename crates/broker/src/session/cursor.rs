@@ -70,10 +70,7 @@ impl StreamCursor {
             true => Place::Filter,
             false => Place::Open,
         };
-        StreamCursor {
-            topics: is_filter.iter().map(place).collect(),
-            logs: Vec::new(),
-        }
+        StreamCursor { topics: is_filter.iter().map(place).collect(), logs: Vec::new() }
     }
 
     /// Memory of a place for each topic.
@@ -231,15 +228,12 @@ impl StreamCursor {
         };
         logs.iter()
             .flat_map(|log| {
-                (log.first_partition..)
-                    .zip(&log.offsets)
-                    .map(|(partition, offset)| PartitionCursor {
+                (log.first_partition..).zip(&log.offsets).map(|(partition, offset)| {
+                    PartitionCursor {
                         partition,
-                        position: Position {
-                            epoch: log.epoch,
-                            offset: *offset,
-                        },
-                    })
+                        position: Position { epoch: log.epoch, offset: *offset },
+                    }
+                })
             })
             .collect()
     }
@@ -249,9 +243,7 @@ impl StreamCursor {
     }
 
     fn log_of(&mut self, partition: PartitionId) -> Option<&mut LogCursor> {
-        let place = self
-            .logs
-            .partition_point(|log| log.first_partition <= partition);
+        let place = self.logs.partition_point(|log| log.first_partition <= partition);
         self.logs.get_mut(place.checked_sub(1)?)
     }
 }
@@ -350,9 +342,7 @@ fn push_number(text: &mut String, mut number: u64) {
 }
 
 fn read_number(text: &str) -> Option<u64> {
-    let is_ours = text
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
+    let is_ours = text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
     match (text, is_ours) {
         ("", _) => Some(0),
         (_, true) => u64::from_str_radix(text, RADIX).ok(),
@@ -405,14 +395,7 @@ mod tests {
     }
 
     fn begin(partition: PartitionId, epoch: u64, through: u64) -> Beginning {
-        Beginning {
-            partition,
-            epoch,
-            through,
-            is_replaying: false,
-            is_resumed: false,
-            gap: None,
-        }
+        Beginning { partition, epoch, through, is_replaying: false, is_resumed: false, gap: None }
     }
 
     #[test]
@@ -429,18 +412,9 @@ mod tests {
         let mut other = StreamCursor::new(&[false, false, true, false]);
         other.read("7:12,9,-,8:3", &settings);
         let topics: Vec<_> = (0..4).map(|number| other.topic(number)).collect();
-        assert_eq!(
-            topics,
-            [Some(at(7, 12)), Some(at(7, 9)), None, Some(at(8, 3))]
-        );
-        for (text, count) in [
-            ("", 1),
-            ("1", 1),
-            ("1:2", 2),
-            ("1:2,3", 1),
-            ("a:b", 1),
-            ("1:2,", 2),
-        ] {
+        assert_eq!(topics, [Some(at(7, 12)), Some(at(7, 9)), None, Some(at(8, 3))]);
+        for (text, count) in [("", 1), ("1", 1), ("1:2", 2), ("1:2,3", 1), ("a:b", 1), ("1:2,", 2)]
+        {
             let mut cursor = StreamCursor::new(&vec![false; count]);
             cursor.read(text, &settings);
             assert_eq!(cursor.topic(0), None, "{text}");
@@ -478,13 +452,8 @@ mod tests {
         ] {
             let mut cursor = StreamCursor::new(&[true]);
             cursor.read(text, &settings);
-            let unknown = PartitionCursor {
-                partition: 0,
-                position: Position {
-                    epoch: 0,
-                    offset: 0,
-                },
-            };
+            let unknown =
+                PartitionCursor { partition: 0, position: Position { epoch: 0, offset: 0 } };
             assert_eq!(cursor.partitions(&settings)[0], unknown, "{text}");
         }
     }

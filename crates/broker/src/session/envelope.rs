@@ -229,18 +229,10 @@ fn parse_item(place: usize, item: Item<'_>, all: &Once) -> Result<Message, Fault
         let detail = format!("`topics` names {twice:?} twice");
         return Err(Fault::new(ErrorCode::RepeatedTopic, detail));
     }
-    let once = once_of(
-        place,
-        item.producer,
-        item.idempotency_key,
-        item.expected_epoch,
-        all,
-    )?;
+    let once = once_of(place, item.producer, item.idempotency_key, item.expected_epoch, all)?;
     if once.producer.is_some() && topics.len() > 1 {
         // In the log of one partition the second would be taken for a repetition of the first.
-        return Err(malformed(
-            "a `producer` has one sequence for each topic: one `topic` only",
-        ));
+        return Err(malformed("a `producer` has one sequence for each topic: one `topic` only"));
     }
     let mut content_type = item.content_type;
     let payload = match (item.data, item.b64data) {
@@ -260,19 +252,9 @@ fn parse_item(place: usize, item: Item<'_>, all: &Once) -> Result<Message, Fault
             }
         },
     };
-    let tags: Vec<Tag<'_>> = item
-        .tags
-        .iter()
-        .map(|(key, value)| Tag { key, value })
-        .collect();
+    let tags: Vec<Tag<'_>> = item.tags.iter().map(|(key, value)| Tag { key, value }).collect();
     let attributes = encode_attributes(content_type.as_deref(), &tags)?;
-    Ok(Message {
-        topics,
-        payload,
-        attributes,
-        retain: item.retain,
-        once,
-    })
+    Ok(Message { topics, payload, attributes, retain: item.retain, once })
 }
 
 /// What a message says for itself goes before what the headers say for all.
@@ -291,15 +273,10 @@ fn once_of(
             Some(parsed.ok_or_else(|| malformed("`expected_epoch` is no epoch"))?)
         }
     };
-    let mut once = Once {
-        expected_epoch,
-        ..Once::default()
-    };
+    let mut once = Once { expected_epoch, ..Once::default() };
     match (producer, key) {
         (Some(_), Some(_)) => {
-            return Err(malformed(
-                "`producer` and `idempotency_key` exclude each other",
-            ));
+            return Err(malformed("`producer` and `idempotency_key` exclude each other"));
         }
         (Some(Producer { id, sequence }), None) => {
             if !(1..=PRODUCER_ID_BYTES_MAX).contains(&id.len()) || sequence == 0 {
@@ -322,8 +299,7 @@ fn once_of(
             once.idempotency_key.clone_from(&all.idempotency_key);
             if !once.idempotency_key.is_empty() && place > 0 {
                 once.idempotency_key.push(0);
-                once.idempotency_key
-                    .extend_from_slice(place.to_string().as_bytes());
+                once.idempotency_key.extend_from_slice(place.to_string().as_bytes());
             }
         }
     }
@@ -347,42 +323,23 @@ mod tests {
             };
             let found: Vec<(String, String)> = messages
                 .iter()
-                .map(|m| {
-                    (
-                        m.topics.join(","),
-                        String::from_utf8_lossy(&m.payload).into_owned(),
-                    )
-                })
+                .map(|m| (m.topics.join(","), String::from_utf8_lossy(&m.payload).into_owned()))
                 .collect();
-            let expected: Vec<(String, String)> = expected
-                .iter()
-                .map(|(a, b)| (a.to_string(), b.to_string()))
-                .collect();
+            let expected: Vec<(String, String)> =
+                expected.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
             assert_eq!((found, is_single), (expected, single), "{body}");
         }
         check(r#"{"topic":"a","data":"hi"}"#, &[("a", "hi")], true);
         check(r#"{"topic":"a","data":"h\"i\n"}"#, &[("a", "h\"i\n")], true);
-        check(
-            r#"{"topic":"a","data":{"x": [1]}}"#,
-            &[("a", r#"{"x": [1]}"#)],
-            true,
-        );
+        check(r#"{"topic":"a","data":{"x": [1]}}"#, &[("a", r#"{"x": [1]}"#)], true);
         check(r#"{"topic":"a","data":null}"#, &[("a", "null")], true);
-        check(
-            r#"{"topics":["a","b"],"b64data":"aGk="}"#,
-            &[("a,b", "hi")],
-            false,
-        );
+        check(r#"{"topics":["a","b"],"b64data":"aGk="}"#, &[("a,b", "hi")], false);
         check(
             r#"[{"topic":"a","data":1},{"topic":"b","data":2}]"#,
             &[("a", "1"), ("b", "2")],
             false,
         );
-        check(
-            r#"{"batch":[{"topic":"a","data":"","tags":{"k":"v"}}]}"#,
-            &[("a", "")],
-            false,
-        );
+        check(r#"{"batch":[{"topic":"a","data":"","tags":{"k":"v"}}]}"#, &[("a", "")], false);
         check("[]", &[], false);
     }
 
@@ -390,10 +347,9 @@ mod tests {
     #[test]
     fn a_list_has_a_bound() {
         let items = r#"{"topic":"a","data":1},"#.repeat(5_000);
-        for body in [
-            format!("[{items}{{\"topic\":7}}]"),
-            format!("{{\"batch\":[{items}{{\"topic\":7}}]}}"),
-        ] {
+        for body in
+            [format!("[{items}{{\"topic\":7}}]"), format!("{{\"batch\":[{items}{{\"topic\":7}}]}}")]
+        {
             let Err(fault) = parse_envelope(body.as_bytes(), &Once::default()) else {
                 panic!("5,001 messages are taken");
             };
@@ -409,14 +365,9 @@ mod tests {
     fn once() {
         type Expected = (Option<(&'static str, u64)>, &'static str, Option<u64>);
         fn check(body: &str, key: &str, expected: &[Expected]) {
-            let all = Once {
-                idempotency_key: key.into(),
-                expected_epoch: Some(7),
-                ..Once::default()
-            };
-            let Ok((messages, _)) = parse_envelope(body.as_bytes(), &all) else {
-                panic!("{body}")
-            };
+            let all =
+                Once { idempotency_key: key.into(), expected_epoch: Some(7), ..Once::default() };
+            let Ok((messages, _)) = parse_envelope(body.as_bytes(), &all) else { panic!("{body}") };
             let found: Vec<_> = messages
                 .iter()
                 .map(|Message { once, .. }| {
@@ -440,11 +391,7 @@ mod tests {
             r#"[{"topic":"a","data":1},{"topic":"a","data":1,"idempotency_key":"own","expected_epoch":"18446744073709551615"},
                 {"topic":"a","data":1,"producer":{"id":"p","sequence":9},"expected_epoch":5}]"#,
             "k",
-            &[
-                (None, "k", Some(7)),
-                (None, "own", Some(u64::MAX)),
-                (Some(("p", 9)), "", Some(5)),
-            ],
+            &[(None, "k", Some(7)), (None, "own", Some(u64::MAX)), (Some(("p", 9)), "", Some(5))],
         );
     }
 
@@ -467,14 +414,8 @@ mod tests {
         check(b"\xff", ErrorCode::MalformedUtf8);
         check(br#"{"data":"hi"}"#, ErrorCode::TopicRequired);
         check(br#"{"topic":"a"}"#, ErrorCode::PayloadRequired);
-        check(
-            br#"{"topic":"a","data":1,"b64data":""}"#,
-            ErrorCode::MalformedJson,
-        );
-        check(
-            br#"{"topic":"a","topics":["b"],"data":1}"#,
-            ErrorCode::MalformedJson,
-        );
+        check(br#"{"topic":"a","data":1,"b64data":""}"#, ErrorCode::MalformedJson);
+        check(br#"{"topic":"a","topics":["b"],"data":1}"#, ErrorCode::MalformedJson);
         check(br#"{"topic":"a","b64data":"%%"}"#, ErrorCode::MalformedJson);
         for rest in [
             r#""colour":"red""#,

@@ -65,10 +65,7 @@ impl Edge {
         };
         let policy = parameters::policy(target)?;
         self.open_stream(index, answer, flag::RAW);
-        let wish = Wish {
-            policy,
-            ..Wish::from(start)
-        };
+        let wish = Wish { policy, ..Wish::from(start) };
         self.subscribe_plain(index, &topic, 0, wish);
         Ok(())
     }
@@ -90,22 +87,14 @@ impl Edge {
             let filter = Filter::parse(&value).map_err(|error| {
                 let mut fault = Fault::topic(ErrorCode::MalformedFilter, error);
                 if value.is_empty() {
-                    fault
-                        .detail
-                        .push_str(": the wildcard # is written %23 in a URL");
+                    fault.detail.push_str(": the wildcard # is written %23 in a URL");
                 }
                 fault
             })?;
-            if topics
-                .iter()
-                .any(|topic: &StreamTopic| *topic.name == *value)
-            {
+            if topics.iter().any(|topic: &StreamTopic| *topic.name == *value) {
                 continue;
             }
-            topics.push(StreamTopic {
-                is_filter: !filter.is_plain(),
-                name: value.as_ref().into(),
-            });
+            topics.push(StreamTopic { is_filter: !filter.is_plain(), name: value.as_ref().into() });
         }
         if topics.is_empty() {
             return Err(ErrorCode::TopicRequired.into());
@@ -131,10 +120,7 @@ impl Edge {
             return Err(Fault::new(ErrorCode::TooManySubscriptions, detail));
         }
         let last_event_id = last_event_id(request, target)?;
-        if last_event_id
-            .as_ref()
-            .is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX)
-        {
+        if last_event_id.as_ref().is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX) {
             return Err(ErrorCode::CursorTooLarge.into());
         }
         let start = parameters::start(target)?;
@@ -150,17 +136,11 @@ impl Edge {
             cursor.clone()
         });
         self.open_stream(index, answer, 0);
-        let wanted: Vec<(Box<str>, bool)> = topics
-            .iter()
-            .map(|topic| (topic.name.clone(), topic.is_filter))
-            .collect();
+        let wanted: Vec<(Box<str>, bool)> =
+            topics.iter().map(|topic| (topic.name.clone(), topic.is_filter)).collect();
         self.set_state(
             index,
-            State::Events(Box::new(Events {
-                topics: topics.into(),
-                cursor,
-                data,
-            })),
+            State::Events(Box::new(Events { topics: topics.into(), cursor, data })),
         );
         // All filters of a stream share one cursor. Any of them may be refused, so each is asked for with it.
         let since = match &returned {
@@ -185,10 +165,7 @@ impl Edge {
                 None => start,
                 Some(cursor) => Start::Since(cursor.topic(number).unwrap_or(UNKNOWN)),
             };
-            let wish = Wish {
-                policy,
-                ..Wish::from(start)
-            };
+            let wish = Wish { policy, ..Wish::from(start) };
             self.subscribe_plain(index, name, client, wish);
         }
         Ok(())
@@ -204,10 +181,7 @@ impl Edge {
             // Asks nginx, the most common proxy in between, not to hold the stream back.
             .header("X-Accel-Buffering", "no")
             .finish_head();
-        let retry = OutgoingEvent {
-            retry_ms: Some(RETRY_MS),
-            ..OutgoingEvent::default()
-        };
+        let retry = OutgoingEvent { retry_ms: Some(RETRY_MS), ..OutgoingEvent::default() };
         encode(&retry, &mut head);
         self.send_private(index, &head);
         self.tell_answer(index, 200, head.len());
@@ -250,20 +224,16 @@ impl Edge {
 
     pub(super) fn stream_topic(&self, index: u32, number: u32) -> Option<Box<str>> {
         match self.states.get(self.slots[index].state) {
-            Some(State::Events(events)) => events
-                .topics
-                .get(number as usize)
-                .map(|topic| topic.name.clone()),
+            Some(State::Events(events)) => {
+                events.topics.get(number as usize).map(|topic| topic.name.clone())
+            }
             _ => None,
         }
     }
 }
 
 /// Belongs to no log: everything is a gap.
-pub(super) const UNKNOWN: Position = Position {
-    epoch: 0,
-    offset: 0,
-};
+pub(super) const UNKNOWN: Position = Position { epoch: 0, offset: 0 };
 
 /// A position that does not parse is one that nobody knows; the client is told so and does not hang.
 fn known_position(id: &str) -> Position {

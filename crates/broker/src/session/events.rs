@@ -28,16 +28,10 @@ impl Edge {
         let complete = grant.gap.is_none();
         json::append(
             &mut data,
-            format_args!(
-                "\"position\":\"{}\",\"complete\":{complete}",
-                grant.position
-            ),
+            format_args!("\"position\":\"{}\",\"complete\":{complete}", grant.position),
         );
         let is_raw = self.slots[index].is(flag::RAW);
-        if let Some(hint) = self
-            .stream_topic(index, number)
-            .and_then(|name| hint_of(&name))
-        {
+        if let Some(hint) = self.stream_topic(index, number).and_then(|name| hint_of(&name)) {
             data.extend_from_slice(b",\"hint\":");
             append_json_string(&mut data, hint);
         }
@@ -160,11 +154,7 @@ impl Edge {
         // The client's cursor was made while these were refused: what they matched before the stream's place is unknown.
         for number in absent {
             for beginning in beginnings.iter().filter(|beginning| beginning.through > 0) {
-                let gap = Gap {
-                    from: 0,
-                    to: beginning.through,
-                    reason: GapReason::UnknownEpoch,
-                };
+                let gap = Gap { from: 0, to: beginning.through, reason: GapReason::UnknownEpoch };
                 self.statistics.gaps += 1;
                 let about = self.event_about(index, number);
                 let bytes = filter_gap_event(about, beginning.partition, &gap);
@@ -232,23 +222,14 @@ impl Edge {
         // A log that could not be read ends the stream, and so does an edge without room for a replay: the client comes back
         // with the cursor that it has. If the stream went on without what it was to read, the client would not learn what is
         // missing.
-        let ends = matches!(
-            refusal.code,
-            ErrorCode::LogUnavailable | ErrorCode::Overloaded
-        );
+        let ends = matches!(refusal.code, ErrorCode::LogUnavailable | ErrorCode::Overloaded);
         if !ends && let Some(State::Events(events)) = self.state(index) {
             events.cursor.refuse(number as usize);
         }
         self.statistics.errors.count(refusal.code);
         let mut data = Vec::from(&b"{\"topic\":"[..]);
-        append_json_string(
-            &mut data,
-            &self.stream_topic(index, number).unwrap_or_default(),
-        );
-        json::append(
-            &mut data,
-            format_args!(",\"code\":\"{}\",\"detail\":", refusal.code.name()),
-        );
+        append_json_string(&mut data, &self.stream_topic(index, number).unwrap_or_default());
+        json::append(&mut data, format_args!(",\"code\":\"{}\",\"detail\":", refusal.code.name()));
         append_json_string(&mut data, refusal.code.text());
         data.push(b'}');
         self.send_event(index, "crore.error", None, &data);
@@ -272,10 +253,7 @@ impl Edge {
     }
 
     pub(super) fn events_caught_up(&mut self, subscription: u32, told: u64, through: u64) {
-        let position = Position {
-            epoch: self.subscription_epoch(subscription),
-            offset: through,
-        };
+        let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
         let event = event_of("crore.caught_up", b"{}");
         self.send_stream_mark(subscription, (told, through), position, &event);
     }
@@ -284,10 +262,7 @@ impl Edge {
     pub(super) fn events_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
         let LeftOut { from, through, .. } = left_out;
         let number = self.subscription_client(subscription);
-        let position = Position {
-            epoch: self.subscription_epoch(subscription),
-            offset: through,
-        };
+        let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
         let mut data = self.event_about(index, number);
         json::append_left_out(&mut data, &left_out);
         let event = event_of("crore.skipped", &data);
@@ -299,10 +274,7 @@ impl Edge {
         let number = self.subscription_client(subscription);
         let mut data = self.event_about(index, number);
         let code = UnsubscribeCode::SlowConsumer;
-        json::append(
-            &mut data,
-            format_args!("\"code\":\"{}\",\"detail\":", code.name()),
-        );
+        json::append(&mut data, format_args!("\"code\":\"{}\",\"detail\":", code.name()));
         append_json_string(&mut data, code.text());
         data.push(b'}');
         self.send_event(index, "crore.error", None, &data);
@@ -321,10 +293,8 @@ impl Edge {
     }
 
     pub(super) fn events_send_away(&mut self, index: u32, return_after_ms: u64) {
-        let away = OutgoingEvent {
-            retry_ms: Some(return_after_ms.max(1)),
-            ..OutgoingEvent::default()
-        };
+        let away =
+            OutgoingEvent { retry_ms: Some(return_after_ms.max(1)), ..OutgoingEvent::default() };
         let mut bytes = Vec::new();
         encode(&away, &mut bytes);
         self.send_private(index, &bytes);
@@ -383,12 +353,7 @@ impl Edge {
         let mut bytes = Vec::with_capacity(64 + data.len());
         let data = std::str::from_utf8(data).unwrap_or_default();
         encode(
-            &OutgoingEvent {
-                event: Some(event),
-                id,
-                data: Some(data),
-                retry_ms: None,
-            },
+            &OutgoingEvent { event: Some(event), id, data: Some(data), retry_ms: None },
             &mut bytes,
         );
         self.send_private(index, &bytes);
@@ -406,18 +371,10 @@ fn hint_of(name: &str) -> Option<&'static str> {
 
 /// One event of a raw stream: the payload as data, in base64 under a name of its own when it is not text.
 pub(crate) fn append_raw_event(epoch: u64, view: &RecordView<'_>, out: &mut Vec<u8>) {
-    let id = Position {
-        epoch,
-        offset: view.offset(),
-    }
-    .to_string();
+    let id = Position { epoch, offset: view.offset() }.to_string();
     match std::str::from_utf8(view.payload()) {
         Ok(text) => encode(
-            &OutgoingEvent {
-                id: Some(&id),
-                data: Some(text),
-                ..OutgoingEvent::default()
-            },
+            &OutgoingEvent { id: Some(&id), data: Some(text), ..OutgoingEvent::default() },
             out,
         ),
         Err(_) => {
@@ -440,10 +397,7 @@ pub(super) fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
 
 /// `data` is the beginning of the event's data.
 fn filter_gap_event(mut data: Vec<u8>, partition: PartitionId, gap: &Gap) -> Vec<u8> {
-    json::append(
-        &mut data,
-        format_args!("\"partition\":{partition},\"gap\":"),
-    );
+    json::append(&mut data, format_args!("\"partition\":{partition},\"gap\":"));
     json::append_gap(&mut data, gap);
     data.push(b'}');
     event_of("crore.gap", &data)

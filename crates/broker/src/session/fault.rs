@@ -28,10 +28,7 @@ impl From<ErrorCode> for Fault {
 
 impl From<PublishRefusal> for Fault {
     fn from(refusal: PublishRefusal) -> Fault {
-        Fault {
-            present: refusal.present,
-            ..Fault::from(refusal.code)
-        }
+        Fault { present: refusal.present, ..Fault::from(refusal.code) }
     }
 }
 
@@ -63,10 +60,7 @@ impl Fault {
 
     /// Who shows nothing may not do this.
     pub(super) fn anonymous() -> Fault {
-        Fault {
-            challenge: "Bearer",
-            ..Fault::from(ErrorCode::Unauthorized)
-        }
+        Fault { challenge: "Bearer", ..Fault::from(ErrorCode::Unauthorized) }
     }
 
     /// RFC 6750, section 2: one method, once.
@@ -88,9 +82,6 @@ impl Fault {
     }
 
     pub(super) fn method(allow: &'static str) -> Fault {
-        Fault {
-            allow,
-            ..Fault::from(ErrorCode::MethodNotAllowed)
-        }
+        Fault { allow, ..Fault::from(ErrorCode::MethodNotAllowed) }
     }
 }

@@ -73,10 +73,7 @@ impl Edge {
             return Ok(());
         }
         let (rule, partition) = self.settings.locate(&topic);
-        let limits = PageLimits {
-            records_max: limit,
-            bytes_max: limits.page_bytes,
-        };
+        let limits = PageLimits { records_max: limit, bytes_max: limits.page_bytes };
         let request = Request::History {
             partition,
             rule,
@@ -111,18 +108,11 @@ impl Edge {
     }
 
     fn history_reply(&self, index: u32) -> Reply {
-        Reply {
-            connection: self.slots.key(index),
-            request: 0,
-        }
+        Reply { connection: self.slots.key(index), request: 0 }
     }
 
     fn wait_for_history(&mut self, index: u32, topic: String, answer: &Answer, form: Form) {
-        let wait = HistoryWait {
-            topic,
-            answer: answer.clone(),
-            form,
-        };
+        let wait = HistoryWait { topic, answer: answer.clone(), form };
         self.set_state(index, State::History(Box::new(wait)));
         self.slots[index].set(flag::PAUSED);
     }
@@ -149,10 +139,7 @@ impl Edge {
             let fault = Fault::new(ErrorCode::NotFound, detail);
             return self.answer_fault(index, &wait.answer, &fault);
         };
-        let position = Position {
-            epoch: page.epoch,
-            offset: record.offset(),
-        };
+        let position = Position { epoch: page.epoch, offset: record.offset() };
         let content_type = match record.content_type() {
             Some(content_type) => content_type,
             None if std::str::from_utf8(record.payload()).is_ok() => b"text/plain; charset=utf-8",
@@ -180,10 +167,7 @@ const HISTORY_LIMIT: u32 = 100;
 pub(super) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage, data: DataForm) {
     out.extend_from_slice(b"{\"topic\":");
     append_json_string(out, topic);
-    json::append(
-        out,
-        format_args!(",\"epoch\":\"{}\",\"head\":{},", page.epoch, page.head),
-    );
+    json::append(out, format_args!(",\"epoch\":\"{}\",\"head\":{},", page.epoch, page.head));
     if let Some(gap) = &page.gap {
         out.extend_from_slice(b"\"gap\":");
         json::append_gap(out, gap);
@@ -210,12 +194,6 @@ pub(super) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage, da
         (None, Some(gap)) if page.more => gap.to,
         _ => page.head,
     };
-    let cursor = Position {
-        epoch: page.epoch,
-        offset,
-    };
-    json::append(
-        out,
-        format_args!("],\"more\":{},\"cursor\":\"{cursor}\"}}", page.more),
-    );
+    let cursor = Position { epoch: page.epoch, offset };
+    json::append(out, format_args!("],\"more\":{},\"cursor\":\"{cursor}\"}}", page.more));
 }

@@ -92,11 +92,7 @@ impl Edge {
                     505 => ErrorCode::UnsupportedHttpVersion,
                     _ => ErrorCode::MalformedRequest,
                 };
-                self.answer_fault(
-                    index,
-                    &Answer::default(),
-                    &Fault::new(code, error.to_string()),
-                );
+                self.answer_fault(index, &Answer::default(), &Fault::new(code, error.to_string()));
                 return Progress::Stop;
             }
         };
@@ -227,11 +223,8 @@ impl Edge {
             }
             (Route::Events, "GET") => {
                 reject_body(request)?;
-                let known = [
-                    parameters::OF_EVENTS,
-                    parameters::OF_STREAM,
-                    parameters::LAST_EVENT_ID,
-                ];
+                let known =
+                    [parameters::OF_EVENTS, parameters::OF_STREAM, parameters::LAST_EVENT_ID];
                 parameters::check(&target, &known)?;
                 self.begin_stream(index, request, &target, answer)
             }
@@ -247,11 +240,8 @@ impl Edge {
         protocol: Protocol,
         answer: &Answer,
     ) -> Vec<u8> {
-        let subprotocols: &[&str] = if protocol == Protocol::Echo {
-            &[]
-        } else {
-            &[native::SUBPROTOCOL]
-        };
+        let subprotocols: &[&str] =
+            if protocol == Protocol::Echo { &[] } else { &[native::SUBPROTOCOL] };
         let checked = Upgrade::check(request).and_then(|upgrade| {
             let chosen = match subprotocols {
                 [] => None,
@@ -326,13 +316,7 @@ impl Edge {
         if request.expect_continue && !decoder.is_end() {
             self.send_private(index, CONTINUE);
         }
-        let body = Body {
-            decoder,
-            bytes: Vec::new(),
-            bytes_max,
-            intent,
-            answer: answer.clone(),
-        };
+        let body = Body { decoder, bytes: Vec::new(), bytes_max, intent, answer: answer.clone() };
         if body.decoder.is_end() {
             self.body_complete(index, body);
         } else {
@@ -347,10 +331,7 @@ impl Edge {
         };
         match body.decoder.decode(input) {
             Ok(Step::More { needed }) => Progress::Needs(needed),
-            Ok(Step::Done {
-                value: BodyPart::Data(data),
-                consumed,
-            }) => {
+            Ok(Step::Done { value: BodyPart::Data(data), consumed }) => {
                 make_room(&mut body.bytes, data.len(), body.bytes_max);
                 body.bytes.extend_from_slice(data);
                 if body.decoder.is_end()
@@ -360,10 +341,7 @@ impl Edge {
                 }
                 Progress::Consumed(consumed)
             }
-            Ok(Step::Done {
-                value: BodyPart::End,
-                consumed,
-            }) => {
+            Ok(Step::Done { value: BodyPart::End, consumed }) => {
                 if let Some(State::Body(body)) = self.take_state(index) {
                     self.body_complete(index, *body);
                 }
@@ -377,10 +355,7 @@ impl Edge {
                     _ => ErrorCode::MalformedRequest,
                 };
                 let answer = match self.take_state(index) {
-                    Some(State::Body(body)) => Answer {
-                        keep_alive: false,
-                        ..body.answer
-                    },
+                    Some(State::Body(body)) => Answer { keep_alive: false, ..body.answer },
                     _ => Answer::default(),
                 };
                 self.answer_fault(index, &answer, &Fault::new(code, error.to_string()));
@@ -390,12 +365,7 @@ impl Edge {
     }
 
     fn body_complete(&mut self, index: u32, body: Body) {
-        let Body {
-            bytes,
-            intent,
-            answer,
-            ..
-        } = body;
+        let Body { bytes, intent, answer, .. } = body;
         if let Err(fault) = self.publish_body(index, intent, bytes, &answer) {
             self.answer_fault(index, &answer, &fault);
         }
@@ -527,9 +497,7 @@ impl Edge {
             status,
             detail: &fault.detail,
             code: fault.code.name(),
-            present: fault
-                .present
-                .map(|position| (position.epoch, position.offset)),
+            present: fault.present.map(|position| (position.epoch, position.offset)),
         };
         problem.finish(writer);
         self.finish_with(index, answer, status, keep_alive, out);
@@ -547,11 +515,7 @@ impl Edge {
 
     pub(super) fn finish_answer(&mut self, index: u32, keep_alive: bool) {
         self.stamp(index);
-        if keep_alive {
-            self.resume(index)
-        } else {
-            self.close(index)
-        }
+        if keep_alive { self.resume(index) } else { self.close(index) }
     }
 
     /// A request, or HELLO behind it, did not come in time.
@@ -594,9 +558,9 @@ pub(super) fn begin_answer<'o>(
 /// Names the allowed origin.
 pub(super) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> ResponseWriter<'o> {
     match &answer.origin {
-        Some(origin) => writer
-            .header("Access-Control-Allow-Origin", origin)
-            .header("Vary", "Origin"),
+        Some(origin) => {
+            writer.header("Access-Control-Allow-Origin", origin).header("Vary", "Origin")
+        }
         None => writer,
     }
 }

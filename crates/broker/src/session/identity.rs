@@ -36,11 +36,7 @@ pub(crate) fn encode(entitlement: &Entitlement) -> Vec<u8> {
             write_bytes(filter.as_bytes(), &mut out);
         }
     }
-    let Signer {
-        issuer,
-        key_id,
-        key_thumbprint,
-    } = &entitlement.terms.signer;
+    let Signer { issuer, key_id, key_thumbprint } = &entitlement.terms.signer;
     write_bytes(issuer.as_bytes(), &mut out);
     write_bytes(key_id.as_bytes(), &mut out);
     out.extend_from_slice(&key_thumbprint.to_le_bytes());
@@ -59,9 +55,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Entitlement> {
     let issued_s = reader.number()?.try_into().ok()?;
     let expires_s = match reader.number()? {
         0 => NEVER,
-        expires_s => u32::try_from(expires_s - 1)
-            .ok()
-            .filter(|at| *at != NEVER)?,
+        expires_s => u32::try_from(expires_s - 1).ok().filter(|at| *at != NEVER)?,
     };
     let mut limit = || match reader.number()? {
         0 => Some(None),
@@ -88,11 +82,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Entitlement> {
         token_id,
         issued_s,
         expires_s,
-        terms: Arc::new(Terms {
-            permissions,
-            limits,
-            signer,
-        }),
+        terms: Arc::new(Terms { permissions, limits, signer }),
     })
 }
 
@@ -105,11 +95,7 @@ fn expires(expires_s: u32) -> u64 {
 }
 
 fn limits_of(limits: EntitlementLimits) -> [Option<u32>; 3] {
-    let EntitlementLimits {
-        connections_max,
-        subscriptions_max,
-        publish_rate_max,
-    } = limits;
+    let EntitlementLimits { connections_max, subscriptions_max, publish_rate_max } = limits;
     [connections_max, subscriptions_max, publish_rate_max]
 }
 
@@ -204,10 +190,8 @@ mod tests {
             assert_eq!(decode(&bytes[..len]), None, "{len}");
         }
         assert_eq!(decode(&[&bytes[..], &[0]].concat()), None);
-        let long = Entitlement {
-            subject: "x".repeat(SUBJECT_BYTES_MAX + 1).into(),
-            ..entitlement()
-        };
+        let long =
+            Entitlement { subject: "x".repeat(SUBJECT_BYTES_MAX + 1).into(), ..entitlement() };
         assert_eq!(decode(&encode(&long)), None);
     }
 

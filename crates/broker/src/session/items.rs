@@ -86,10 +86,7 @@ impl Edge {
 
     /// Whether items of a frame wait.
     pub(crate) fn has_items(&self, index: u32) -> bool {
-        matches!(
-            self.states.get(self.slots[index].state),
-            Some(State::Items(_))
-        )
+        matches!(self.states.get(self.slots[index].state), Some(State::Items(_)))
     }
 
     /// Goes on with the items of a frame. True when none is left.
@@ -152,12 +149,7 @@ impl Edge {
 
     fn leave_items(&mut self, index: u32, kind: Kind, (count, bytes): (usize, &[u8])) {
         debug_assert!(self.slots[index].state == NONE, "a frame is whole");
-        let items = Items {
-            kind,
-            count,
-            bytes: bytes.to_vec(),
-            done: 0,
-        };
+        let items = Items { kind, count, bytes: bytes.to_vec(), done: 0 };
         self.set_state(index, State::Items(items));
         self.go_on_later(index);
     }

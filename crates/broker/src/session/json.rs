@@ -55,10 +55,7 @@ fn is_json(payload: &[u8]) -> bool {
 
 /// Appends the members that every message has, without braces.
 pub(crate) fn append_message(out: &mut Vec<u8>, epoch: u64, view: &RecordView<'_>, data: DataForm) {
-    let position = Position {
-        epoch,
-        offset: view.offset(),
-    };
+    let position = Position { epoch, offset: view.offset() };
     append(
         out,
         format_args!(
@@ -70,9 +67,7 @@ pub(crate) fn append_message(out: &mut Vec<u8>, epoch: u64, view: &RecordView<'_
     if view.flags().has(Flags::RETAINED) {
         out.extend_from_slice(b"\"retained\":true,");
     }
-    if let Some(content_type) = view
-        .content_type()
-        .and_then(|text| std::str::from_utf8(text).ok())
+    if let Some(content_type) = view.content_type().and_then(|text| std::str::from_utf8(text).ok())
     {
         out.extend_from_slice(b"\"content_type\":");
         append_json_string(out, content_type);
@@ -126,10 +121,7 @@ pub(super) fn append_gap(out: &mut Vec<u8>, gap: &Gap) {
     };
     append(
         out,
-        format_args!(
-            "{{\"from\":{},\"to\":{},\"reason\":\"{reason}\"}}",
-            gap.from, gap.to
-        ),
+        format_args!("{{\"from\":{},\"to\":{},\"reason\":\"{reason}\"}}", gap.from, gap.to),
     );
 }
 
@@ -147,8 +139,5 @@ pub(super) fn append_left_out(data: &mut Vec<u8>, left_out: &LeftOut) {
         SkipReason::Conflated => "conflated",
         _ => "dropped",
     };
-    append(
-        data,
-        format_args!("\"from\":{from},\"through\":{through},\"reason\":\"{reason}\"}}"),
-    );
+    append(data, format_args!("\"from\":{from},\"through\":{through},\"reason\":\"{reason}\"}}"));
 }

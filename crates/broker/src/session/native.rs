@@ -148,10 +148,8 @@ impl Edge {
         let request = match request {
             Ok(request) => request,
             Err(error) => {
-                let frame = ErrorFrame {
-                    limit: error.limit(),
-                    ..ErrorFrame::new(reference, error.code())
-                };
+                let frame =
+                    ErrorFrame { limit: error.limit(), ..ErrorFrame::new(reference, error.code()) };
                 return self.send_native(index, &ServerFrame::Error(frame));
             }
         };
@@ -186,21 +184,17 @@ impl Edge {
         }
         let start = match request.start {
             native::Start::Live => Start::Live,
-            native::Start::Since(position) => Start::Since(Position {
-                epoch: position.epoch,
-                offset: position.offset,
-            }),
+            native::Start::Since(position) => {
+                Start::Since(Position { epoch: position.epoch, offset: position.offset })
+            }
             native::Start::Last(count) => Start::Last(count),
             native::Start::Snapshot => Start::Snapshot,
             native::Start::SinceEach(_) => {
                 return self.native_refuse(index, reference, ErrorCode::UnsupportedStart);
             }
         };
-        let wish = Wish {
-            start,
-            fail_on_gap: request.fail_on_gap,
-            policy: request.policy.map(policy_of),
-        };
+        let wish =
+            Wish { start, fail_on_gap: request.fail_on_gap, policy: request.policy.map(policy_of) };
         let subscription = self.subscribe_plain(index, request.filter, client, wish);
         if let Some(credit) = request.replay_credit {
             self.set_replay_credit(subscription, credit);
@@ -221,10 +215,7 @@ impl Edge {
                 let code = u32::from(UnsubscribeCode::Requested.number());
                 self.send_native(
                     index,
-                    &ServerFrame::Unsubscribed(Unsubscribed {
-                        subscription: client,
-                        code,
-                    }),
+                    &ServerFrame::Unsubscribed(Unsubscribed { subscription: client, code }),
                 );
             }
         }
@@ -297,20 +288,9 @@ impl Edge {
             expected_epoch: publish.options.expected_epoch,
         };
         // Request 0 is the one that waits for a refusal only.
-        let reply = Some(Reply {
-            connection: self.slots.key(index),
-            request: publish.request,
-        });
+        let reply = Some(Reply { connection: self.slots.key(index), request: publish.request });
         let home = self.settings.home_of(partition);
-        self.request(
-            home,
-            Request::Publish {
-                partition,
-                rule: number,
-                reply,
-                publication,
-            },
-        );
+        self.request(home, Request::Publish { partition, rule: number, reply, publication });
     }
 
     fn native_ask_history(&mut self, index: u32, history: &native::History<'_>) {
@@ -328,11 +308,7 @@ impl Edge {
         let (rule, partition) = self.settings.locate(history.topic);
         let limits = &self.settings.limits;
         let or_server = |wanted: u32, server: u32| {
-            if wanted == 0 {
-                server
-            } else {
-                wanted.min(server)
-            }
+            if wanted == 0 { server } else { wanted.min(server) }
         };
         let limits = PageLimits {
             records_max: or_server(history.records_max, limits.page_records_max),
@@ -342,14 +318,10 @@ impl Edge {
             partition,
             rule,
             topic: self.mail.copy(history.topic.as_bytes()),
-            reply: Reply {
-                connection: self.slots.key(index),
-                request: history.request,
-            },
-            beyond: history.position.map(|position| Position {
-                epoch: position.epoch,
-                offset: position.offset,
-            }),
+            reply: Reply { connection: self.slots.key(index), request: history.request },
+            beyond: history
+                .position
+                .map(|position| Position { epoch: position.epoch, offset: position.offset }),
             reverse: history.reverse,
             limits,
         };
@@ -366,26 +338,14 @@ impl Edge {
             .and_then(|record| RecordView::parse(record))
             .map(|view| view.prev());
         let offset = retained_prev.unwrap_or(grant.position.offset);
-        let through = native::Position {
-            epoch: grant.position.epoch,
-            offset,
-        };
+        let through = native::Position { epoch: grant.position.epoch, offset };
         let beginning = Beginning {
             through,
             replaying: grant.replaying || grant.retained.is_some(),
             continued: grant.continued,
         };
-        let to = SubscribedTo::Topic(PlainTopic {
-            alias: self.alias(home, topic),
-            beginning,
-        });
-        self.send_native(
-            index,
-            &ServerFrame::Subscribed(Subscribed {
-                subscription: client,
-                to,
-            }),
-        );
+        let to = SubscribedTo::Topic(PlainTopic { alias: self.alias(home, topic), beginning });
+        self.send_native(index, &ServerFrame::Subscribed(Subscribed { subscription: client, to }));
         if let Some(gap) = grant.gap {
             self.statistics.gaps += 1;
             let frame = self.gap_frame(subscription, gap);
@@ -406,10 +366,9 @@ impl Edge {
 
     pub(super) fn native_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let client = self.subscription_client(subscription);
-        let restart = refusal.restart.map(|position| native::Position {
-            epoch: position.epoch,
-            offset: position.offset,
-        });
+        let restart = refusal
+            .restart
+            .map(|position| native::Position { epoch: position.epoch, offset: position.offset });
         let frame = ErrorFrame {
             limit: refusal.limit,
             restart,
@@ -438,11 +397,7 @@ impl Edge {
 
     /// Messages that the subscription's policy left out.
     pub(super) fn native_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
-        let LeftOut {
-            from,
-            through,
-            reason,
-        } = left_out;
+        let LeftOut { from, through, reason } = left_out;
         let frame = native::Skipped {
             subscription: self.subscription_client(subscription),
             partition: None,
@@ -485,21 +440,11 @@ impl Edge {
         result: Result<Appended, PublishRefusal>,
     ) {
         match result {
-            Ok(Appended {
-                position,
-                duplicate,
-            }) => {
-                let position = native::Position {
-                    epoch: position.epoch,
-                    offset: position.offset,
-                };
+            Ok(Appended { position, duplicate }) => {
+                let position = native::Position { epoch: position.epoch, offset: position.offset };
                 self.send_native(
                     index,
-                    &ServerFrame::Published(Published {
-                        request,
-                        position,
-                        duplicate,
-                    }),
+                    &ServerFrame::Published(Published { request, position, duplicate }),
                 );
             }
             Err(PublishRefusal { code, present }) => {
@@ -525,11 +470,8 @@ impl Edge {
             Ok(page) => page,
             Err(code) => return self.native_refuse(index, Reference::Request(request), code),
         };
-        let views: Vec<RecordView<'_>> = page
-            .records
-            .iter()
-            .filter_map(|record| RecordView::parse(record))
-            .collect();
+        let views: Vec<RecordView<'_>> =
+            page.records.iter().filter_map(|record| RecordView::parse(record)).collect();
         let blocks: Vec<Vec<u8>> = views
             .iter()
             .map(|view| {

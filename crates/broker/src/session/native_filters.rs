@@ -32,10 +32,7 @@ impl Edge {
                     }
                     since.insert(
                         cursor.partition,
-                        Position {
-                            epoch: cursor.position.epoch,
-                            offset: cursor.position.offset,
-                        },
+                        Position { epoch: cursor.position.epoch, offset: cursor.position.offset },
                     );
                 }
             }
@@ -43,10 +40,7 @@ impl Edge {
         }
         let since: Vec<PartitionCursor> = since
             .into_iter()
-            .map(|(partition, position)| PartitionCursor {
-                partition,
-                position,
-            })
+            .map(|(partition, position)| PartitionCursor { partition, position })
             .collect();
         self.charge_filter();
         let policy = request.policy.map(policy_of);
@@ -69,10 +63,7 @@ impl Edge {
             .map(|beginning| PartitionBeginning {
                 partition: beginning.partition,
                 beginning: Beginning {
-                    through: native::Position {
-                        epoch: beginning.epoch,
-                        offset: beginning.through,
-                    },
+                    through: native::Position { epoch: beginning.epoch, offset: beginning.through },
                     replaying: beginning.is_replaying,
                     continued: beginning.is_resumed && beginning.gap.is_none(),
                 },
@@ -126,11 +117,7 @@ impl Edge {
         partition: PartitionId,
         left_out: LeftOut,
     ) {
-        let LeftOut {
-            from,
-            through,
-            reason,
-        } = left_out;
+        let LeftOut { from, through, reason } = left_out;
         let frame = ServerFrame::Skipped(native::Skipped {
             subscription: self.subscription_client(subscription),
             partition: Some(native::PartitionEpoch {

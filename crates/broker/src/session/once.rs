@@ -58,10 +58,7 @@ fn single<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a [u8]>, Fau
     let value = values.next();
     match values.next() {
         None => Ok(value),
-        Some(_) => Err(Fault::new(
-            ErrorCode::MalformedParameter,
-            format!("{name} came twice"),
-        )),
+        Some(_) => Err(Fault::new(ErrorCode::MalformedParameter, format!("{name} came twice"))),
     }
 }
 

@@ -18,12 +18,8 @@ pub(super) const OF_TOPIC: &[&str] = &["since", "limit", "reverse", "wait", "dat
 /// Of an event stream of one topic.
 pub(super) const OF_STREAM: &[&str] = &["since", "last", "snapshot", "policy"];
 /// Of every event stream: what the id of the last event may be called.
-pub(super) const LAST_EVENT_ID: &[&str] = &[
-    "last-event-id",
-    "Last-Event-ID",
-    "lastEventId",
-    "last_event_id",
-];
+pub(super) const LAST_EVENT_ID: &[&str] =
+    &["last-event-id", "Last-Event-ID", "lastEventId", "last_event_id"];
 /// Of `/events`, beside those of a stream.
 pub(super) const OF_EVENTS: &[&str] = &["topic", "data"];
 /// Of `POST /topics/...`.
@@ -56,10 +52,8 @@ pub(super) fn check(target: &Target<'_>, known: &[&[&str]]) -> Result<(), Fault>
 }
 
 fn unknown(name: &str, known: &[&[&str]], names_topic: bool) -> Fault {
-    let mut detail = format!(
-        "there is no parameter `{}` here; known are: ",
-        start_of(name, NAME_BYTES_MAX)
-    );
+    let mut detail =
+        format!("there is no parameter `{}` here; known are: ", start_of(name, NAME_BYTES_MAX));
     if names_topic {
         detail.push_str("topic, ");
     }
@@ -116,9 +110,7 @@ pub(super) fn start(target: &Target<'_>) -> Result<Start, Fault> {
         (Some(position), None, false) => Ok(Start::Since(position)),
         (None, Some(count), false) => Ok(Start::Last(count)),
         (None, None, true) => Ok(Start::Snapshot),
-        _ => Err(malformed(
-            "`since`, `last` and `snapshot` exclude each other".to_owned(),
-        )),
+        _ => Err(malformed("`since`, `last` and `snapshot` exclude each other".to_owned())),
     }
 }
 
@@ -186,9 +178,7 @@ pub(super) fn duration_ms(target: &Target<'_>, name: &str) -> Result<Option<u64>
     let Some(value) = value(target, name)? else {
         return Ok(None);
     };
-    let split = value
-        .find(|character: char| !character.is_ascii_digit())
-        .unwrap_or(value.len());
+    let split = value.find(|character: char| !character.is_ascii_digit()).unwrap_or(value.len());
     let (digits, unit) = value.split_at(split);
     let unit_ms = match unit {
         "ms" => Some(1),
@@ -237,16 +227,8 @@ mod tests {
         check("/topics/a?topic=b", &[OF_TOPIC], Err(&unknown("topic")));
         check("/topics?topic=a&wait=1", &[OF_TOPIC], Ok(()));
         check("/topics/?topic=a&topic=b", &[OF_TOPIC], Err("comes twice"));
-        check(
-            "/topics/a?wait=1&wait=2",
-            &[OF_TOPIC],
-            Err("`wait` comes twice"),
-        );
-        check(
-            "/topics/a?last=1",
-            &[OF_TOPIC],
-            Err("event streams have it"),
-        );
+        check("/topics/a?wait=1&wait=2", &[OF_TOPIC], Err("`wait` comes twice"));
+        check("/topics/a?last=1", &[OF_TOPIC], Err("event streams have it"));
         check("/topics/a?limit=1", &[OF_STREAM], Err("long polls have it"));
         check("/topics/a?%73ince=1:2", &[OF_TOPIC], Ok(()));
         let events: &[&[&str]] = &[OF_EVENTS, OF_STREAM, LAST_EVENT_ID];

@@ -65,10 +65,7 @@ impl Edge {
         self.slots[index].set(flag::PAUSED);
         let start = since.map_or(Start::Live, Start::Since);
         // An answer ends with what there is; the next poll asks from there, so that nothing of it can lag.
-        let wish = Wish {
-            policy: Some(LagPolicy::Replay),
-            ..Wish::from(start)
-        };
+        let wish = Wish { policy: Some(LagPolicy::Replay), ..Wish::from(start) };
         let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
         poll.subscription = Some(self.subscription_key(subscription));
         poll.deadline_ms = self.now.monotonic_ms + wait_ms;

@@ -75,13 +75,7 @@ impl Intent {
         let is_guessed = content_type.is_some_and(is_form);
         let content_type = if is_guessed { Some(TEXT) } else { content_type };
         let attributes = encode_attributes(content_type, &tags)?;
-        Ok(Intent::One {
-            topic,
-            attributes,
-            is_guessed,
-            retain,
-            once: Once::of(request)?,
-        })
+        Ok(Intent::One { topic, attributes, is_guessed, retain, once: Once::of(request)? })
     }
 
     /// What `POST /publish` asks for.
@@ -100,9 +94,7 @@ fn is_form(content_type: &str) -> bool {
 const TEXT: &str = "text/plain; charset=utf-8";
 
 fn without_type(attributes: &[u8]) -> Result<Vec<u8>, Fault> {
-    let tags = Attributes::decode_block(attributes)
-        .unwrap_or_default()
-        .tags;
+    let tags = Attributes::decode_block(attributes).unwrap_or_default().tags;
     encode_attributes(None, &tags.iter().collect::<Vec<_>>())
 }
 
@@ -116,13 +108,7 @@ impl Edge {
         answer: &Answer,
     ) -> Result<(), Fault> {
         let (messages, single) = match intent {
-            Intent::One {
-                topic,
-                attributes,
-                is_guessed,
-                retain,
-                once,
-            } => (
+            Intent::One { topic, attributes, is_guessed, retain, once } => (
                 vec![Message {
                     topics: vec![topic],
                     attributes: match is_guessed && std::str::from_utf8(&body).is_err() {
@@ -165,19 +151,12 @@ impl Edge {
                     idempotency_key: idempotency_key.clone(),
                     expected_epoch: message.once.expected_epoch,
                 };
-                let reply = Some(Reply {
-                    connection: key,
-                    request: results.len() as u32 + FIRST_REQUEST,
-                });
+                let reply =
+                    Some(Reply { connection: key, request: results.len() as u32 + FIRST_REQUEST });
                 self.statistics.publishes += 1;
                 self.request(
                     self.settings.home_of(partition),
-                    Letter::Publish {
-                        partition,
-                        rule,
-                        reply,
-                        publication,
-                    },
+                    Letter::Publish { partition, rule, reply, publication },
                 );
                 results.push((topic, None));
             }
@@ -246,9 +225,7 @@ impl Edge {
                 return Err(Fault::of_act((Action::Publish, topic), code));
             }
         }
-        let limit = rule
-            .message_bytes_max
-            .min(self.settings.limits.message_bytes_max);
+        let limit = rule.message_bytes_max.min(self.settings.limits.message_bytes_max);
         if message.payload.len() > limit as usize {
             let detail = format!("a message of {topic} has at most {limit} bytes");
             return Err(Fault::new(ErrorCode::MessageTooLarge, detail));
@@ -257,17 +234,13 @@ impl Edge {
     }
 
     fn take_request_rate(&mut self, index: u32, messages: u64, bytes: u64) -> Result<(), Fault> {
-        self.take_publish(index, messages, bytes)
-            .map_err(|too_fast| Fault {
-                retry_after_s: too_fast.after_ms.div_ceil(1_000),
-                ..Fault::new(
-                    ErrorCode::RateLimited,
-                    format!(
-                        "a connection publishes at most {} in a second",
-                        too_fast.limit
-                    ),
-                )
-            })
+        self.take_publish(index, messages, bytes).map_err(|too_fast| Fault {
+            retry_after_s: too_fast.after_ms.div_ceil(1_000),
+            ..Fault::new(
+                ErrorCode::RateLimited,
+                format!("a connection publishes at most {} in a second", too_fast.limit),
+            )
+        })
     }
 
     pub(super) fn http_published(
@@ -313,11 +286,7 @@ fn append_results(
 ) {
     body.extend_from_slice(b"{\"results\":[");
     for (count, (topic, result)) in results.iter().enumerate() {
-        body.extend_from_slice(if count > 0 {
-            b",{\"topic\":"
-        } else {
-            b"{\"topic\":"
-        });
+        body.extend_from_slice(if count > 0 { b",{\"topic\":" } else { b"{\"topic\":" });
         append_json_string(body, topic);
         body.push(b',');
         match result {
@@ -331,10 +300,7 @@ fn append_results(
 }
 
 fn append_appended(body: &mut Vec<u8>, appended: &Appended) {
-    let Appended {
-        position,
-        duplicate,
-    } = appended;
+    let Appended { position, duplicate } = appended;
     json::append(
         body,
         format_args!(
@@ -356,10 +322,7 @@ fn append_error(body: &mut Vec<u8>, PublishRefusal { code, present }: PublishRef
     );
     append_json_string(body, code.text());
     if let Some(Position { epoch, offset }) = present {
-        json::append(
-            body,
-            format_args!(",\"epoch\":\"{epoch}\",\"head\":{offset}"),
-        );
+        json::append(body, format_args!(",\"epoch\":\"{epoch}\",\"head\":{offset}"));
     }
     body.push(b'}');
 }
@@ -368,10 +331,7 @@ pub(super) fn encode_attributes(
     content_type: Option<&str>,
     tags: &[Tag<'_>],
 ) -> Result<Vec<u8>, Fault> {
-    let attributes = Attributes {
-        content_type,
-        tags: tags.into(),
-    };
+    let attributes = Attributes { content_type, tags: tags.into() };
     let mut block = Vec::new();
     if !attributes.is_empty() {
         attributes.encode_block(&mut block);

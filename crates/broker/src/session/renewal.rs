@@ -73,10 +73,7 @@ impl Edge {
     pub(super) fn native_renew(&mut self, index: u32, request: u32, token: &str) {
         if self.settings.entitlement.is_none() {
             // Nobody is asked, and nothing expires.
-            let frame = Renewed {
-                request,
-                expires_ms: 0,
-            };
+            let frame = Renewed { request, expires_ms: 0 };
             return self.send_native(index, &ServerFrame::Renewed(frame));
         }
         // An anonymous client has no subject that could stay the same.
@@ -132,11 +129,7 @@ impl Edge {
             self.refuse_renewal(index, request, ErrorCode::Forbidden);
             return self.resume(index);
         }
-        let renewal = Renewal {
-            request,
-            at,
-            asked: None,
-        };
+        let renewal = Renewal { request, at, asked: None };
         if entitlements.have_equal_terms(before, at) && self.may_entitle(index, at) {
             return self.finish_renewal(index, renewal);
         }
@@ -214,9 +207,7 @@ impl Edge {
             return;
         };
         let named = indexes.into_iter().zip(names_in(names));
-        asked
-            .names
-            .extend(named.map(|(topic, name)| ((home, topic), name.into())));
+        asked.names.extend(named.map(|(topic, name)| ((home, topic), name.into())));
         if asked.waiting.is_empty() {
             self.end_renewal(index);
         }
@@ -239,10 +230,7 @@ impl Edge {
             self.renewals.by_connection.insert(index, renewal);
             return;
         }
-        let names = renewal
-            .asked
-            .take()
-            .map_or(BTreeMap::new(), |asked| asked.names);
+        let names = renewal.asked.take().map_or(BTreeMap::new(), |asked| asked.names);
         let is_covered = |edge: &Edge, at: u32| {
             let name = match edge.is_wide(at) {
                 true => edge.filter_name(at),
@@ -250,15 +238,10 @@ impl Edge {
             };
             let filter = name.and_then(|name| Filter::parse(name).ok());
             filter.is_some_and(|filter| {
-                edge.judging
-                    .entitlements
-                    .permits(renewal.at, Action::Subscribe, filter)
+                edge.judging.entitlements.permits(renewal.at, Action::Subscribe, filter)
             })
         };
-        let ends: Vec<u32> = self
-            .chain(index)
-            .filter(|&at| !is_covered(self, at))
-            .collect();
+        let ends: Vec<u32> = self.chain(index).filter(|&at| !is_covered(self, at)).collect();
         for subscription in ends {
             self.native_forbidden(index, subscription);
             self.unsubscribe(subscription);
@@ -301,10 +284,7 @@ impl Edge {
             NEVER => 0,
             expires_s => u64::from(expires_s) * 1_000,
         };
-        let frame = Renewed {
-            request,
-            expires_ms,
-        };
+        let frame = Renewed { request, expires_ms };
         self.send_native(index, &ServerFrame::Renewed(frame));
         self.resume(index);
     }

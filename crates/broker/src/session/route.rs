@@ -49,10 +49,7 @@ impl Route {
             "/events" => Ok(Route::Events),
             "/topics" | "/topics/" => topic_of(target).map(Route::Topic),
             "/retained" | "/retained/" => topic_of(target).map(Route::Retained),
-            path => match path
-                .split_once('/')
-                .and_then(|(_, path)| path.split_once('/'))
-            {
+            path => match path.split_once('/').and_then(|(_, path)| path.split_once('/')) {
                 Some(("topics", topic)) => Ok(Route::Topic(topic.to_owned())),
                 Some(("retained", topic)) => Ok(Route::Retained(topic.to_owned())),
                 _ => Err(ErrorCode::NotFound),
@@ -64,12 +61,8 @@ impl Route {
 /// Whether the client asks for this media type by name.
 pub(super) fn accepts(request: &Request<'_>, media_type: &str) -> bool {
     request.fields.list("accept").any(|element| {
-        let name = element
-            .split(|&byte| byte == b';')
-            .next()
-            .unwrap_or_default();
-        name.trim_ascii()
-            .eq_ignore_ascii_case(media_type.as_bytes())
+        let name = element.split(|&byte| byte == b';').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
     })
 }
 
@@ -83,10 +76,7 @@ fn topic_of(target: &Target<'_>) -> Result<String, ErrorCode> {
 /// Whether the topic stands in the query.
 pub(super) fn names_topic(target: &Target<'_>) -> Result<bool, ErrorCode> {
     let path = target.path_decoded().map_err(bad_target)?;
-    Ok(matches!(
-        &*path,
-        "/topics" | "/topics/" | "/retained" | "/retained/"
-    ))
+    Ok(matches!(&*path, "/topics" | "/topics/" | "/retained" | "/retained/"))
 }
 
 pub(super) fn bad_target(_: TargetError) -> ErrorCode {

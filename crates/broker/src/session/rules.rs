@@ -31,9 +31,7 @@ impl PublishSettings {
             Publishers::Nobody => false,
         };
         let comes_from_there = self.from.is_empty()
-            || publisher
-                .address
-                .is_some_and(|address| self.from.contains(address));
+            || publisher.address.is_some_and(|address| self.from.contains(address));
         let may_retain = self.may_retain || !retains;
         match is_one && comes_from_there && may_retain {
             true => Ok(()),
@@ -68,19 +66,14 @@ impl Edge {
         if code != ErrorCode::Forbidden {
             return self.native_refuse(index, reference, code);
         }
-        let frame = ErrorFrame {
-            message: &action.refusal(wanted),
-            ..ErrorFrame::new(reference, code)
-        };
+        let frame =
+            ErrorFrame { message: &action.refusal(wanted), ..ErrorFrame::new(reference, code) };
         self.send_native(index, &ServerFrame::Error(frame));
     }
 
     /// What is known of who has a connection. Without entitlement nobody has shown anything.
     fn publisher(&self, index: u32) -> Publisher {
-        Publisher {
-            shown: self.shown_kind(index),
-            address: self.client_address(index),
-        }
+        Publisher { shown: self.shown_kind(index), address: self.client_address(index) }
     }
 }
 
@@ -98,16 +91,10 @@ mod tests {
             (Publishers::ApiKeys, [false, false, true]),
             (Publishers::Nobody, [false, false, false]),
         ] {
-            let rule = PublishSettings {
-                publishers,
-                ..PublishSettings::default()
-            };
+            let rule = PublishSettings { publishers, ..PublishSettings::default() };
             let shown = [None, Some(Token), Some(ApiKey)];
             let may = shown.map(|shown| {
-                let publisher = Publisher {
-                    shown,
-                    address: None,
-                };
+                let publisher = Publisher { shown, address: None };
                 rule.check(publisher, true).is_ok()
             });
             assert_eq!(may, expected, "{publishers:?}");
@@ -118,10 +105,7 @@ mod tests {
     fn from_where_and_what() {
         let rule = PublishSettings {
             may_retain: false,
-            from: ["10.0.0.0/8", "2001:db8::/32"]
-                .into_iter()
-                .filter_map(Network::parse)
-                .collect(),
+            from: ["10.0.0.0/8", "2001:db8::/32"].into_iter().filter_map(Network::parse).collect(),
             ..PublishSettings::default()
         };
         for (address, may) in [
@@ -131,10 +115,8 @@ mod tests {
             (Some("11.0.0.1"), false),
             (None, false),
         ] {
-            let publisher = Publisher {
-                shown: None,
-                address: address.map(|text| text.parse().unwrap()),
-            };
+            let publisher =
+                Publisher { shown: None, address: address.map(|text| text.parse().unwrap()) };
             assert_eq!(rule.check(publisher, false).is_ok(), may, "{address:?}");
             assert_eq!(rule.check(publisher, true), Err(ErrorCode::Forbidden));
         }

@@ -233,9 +233,7 @@ impl Edge {
             return;
         };
         let named = indexes.into_iter().zip(names_in(names));
-        asked
-            .names
-            .extend(named.map(|(topic, name)| ((home, topic), name.into())));
+        asked.names.extend(named.map(|(topic, name)| ((home, topic), name.into())));
         asked.positions.extend(positions.iter().copied());
         if asked.waiting.is_empty() {
             self.touch(index);
@@ -268,10 +266,7 @@ impl Edge {
             (partition, Position { epoch, offset })
         };
         ticket.positions = asked.positions.iter().map(at_log).collect();
-        let granted: Vec<u32> = self
-            .chain(index)
-            .filter(|&at| !self.is_pending(at))
-            .collect();
+        let granted: Vec<u32> = self.chain(index).filter(|&at| !self.is_pending(at)).collect();
         // A chain begins with the newest.
         for at in granted.into_iter().rev() {
             let subscription = match self.is_wide(at) {
@@ -341,11 +336,7 @@ impl Edge {
         if let Some(request) = wanted.request {
             match &result {
                 Ok((expires_ms, ticket)) => {
-                    let frame = TicketIssued {
-                        request,
-                        expires_ms: *expires_ms,
-                        ticket,
-                    };
+                    let frame = TicketIssued { request, expires_ms: *expires_ms, ticket };
                     self.send_native(index, &ServerFrame::TicketIssued(frame));
                 }
                 Err(()) => {
@@ -409,10 +400,8 @@ impl Edge {
     ) {
         let mut newer: BTreeMap<(u32, Option<u32>), Position> = BTreeMap::new();
         for cursor in cursors {
-            let position = Position {
-                epoch: cursor.position.epoch,
-                offset: cursor.position.offset,
-            };
+            let position =
+                Position { epoch: cursor.position.epoch, offset: cursor.position.offset };
             newer.insert((cursor.subscription, cursor.partition), position);
         }
         let settings = self.settings.clone();
@@ -426,10 +415,7 @@ impl Edge {
                     is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
                 })
                 .unwrap_or(of_ticket);
-            native::Position {
-                epoch: position.epoch,
-                offset: position.offset,
-            }
+            native::Position { epoch: position.epoch, offset: position.offset }
         };
         for subscription in &ticket.subscriptions {
             if self.slots[index].is(flag::CLOSING) {

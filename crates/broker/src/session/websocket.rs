@@ -36,12 +36,11 @@ impl Edge {
         let result = step.and_then(|step| {
             match &step {
                 Step::More { .. } => {}
-                Step::Done {
-                    value: Event::Compressed(kind, payload),
-                    ..
-                } => self.inflate(*kind, payload, message_bytes_max, |edge, event| {
-                    edge.websocket_event(index, event);
-                })?,
+                Step::Done { value: Event::Compressed(kind, payload), .. } => {
+                    self.inflate(*kind, payload, message_bytes_max, |edge, event| {
+                        edge.websocket_event(index, event);
+                    })?
+                }
                 Step::Done { value, .. } => self.websocket_event(index, *value),
             }
             Ok(step)

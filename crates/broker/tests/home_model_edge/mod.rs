@@ -59,11 +59,7 @@ impl Edge {
         if count == 0 {
             return;
         }
-        let places = self
-            .subscriptions
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| settled(s));
+        let places = self.subscriptions.iter().enumerate().filter(|(_, s)| settled(s));
         let place = places.map(|(place, _)| place).nth(nth % count).unwrap();
         self.remove(place);
     }
@@ -84,10 +80,7 @@ impl Edge {
         let others = self.subscriptions.iter();
         if !others.clone().any(|s| settled(s) && s.index == gone.index) {
             let generation = self.indexes[&gone.index].generation;
-            self.requests.push_back(Request::Release {
-                index: gone.index,
-                generation,
-            });
+            self.requests.push_back(Request::Release { index: gone.index, generation });
         }
     }
 
@@ -98,10 +91,7 @@ impl Edge {
             subscription: key(subscription.key),
             after: subscription.through,
             mode: ReadMode::Replay,
-            limits: PageLimits {
-                records_max: 3,
-                bytes_max: 400,
-            },
+            limits: PageLimits { records_max: 3, bytes_max: 400 },
         });
     }
 
@@ -118,11 +108,8 @@ impl Edge {
                 partition,
                 ..
             } => {
-                let subscription = self
-                    .subscriptions
-                    .iter_mut()
-                    .find(|s| s.key == asked.index)
-                    .unwrap();
+                let subscription =
+                    self.subscriptions.iter_mut().find(|s| s.key == asked.index).unwrap();
                 let known = self.indexes.entry(index).or_insert_with(|| Known {
                     topic: subscription.topic.into(),
                     partition,
@@ -152,11 +139,7 @@ impl Edge {
                 }
                 subscription.index = index;
                 subscription.settle(through, model);
-                subscription.state = if replaying {
-                    State::Replaying
-                } else {
-                    State::Live
-                };
+                subscription.state = if replaying { State::Replaying } else { State::Live };
                 if replaying {
                     Edge::read(&mut self.requests, subscription);
                 }
@@ -165,19 +148,10 @@ impl Edge {
                 assert!(matches!(code, Code::TopicsFull | Code::LogUnavailable));
                 self.end(subscription.index);
             }
-            Letter::Page {
-                subscription,
-                gap,
-                skipped,
-                records,
-                through,
-                caught_up,
-            } => {
+            Letter::Page { subscription, gap, skipped, records, through, caught_up } => {
                 assert_eq!(skipped, None, "nobody asked to have anything left out");
-                let Some(subscription) = self
-                    .subscriptions
-                    .iter_mut()
-                    .find(|s| s.key == subscription.index)
+                let Some(subscription) =
+                    self.subscriptions.iter_mut().find(|s| s.key == subscription.index)
                 else {
                     return;
                 };
@@ -185,10 +159,7 @@ impl Edge {
                     return; // the page of a question from before a gap of the stream
                 }
                 if let Some(gap) = gap {
-                    assert!(
-                        gap.from >= subscription.through && gap.to > gap.from,
-                        "{gap:?}"
-                    );
+                    assert!(gap.from >= subscription.through && gap.to > gap.from, "{gap:?}");
                     subscription.settle(gap.from, model);
                     subscription.through = gap.to;
                 }
@@ -201,11 +172,7 @@ impl Edge {
                     false => Edge::read(&mut self.requests, subscription),
                 }
             }
-            Letter::Announce {
-                index,
-                partition,
-                topic,
-            } => {
+            Letter::Announce { index, partition, topic } => {
                 let topic = text(&topic);
                 let known = self.indexes.entry(index).or_insert_with(|| Known {
                     topic: topic.clone(),
@@ -223,11 +190,7 @@ impl Edge {
                 let users = users.filter(|s| s.state != State::Asked && s.index == index);
                 assert_eq!(users.count(), 0, "released in use");
             }
-            Letter::StreamGap {
-                partition,
-                from,
-                to,
-            } => {
+            Letter::StreamGap { partition, from, to } => {
                 assert!(from < to);
                 self.filtered.clear();
                 for subscription in &mut self.subscriptions {
@@ -238,10 +201,7 @@ impl Edge {
                     }
                 }
             }
-            Letter::FilterGranted {
-                result,
-                subscription,
-            } => {
+            Letter::FilterGranted { result, subscription } => {
                 assert!(result.is_ok());
                 let filter = subscription.index as usize;
                 if self.asked.get(&filter) == Some(&subscription.generation) {
@@ -257,10 +217,7 @@ impl Edge {
     }
 
     pub fn message(&mut self, index: u32, record: &Slice, model: &Model) {
-        let known = self
-            .indexes
-            .get(&index)
-            .expect("an index that stands for a topic");
+        let known = self.indexes.get(&index).expect("an index that stands for a topic");
         let mut wanted = false;
         for subscription in &mut self.subscriptions {
             if subscription.state != State::Asked && subscription.index == index {
@@ -270,23 +227,12 @@ impl Edge {
                 }
             }
         }
-        let filters = self
-            .granted
-            .iter()
-            .map(|filter| Filter::parse(FILTERS[*filter]).unwrap());
-        let covered = filters
-            .into_iter()
-            .any(|filter| filter.matches(&known.topic));
-        assert!(
-            wanted || known.announced || known.generation > 0,
-            "for nobody"
-        );
+        let filters = self.granted.iter().map(|filter| Filter::parse(FILTERS[*filter]).unwrap());
+        let covered = filters.into_iter().any(|filter| filter.matches(&known.topic));
+        assert!(wanted || known.announced || known.generation > 0, "for nobody");
         if covered && known.announced {
             let view = RecordView::parse(record).unwrap();
-            let newest = self
-                .filtered
-                .entry(known.topic.clone())
-                .or_insert(view.offset() - 1);
+            let newest = self.filtered.entry(known.topic.clone()).or_insert(view.offset() - 1);
             let missing = model.between(known.partition, &known.topic, *newest, view.offset() - 1);
             assert!(missing.is_empty() && view.offset() > *newest, "{missing:?}");
             *newest = view.offset();
@@ -303,11 +249,7 @@ impl Subscription {
             return;
         }
         assert!(offset > self.through, "{self:?} sees {offset} again");
-        assert!(
-            view.prev() <= self.through,
-            "{self:?} sees {} before {offset}",
-            view.prev()
-        );
+        assert!(view.prev() <= self.through, "{self:?} sees {} before {offset}", view.prev());
         let published = model.record(self.partition, offset);
         assert_eq!(
             (published.topic.as_str(), &published.payload[..]),
@@ -320,10 +262,7 @@ impl Subscription {
     /// Nothing of the topic lies between here and `through`.
     pub fn settle(&mut self, through: u64, model: &Model) {
         let missing = model.between(self.partition, self.topic, self.through, through);
-        assert!(
-            missing.is_empty(),
-            "{self:?} through {through} misses {missing:?}"
-        );
+        assert!(missing.is_empty(), "{self:?} through {through} misses {missing:?}");
         self.through = self.through.max(through);
     }
 }

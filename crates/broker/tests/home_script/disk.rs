@@ -38,19 +38,12 @@ impl TestDisk {
                         result: Err(Code::LogUnavailable),
                     });
                 }
-                DiskRequest::Append {
-                    generation,
-                    partition,
-                    topic,
-                    record,
-                } => self
-                    .appends
-                    .push_back((generation, partition, text(&topic), record)),
-                DiskRequest::Read {
-                    token,
-                    partition,
-                    query,
-                } => self.reads.push_back((token, partition, query)),
+                DiskRequest::Append { generation, partition, topic, record } => {
+                    self.appends.push_back((generation, partition, text(&topic), record))
+                }
+                DiskRequest::Read { token, partition, query } => {
+                    self.reads.push_back((token, partition, query))
+                }
             }
         }
         letters
@@ -68,17 +61,11 @@ impl TestDisk {
         let generation = self.appends.front()?.0;
         let mut committed = 0;
         while committed < count as u32
-            && self
-                .appends
-                .front()
-                .is_some_and(|append| append.0 == generation)
+            && self.appends.front().is_some_and(|append| append.0 == generation)
         {
             let (_, partition, topic, record) = self.appends.pop_front()?;
             let offset = view(&record).offset();
-            let head = self
-                .records
-                .range((partition, 0)..=(partition, u64::MAX))
-                .next_back();
+            let head = self.records.range((partition, 0)..=(partition, u64::MAX)).next_back();
             assert!(
                 head.is_none_or(|((_, head), _)| *head < offset),
                 "{offset} of {partition} is not above the head"
@@ -90,11 +77,7 @@ impl TestDisk {
             self.records.insert((partition, offset), stored);
             committed += 1;
         }
-        Some(DiskLetter::Committed {
-            generation,
-            count: committed,
-            result: Ok(()),
-        })
+        Some(DiskLetter::Committed { generation, count: committed, result: Ok(()) })
     }
 
     /// The oldest append fails, and with it all of its generation.
@@ -141,10 +124,7 @@ impl TestDisk {
         self.floors.insert(partition, floor);
         DiskLetter::Floor {
             floors: vec![(partition, floor)],
-            topics: names
-                .iter()
-                .map(|name| (partition, Slice::copy_of(name.as_bytes())))
-                .collect(),
+            topics: names.iter().map(|name| (partition, Slice::copy_of(name.as_bytes()))).collect(),
         }
     }
 
@@ -171,11 +151,7 @@ impl TestDisk {
     fn has_hole(&self, partition: PartitionId, range: std::ops::RangeInclusive<u64>) -> bool {
         let (from, through) = range.into_inner();
         from <= through
-            && self
-                .holes
-                .range((partition, from)..=(partition, through))
-                .next()
-                .is_some()
+            && self.holes.range((partition, from)..=(partition, through)).next().is_some()
     }
 
     /// The least offset that may be there.
@@ -210,12 +186,7 @@ impl TestDisk {
 
     fn read(&self, partition: PartitionId, query: DiskQuery) -> DiskAnswer {
         match query {
-            DiskQuery::Page {
-                topic,
-                after,
-                through,
-                limits,
-            } => {
+            DiskQuery::Page { topic, after, through, limits } => {
                 let (records, damaged) = self.topic(partition, &topic, after + 1..=through);
                 let (records, complete) = limited(records, limits);
                 DiskAnswer::Page {
@@ -225,12 +196,7 @@ impl TestDisk {
                     damaged,
                 }
             }
-            DiskQuery::PageBack {
-                topic,
-                before,
-                oldest,
-                limits,
-            } => {
+            DiskQuery::PageBack { topic, before, oldest, limits } => {
                 let (mut records, damaged) = self.topic(partition, &topic, oldest..=before - 1);
                 records.reverse();
                 let (records, complete) = limited(records, limits);
@@ -241,26 +207,13 @@ impl TestDisk {
                     damaged,
                 }
             }
-            DiskQuery::Start {
-                topic,
-                through,
-                count,
-                not_before_ms,
-                after,
-            } => {
+            DiskQuery::Start { topic, through, count, not_before_ms, after } => {
                 let (records, _) = self.topic(partition, &topic, 0..=through);
                 let young = |record: &&Slice| view(record).time_ms() >= not_before_ms;
-                let served: Vec<&Slice> = records
-                    .iter()
-                    .rev()
-                    .take(count as usize)
-                    .take_while(young)
-                    .collect();
+                let served: Vec<&Slice> =
+                    records.iter().rev().take(count as usize).take_while(young).collect();
                 let oldest = served.last().map(|record| view(record).offset());
-                let first = served
-                    .iter()
-                    .rev()
-                    .find(|record| view(record).offset() > after);
+                let first = served.iter().rev().find(|record| view(record).offset() > after);
                 let prev = first.map(|record| view(record).prev());
                 let is_limited = served.len() == count as usize || served.len() < records.len();
                 let begin = oldest.map_or(after, |oldest| after.max(oldest - 1));
@@ -274,13 +227,7 @@ impl TestDisk {
                     damaged: self.topic(partition, &topic, missed).1,
                 }
             }
-            DiskQuery::Scan {
-                filters,
-                after,
-                through,
-                limits,
-                ..
-            } => {
+            DiskQuery::Scan { filters, after, through, limits, .. } => {
                 let is_wanted = |name: &str| {
                     let filters = filters.iter().map(text);
                     let mut filters = filters.map(|filter| filter.to_string());
@@ -317,12 +264,7 @@ impl TestDisk {
                     Some((_, last)) if records.len() < count => view(last).offset(),
                     _ => end,
                 };
-                DiskAnswer::Scan {
-                    floor: self.floor(partition),
-                    damaged: false,
-                    records,
-                    through,
-                }
+                DiskAnswer::Scan { floor: self.floor(partition), damaged: false, records, through }
             }
         }
     }

@@ -33,16 +33,8 @@ pub fn check(setup: Setup, script: &str) {
         out: HomeOutputs::new(setup.edges),
         now: START,
     };
-    let lines = || {
-        script
-            .lines()
-            .map(str::trim_end)
-            .filter(|line| !line.is_empty())
-    };
-    let indent = lines()
-        .map(|line| line.len() - line.trim_start().len())
-        .min()
-        .unwrap_or(0);
+    let lines = || script.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let indent = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
     let mut expected = String::new();
     let mut actual = String::new();
     for line in lines() {
@@ -77,8 +69,7 @@ impl World {
     fn run(&mut self, line: &str) -> Option<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some((edge, request)) = self.request(&words) {
-            self.home
-                .handle(self.now, edge, request, &mut self.memory, &mut self.out);
+            self.home.handle(self.now, edge, request, &mut self.memory, &mut self.out);
             return None;
         }
         match words[..] {
@@ -90,14 +81,7 @@ impl World {
                 self.home.finish_turn(&mut self.out);
                 None
             }
-            ["rest"] => Some(
-                if self.home.has_more() {
-                    "not yet"
-                } else {
-                    "rests"
-                }
-                .into(),
-            ),
+            ["rest"] => Some(if self.home.has_more() { "not yet" } else { "rests" }.into()),
             ["time", step] => {
                 let step_ms: u64 = step.parse().unwrap();
                 self.now.monotonic_ms += step_ms;
@@ -112,9 +96,10 @@ impl World {
             }
             ["deadline"] => {
                 let deadline = self.home.next_deadline_ms();
-                Some(deadline.map_or("none".into(), |at| {
-                    format!("{:+}", at as i64 - START_MS as i64)
-                }))
+                Some(
+                    deadline
+                        .map_or("none".into(), |at| format!("{:+}", at as i64 - START_MS as i64)),
+                )
             }
             ["count-once"] => {
                 let s = self.home.statistics();
@@ -143,26 +128,13 @@ impl World {
 
     /// The request that a command stands for, and whose it is.
     fn request(&self, words: &[&str]) -> Option<(EdgeId, Request)> {
-        let number = |word: &str| {
-            word.trim_start_matches(char::is_alphabetic)
-                .parse()
-                .unwrap()
-        };
+        let number = |word: &str| word.trim_start_matches(char::is_alphabetic).parse().unwrap();
         let edge = words
             .get(1)
             .and_then(|word| word.strip_prefix('e')?.parse::<EdgeId>().ok())
             .unwrap_or(0);
-        let subscription = |word: &str| Key {
-            index: number(word),
-            generation: 0,
-        };
-        let reply = Reply {
-            connection: Key {
-                index: 0,
-                generation: 0,
-            },
-            request: 1,
-        };
+        let subscription = |word: &str| Key { index: number(word), generation: 0 };
+        let reply = Reply { connection: Key { index: 0, generation: 0 }, request: 1 };
         let request = match *words {
             ["sub", _, key, topic, ref start @ ..] => {
                 let (rule, partition) = self.settings.locate(topic);
@@ -194,23 +166,14 @@ impl World {
                 let topic = slice(topic);
                 let publication = publication(topic, payload, how);
                 let reply = match how.contains(&"refusals") {
-                    true => Some(Reply {
-                        request: Reply::REFUSALS_ONLY,
-                        ..reply
-                    }),
+                    true => Some(Reply { request: Reply::REFUSALS_ONLY, ..reply }),
                     false => how.contains(&"ack").then_some(reply),
                 };
-                Request::Publish {
-                    partition,
-                    rule,
-                    reply,
-                    publication,
-                }
+                Request::Publish { partition, rule, reply, publication }
             }
-            ["release", _, index, generation] => Request::Release {
-                index: number(index),
-                generation: number(generation),
-            },
+            ["release", _, index, generation] => {
+                Request::Release { index: number(index), generation: number(generation) }
+            }
             ["read", _, key, index, "after", after, ref max @ ..] => Request::Read {
                 partition: 0,
                 index: number(index),
@@ -226,24 +189,12 @@ impl World {
                 let max = how.iter().position(|word| *word == "max");
                 let limits = page_limits(max.map_or(&[], |place| &how[place..]));
                 let topic = slice(topic);
-                Request::History {
-                    partition,
-                    rule,
-                    topic,
-                    reply,
-                    beyond,
-                    reverse,
-                    limits,
-                }
+                Request::History { partition, rule, topic, reply, beyond, reverse, limits }
             }
             ["filter" | "scan", ..] => filter_request(words),
             ["positions", _] => Request::Positions,
-            ["unfilter", _, filter] => Request::RemoveFilter {
-                filter: slice(filter),
-            },
-            ["credit", _, bytes] => Request::Credit {
-                bytes: bytes.parse().unwrap(),
-            },
+            ["unfilter", _, filter] => Request::RemoveFilter { filter: slice(filter) },
+            ["credit", _, bytes] => Request::Credit { bytes: bytes.parse().unwrap() },
             _ => return None,
         };
         Some((edge, request))
@@ -324,8 +275,7 @@ impl World {
         let Some(letter) = letter else {
             return Some("nothing".into());
         };
-        self.home
-            .disk(self.now, 0, letter, &mut self.memory, &mut self.out);
+        self.home.disk(self.now, 0, letter, &mut self.memory, &mut self.out);
         None
     }
 
@@ -345,11 +295,7 @@ impl World {
         for (offset, name, record) in &records {
             let name = name.as_bytes();
             self.home.restore_topic(0, name, *offset).unwrap();
-            if RecordView::parse(record)
-                .unwrap()
-                .flags()
-                .has(log::Flags::RETAINED)
-            {
+            if RecordView::parse(record).unwrap().flags().has(log::Flags::RETAINED) {
                 self.home.restore_retained(0, name, record).unwrap();
             }
         }
@@ -357,9 +303,7 @@ impl World {
         let newest = &records[records.len().saturating_sub(2)..];
         for (_, name, record) in newest.iter().filter(is_behind) {
             let (memory, out) = (&mut self.memory, &mut self.out);
-            self.home
-                .restore_record(0, name.as_bytes(), record, memory, out)
-                .unwrap();
+            self.home.restore_record(0, name.as_bytes(), record, memory, out).unwrap();
         }
         let head = records.last().map_or(0, |(offset, ..)| *offset);
         let head = head.max(damaged_through);
@@ -379,11 +323,7 @@ impl World {
     fn letters(&mut self) -> Vec<String> {
         let mut texts = Vec::new();
         for (edge, letters) in self.out.letters.iter_mut().enumerate() {
-            texts.extend(
-                letters
-                    .drain(..)
-                    .map(|letter| format!("e{edge} {}", text_of(&letter))),
-            );
+            texts.extend(letters.drain(..).map(|letter| format!("e{edge} {}", text_of(&letter))));
         }
         texts
     }
@@ -403,10 +343,7 @@ fn mode_of(words: &[&str]) -> ReadMode {
 
 fn page_limits(max: &[&str]) -> PageLimits {
     let records_max = max.get(1).map_or(100, |max| max.parse().unwrap());
-    PageLimits {
-        records_max,
-        bytes_max: 1 << 20,
-    }
+    PageLimits { records_max, bytes_max: 1 << 20 }
 }
 
 fn publication(topic: Slice, payload: Slice, how: &[&str]) -> Publication {
@@ -439,10 +376,7 @@ fn filter_request(words: &[&str]) -> Request {
         let digits = word.trim_start_matches(char::is_alphabetic);
         digits.parse::<u32>().unwrap()
     };
-    let subscription = |word: &str| Key {
-        index: number(word),
-        generation: 0,
-    };
+    let subscription = |word: &str| Key { index: number(word), generation: 0 };
     match words {
         ["filter", _, key, filter, each @ ..] => Request::AddFilter {
             user: 0,

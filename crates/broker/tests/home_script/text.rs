@@ -13,11 +13,7 @@ fn record(record: &Slice) -> String {
         long if long.len() > 20 => format!("{} bytes", long.len()),
         short => short.to_string(),
     };
-    let retained = if record.flags().has(log::Flags::RETAINED) {
-        "!"
-    } else {
-        ""
-    };
+    let retained = if record.flags().has(log::Flags::RETAINED) { "!" } else { "" };
     format!("{}<{}{retained} {payload}", record.offset(), record.prev())
 }
 
@@ -27,17 +23,11 @@ fn records(all: &[Slice]) -> String {
 }
 
 fn gap(gap: &Option<Gap>) -> String {
-    gap.map_or(String::new(), |gap| {
-        format!(" gap {}..{} {:?}", gap.from, gap.to, gap.reason)
-    })
+    gap.map_or(String::new(), |gap| format!(" gap {}..{} {:?}", gap.from, gap.to, gap.reason))
 }
 
 fn flag(is: bool, name: &str) -> String {
-    if is {
-        format!(" {name}")
-    } else {
-        String::new()
-    }
+    if is { format!(" {name}") } else { String::new() }
 }
 
 pub fn text_of(letter: &Letter) -> String {
@@ -54,9 +44,8 @@ pub fn text_of(letter: &Letter) -> String {
             ..
         } => {
             assert_eq!(*epoch, EPOCH);
-            let retained = retained
-                .as_ref()
-                .map_or(String::new(), |r| format!(" retained {}", record(r)));
+            let retained =
+                retained.as_ref().map_or(String::new(), |r| format!(" retained {}", record(r)));
             let replaying = if *replaying { "replaying" } else { "live" };
             let lost = gap(lost);
             format!(
@@ -67,10 +56,7 @@ pub fn text_of(letter: &Letter) -> String {
         Letter::Refused { subscription, code } => {
             format!("refused s{} {code:?}", subscription.index)
         }
-        Letter::FilterGranted {
-            subscription,
-            result,
-        } => {
+        Letter::FilterGranted { subscription, result } => {
             let result = match result {
                 Err(code) => format!(" {code:?}"),
                 Ok(starts) => starts.iter().map(filter_start).collect(),
@@ -105,78 +91,46 @@ pub fn text_of(letter: &Letter) -> String {
         Letter::Announce { index, topic, .. } => {
             format!("announce i{index} {}", std::str::from_utf8(topic).unwrap())
         }
-        Letter::Message {
-            index,
-            record: message,
-        } => format!("message i{index} {}", record(message)),
+        Letter::Message { index, record: message } => {
+            format!("message i{index} {}", record(message))
+        }
         Letter::Released { index } => format!("released i{index}"),
-        Letter::Page {
-            subscription,
-            gap: lost,
-            skipped,
-            records: page,
-            through,
-            caught_up,
-        } => format!(
-            "page s{}{}{} {} through {through}{}",
-            subscription.index,
-            gap(lost),
-            skipped.map_or(String::new(), |through| format!(
-                " skipped through {through}"
-            )),
-            records(page),
-            flag(*caught_up, "caught-up")
-        ),
-        Letter::Described {
-            names, positions, ..
-        } => format!(
-            "described {:?} {positions:?}",
-            String::from_utf8_lossy(names)
-        ),
-        Letter::Positions { positions } => {
-            let position = |at: &StreamPosition| {
-                let StreamPosition {
-                    partition,
-                    through,
-                    oldest,
-                } = at;
-                format!(" p{partition} through {through} of {oldest}..")
-            };
+        Letter::Page { subscription, gap: lost, skipped, records: page, through, caught_up } => {
             format!(
-                "positions{}",
-                positions.iter().map(position).collect::<String>()
+                "page s{}{}{} {} through {through}{}",
+                subscription.index,
+                gap(lost),
+                skipped.map_or(String::new(), |through| format!(" skipped through {through}")),
+                records(page),
+                flag(*caught_up, "caught-up")
             )
         }
+        Letter::Described { names, positions, .. } => {
+            format!("described {:?} {positions:?}", String::from_utf8_lossy(names))
+        }
+        Letter::Positions { positions } => {
+            let position = |at: &StreamPosition| {
+                let StreamPosition { partition, through, oldest } = at;
+                format!(" p{partition} through {through} of {oldest}..")
+            };
+            format!("positions{}", positions.iter().map(position).collect::<String>())
+        }
         Letter::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
-        Letter::History {
-            result: Ok(page), ..
-        } => format!(
+        Letter::History { result: Ok(page), .. } => format!(
             "history head {}{} {}{}",
             page.head,
             gap(&page.gap),
             records(&page.records),
             flag(page.more, "more")
         ),
-        Letter::History {
-            result: Err(code), ..
-        } => format!("history {code:?}"),
-        Letter::Published {
-            result: Ok(appended),
-            ..
-        } => format!(
-            "published {}{}",
-            appended.position,
-            flag(appended.duplicate, "duplicate")
-        ),
-        Letter::Published {
-            result: Err(refusal),
-            ..
-        } => format!(
+        Letter::History { result: Err(code), .. } => format!("history {code:?}"),
+        Letter::Published { result: Ok(appended), .. } => {
+            format!("published {}{}", appended.position, flag(appended.duplicate, "duplicate"))
+        }
+        Letter::Published { result: Err(refusal), .. } => format!(
             "published {:?}{}",
             refusal.code,
-            refusal
-                .present
-                .map_or(String::new(), |present| format!(" present {present}"))
+            refusal.present.map_or(String::new(), |present| format!(" present {present}"))
         ),
         Letter::Consumed { lane, requests, .. } => match lane {
             Lane::Memory => format!("consumed {requests}"),
@@ -193,35 +147,19 @@ pub fn text_of(letter: &Letter) -> String {
 pub fn disk_text(request: &DiskRequest) -> String {
     let text = |topic: &Slice| String::from_utf8(topic.to_vec()).unwrap();
     match request {
-        DiskRequest::Append {
-            generation,
-            topic,
-            record: appended,
-            ..
-        } => format!("append g{generation} {} {}", text(topic), record(appended)),
+        DiskRequest::Append { generation, topic, record: appended, .. } => {
+            format!("append g{generation} {} {}", text(topic), record(appended))
+        }
         DiskRequest::Read { query, .. } => match query {
-            DiskQuery::Page {
-                topic,
-                after,
-                through,
-                ..
-            } => format!("ask page {} {after}..{through}", text(topic)),
-            DiskQuery::PageBack {
-                topic,
-                before,
-                oldest,
-                ..
-            } => format!("ask back {} before {before} from {oldest}", text(topic)),
-            DiskQuery::Start {
-                topic,
-                through,
-                count,
-                after,
-                ..
-            } => format!(
-                "ask start {} newest {count} through {through} after {after}",
-                text(topic)
-            ),
+            DiskQuery::Page { topic, after, through, .. } => {
+                format!("ask page {} {after}..{through}", text(topic))
+            }
+            DiskQuery::PageBack { topic, before, oldest, .. } => {
+                format!("ask back {} before {before} from {oldest}", text(topic))
+            }
+            DiskQuery::Start { topic, through, count, after, .. } => {
+                format!("ask start {} newest {count} through {through} after {after}", text(topic))
+            }
             DiskQuery::Scan { after, through, .. } => format!("ask scan {after}..{through}"),
         },
     }
@@ -231,8 +169,5 @@ fn filter_start(start: &FilterStart) -> String {
     let resumed = start.resumed.map_or(String::new(), |resumed| {
         format!(" resumed after {}{}", resumed.after, gap(&resumed.gap))
     });
-    format!(
-        " p{} through {}:{}{resumed}",
-        start.partition, start.epoch, start.through
-    )
+    format!(" p{} through {}:{}{resumed}", start.partition, start.epoch, start.through)
 }

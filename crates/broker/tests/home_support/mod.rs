@@ -14,10 +14,7 @@ pub const EPOCH: u64 = 7;
 pub const START_MS: u64 = 1_000_000;
 
 /// What the clocks show at first.
-pub const START: Now = Now {
-    monotonic_ms: START_MS,
-    unix_ms: START_MS,
-};
+pub const START: Now = Now { monotonic_ms: START_MS, unix_ms: START_MS };
 
 /// A home with one log and one rule, large in everything.
 #[derive(Clone)]

@@ -122,12 +122,7 @@ impl Client {
             self.seen.extend(run.lines);
         } else {
             let count = run.lines.len();
-            let Run {
-                subscription,
-                first,
-                last,
-                ..
-            } = run;
+            let Run { subscription, first, last, .. } = run;
             let text = format!("message {subscription} {first}..{last}: {count} in order");
             self.seen.push(text);
         }
@@ -138,10 +133,7 @@ impl Client {
         let method = self.methods.front().cloned().unwrap_or("GET".into());
         let limits = HeadLimits::default();
         let step = Response::decode(input, &mut HeadScan::new(), &limits, &method);
-        let Step::Done {
-            value: response,
-            consumed,
-        } = step.expect("a response that can be read")
+        let Step::Done { value: response, consumed } = step.expect("a response that can be read")
         else {
             return 0;
         };
@@ -274,10 +266,7 @@ impl Client {
     fn native(&mut self, frame: &ServerFrame<'_>) {
         let text = match frame {
             ServerFrame::Message(message) => {
-                let alias = self
-                    .aliases
-                    .get_mut(&message.alias)
-                    .expect("an alias that was named");
+                let alias = self.aliases.get_mut(&message.alias).expect("an alias that was named");
                 let (offset, prev) = (message.offset, message.prev);
                 let verdict = if offset <= alias.through {
                     " AGAIN"
@@ -340,10 +329,7 @@ impl Client {
                             false => "",
                         };
                         let through = plain.beginning.through;
-                        let alias = Alias {
-                            subscription: number,
-                            through: through.offset,
-                        };
+                        let alias = Alias { subscription: number, through: through.offset };
                         self.aliases.insert(plain.alias, alias);
                         let (epoch, offset) = (through.epoch, through.offset);
                         format!(
@@ -424,12 +410,7 @@ impl Client {
     /// Up to where the subscription is settled.
     fn through(&self, subscription: u32) -> u64 {
         let of = |alias: &&Alias| alias.subscription == subscription;
-        self.aliases
-            .values()
-            .filter(of)
-            .map(|alias| alias.through)
-            .max()
-            .unwrap_or(0)
+        self.aliases.values().filter(of).map(|alias| alias.through).max().unwrap_or(0)
     }
 
     fn gap(&mut self, gap: &Gap) -> String {
@@ -514,10 +495,7 @@ impl Client {
 
     /// The client has asked for a filter.
     pub fn asked_for(&mut self, number: u32, filter: &str) {
-        let filter = FilterSubscription {
-            text: filter.into(),
-            cursors: BTreeMap::new(),
-        };
+        let filter = FilterSubscription { text: filter.into(), cursors: BTreeMap::new() };
         self.filters.entry(number).or_insert(filter);
     }
 
@@ -533,11 +511,8 @@ impl Client {
 }
 
 /// Of answers; others are told.
-const USUAL_TYPES: [&str; 3] = [
-    "application/json",
-    "application/problem+json",
-    "text/event-stream",
-];
+const USUAL_TYPES: [&str; 3] =
+    ["application/json", "application/problem+json", "text/event-stream"];
 
 /// The body behind a head and the bytes it takes; none if it is not complete.
 fn body_of(response: &Response<'_>, input: &[u8]) -> Option<(Vec<u8>, usize)> {

@@ -32,10 +32,7 @@ impl Judge for FakeJudge {
             Some(it) if self.is_revoked(&it) => Err(ErrorCode::TokenRevoked),
             Some(it) => Ok(it),
         };
-        Judged {
-            verdict,
-            signatures_count: 1,
-        }
+        Judged { verdict, signatures_count: 1 }
     }
 
     fn is_revoked(&self, entitlement: &Entitlement) -> bool {
@@ -82,10 +79,6 @@ fn entitlement_of(token: &str, kind: CredentialKind, digest: Digest) -> Option<E
         token_id,
         issued_s,
         expires_s,
-        terms: Arc::new(Terms {
-            permissions,
-            limits,
-            signer,
-        }),
+        terms: Arc::new(Terms { permissions, limits, signer }),
     })
 }

@@ -103,16 +103,8 @@ fn check_world(
     };
     let mut world = world::World::new(&make, read_bytes);
     world.reload = reload;
-    let lines = || {
-        script
-            .lines()
-            .map(str::trim_end)
-            .filter(|line| !line.is_empty())
-    };
-    let indent = lines()
-        .map(|line| line.len() - line.trim_start().len())
-        .min()
-        .unwrap_or(0);
+    let lines = || script.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let indent = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
     let (mut expected, mut actual) = (String::new(), String::new());
     for line in lines() {
         let line = &line[indent..];
@@ -125,10 +117,7 @@ fn check_world(
             writeln!(actual, "    {text}").unwrap();
         }
     }
-    assert!(
-        expected == actual,
-        "with reads of {read_bytes} bytes the transcript is:\n{actual}"
-    );
+    assert!(expected == actual, "with reads of {read_bytes} bytes the transcript is:\n{actual}");
 }
 
 /// What scripts begin with.

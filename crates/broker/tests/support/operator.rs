@@ -27,11 +27,7 @@ pub fn list_of(words: &[&str], from: u32, now_ms: u64) -> Question {
                 }
             }
             let wanted = all;
-            Question::Connections {
-                from,
-                wanted,
-                len_max,
-            }
+            Question::Connections { from, wanted, len_max }
         }
         ["topics", wanted @ ..] => {
             let text = wanted.first().copied().unwrap_or_default();
@@ -40,12 +36,7 @@ pub fn list_of(words: &[&str], from: u32, now_ms: u64) -> Question {
                 prefix: if is_filter { "" } else { text }.into(),
                 filter: if is_filter { text } else { "" }.into(),
             };
-            Question::Topics {
-                from,
-                wanted,
-                len_max,
-                now_ms,
-            }
+            Question::Topics { from, wanted, len_max, now_ms }
         }
         _ => panic!("operators ask no such thing: {words:?}"),
     }
@@ -54,19 +45,12 @@ pub fn list_of(words: &[&str], from: u32, now_ms: u64) -> Question {
 /// Any other question.
 pub fn question_of(words: &[&str], now_ms: u64) -> Question {
     match words {
-        ["topic", name] => Question::Topic {
-            partition: 0,
-            name: (*name).into(),
-            now_ms,
-        },
+        ["topic", name] => Question::Topic { partition: 0, name: (*name).into(), now_ms },
         ["history", topic] => Question::History {
             topic: (*topic).into(),
             beyond: None,
             reverse: false,
-            limits: PageLimits {
-                records_max: 10,
-                bytes_max: 1_000,
-            },
+            limits: PageLimits { records_max: 10, bytes_max: 1_000 },
         },
         ["publish", topic, payload, options @ ..] => Question::Publish(Publication {
             topic: Slice::copy_of(topic.as_bytes()),
@@ -97,14 +81,9 @@ pub fn told(answer: Answer) -> (Vec<String>, Option<u32>) {
                         (None, Some((home, index))) => format!("index {home}.{index}"),
                         (None, None) => "?".into(),
                     };
-                    let position = found
-                        .position
-                        .map(|at| format!(" {}:{}", at.epoch, at.offset));
+                    let position = found.position.map(|at| format!(" {}:{}", at.epoch, at.offset));
                     let position = position.unwrap_or_default();
-                    format!(
-                        "{} {to} {}{position} {:?}",
-                        found.number, found.stage, found.policy
-                    )
+                    format!("{} {to} {}{position} {:?}", found.number, found.stage, found.policy)
                 })
                 .collect();
             lines.extend(more.then(|| "more".into()));
@@ -142,12 +121,8 @@ pub fn told(answer: Answer) -> (Vec<String>, Option<u32>) {
 }
 
 fn connection(found: &Connection) -> String {
-    let mut text = format!(
-        "{} {} subscriptions {}",
-        found.id,
-        found.spoken.word(),
-        found.subscriptions
-    );
+    let mut text =
+        format!("{} {} subscriptions {}", found.id, found.spoken.word(), found.subscriptions);
     if let Some(address) = found.address {
         text += &format!(" from {address}");
     }
@@ -155,10 +130,7 @@ fn connection(found: &Connection) -> String {
         text += &format!(" subject {subject}");
     }
     if found.outbox_len > 0 || found.outbox_bytes > 0 {
-        text += &format!(
-            " waiting {} of {} bytes",
-            found.outbox_len, found.outbox_bytes
-        );
+        text += &format!(" waiting {} of {} bytes", found.outbox_len, found.outbox_bytes);
     }
     for (is_so, word) in [
         (found.is_lagging, " lagging"),
@@ -172,12 +144,9 @@ fn connection(found: &Connection) -> String {
 
 fn topic(found: &Topic) -> String {
     let head = found.head.map(|at| format!(" head {}", at.offset));
-    let retained = found
-        .retained_bytes
-        .map(|bytes| format!(" retained {bytes}"));
-    let recent = found
-        .recent
-        .map(|recent| format!(" recent {} in {} ms", recent.messages, recent.span_ms));
+    let retained = found.retained_bytes.map(|bytes| format!(" retained {bytes}"));
+    let recent =
+        found.recent.map(|recent| format!(" recent {} in {} ms", recent.messages, recent.span_ms));
     format!(
         "{}{}{}{} edges {:?}",
         found.name,

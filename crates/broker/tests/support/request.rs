@@ -50,11 +50,7 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     let mut offered = vec![SUBPROTOCOL.to_owned()];
     if what == Some("early") {
         let commands = words[1..].join(" ");
-        offered.extend(
-            commands
-                .split(" | ")
-                .map(|command| early_frame(command, client)),
-        );
+        offered.extend(commands.split(" | ").map(|command| early_frame(command, client)));
     }
     let mut subprotocols: Vec<&str> = offered.iter().map(String::as_str).collect();
     let target = match what {
@@ -75,11 +71,7 @@ pub fn opening(words: &[&str], client: &mut Client) -> Vec<u8> {
     };
     handshake.encode_request(&mut out);
     client.asked("GET");
-    client.upgrades_to = if target == "/echo" {
-        Protocol::Echo
-    } else {
-        Protocol::Native
-    };
+    client.upgrades_to = if target == "/echo" { Protocol::Echo } else { Protocol::Native };
     if what == Some("native") {
         out.extend(bytes_of("hello 0", client));
     }
@@ -152,12 +144,7 @@ pub fn bytes_of(command: &str, client: &mut Client) -> Vec<u8> {
                     ["producer", id] => &["producer", id, &sequence],
                     _ => &[],
                 };
-                out.extend(bytes_of_publish(
-                    0,
-                    topic,
-                    payload.trim_end().as_bytes(),
-                    how,
-                ));
+                out.extend(bytes_of_publish(0, topic, payload.trim_end().as_bytes(), how));
             }
             return out;
         }
@@ -179,10 +166,9 @@ fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {
             ticket: matches!(how, ["kept"]).then_some(&client.ticket),
             ..Hello::default()
         })),
-        ["renew", request, token] => masked(&ClientFrame::Renew(Renew {
-            request: number(request),
-            token,
-        })),
+        ["renew", request, token] => {
+            masked(&ClientFrame::Renew(Renew { request: number(request), token }))
+        }
         ["hello", seconds] => masked(&ClientFrame::Hello(Hello {
             ping_interval_s: number(seconds),
             ..Hello::default()
@@ -264,9 +250,7 @@ fn native(words: &[&str], command: &str, client: &mut Client) -> Vec<u8> {
                     SubscribeItem::new(*number, request)
                 })
                 .collect();
-            masked(&ClientFrame::Subscribe(Subscribe {
-                items: List::from(&items[..]),
-            }))
+            masked(&ClientFrame::Subscribe(Subscribe { items: List::from(&items[..]) }))
         }
         ["unsubscribe", subscriptions @ ..] => {
             let subscriptions: Vec<u32> = subscriptions.iter().map(|word| number(word)).collect();
@@ -330,10 +314,7 @@ fn bytes_of_publish(request: u32, topic: &str, payload: &[u8], how: &[&str]) -> 
         request,
         topic,
         options,
-        attributes: Attributes {
-            content_type,
-            tags: tags.as_slice().into(),
-        },
+        attributes: Attributes { content_type, tags: tags.as_slice().into() },
         payload,
     }))
 }
@@ -377,10 +358,7 @@ fn hello_with(ticket: &[u8], mut how: &[&str]) -> Vec<u8> {
 
 fn position_of(word: &str) -> Position {
     let (epoch, offset) = word.split_once(':').unwrap();
-    Position {
-        epoch: epoch.parse().unwrap(),
-        offset: offset.parse().unwrap(),
-    }
+    Position { epoch: epoch.parse().unwrap(), offset: offset.parse().unwrap() }
 }
 
 fn masked(frame: &ClientFrame<'_>) -> Vec<u8> {

@@ -26,11 +26,7 @@ impl Users {
                     *connections -= 1;
                     self.connections.retain(|_, connections| *connections > 0);
                 }
-                UserChange::Comes {
-                    connection,
-                    user,
-                    connections_max,
-                } => {
+                UserChange::Comes { connection, user, connections_max } => {
                     let had = self.connections.get(&user).copied().unwrap_or(0);
                     let bounds = [self.connections_max, connections_max];
                     if bounds.into_iter().flatten().any(|max| had >= max) {
@@ -48,9 +44,7 @@ impl Users {
     /// Who has how many.
     pub fn text(&self) -> String {
         let texts = self.connections.iter();
-        let texts: Vec<_> = texts
-            .map(|(user, count)| format!("{user} {count}"))
-            .collect();
+        let texts: Vec<_> = texts.map(|(user, count)| format!("{user} {count}")).collect();
         match texts.is_empty() {
             true => "nobody".into(),
             false => texts.join(", "),

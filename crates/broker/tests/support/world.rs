@@ -95,10 +95,7 @@ const TURNS_MAX: usize = 500_000;
 
 impl<'a> World<'a> {
     pub fn new(make: &'a dyn Fn() -> Settings, read_bytes: usize) -> World<'a> {
-        let now = Now {
-            monotonic_ms: START_MS,
-            unix_ms: START_MS,
-        };
+        let now = Now { monotonic_ms: START_MS, unix_ms: START_MS };
         let settings = Arc::new(make());
         World {
             make,
@@ -133,12 +130,7 @@ impl<'a> World<'a> {
             }
         }
         for (name, client) in &mut self.clients {
-            said.extend(
-                client
-                    .seen()
-                    .into_iter()
-                    .map(|text| format!("{name}: {text}")),
-            );
+            said.extend(client.seen().into_iter().map(|text| format!("{name}: {text}")));
         }
         said
     }
@@ -274,18 +266,11 @@ impl<'a> World<'a> {
                 skipped: skipped.parse().unwrap(),
                 len_max: 2,
             },
-            ["disconnect", name, ref how @ ..] => Asked::Disconnect {
-                connection: id_of(name),
-                may_return: *how == ["return"],
-            },
-            ["names", ..] => Asked::Names {
-                edge: 0,
-                indexes: numbers().collect(),
-            },
-            ["subscribers", ..] => Asked::Subscribers {
-                home: 0,
-                indexes: numbers().collect(),
-            },
+            ["disconnect", name, ref how @ ..] => {
+                Asked::Disconnect { connection: id_of(name), may_return: *how == ["return"] }
+            }
+            ["names", ..] => Asked::Names { edge: 0, indexes: numbers().collect() },
+            ["subscribers", ..] => Asked::Subscribers { home: 0, indexes: numbers().collect() },
             _ => operator::question_of(asked, now_ms),
         };
         if let Some(answer) = ask(question) {
@@ -302,11 +287,7 @@ impl<'a> World<'a> {
                     let DiskRequest::Append { generation, .. } = request else {
                         panic!("these disks take, and give nothing");
                     };
-                    let letter = DiskLetter::Committed {
-                        generation,
-                        count: 1,
-                        result: Ok(()),
-                    };
+                    let letter = DiskLetter::Committed { generation, count: 1, result: Ok(()) };
                     let home = shard.home.as_mut().unwrap();
                     home.disk(self.now, log, letter, &mut shard.memory, &mut shard.out);
                 }
@@ -358,10 +339,7 @@ impl<'a> World<'a> {
         let shard = &mut self.shards[edge];
         let key = shard.free.pop().unwrap_or_else(|| {
             shard.places += 1;
-            Key {
-                index: shard.places - 1,
-                generation: 0,
-            }
+            Key { index: shard.places - 1, generation: 0 }
         });
         let peer = [127, 0, 0, 1].into();
         shard.edge.accepted(key, peer);
@@ -417,17 +395,10 @@ impl<'a> World<'a> {
 
     /// Questions of this turn, and what only the judge can tell.
     fn answer(&mut self, at: usize) -> bool {
-        let Shard {
-            edge, questions, ..
-        } = &mut self.shards[at];
+        let Shard { edge, questions, .. } = &mut self.shards[at];
         let now_s = self.now.unix_ms / 1_000;
         for question in edge.out.questions.drain(..) {
-            let Question {
-                kind,
-                ref credential,
-                digest,
-                ..
-            } = question;
+            let Question { kind, ref credential, digest, .. } = question;
             let judged = self.judge.judge(kind, credential, digest, now_s);
             questions.push_back((question, judged));
         }
@@ -436,12 +407,7 @@ impl<'a> World<'a> {
             && let Some((question, judged)) = questions.pop_front()
         {
             is_busy = true;
-            let Question {
-                connection,
-                purpose,
-                digest,
-                ..
-            } = question;
+            let Question { connection, purpose, digest, .. } = question;
             edge.judged(connection, purpose, digest, judged.verdict);
         }
         edge.recheck(&self.judge);
@@ -453,10 +419,8 @@ impl<'a> World<'a> {
         let is_busy = !ready.is_empty();
         let mut buffer = vec![0; self.read_bytes];
         for key in ready {
-            let found = self
-                .sockets
-                .values_mut()
-                .find(|socket| socket.edge == at && socket.key == key);
+            let found =
+                self.sockets.values_mut().find(|socket| socket.edge == at && socket.key == key);
             let Some(socket) = found else {
                 continue;
             };
@@ -540,14 +504,7 @@ impl<'a> World<'a> {
 
     fn handle(&mut self, at: usize) -> bool {
         let now = self.now;
-        let Shard {
-            home: Some(home),
-            memory,
-            out,
-            requests,
-            ..
-        } = &mut self.shards[at]
-        else {
+        let Shard { home: Some(home), memory, out, requests, .. } = &mut self.shards[at] else {
             return false;
         };
         let is_busy = !requests.is_empty();
@@ -556,10 +513,8 @@ impl<'a> World<'a> {
                 &request
                 && self.reads_fail
             {
-                let letter = Letter::Refused {
-                    subscription: *subscription,
-                    code: Code::LogUnavailable,
-                };
+                let letter =
+                    Letter::Refused { subscription: *subscription, code: Code::LogUnavailable };
                 out.letters[usize::from(from)].push(letter);
                 continue;
             }
@@ -583,16 +538,10 @@ impl<'a> World<'a> {
     }
 
     fn flush(&mut self, at: usize) {
-        let World {
-            shards,
-            sockets,
-            clients,
-            ..
-        } = self;
+        let World { shards, sockets, clients, .. } = self;
         shards[at].edge.flush(&mut |key, parts| {
-            let found = sockets
-                .iter_mut()
-                .find(|(_, socket)| socket.edge == at && socket.key == key);
+            let found =
+                sockets.iter_mut().find(|(_, socket)| socket.edge == at && socket.key == key);
             let Some((name, socket)) = found else {
                 panic!("written to a connection that is closed: {key:?}");
             };

@@ -362,21 +362,15 @@ mod tests {
         for code in [1001, 1005, 1006, 1012, 3000, 3499, 4000, 4499] {
             assert!(close_code_reconnects(code), "{code}");
         }
-        for code in [
-            1000, 1002, 1003, 1007, 1008, 1009, 1010, 1015, 2999, 3500, 3999, 4500, 4999, 5000,
-        ] {
+        for code in
+            [1000, 1002, 1003, 1007, 1008, 1009, 1010, 1015, 2999, 3500, 3999, 4500, 4999, 5000]
+        {
             assert!(!close_code_reconnects(code), "{code}");
         }
         for code in wire::native::CloseCode::ALL {
-            assert_eq!(
-                close_code_reconnects(u32::from(code.number())),
-                code.reconnects()
-            );
+            assert_eq!(close_code_reconnects(u32::from(code.number())), code.reconnects());
         }
-        let refused = |status| Reason::HandshakeRefused {
-            status,
-            retry_after_s: None,
-        };
+        let refused = |status| Reason::HandshakeRefused { status, retry_after_s: None };
         assert!(refused(503).reconnects() && refused(429).reconnects());
         assert!(!refused(401).reconnects() && !refused(404).reconnects());
     }

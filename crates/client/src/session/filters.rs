@@ -21,11 +21,7 @@ impl Session {
         let was_granted = std::mem::replace(&mut subscription.was_granted, true);
         let is_blind = was_granted && subscription.cursors.is_empty();
         let mut replaying = false;
-        for PartitionBeginning {
-            partition,
-            beginning,
-        } in partitions
-        {
+        for PartitionBeginning { partition, beginning } in partitions {
             replaying |= beginning.replaying;
             subscription.cursors.subscribed(partition, &beginning);
         }
@@ -37,12 +33,8 @@ impl Session {
             replaying,
         });
         if is_blind {
-            let gap = ReportedGap {
-                partition: None,
-                from: None,
-                to: None,
-                cause: GapCause::Reconnected,
-            };
+            let gap =
+                ReportedGap { partition: None, from: None, to: None, cause: GapCause::Reconnected };
             self.report_gap(id, gap);
         }
     }
@@ -58,19 +50,13 @@ impl Session {
             let Some(subscription) = self.subscriptions.get_mut(*id) else {
                 continue;
             };
-            match subscription
-                .cursors
-                .message(frame.partition, frame.position)
-            {
+            match subscription.cursors.message(frame.partition, frame.position) {
                 Arrival::New => {}
                 Arrival::NewEpoch { from } => {
                     let gap = ReportedGap {
                         partition: Some(frame.partition),
                         from: Some(from),
-                        to: Some(Position {
-                            offset: frame.prev,
-                            ..frame.position
-                        }),
+                        to: Some(Position { offset: frame.prev, ..frame.position }),
                         cause: GapCause::Unannounced,
                     };
                     self.report_gap(*id, gap);
@@ -120,10 +106,7 @@ impl Session {
         let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else {
             return;
         };
-        let to = Position {
-            epoch: frame.epoch,
-            offset: frame.to,
-        };
+        let to = Position { epoch: frame.epoch, offset: frame.to };
         let gap = ReportedGap {
             partition: Some(partition),
             from: subscription.cursors.gap(partition, to),
@@ -137,10 +120,7 @@ impl Session {
     pub(super) fn filter_skipped(&mut self, frame: &Skipped) {
         let Some(of) = frame.partition else { return };
         if let Some(subscription) = self.subscriptions.get_mut(frame.subscription) {
-            let through = Position {
-                epoch: of.epoch,
-                offset: frame.through,
-            };
+            let through = Position { epoch: of.epoch, offset: frame.through };
             subscription.cursors.skipped(of.partition, through);
         }
     }

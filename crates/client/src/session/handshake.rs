@@ -41,11 +41,7 @@ impl Handshake {
     pub(super) fn finish(&mut self, input: &[u8]) -> Result<Option<(usize, bool)>, Reason> {
         let step = Response::decode(input, &mut self.scan, &HeadLimits::default(), "GET")
             .map_err(|error| Reason::Protocol(error.to_string()))?;
-        let Step::Done {
-            value: response,
-            consumed,
-        } = step
-        else {
+        let Step::Done { value: response, consumed } = step else {
             return Ok(None);
         };
         let request = self.request("", "");
@@ -55,9 +51,7 @@ impl Handshake {
                 Ok(deflate) => Ok(Some((consumed, deflate))),
                 Err(refusal) => Err(Reason::Protocol(refusal.to_string())),
             },
-            Ok(_) => Err(Reason::Protocol(
-                "the server did not choose crore.v1".to_owned(),
-            )),
+            Ok(_) => Err(Reason::Protocol("the server did not choose crore.v1".to_owned())),
             Err(ClientRefusal::Status(status)) => Err(Reason::HandshakeRefused {
                 status,
                 retry_after_s: response

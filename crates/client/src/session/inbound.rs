@@ -61,10 +61,7 @@ impl Session {
                     self.assembly = assembly;
                     break;
                 }
-                Step::Done {
-                    value,
-                    consumed: frame_bytes,
-                } => {
+                Step::Done { value, consumed: frame_bytes } => {
                     consumed += frame_bytes;
                     match value {
                         WebSocketEvent::Compressed(kind, payload) => {
@@ -74,11 +71,7 @@ impl Session {
                     }
                 }
             };
-            self.assembly = if assembler.is_open() {
-                assembly
-            } else {
-                Vec::new()
-            };
+            self.assembly = if assembler.is_open() { assembly } else { Vec::new() };
             self.assembler = assembler;
             result?;
         }
@@ -113,10 +106,7 @@ impl Session {
             WebSocketEvent::Close(close) => {
                 self.send_close(close.code.unwrap_or(CloseCode::NORMAL), "", now_ms);
                 let code = close.code.unwrap_or(CloseCode::NO_STATUS).0;
-                Err(Reason::Closed {
-                    code,
-                    reason: close.reason.to_owned(),
-                })
+                Err(Reason::Closed { code, reason: close.reason.to_owned() })
             }
             WebSocketEvent::Text(_) => self.broken("a text message", now_ms),
             WebSocketEvent::Binary(payload) => match ServerFrame::decode(payload) {
@@ -235,9 +225,7 @@ impl Session {
     }
 
     fn message(&mut self, frame: &MessageFrame<'_>) {
-        let Some((id, verdict)) = self
-            .subscriptions
-            .judge(frame.alias, frame.prev, frame.offset)
+        let Some((id, verdict)) = self.subscriptions.judge(frame.alias, frame.prev, frame.offset)
         else {
             self.counters.unexpected += 1;
             return;
@@ -252,10 +240,7 @@ impl Session {
                 let topic = subscription.filter.clone();
                 let position = subscription.position();
                 if let Verdict::Hole { from, to } = verdict {
-                    let to = Position {
-                        offset: to,
-                        ..position
-                    };
+                    let to = Position { offset: to, ..position };
                     self.report_unannounced(id, from, to);
                 }
                 self.tell_caught_up_if_due(id);
@@ -273,8 +258,7 @@ impl Session {
                 if let Some(subscription) = self.subscriptions.get_mut(id) {
                     subscription.report.messages += 1;
                 }
-                self.events
-                    .push_back(Event::Message(message_of(&[id], topic, &named)));
+                self.events.push_back(Event::Message(message_of(&[id], topic, &named)));
             }
         }
     }
@@ -291,10 +275,7 @@ impl Session {
         let filter = subscription.filter.clone();
         let position = subscription.position();
         if let Some((from, to)) = hole {
-            let to = Position {
-                offset: to,
-                ..position
-            };
+            let to = Position { offset: to, ..position };
             self.report_unannounced(id, from, to);
         }
         self.tell_caught_up(id, filter, position);
@@ -311,10 +292,7 @@ impl Session {
     }
 
     fn tell_caught_up(&mut self, id: u32, filter: Arc<str>, position: Position) {
-        let complete = self
-            .subscriptions
-            .get(id)
-            .is_some_and(|subscription| subscription.complete);
+        let complete = self.subscriptions.get(id).is_some_and(|subscription| subscription.complete);
         self.events.push_back(Event::CaughtUp {
             subscription: SubscriptionId(id),
             filter,
@@ -331,10 +309,7 @@ impl Session {
         let Some(subscription) = self.subscriptions.get_mut(frame.subscription) else {
             return;
         };
-        let to = Position {
-            epoch: frame.epoch,
-            offset: frame.to,
-        };
+        let to = Position { epoch: frame.epoch, offset: frame.to };
         let gap = ReportedGap {
             partition: None,
             from: subscription.proof.gap(to),
@@ -400,10 +375,7 @@ impl Session {
     }
 
     fn published(&mut self, frame: &PublishedFrame) {
-        let answer = Published {
-            position: frame.position,
-            duplicate: frame.duplicate,
-        };
+        let answer = Published { position: frame.position, duplicate: frame.duplicate };
         self.answer(frame.request, Answer::Published(answer));
     }
 
@@ -418,10 +390,7 @@ impl Session {
                 let named = NamedMessage {
                     topic: "",
                     partition: 0,
-                    position: Position {
-                        epoch: frame.epoch,
-                        offset: record.offset,
-                    },
+                    position: Position { epoch: frame.epoch, offset: record.offset },
                     prev: record.prev,
                     retained: record.retained,
                     subscription: None,
@@ -437,11 +406,7 @@ impl Session {
             epoch: frame.epoch,
             head: frame.head,
             more: frame.more,
-            gap: frame.gap.map(|gap| HistoryGap {
-                from: gap.from,
-                to: gap.to,
-                reason: gap.reason,
-            }),
+            gap: frame.gap.map(|gap| HistoryGap { from: gap.from, to: gap.to, reason: gap.reason }),
             messages,
         };
         self.answer(frame.request, Answer::History(page));

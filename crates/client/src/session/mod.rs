@@ -141,8 +141,7 @@ impl Session {
         let mut nonce = [0; 16];
         self.random.fill(&mut nonce);
         let deflate = self.settings.compression;
-        self.handshake
-            .begin(host, target, nonce, deflate, &mut self.out);
+        self.handshake.begin(host, target, nonce, deflate, &mut self.out);
     }
 
     /// Bytes came from the server. They are all taken; frames are unmasked and judged in place.
@@ -181,10 +180,7 @@ impl Session {
             self.give_up_publications();
         }
         self.phase = Phase::Offline;
-        self.events.push_back(Event::Disconnected {
-            reason,
-            retry_in_ms,
-        });
+        self.events.push_back(Event::Disconnected { reason, retry_in_ms });
     }
 
     /// Subscribes to a topic or filter; on every further connection it is subscribed again, from its cursor.
@@ -215,9 +211,7 @@ impl Session {
         };
         if matches!(self.phase, Phase::Greeting | Phase::Ready) {
             let ids = [subscription.0];
-            self.send(&ClientFrame::Unsubscribe(Unsubscribe {
-                subscriptions: (&ids).into(),
-            }));
+            self.send(&ClientFrame::Unsubscribe(Unsubscribe { subscriptions: (&ids).into() }));
         }
         self.events.push_back(Event::Unsubscribed {
             subscription,
@@ -293,15 +287,10 @@ impl Session {
                 Some(self.phase_since_ms + self.settings.handshake_timeout_ms)
             }
             Phase::Ready => {
-                let ping = self
-                    .silence_deadlines()
-                    .map(|(ping_at, idle_at)| ping_at.min(idle_at));
+                let ping = self.silence_deadlines().map(|(ping_at, idle_at)| ping_at.min(idle_at));
                 let refused = self.subscriptions.next_due_ms();
                 let put_off = self.publications.due_ms();
-                [ping, refused, put_off, self.tickets.next_due_ms()]
-                    .into_iter()
-                    .flatten()
-                    .min()
+                [ping, refused, put_off, self.tickets.next_due_ms()].into_iter().flatten().min()
             }
         }
     }
@@ -362,9 +351,7 @@ impl Session {
 
     /// The reason to give when leaving by the [`Session::return_plan`].
     pub fn return_reason(&self) -> Option<Reason> {
-        self.return_plan
-            .as_ref()
-            .map(|(code, _)| Reason::GoAway { code: *code })
+        self.return_plan.as_ref().map(|(code, _)| Reason::GoAway { code: *code })
     }
 
     /// How many subscriptions there are.
@@ -458,10 +445,8 @@ impl Session {
             }
             if !items.is_empty() && (bytes >= SUBSCRIBE_FRAME_BYTES || place + 1 == asked.len()) {
                 let mut frame = Vec::with_capacity(bytes);
-                ClientFrame::Subscribe(Subscribe {
-                    items: items.as_slice().into(),
-                })
-                .encode(&mut frame);
+                ClientFrame::Subscribe(Subscribe { items: items.as_slice().into() })
+                    .encode(&mut frame);
                 frames.push(frame);
                 items.clear();
                 bytes = 0;

@@ -104,8 +104,7 @@ impl Publications {
 
     /// When what was refused is to be sent again: not before the rest has been answered.
     pub(super) fn due_ms(&self) -> Option<u64> {
-        self.retry_at_ms
-            .filter(|_| self.kept.iter().all(|kept| kept.is_refused))
+        self.retry_at_ms.filter(|_| self.kept.iter().all(|kept| kept.is_refused))
     }
 
     pub(super) fn keeps(&self, request: u32) -> bool {
@@ -142,16 +141,11 @@ impl Session {
         check_length(topic)?;
         self.check_ready(acknowledge)?;
         if payload.len() as u64 > self.limits.message_bytes_max {
-            return Err(CommandError::MessageTooLarge {
-                bytes_max: self.limits.message_bytes_max,
-            });
+            return Err(CommandError::MessageTooLarge { bytes_max: self.limits.message_bytes_max });
         }
         let producer = self.publications.producer_of(options.once.as_ref());
         let producer = producer.map(<[u8]>::to_vec);
-        if producer
-            .as_ref()
-            .is_some_and(|producer| self.publications.fenced.contains(producer))
-        {
+        if producer.as_ref().is_some_and(|producer| self.publications.fenced.contains(producer)) {
             return Err(CommandError::Fenced);
         }
         let is_kept = acknowledge && options.once.is_some();
@@ -160,10 +154,7 @@ impl Session {
             return Err(CommandError::InflightFull);
         }
         let own_id = std::mem::take(&mut self.publications.producer_id);
-        let own = Producer {
-            id: &own_id,
-            sequence: self.publications.next_sequence,
-        };
+        let own = Producer { id: &own_id, sequence: self.publications.next_sequence };
         let once = options.once.as_ref().map(|once| once.as_wire(own));
         let frame = once.transpose().map(|once| {
             let request = if acknowledge { self.next_request() } else { 0 };
@@ -248,20 +239,11 @@ fn frame_of(
     options: &PublishOptions,
     once: Option<wire::native::Once<'_>>,
 ) -> Vec<u8> {
-    let tags: Vec<Tag<'_>> = options
-        .tags
-        .iter()
-        .map(|(key, value)| Tag { key, value })
-        .collect();
-    let attributes = Attributes {
-        content_type: options.content_type.as_deref(),
-        tags: tags.as_slice().into(),
-    };
-    let wire_options = WireOptions {
-        retain: options.retain,
-        once,
-        expected_epoch: options.expected_epoch,
-    };
+    let tags: Vec<Tag<'_>> = options.tags.iter().map(|(key, value)| Tag { key, value }).collect();
+    let attributes =
+        Attributes { content_type: options.content_type.as_deref(), tags: tags.as_slice().into() };
+    let wire_options =
+        WireOptions { retain: options.retain, once, expected_epoch: options.expected_epoch };
     let mut frame = Vec::with_capacity(payload.len() + topic.len() + 16);
     encode_publish_head(request, topic, &wire_options, &attributes, &mut frame);
     frame.extend_from_slice(payload);

@@ -127,22 +127,16 @@ impl Once {
         own: Producer<'a>,
     ) -> Result<wire::native::Once<'a>, CommandError> {
         let (once, bytes, bytes_max) = match self {
-            Once::Numbered => (
-                wire::native::Once::Producer(own),
-                own.id,
-                PRODUCER_ID_BYTES_MAX,
-            ),
+            Once::Numbered => (wire::native::Once::Producer(own), own.id, PRODUCER_ID_BYTES_MAX),
             Once::Producer { id, sequence } => {
                 let sequence = *sequence;
                 let producer = Producer { id, sequence };
                 let once = wire::native::Once::Producer(producer);
                 (once, id.as_slice(), PRODUCER_ID_BYTES_MAX)
             }
-            Once::Key(key) => (
-                wire::native::Once::Key(key),
-                key.as_slice(),
-                IDEMPOTENCY_KEY_BYTES_MAX,
-            ),
+            Once::Key(key) => {
+                (wire::native::Once::Key(key), key.as_slice(), IDEMPOTENCY_KEY_BYTES_MAX)
+            }
         };
         let is_numbered = match once {
             wire::native::Once::Producer(producer) => producer.sequence > 0,
@@ -195,10 +189,7 @@ impl std::fmt::Display for CommandError {
             CommandError::NotConnected => f.write_str("not connected"),
             CommandError::InflightFull => f.write_str("too many requests wait for their answers"),
             CommandError::TopicLength(bytes) => {
-                write!(
-                    f,
-                    "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}"
-                )
+                write!(f, "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}")
             }
             CommandError::MessageTooLarge { bytes_max } => {
                 write!(f, "the server takes payloads up to {bytes_max} bytes")

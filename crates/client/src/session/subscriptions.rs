@@ -203,10 +203,7 @@ impl Subscriptions {
 
     /// When the next refused subscription is to be asked for again.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
-        self.by_id
-            .values()
-            .filter_map(|subscription| subscription.retry_at_ms)
-            .min()
+        self.by_id.values().filter_map(|subscription| subscription.retry_at_ms).min()
     }
 
     /// Takes the refused ones whose time has come.
@@ -259,12 +256,7 @@ pub(super) fn message_of(
 ) -> Message {
     Message {
         subscription: subscriptions.first().copied().map(SubscriptionId),
-        also: subscriptions
-            .iter()
-            .skip(1)
-            .copied()
-            .map(SubscriptionId)
-            .collect(),
+        also: subscriptions.iter().skip(1).copied().map(SubscriptionId).collect(),
         topic,
         position: message.position,
         partition: None,

@@ -83,10 +83,7 @@ impl Session {
     ) -> Option<(Vec<u8>, Vec<ResumeCursor>)> {
         let held = self.tickets.held.as_ref()?;
         // What was unsubscribed since would come back, and be in the way of whoever subscribes it anew.
-        let is_ours = held
-            .covers
-            .iter()
-            .all(|id| self.subscriptions.get(*id).is_some());
+        let is_ours = held.covers.iter().all(|id| self.subscriptions.get(*id).is_some());
         if !self.settings.tickets || !is_ours || now_ms >= held.expires_at_ms {
             self.tickets.held = None;
             return None;
@@ -99,16 +96,9 @@ impl Session {
             let topic = subscription.proof.cursor().map(|position| (None, position));
             let partitions = subscription.cursors.positions().into_iter();
             let partitions = partitions.map(|at| (Some(at.partition), at.position));
-            cursors.extend(
-                topic
-                    .into_iter()
-                    .chain(partitions)
-                    .map(|(partition, position)| ResumeCursor {
-                        subscription: *id,
-                        partition,
-                        position,
-                    }),
-            );
+            cursors.extend(topic.into_iter().chain(partitions).map(|(partition, position)| {
+                ResumeCursor { subscription: *id, partition, position }
+            }));
         }
         // One that does not fit would be served from the ticket's own; if that is beyond what the log still has, the gap
         // would take our newer cursor back, and messages would be handed on twice.
@@ -183,11 +173,7 @@ impl Session {
         if !self.is_ready() {
             return;
         }
-        if self
-            .subscriptions
-            .granted()
-            .is_none_or(|ids| ids.is_empty())
-        {
+        if self.subscriptions.granted().is_none_or(|ids| ids.is_empty()) {
             // What is missing is on its way, and its grant plans again.
             return;
         }
@@ -197,10 +183,7 @@ impl Session {
     }
 
     pub(super) fn ticket_issued(&mut self, frame: &TicketIssued<'_>, now_ms: u64) {
-        let asked = self
-            .tickets
-            .asked
-            .take_if(|request| *request == frame.request);
+        let asked = self.tickets.asked.take_if(|request| *request == frame.request);
         if asked.is_none() {
             return;
         }

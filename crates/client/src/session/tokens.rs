@@ -62,10 +62,7 @@ impl Session {
         self.last_request = self.last_request.checked_add(1).unwrap_or(1);
         let request = self.last_request;
         self.tokens.asked = Some(request);
-        self.send(&ClientFrame::Renew(Renew {
-            request,
-            token: &token,
-        }));
+        self.send(&ClientFrame::Renew(Renew { request, token: &token }));
         self.settings.token = Some(token);
     }
 

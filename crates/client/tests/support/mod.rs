@@ -81,12 +81,8 @@ impl Node {
             .find(|record| record.topic == topic)
             .map_or(self.evicted_through, |record| record.offset);
         self.head += 3;
-        let record = Record {
-            offset: self.head,
-            prev,
-            topic: topic.to_owned(),
-            payload: payload.to_vec(),
-        };
+        let record =
+            Record { offset: self.head, prev, topic: topic.to_owned(), payload: payload.to_vec() };
         self.records.push(record.clone());
         record
     }
@@ -134,9 +130,7 @@ pub fn exchange_all(
         if input.is_empty() {
             return;
         }
-        session
-            .receive(&mut input, now_ms)
-            .expect("a good connection");
+        session.receive(&mut input, now_ms).expect("a good connection");
     }
 }
 
@@ -146,11 +140,7 @@ impl Conversation {
         if !self.is_upgraded {
             let mut scan = HeadScan::new();
             let step = Request::decode(&self.input, &mut scan, &HeadLimits::default());
-            let Step::Done {
-                value: request,
-                consumed,
-            } = step.expect("a valid head")
-            else {
+            let Step::Done { value: request, consumed } = step.expect("a valid head") else {
                 return;
             };
             let upgrade = Upgrade::check(&request).expect("an upgrade");
@@ -171,11 +161,7 @@ impl Conversation {
             let step = assembler
                 .decode(&mut input[consumed..], Role::Server, 1 << 24, &mut assembly)
                 .expect("frames");
-            let Step::Done {
-                value,
-                consumed: bytes,
-            } = step
-            else {
+            let Step::Done { value, consumed: bytes } = step else {
                 break;
             };
             consumed += bytes;
@@ -206,30 +192,20 @@ impl Conversation {
             }
             ClientFrame::Unsubscribe(unsubscribe) => {
                 for subscription in unsubscribe.subscriptions {
-                    self.aliases
-                        .retain(|_, (number, _)| *number != subscription);
+                    self.aliases.retain(|_, (number, _)| *number != subscription);
                     self.filters.retain(|(number, _)| *number != subscription);
-                    self.send(&ServerFrame::Unsubscribed(Unsubscribed {
-                        subscription,
-                        code: 0,
-                    }));
+                    self.send(&ServerFrame::Unsubscribed(Unsubscribed { subscription, code: 0 }));
                 }
             }
             ClientFrame::Publish(publish) if publish.topic == "forbidden" => {
                 let reference = Reference::Request(publish.request);
-                self.send(&ServerFrame::Error(ErrorFrame::new(
-                    reference,
-                    ErrorCode::Forbidden,
-                )));
+                self.send(&ServerFrame::Error(ErrorFrame::new(reference, ErrorCode::Forbidden)));
             }
             ClientFrame::Publish(publish) => {
                 if let Some(Once::Key(key)) = publish.options.once {
                     let key = (key.to_vec(), publish.topic.to_owned());
                     if let Some(offset) = node.keys.get(&key) {
-                        let position = Position {
-                            epoch: node.epoch,
-                            offset: *offset,
-                        };
+                        let position = Position { epoch: node.epoch, offset: *offset };
                         return self.send(&ServerFrame::Published(Published {
                             request: publish.request,
                             position,
@@ -242,10 +218,7 @@ impl Conversation {
                     let key = (producer.id.to_vec(), publish.topic.to_owned());
                     let known = node.producers.entry(key).or_default();
                     if let Some(offset) = known.get(&producer.sequence) {
-                        let position = Position {
-                            epoch: node.epoch,
-                            offset: *offset,
-                        };
+                        let position = Position { epoch: node.epoch, offset: *offset };
                         return self.send(&ServerFrame::Published(Published {
                             request: publish.request,
                             position,
@@ -264,10 +237,7 @@ impl Conversation {
                 if publish.request != 0 && !node.is_mute {
                     self.send(&ServerFrame::Published(Published {
                         request: publish.request,
-                        position: Position {
-                            epoch: node.epoch,
-                            offset: record.offset,
-                        },
+                        position: Position { epoch: node.epoch, offset: record.offset },
                         duplicate: false,
                     }));
                 }
@@ -313,31 +283,22 @@ impl Conversation {
             return self.send(&ServerFrame::Error(error));
         }
         self.tokens.push(token.to_owned());
-        self.send(&ServerFrame::Renewed(Renewed {
-            request,
-            expires_ms: NODE_TIME_MS + 60_000,
-        }));
+        self.send(&ServerFrame::Renewed(Renewed { request, expires_ms: NODE_TIME_MS + 60_000 }));
     }
 
     fn subscribe(&mut self, subscription: u32, filter: &str, start: Start<'_>, node: &Node) {
         if filter == "forbidden" {
             let reference = Reference::Subscription(subscription);
-            return self.send(&ServerFrame::Error(ErrorFrame::new(
-                reference,
-                ErrorCode::Forbidden,
-            )));
+            return self
+                .send(&ServerFrame::Error(ErrorFrame::new(reference, ErrorCode::Forbidden)));
         }
         if filter.contains(['+', '#']) {
             return self.subscribe_filter(subscription, filter, start, node);
         }
         let alias = self.aliases.len() as u32 + 1;
-        self.aliases
-            .insert(filter.to_owned(), (subscription, alias));
-        let of_topic: Vec<&Record> = node
-            .records
-            .iter()
-            .filter(|record| record.topic == filter)
-            .collect();
+        self.aliases.insert(filter.to_owned(), (subscription, alias));
+        let of_topic: Vec<&Record> =
+            node.records.iter().filter(|record| record.topic == filter).collect();
         let (through, gap) = match start {
             Start::Live | Start::SinceEach(_) => (node.head, None),
             Start::Since(position) if position.epoch != node.epoch => {
@@ -349,25 +310,14 @@ impl Conversation {
             Start::Since(position) => (position.offset, None),
             Start::Last(count) => {
                 let first = of_topic.len().saturating_sub(count as usize);
-                (
-                    of_topic
-                        .get(first)
-                        .map_or(node.head, |record| record.offset - 1),
-                    None,
-                )
+                (of_topic.get(first).map_or(node.head, |record| record.offset - 1), None)
             }
-            Start::Snapshot => (
-                of_topic
-                    .last()
-                    .map_or(node.head, |record| record.offset - 1),
-                None,
-            ),
+            Start::Snapshot => {
+                (of_topic.last().map_or(node.head, |record| record.offset - 1), None)
+            }
         };
         let replaying = start != Start::Live;
-        let through = Position {
-            epoch: node.epoch,
-            offset: through,
-        };
+        let through = Position { epoch: node.epoch, offset: through };
         let beginning = Beginning {
             through,
             replaying,
@@ -397,11 +347,7 @@ impl Conversation {
                 }
             }
             let through = node.head;
-            self.send(&ServerFrame::CaughtUp(CaughtUp {
-                subscription,
-                partition: None,
-                through,
-            }));
+            self.send(&ServerFrame::CaughtUp(CaughtUp { subscription, partition: None, through }));
         }
     }
 
@@ -434,10 +380,7 @@ impl Conversation {
                     let own = own.map(|own| own.position).filter(is_newer);
                     let position = own.unwrap_or(cursor);
                     let partition = 0;
-                    let each = [PartitionPosition {
-                        partition,
-                        position,
-                    }];
+                    let each = [PartitionPosition { partition, position }];
                     let start = match filter.contains(['+', '#']) {
                         true => Start::SinceEach((&each).into()),
                         false => Start::Since(position),
@@ -455,10 +398,7 @@ impl Conversation {
 
     /// What this connection holds, with the head as the cursor of each.
     pub fn ticket(&self, node: &mut Node) -> Vec<u8> {
-        let position = Position {
-            epoch: node.epoch,
-            offset: node.head,
-        };
+        let position = Position { epoch: node.epoch, offset: node.head };
         let topics = self.aliases.iter();
         let topics = topics.map(|(topic, (number, _))| (*number, topic.clone(), position));
         let filters = self.filters.iter();
@@ -496,10 +436,9 @@ impl Conversation {
                 let error = ErrorFrame::new(reference, ErrorCode::PositionUnavailable);
                 return self.send(&ServerFrame::Error(error));
             }
-            Start::SinceEach(positions) => positions
-                .iter()
-                .find(|at| at.partition == 0)
-                .map(|at| at.position),
+            Start::SinceEach(positions) => {
+                positions.iter().find(|at| at.partition == 0).map(|at| at.position)
+            }
             _ => None,
         };
         self.filters.push((subscription, filter.to_owned()));
@@ -556,10 +495,7 @@ impl Conversation {
         self.send(&ServerFrame::NamedMessage(NamedMessage {
             topic: &record.topic,
             partition: 0,
-            position: Position {
-                epoch: node.epoch,
-                offset: record.offset,
-            },
+            position: Position { epoch: node.epoch, offset: record.offset },
             prev: record.prev,
             retained: Retained::No,
             subscription,

@@ -58,10 +58,7 @@ impl Arrival {
     /// One of a request that a test has made.
     #[cfg(test)]
     pub fn of(way: Way) -> Arrival {
-        let place = Arc::new(Place {
-            heard: AtomicU64::new(0),
-            works: AtomicBool::new(false),
-        });
+        let place = Arc::new(Place { heard: AtomicU64::new(0), works: AtomicBool::new(false) });
         Arrival { way, place }
     }
 
@@ -201,10 +198,7 @@ pub async fn serve<D: Door>(
             works: AtomicBool::new(false),
         });
         let requests = Requests {
-            arrival: Arrival {
-                way,
-                place: Arc::clone(&place),
-            },
+            arrival: Arrival { way, place: Arc::clone(&place) },
             heard: Arc::clone(&heard),
             routes: TowerToHyperService::new(routes.clone()),
         };
@@ -223,10 +217,7 @@ where
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let mut protocol = http1::Builder::new();
-    protocol
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
-        .max_buf_size(HEAD_BYTES_MAX);
+    protocol.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), requests));
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -246,10 +237,8 @@ mod tests {
         let mut tasks = JoinSet::new();
         let mut add = |places: &mut Places, heard: u64, works: bool| {
             let task = tasks.spawn(std::future::pending::<()>());
-            let place = Arc::new(Place {
-                heard: AtomicU64::new(heard),
-                works: AtomicBool::new(works),
-            });
+            let place =
+                Arc::new(Place { heard: AtomicU64::new(heard), works: AtomicBool::new(works) });
             places.0.insert(task.id(), (place, task.clone()));
             task.id()
         };

@@ -115,9 +115,7 @@ pub fn unauthorized() -> Response {
 pub fn challenge(detail: &str) -> Response {
     let mut answer = problem(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     let scheme = HeaderValue::from_static("Bearer");
-    answer
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, scheme);
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
     answer
 }
 
@@ -249,13 +247,8 @@ mod tests {
     fn a_key_or_a_session_or_the_socket() {
         let secret = new_api_key().unwrap();
         let check = |judge: Option<Arc<TokenJudge>>, shown: Option<String>| {
-            let authority = Authority {
-                trusts_loopback: false,
-                judge,
-            };
-            authority.permits(&request(
-                shown.as_deref().map(|shown| ("authorization", shown)),
-            ))
+            let authority = Authority { trusts_loopback: false, judge };
+            authority.permits(&request(shown.as_deref().map(|shown| ("authorization", shown))))
         };
         let bearer = || Some(format!("Bearer {}", *secret));
         assert!(check(Some(judge(&secret, true)), bearer()));
@@ -271,10 +264,7 @@ mod tests {
         ] {
             assert!(!check(Some(judge(&secret, true)), shown));
         }
-        let authority = Authority {
-            trusts_loopback: false,
-            judge: None,
-        };
+        let authority = Authority { trusts_loopback: false, judge: None };
         let mut by_session = request(None);
         by_session.extensions_mut().insert(SignedIn);
         assert!(authority.permits(&by_session));
@@ -286,15 +276,8 @@ mod tests {
     /// Where loopback is trusted, and for the socket, too: nothing that a proxy has passed on.
     #[test]
     fn what_a_proxy_passes_on_is_not_local() {
-        let authority = Authority {
-            trusts_loopback: true,
-            judge: None,
-        };
-        for (way, may) in [
-            (Way::Loopback, true),
-            (Way::Socket, true),
-            (Way::Network, false),
-        ] {
+        let authority = Authority { trusts_loopback: true, judge: None };
+        for (way, may) in [(Way::Loopback, true), (Way::Socket, true), (Way::Network, false)] {
             let mut plain = request(Some(("user-agent", "curl")));
             plain.extensions_mut().insert(Arrival::of(way));
             assert_eq!(authority.permits(&plain), may, "{way:?}");
@@ -302,11 +285,7 @@ mod tests {
             old.extensions_mut().insert(Arrival::of(way));
             *old.version_mut() = Version::HTTP_10;
             assert!(!authority.permits(&old), "{way:?}");
-            let more = [
-                "x-forwarded-for",
-                "x-forwarded-proto",
-                "x-forwarded-whatever",
-            ];
+            let more = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-whatever"];
             for name in PROXY_FIELDS.into_iter().chain(more) {
                 let mut passed_on = request(Some((name, "")));
                 passed_on.extensions_mut().insert(Arrival::of(way));

@@ -35,9 +35,7 @@ struct Asked {
 
 /// The routes.
 pub fn routes(drain: Drain) -> Router {
-    Router::new()
-        .route("/api/v1/drain", get(show).post(begin))
-        .with_state(drain)
+    Router::new().route("/api/v1/drain", get(show).post(begin)).with_state(drain)
 }
 
 async fn show(State(drain): State<Drain>) -> Response {

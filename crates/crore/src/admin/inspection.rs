@@ -139,10 +139,7 @@ struct Published {
 pub fn routes(inspected: Inspected) -> Router {
     Router::new()
         .route("/api/v1/connections", get(connections))
-        .route(
-            "/api/v1/connections/{id}",
-            get(connection).delete(disconnect),
-        )
+        .route("/api/v1/connections/{id}", get(connection).delete(disconnect))
         .route("/api/v1/connections/{id}/subscriptions", get(subscriptions))
         .route("/api/v1/topics", get(topics))
         .route("/api/v1/topic", get(topic))
@@ -164,9 +161,7 @@ async fn connections(
         let wanted = wanted_connections(&query)?;
         let from = cursor_of(query.after.as_deref())?;
         let len_max = len_of(query.limit)?;
-        let page = inspected
-            .ask(move |node| node.connections(&wanted, from, len_max))
-            .await?;
+        let page = inspected.ask(move |node| node.connections(&wanted, from, len_max)).await?;
         let found: Vec<Value> = page.found.iter().map(shown::connection).collect();
         Ok(json!({"connections": found, "next": shown::next(page.next)}))
     };
@@ -239,18 +234,10 @@ async fn topics(
         }
         let from = cursor_of(query.after.as_deref())?;
         let len_max = len_of(query.limit)?;
-        let wanted = TopicsWanted {
-            prefix: query.prefix.into(),
-            filter: query.filter.into(),
-        };
-        let page = inspected
-            .ask(move |node| node.topics(&wanted, from, len_max))
-            .await?;
-        let found: Vec<Value> = page
-            .found
-            .iter()
-            .map(|found| shown::topic(&found.topic, &found.subscribers))
-            .collect();
+        let wanted = TopicsWanted { prefix: query.prefix.into(), filter: query.filter.into() };
+        let page = inspected.ask(move |node| node.topics(&wanted, from, len_max)).await?;
+        let found: Vec<Value> =
+            page.found.iter().map(|found| shown::topic(&found.topic, &found.subscribers)).collect();
         Ok(json!({"topics": found, "next": shown::next(page.next)}))
     };
     answered(found.await)
@@ -288,10 +275,7 @@ async fn history(
         let query = of_query(query)?;
         check_topic(&query.topic)?;
         let since = query.since.as_deref().map(position_of).transpose()?;
-        let limits = PageLimits {
-            records_max: len_of(query.limit)?,
-            bytes_max: HISTORY_BYTES_MAX,
-        };
+        let limits = PageLimits { records_max: len_of(query.limit)?, bytes_max: HISTORY_BYTES_MAX };
         let (name, reverse) = (query.topic, query.reverse);
         let work = move |node: &Node| {
             let page = node.history(&name, since, reverse, limits)?;
@@ -384,14 +368,12 @@ impl Inspected {
         let answer = tokio::task::spawn_blocking(asked).await;
         match answer {
             Ok(Some(Ok(answer))) => Ok(answer),
-            Ok(Some(Err(InspectError::Busy))) => Err(unavailable(
-                "overloaded",
-                "too many questions wait for the node's threads",
-            )),
-            Ok(Some(Err(InspectError::Silent))) | Err(_) => Err(unavailable(
-                "overloaded",
-                "a thread of the node did not answer in time",
-            )),
+            Ok(Some(Err(InspectError::Busy))) => {
+                Err(unavailable("overloaded", "too many questions wait for the node's threads"))
+            }
+            Ok(Some(Err(InspectError::Silent))) | Err(_) => {
+                Err(unavailable("overloaded", "a thread of the node did not answer in time"))
+            }
             Ok(None) => Err(unavailable("shutting_down", "the node has stopped")),
         }
     }
@@ -419,9 +401,9 @@ fn publication_of(bytes: &[u8]) -> Result<(String, Publication), Refused> {
     check_topic(&asked.topic)?;
     let payload = match (asked.data, asked.b64data) {
         (Some(text), None) => text.into_bytes(),
-        (None, Some(text)) => STANDARD
-            .decode(text)
-            .map_err(|_| bad_request("`b64data` is no Base64"))?,
+        (None, Some(text)) => {
+            STANDARD.decode(text).map_err(|_| bad_request("`b64data` is no Base64"))?
+        }
         _ => return Err(bad_request("expected `data` or `b64data`")),
     };
     let content_type = asked.content_type.as_deref();
@@ -466,8 +448,7 @@ fn len_of(limit: Option<u32>) -> Result<u32, Refused> {
 }
 
 fn position_of(text: &str) -> Result<Position, Refused> {
-    text.parse()
-        .map_err(|_| bad_request("`since` is a position, <epoch>:<offset>"))
+    text.parse().map_err(|_| bad_request("`since` is a position, <epoch>:<offset>"))
 }
 
 fn check_topic(name: &str) -> Result<(), Refused> {

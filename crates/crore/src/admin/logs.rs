@@ -81,15 +81,8 @@ async fn lines(State(logging): State<Logging>, RawQuery(query): RawQuery) -> Res
         );
         return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
     };
-    let Found {
-        lines,
-        next,
-        oldest,
-    } = logging.log.recent().find(&wanted);
-    let body = format!(
-        "{{\"lines\":[{}],\"next\":{next},\"oldest\":{oldest}}}\n",
-        lines.join(",")
-    );
+    let Found { lines, next, oldest } = logging.log.recent().find(&wanted);
+    let body = format!("{{\"lines\":[{}],\"next\":{next},\"oldest\":{oldest}}}\n", lines.join(","));
     (StatusCode::OK, no_store("application/json"), body).into_response()
 }
 
@@ -111,12 +104,8 @@ fn wanted_levels(bytes: &[u8], mut levels: Levels) -> Result<Levels, String> {
 }
 
 fn wanted_lines(query: &str) -> Option<Wanted> {
-    let mut wanted = Wanted {
-        after: 0,
-        level: Level::Debug,
-        target: None,
-        len_max: RECENT_LINES_MAX,
-    };
+    let mut wanted =
+        Wanted { after: 0, level: Level::Debug, target: None, len_max: RECENT_LINES_MAX };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=')? {
             ("after", text) => {
@@ -128,18 +117,14 @@ fn wanted_lines(query: &str) -> Option<Wanted> {
             _ => return None,
         }
     }
-    (1..=RECENT_LINES_MAX)
-        .contains(&wanted.len_max)
-        .then_some(wanted)
+    (1..=RECENT_LINES_MAX).contains(&wanted.len_max).then_some(wanted)
 }
 
 fn described(log: &Log) -> Value {
     let levels = log.levels();
     let of = |target: Target| levels.of(target).map_or(OFF, Level::word);
-    let levels: Map<String, Value> = TARGETS
-        .into_iter()
-        .map(|target| (target.word().to_owned(), of(target).into()))
-        .collect();
+    let levels: Map<String, Value> =
+        TARGETS.into_iter().map(|target| (target.word().to_owned(), of(target).into())).collect();
     let format = match log.format() {
         Format::Text => "text",
         Format::Json => "json",
@@ -185,12 +170,8 @@ mod tests {
     #[test]
     fn queries() {
         let wanted = wanted_lines("after=7&level=warn&target=tls&limit=2").unwrap();
-        let expected = Wanted {
-            after: 7,
-            level: Level::Warn,
-            target: Some(Target::Tls),
-            len_max: 2,
-        };
+        let expected =
+            Wanted { after: 7, level: Level::Warn, target: Some(Target::Tls), len_max: 2 };
         assert_eq!(wanted, expected);
         assert!(wanted_lines("").is_some());
         for bad in [

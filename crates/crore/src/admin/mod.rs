@@ -159,14 +159,8 @@ pub fn spawn(listeners: Listeners, operated: Operated) -> io::Result<Ending> {
     }
     let lives = Arc::new(());
     ending.thread = Arc::downgrade(&lives);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let shared = Arc::new(Shared {
-        operated,
-        started: Instant::now(),
-        asking: Mutex::default(),
-    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let shared = Arc::new(Shared { operated, started: Instant::now(), asking: Mutex::default() });
     let connections_max = shared.operated.access.connections_max;
     let routes = routes(shared);
     let mut tasks = Vec::new();
@@ -180,10 +174,8 @@ pub fn spawn(listeners: Listeners, operated: Operated) -> io::Result<Ending> {
     }
     if let Some((listener, is_for_group)) = listeners.socket {
         listener.set_nonblocking(true)?;
-        let door = SocketDoor {
-            listener: tokio::net::UnixListener::from_std(listener)?,
-            is_for_group,
-        };
+        let door =
+            SocketDoor { listener: tokio::net::UnixListener::from_std(listener)?, is_for_group };
         let wish = ending.wish.subscribe();
         let serving = arrivals::serve(door, routes, connections_max, wish);
         tasks.push(runtime.spawn(serving));
@@ -191,16 +183,14 @@ pub fn spawn(listeners: Listeners, operated: Operated) -> io::Result<Ending> {
     drop(_entered);
     // The port ends when it is told to, not when nobody is left who could tell it.
     let wish = Arc::clone(&ending.wish);
-    std::thread::Builder::new()
-        .name("operators".into())
-        .spawn(move || {
-            let _held = (lives, wish);
-            runtime.block_on(async {
-                for task in tasks {
-                    let _ = task.await;
-                }
-            });
-        })?;
+    std::thread::Builder::new().name("operators".into()).spawn(move || {
+        let _held = (lives, wish);
+        runtime.block_on(async {
+            for task in tasks {
+                let _ = task.await;
+            }
+        });
+    })?;
     Ok(ending)
 }
 
@@ -208,11 +198,7 @@ fn routes(shared: Arc<Shared>) -> Router {
     let access = &shared.operated.access;
     let authority = Authority {
         trusts_loopback: access.trusts_loopback,
-        judge: shared
-            .operated
-            .revoking
-            .as_ref()
-            .map(|revoking| Arc::clone(&revoking.judge)),
+        judge: shared.operated.revoking.as_ref().map(|revoking| Arc::clone(&revoking.judge)),
     };
     let log = shared.operated.logging.log.to(Target::Operators);
     let inspected = Inspected {
@@ -241,10 +227,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         // Before the fallback, so that another method is refused as such, whatever its parameters.
         .layer(middleware::from_fn(parameters::check))
         .method_not_allowed_fallback(other_method)
-        .layer(middleware::from_fn_with_state(
-            authority,
-            authority::require,
-        ))
+        .layer(middleware::from_fn_with_state(authority, authority::require))
         .merge(
             sessions::routes(entrance.clone())
                 .layer(middleware::from_fn(parameters::check))
@@ -266,10 +249,7 @@ fn routes(shared: Arc<Shared>) -> Router {
         .route("/admin/{part}", get(page::admin_part))
         .with_state(shared)
         .merge(operators)
-        .layer(middleware::from_fn_with_state(
-            entrance,
-            sessions::speak_for,
-        ))
+        .layer(middleware::from_fn_with_state(entrance, sessions::speak_for))
         .layer(middleware::from_fn_with_state(origins, refuse_foreign_host))
 }
 
@@ -313,10 +293,9 @@ async fn livez() -> Response {
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     match shared.ask(|operated| (operated.readiness)()).await {
         Ok(Readiness::Ready) => plain(StatusCode::OK, "ready\n".into()),
-        Ok(Readiness::NotReady(reason)) => plain(
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("not ready: {reason}\n"),
-        ),
+        Ok(Readiness::NotReady(reason)) => {
+            plain(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n"))
+        }
         Err(failed) => *failed,
     }
 }
@@ -379,10 +358,7 @@ async fn refuse_foreign_host(
 ) -> Response {
     let arrival = request.extensions().get::<Arrival>();
     let is_by_loopback = arrival.is_none_or(|arrival| arrival.way == Way::Loopback);
-    let host = request
-        .headers()
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     if !is_by_loopback || host.is_some_and(|host| names_this_machine(host, &origins)) {
         next.run(request).await
     } else {

@@ -39,10 +39,7 @@ pub async fn admin() -> Response {
 
 /// The address with a slash at its end leads to the one without.
 pub async fn to_admin() -> Response {
-    let headers = [
-        (header::LOCATION, "/admin"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
+    let headers = [(header::LOCATION, "/admin"), (header::CACHE_CONTROL, "no-store")];
     (StatusCode::PERMANENT_REDIRECT, headers).into_response()
 }
 
@@ -117,8 +114,7 @@ fn host_of(headers: &HeaderMap) -> &str {
         .get(header::HOST)
         .and_then(|host| host.to_str().ok())
         .filter(|host| {
-            host.bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
+            host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte))
         })
         .unwrap_or("")
 }
@@ -131,16 +127,8 @@ mod tests {
     fn where_the_page_finds_the_node() {
         for (listen, host, expected) in [
             ("127.0.0.1:8800", "localhost:8801", "http://127.0.0.1:8800"),
-            (
-                "0.0.0.0:8800",
-                "node.example:8801",
-                "http://node.example:8800",
-            ),
-            (
-                "[::]:8800",
-                "[2001:db8::1]:8801",
-                "http://[2001:db8::1]:8800",
-            ),
+            ("0.0.0.0:8800", "node.example:8801", "http://node.example:8800"),
+            ("[::]:8800", "[2001:db8::1]:8801", "http://[2001:db8::1]:8800"),
             ("[::]:8800", "[2001:db8::1]", "http://[2001:db8::1]:8800"),
             ("0.0.0.0:8800", "", "http://0.0.0.0:8800"),
             ("10.0.0.1:8800", "other:8801", "http://10.0.0.1:8800"),

@@ -11,35 +11,15 @@ use axum::response::Response;
 
 /// Requests with parameters: method, route, names. All others have none.
 const PARAMETERS: &[(&str, &str, &[&str])] = &[
-    (
-        "GET",
-        "/api/v1/connections",
-        &["address", "protocol", "sub", "lagging", "after", "limit"],
-    ),
+    ("GET", "/api/v1/connections", &["address", "protocol", "sub", "lagging", "after", "limit"]),
     ("DELETE", "/api/v1/connections/{id}", &["return"]),
-    (
-        "GET",
-        "/api/v1/connections/{id}/subscriptions",
-        &["after", "limit"],
-    ),
-    (
-        "GET",
-        "/api/v1/logs",
-        &["after", "limit", "level", "target"],
-    ),
+    ("GET", "/api/v1/connections/{id}/subscriptions", &["after", "limit"]),
+    ("GET", "/api/v1/logs", &["after", "limit", "level", "target"]),
     ("GET", "/api/v1/revocations", &["after", "limit"]),
     ("GET", "/api/v1/statistics/history", &["from"]),
     ("GET", "/api/v1/topic", &["topic"]),
-    (
-        "GET",
-        "/api/v1/topic/history",
-        &["topic", "since", "reverse", "limit"],
-    ),
-    (
-        "GET",
-        "/api/v1/topics",
-        &["prefix", "filter", "after", "limit"],
-    ),
+    ("GET", "/api/v1/topic/history", &["topic", "since", "reverse", "limit"]),
+    ("GET", "/api/v1/topics", &["prefix", "filter", "after", "limit"]),
 ];
 /// Characters of an unknown parameter's name that a refusal repeats.
 const NAME_LEN_MAX: usize = 64;
@@ -65,9 +45,7 @@ pub async fn check(request: Request, next: Next) -> Response {
 fn known(method: &str, path: &str) -> &'static [&'static str] {
     // `HEAD` is answered by the handlers of `GET`.
     let method = if method == "HEAD" { "GET" } else { method };
-    let found = PARAMETERS
-        .iter()
-        .find(|(of, route, _)| *of == method && matches(route, path));
+    let found = PARAMETERS.iter().find(|(of, route, _)| *of == method && matches(route, path));
     found.map_or(&[], |(_, _, names)| names)
 }
 
@@ -149,10 +127,8 @@ mod tests {
                         .collect()
                 };
                 let method = method.to_uppercase();
-                let told: BTreeSet<String> = known(&method, path)
-                    .iter()
-                    .map(|name| (*name).to_owned())
-                    .collect();
+                let told: BTreeSet<String> =
+                    known(&method, path).iter().map(|name| (*name).to_owned()).collect();
                 assert_eq!(names(operation), told, "{method} {path}");
                 let has_refusal = operation["responses"]["400"].is_object();
                 assert!(has_refusal, "{method} {path} may be refused with 400");

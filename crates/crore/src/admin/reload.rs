@@ -16,9 +16,7 @@ use std::sync::Arc;
 
 /// The route.
 pub(super) fn routes(port: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/api/v1/reload", post(reload))
-        .with_state(port)
+    Router::new().route("/api/v1/reload", post(reload)).with_state(port)
 }
 
 async fn reload(State(port): State<Arc<Shared>>, headers: HeaderMap) -> Response {

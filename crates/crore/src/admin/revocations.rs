@@ -75,9 +75,7 @@ pub fn routes(revoking: Option<Revoking>, log: Log) -> Router {
             .route(ALL, get(list).post(add))
             .route(ONE, delete(take_back))
             .with_state(Shared { revoking, log }),
-        None => Router::new()
-            .route(ALL, get(nothing).post(nothing))
-            .route(ONE, delete(nothing)),
+        None => Router::new().route(ALL, get(nothing).post(nothing)).route(ONE, delete(nothing)),
     }
 }
 
@@ -97,10 +95,7 @@ async fn list(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Respon
         false => Value::Null,
     };
     let revocations: Vec<Value> = page.iter().map(shown).collect();
-    answer(
-        StatusCode::OK,
-        &json!({"revocations": revocations, "next": next}),
-    )
+    answer(StatusCode::OK, &json!({"revocations": revocations, "next": next}))
 }
 
 async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
@@ -113,11 +108,7 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
         Ok(wanted) => wanted,
         Err(detail) => return problem(StatusCode::BAD_REQUEST, "bad_request", &detail),
     };
-    let Revoking {
-        judge,
-        data_dir,
-        changed,
-    } = shared.revoking;
+    let Revoking { judge, data_dir, changed } = shared.revoking;
     let work = move || {
         let revocation = judge.revoke(data_dir.as_deref(), wanted, now_s())?;
         changed();
@@ -127,9 +118,7 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
         Ok(revocation) => {
             let id = revocation.id.to_string();
             let sentence = "An operator has revoked tokens.";
-            shared
-                .log
-                .write(Level::Info, sentence, &[("revocation", &id)]);
+            shared.log.write(Level::Info, sentence, &[("revocation", &id)]);
             answer(StatusCode::CREATED, &shown(&revocation))
         }
         Err(error) => refused(&error),
@@ -137,18 +126,14 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
 }
 
 async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejection>) -> Response {
-    let Revoking {
-        judge, data_dir, ..
-    } = shared.revoking;
+    let Revoking { judge, data_dir, .. } = shared.revoking;
     // What is no number is the number of none.
     let id = id.map_or(0, |Path(id)| id);
     match blocking(move || judge.take_back(data_dir.as_deref(), id)).await {
         Ok(true) => {
             let id = id.to_string();
             let sentence = "An operator has taken a revocation back.";
-            shared
-                .log
-                .write(Level::Info, sentence, &[("revocation", &id)]);
+            shared.log.write(Level::Info, sentence, &[("revocation", &id)]);
             StatusCode::NO_CONTENT.into_response()
         }
         Ok(false) => {
@@ -171,15 +156,12 @@ async fn blocking<T: Send + 'static>(
 fn wanted(bytes: &[u8], now_s: u64) -> Result<Wanted, String> {
     let asked: Asked =
         serde_json::from_slice(bytes).map_err(|error| format!("the body: {error}"))?;
-    let Asked {
-        jti, sub, iss, kid, ..
-    } = asked;
+    let Asked { jti, sub, iss, kid, .. } = asked;
     let revoked = match (jti, sub, iss, kid, asked.issued_before) {
         (Some(jti), None, None, None, None) => Revoked::Token(jti.into()),
-        (None, Some(sub), iss, None, _) => Revoked::Subject {
-            issuer: iss.map(Into::into),
-            subject: sub.into(),
-        },
+        (None, Some(sub), iss, None, _) => {
+            Revoked::Subject { issuer: iss.map(Into::into), subject: sub.into() }
+        }
         (None, None, None, Some(kid), None) => Revoked::Key(kid.into()),
         (None, None, None, None, Some(_)) => Revoked::All,
         _ => {
@@ -190,11 +172,7 @@ fn wanted(bytes: &[u8], now_s: u64) -> Result<Wanted, String> {
     if asked.ends.is_some_and(|ends| u64::from(ends) <= now_s) {
         return Err("`ends` is over".into());
     }
-    Ok(Wanted {
-        revoked,
-        issued_before_s: asked.issued_before,
-        ends_s: asked.ends,
-    })
+    Ok(Wanted { revoked, issued_before_s: asked.issued_before, ends_s: asked.ends })
 }
 
 /// Where a page begins and how long it is.
@@ -207,9 +185,7 @@ fn page_of(query: &str) -> Option<(u64, usize)> {
             _ => return None,
         }
     }
-    (1..=PAGE_LEN_MAX)
-        .contains(&len_max)
-        .then_some((after, len_max))
+    (1..=PAGE_LEN_MAX).contains(&len_max).then_some((after, len_max))
 }
 
 fn shown(revocation: &Revocation) -> Value {
@@ -289,14 +265,8 @@ mod tests {
     fn pages() {
         assert_eq!(page_of(""), Some((0, PAGE_LEN_MAX)));
         assert_eq!(page_of("after=7&limit=2"), Some((7, 2)));
-        for bad in [
-            "limit=0",
-            "limit=1001",
-            "after=x",
-            "after=9007199254740992",
-            "page=1",
-            "after",
-        ] {
+        for bad in ["limit=0", "limit=1001", "after=x", "after=9007199254740992", "page=1", "after"]
+        {
             assert_eq!(page_of(bad), None, "{bad}");
         }
     }

@@ -88,16 +88,12 @@ pub struct Entrance {
 
 /// The routes of browsers that may not operate yet.
 pub fn routes(entrance: Entrance) -> Router {
-    Router::new()
-        .route("/api/v1/session", get(show).post(begin).delete(end))
-        .with_state(entrance)
+    Router::new().route("/api/v1/session", get(show).post(begin).delete(end)).with_state(entrance)
 }
 
 /// The route of operators, for others' browsers or their own.
 pub fn routes_of_links(entrance: Entrance) -> Router {
-    Router::new()
-        .route("/api/v1/session/link", post(link))
-        .with_state(entrance)
+    Router::new().route("/api/v1/session/link", post(link)).with_state(entrance)
 }
 
 /// Whether the request may operate, and whether that takes a key.
@@ -161,11 +157,7 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
     let sentence = "An operator has logged in.";
     entrance.log.write(Level::Info, sentence, &[]);
     let age_s = SESSION_MAX.as_secs();
-    let secure = if came_by_tls(&headers) {
-        "; Secure"
-    } else {
-        ""
-    };
+    let secure = if came_by_tls(&headers) { "; Secure" } else { "" };
     set_cookie(&format!(
         "{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age_s}{secure}",
         *cookie
@@ -177,9 +169,7 @@ async fn end(State(entrance): State<Entrance>, headers: HeaderMap) -> Response {
         let mut known = entrance.sessions.open();
         known.sessions.remove(&sha256(cookie.as_bytes()));
     }
-    set_cookie(&format!(
-        "{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
-    ))
+    set_cookie(&format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"))
 }
 
 /// Lets a session's key speak for the request.
@@ -236,10 +226,8 @@ impl Sessions {
         let now = Instant::now();
         sessions.retain(|_, session| session.ends > now);
         if sessions.len() >= SESSIONS_MAX
-            && let Some(oldest) = sessions
-                .iter()
-                .min_by_key(|(_, session)| session.ends)
-                .map(|(hash, _)| *hash)
+            && let Some(oldest) =
+                sessions.iter().min_by_key(|(_, session)| session.ends).map(|(hash, _)| *hash)
         {
             sessions.remove(&oldest);
         }
@@ -326,11 +314,9 @@ fn set_cookie(cookie: &str) -> Response {
             ];
             (StatusCode::NO_CONTENT, headers).into_response()
         }
-        Err(_) => problem(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "the cookie cannot be written",
-        ),
+        Err(_) => {
+            problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the cookie cannot be written")
+        }
     }
 }
 
@@ -406,16 +392,8 @@ mod tests {
         assert!(check(Method::GET, None, "a:1"));
         assert!(check(Method::POST, Some("http://a:1"), "a:1"));
         assert!(check(Method::DELETE, Some("http://A:1"), "a:1"));
-        assert!(!check(
-            Method::POST,
-            Some("http://ops.example"),
-            "ops.example"
-        ));
-        assert!(check(
-            Method::POST,
-            Some("https://ops.example"),
-            "ops.example"
-        ));
+        assert!(!check(Method::POST, Some("http://ops.example"), "ops.example"));
+        assert!(check(Method::POST, Some("https://ops.example"), "ops.example"));
         // Through the proxy that the configuration names, whatever it says the host is.
         assert!(check(Method::DELETE, Some("https://OPS.example"), "a:1"));
         for origin in [
@@ -433,10 +411,7 @@ mod tests {
     #[test]
     fn the_cookie_among_others() {
         let mut headers = HeaderMap::new();
-        headers.append(
-            header::COOKIE,
-            "a=b; crore_operator=xyz; c=d".parse().unwrap(),
-        );
+        headers.append(header::COOKIE, "a=b; crore_operator=xyz; c=d".parse().unwrap());
         assert_eq!(cookie_of(&headers), Some("xyz"));
         let mut other = HeaderMap::new();
         other.append(header::COOKIE, "crore_operator2=xyz".parse().unwrap());

@@ -100,11 +100,8 @@ pub fn topic_detail(
 pub fn history(name: &str, page: &HistoryPage) -> Value {
     let message =
         |record: &stdx::chunk::Slice| serde_json::from_slice(&message_json(record, page.epoch));
-    let messages: Vec<Value> = page
-        .records
-        .iter()
-        .filter_map(|record| message(record).ok())
-        .collect();
+    let messages: Vec<Value> =
+        page.records.iter().filter_map(|record| message(record).ok()).collect();
     json!({
         "topic": name,
         "epoch": page.epoch.to_string(),
@@ -182,14 +179,7 @@ fn rule(rule: &RuleSettings, settings: &Settings) -> Value {
 
 /// What charts are drawn of: counters since the start, and how things are now.
 pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration) -> Value {
-    let NodeStatistics {
-        edge,
-        home,
-        log,
-        memory,
-        door,
-        ..
-    } = statistics;
+    let NodeStatistics { edge, home, log, memory, door, .. } = statistics;
     let known = edge.native_sessions + edge.event_streams + edge.echo_sessions + edge.long_polls;
     let components: Map<String, Value> = memory
         .iter()
@@ -229,12 +219,7 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
 
 /// What has been counted since the start.
 fn totals(statistics: &NodeStatistics) -> Value {
-    let NodeStatistics {
-        edge,
-        home,
-        timings,
-        ..
-    } = statistics;
+    let NodeStatistics { edge, home, timings, .. } = statistics;
     json!({
         "accepted": edge.accepted,
         "closed": edge.closed,

@@ -87,11 +87,7 @@ impl Port {
                 false => Readiness::NotReady("draining"),
             }),
             metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
-            revoking: Some(Revoking {
-                judge: judge(),
-                data_dir: None,
-                changed: Arc::new(|| {}),
-            }),
+            revoking: Some(Revoking { judge: judge(), data_dir: None, changed: Arc::new(|| {}) }),
             logging: logging(),
             drain: drain(),
             node: Arc::clone(&node),
@@ -103,28 +99,15 @@ impl Port {
             upgrade: Arc::new(|| Err("no upgrade here".into())),
         };
         change(&mut operated);
-        let listeners = Listeners {
-            ports: vec![listener],
-            socket: None,
-        };
+        let listeners = Listeners { ports: vec![listener], socket: None };
         spawn(listeners, operated).unwrap();
-        Port {
-            address,
-            is_ready,
-            node,
-        }
+        Port { address, is_ready, node }
     }
 
     fn ask(&self, line: &str, host: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
-        write!(
-            stream,
-            "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        write!(stream, "{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -132,28 +115,16 @@ impl Port {
 
     fn check(&self, path: &str, status: u16, contains: &str) {
         let answer = self.ask(&format!("GET {path}"), "localhost");
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{path}\n{answer}"
-        );
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}\n{answer}");
         assert!(answer.contains(contains), "{path}\n{answer}");
-        assert!(
-            answer.contains("cache-control: no-store\r\n"),
-            "{path}\n{answer}"
-        );
+        assert!(answer.contains("cache-control: no-store\r\n"), "{path}\n{answer}");
     }
 }
 
 fn judge() -> Arc<TokenJudge> {
     let (notices, _) = Notices::new();
     let revocations = Revocations::default();
-    Arc::new(TokenJudge::new(
-        JudgeSettings::default(),
-        revocations,
-        0,
-        None,
-        notices,
-    ))
+    Arc::new(TokenJudge::new(JudgeSettings::default(), revocations, 0, None, notices))
 }
 
 #[test]
@@ -170,10 +141,7 @@ fn health_follows_readiness() {
 
 fn logging() -> logs::Logging {
     let log = Log::new(Format::Text, &Levels::new(Level::Info));
-    logs::Logging {
-        log,
-        change: Arc::new(move |levels| log.set_levels(levels)),
-    }
+    logs::Logging { log, change: Arc::new(move |levels| log.set_levels(levels)) }
 }
 
 fn reloaded() -> Result<Reloaded, Faults> {
@@ -196,20 +164,14 @@ fn a_reload_needs_a_request_that_no_page_can_make() {
     let with_type = "localhost\r\nContent-Type: application/json\r\nContent-Length: 0";
     let answer = ask(with_type);
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert!(
-        answer.contains("\"needs_restart\":[\"node.name\"]"),
-        "{answer}"
-    );
+    assert!(answer.contains("\"needs_restart\":[\"node.name\"]"), "{answer}");
     let foreign = ask("evil.example\r\nContent-Type: application/json\r\nContent-Length: 0");
     assert!(foreign.starts_with("HTTP/1.1 421 "), "{foreign}");
     for method in ["GET", "OPTIONS"] {
         let answer = port.ask(&format!("{method} /api/v1/reload"), "localhost");
         assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
         assert!(answer.contains("\r\nallow: POST\r\n"), "{answer}");
-        assert!(
-            answer.contains("\"code\":\"method_not_allowed\""),
-            "{answer}"
-        );
+        assert!(answer.contains("\"code\":\"method_not_allowed\""), "{answer}");
     }
 }
 
@@ -291,11 +253,7 @@ fn what_is_no_number_is_no_revocation() {
 fn levels_and_lines() {
     let port = Port::open();
     port.check("/api/v1/logging", 200, "\"access\":\"off\"");
-    port.check(
-        "/api/v1/logs",
-        200,
-        "{\"lines\":[],\"next\":0,\"oldest\":1}\n",
-    );
+    port.check("/api/v1/logs", 200, "{\"lines\":[],\"next\":0,\"oldest\":1}\n");
     port.check("/api/v1/logs?level=loud", 400, "\"code\":\"bad_request\"");
     let put = |media_type: &str, body: &str| {
         let head = format!(
@@ -312,21 +270,13 @@ fn levels_and_lines() {
     port.check("/api/v1/logging", 200, "\"access\":\"info\"");
     let told = "\"message\":\"An operator has changed the levels of the log.\"";
     port.check("/api/v1/logs?target=operators", 200, told);
-    port.check(
-        "/api/v1/logs?after=1",
-        200,
-        "{\"lines\":[],\"next\":1,\"oldest\":1}\n",
-    );
+    port.check("/api/v1/logs?after=1", 200, "{\"lines\":[],\"next\":1,\"oldest\":1}\n");
 }
 
 #[test]
 fn metrics_are_prometheus_text() {
     let port = Port::open();
-    port.check(
-        "/metrics",
-        200,
-        "content-type: text/plain; version=0.0.4; charset=utf-8\r\n",
-    );
+    port.check("/metrics", 200, "content-type: text/plain; version=0.0.4; charset=utf-8\r\n");
     port.check("/metrics", 200, "\nx_total 1\n");
 }
 
@@ -371,54 +321,27 @@ fn the_document_is_shown() {
 #[test]
 fn what_is_not_there() {
     let port = Port::open();
-    assert!(
-        port.ask("GET /nothing", "localhost")
-            .starts_with("HTTP/1.1 404 ")
-    );
-    assert!(
-        port.ask("POST /metrics", "localhost")
-            .starts_with("HTTP/1.1 405 ")
-    );
+    assert!(port.ask("GET /nothing", "localhost").starts_with("HTTP/1.1 404 "));
+    assert!(port.ask("POST /metrics", "localhost").starts_with("HTTP/1.1 405 "));
 }
 
 #[test]
 fn only_names_of_this_machine_are_answered() {
     let port = Port::open();
-    for host in [
-        "localhost",
-        "LOCALHOST:8801",
-        "127.0.0.1",
-        "127.1.2.3:8801",
-        "[::1]:8801",
-        "ops.example",
-    ] {
-        assert!(
-            port.ask("GET /livez", host).starts_with("HTTP/1.1 200 "),
-            "{host}"
-        );
+    for host in
+        ["localhost", "LOCALHOST:8801", "127.0.0.1", "127.1.2.3:8801", "[::1]:8801", "ops.example"]
+    {
+        assert!(port.ask("GET /livez", host).starts_with("HTTP/1.1 200 "), "{host}");
     }
-    for host in [
-        "evil.example",
-        "localhost.evil.example:8801",
-        "10.0.0.1",
-        "[2001:db8::1]",
-        "",
-    ] {
-        assert!(
-            port.ask("GET /livez", host).starts_with("HTTP/1.1 421 "),
-            "{host}"
-        );
+    for host in ["evil.example", "localhost.evil.example:8801", "10.0.0.1", "[2001:db8::1]", ""] {
+        assert!(port.ask("GET /livez", host).starts_with("HTTP/1.1 421 "), "{host}");
     }
 }
 
 #[test]
 fn without_listeners_nothing_is_served() {
     let operated = Operated {
-        about: About {
-            node_name: String::new(),
-            clients: Vec::new(),
-            connections_max: 0,
-        },
+        about: About { node_name: String::new(), clients: Vec::new(), connections_max: 0 },
         access: Access::default(),
         readiness: Box::new(|| Readiness::Ready),
         metrics: Box::new(String::new),

@@ -35,10 +35,5 @@ fn answer(upgraded: Upgraded) -> Response {
         "process": upgraded.process,
         "frozen_ms": upgraded.frozen.as_secs_f64() * 1e3,
     });
-    (
-        StatusCode::OK,
-        no_store("application/json"),
-        format!("{body}\n"),
-    )
-        .into_response()
+    (StatusCode::OK, no_store("application/json"), format!("{body}\n")).into_response()
 }

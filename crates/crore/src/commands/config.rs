@@ -52,20 +52,14 @@ enum What {
 /// A fault in the configuration; a name that is none; standard output fails.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let text = match &arguments.what {
-        What::Print {
-            json,
-            configuration,
-        } => {
+        What::Print { json, configuration } => {
             let configuration = configuration::load(&configuration.sources())?;
             match json {
                 true => format!("{:#}\n", document::as_json(&configuration)),
                 false => document::in_force(&configuration),
             }
         }
-        What::Check {
-            file,
-            configuration,
-        } => {
+        What::Check { file, configuration } => {
             let mut sources = configuration.sources();
             sources.file = file.clone().or(sources.file);
             configuration::load(&sources)?;
@@ -77,10 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         What::Default => document::default_file(),
         What::Doc { name: None } => document::reference(),
         What::Doc { name: Some(name) } => document::help_of(name).map_err(Ending::Usage)?,
-        What::Explain {
-            topic,
-            configuration,
-        } => {
+        What::Explain { topic, configuration } => {
             let configuration = configuration::load(&configuration.sources())?;
             explain::explain(&configuration, topic)
                 .map_err(|error| Ending::Usage(format!("{topic:?}: {error}")))?

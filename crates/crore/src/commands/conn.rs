@@ -167,11 +167,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Ending> {
         ("WHEN LAGGING", Side::Left),
     ];
     let subscriptions = page["subscriptions"].as_array();
-    let rows: Vec<Vec<String>> = subscriptions
-        .into_iter()
-        .flatten()
-        .map(of_subscription)
-        .collect();
+    let rows: Vec<Vec<String>> = subscriptions.into_iter().flatten().map(of_subscription).collect();
     if !rows.is_empty() {
         output.push(String::new());
         output.extend(lines(&columns, &rows));

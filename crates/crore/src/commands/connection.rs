@@ -30,12 +30,7 @@ pub struct ConnectionArguments {
     #[arg(long)]
     pub insecure: bool,
     /// The token to show. Other users of the machine can read a command line: use the environment or --token-file instead.
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "CRORE_TOKEN",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "TOKEN", env = "CRORE_TOKEN", hide_env_values = true)]
     pub token: Option<Secret>,
     /// A file with the token. It is read again when the token expires. It takes precedence over --token.
     #[arg(long, value_name = "FILE", env = "CRORE_TOKEN_FILE")]
@@ -139,10 +134,7 @@ impl ConnectionArguments {
 
 /// Whether the attempt has not even reached a node.
 fn is_nobody_there(reason: &Reason) -> bool {
-    matches!(
-        reason,
-        Reason::Network(_) | Reason::NameNotFound | Reason::Tls(_)
-    )
+    matches!(reason, Reason::Network(_) | Reason::NameNotFound | Reason::Tls(_))
 }
 
 /// Without the line's end that editors leave.

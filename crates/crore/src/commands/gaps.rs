@@ -26,15 +26,7 @@ impl FilterGaps {
     /// Takes an event in. False if it is not a gap of a partition, or of another filter or reason than those before: then
     /// those are to be told first.
     pub fn take(&mut self, event: &Event) -> bool {
-        let Event::Gap {
-            filter,
-            partition: Some(partition),
-            from,
-            to,
-            cause,
-            ..
-        } = event
-        else {
+        let Event::Gap { filter, partition: Some(partition), from, to, cause, .. } = event else {
             return false;
         };
         let is_same = |told: &FilterGap| *told.filter == **filter && told.cause == *cause;
@@ -67,11 +59,7 @@ impl FilterGaps {
             ranges.push(format!("and {} more", told.len() - RANGES_MAX));
         }
         let (count, ranges) = (told.len(), ranges.join(", "));
-        let partitions = if count == 1 {
-            "partition"
-        } else {
-            "partitions"
-        };
+        let partitions = if count == 1 { "partition" } else { "partitions" };
         Some(format!(
             "gap: {filter}: messages of {count} {partitions} are lost ({cause}): {ranges}"
         ))

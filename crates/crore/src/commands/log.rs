@@ -139,23 +139,13 @@ fn dump(directory: &Directory, output: &mut impl Write) -> Result<(), Ending> {
 
 fn dumped_json(dumped: &Dumped<'_>) -> Value {
     match dumped {
-        Dumped::Segment {
-            sequence,
-            epoch,
-            created_ms,
-            valid_bytes,
-        } => json!({"segment": {
+        Dumped::Segment { sequence, epoch, created_ms, valid_bytes } => json!({"segment": {
             "number": sequence,
             "epoch": epoch.to_string(),
             "created_ms": created_ms,
             "bytes": valid_bytes,
         }}),
-        Dumped::Record {
-            partition,
-            topic,
-            record,
-            is_copy,
-        } => {
+        Dumped::Record { partition, topic, record, is_copy } => {
             let mut object = json!({
                 "topic": String::from_utf8_lossy(topic),
                 "partition": partition,
@@ -176,18 +166,10 @@ fn dumped_json(dumped: &Dumped<'_>) -> Value {
 
 fn dumped_line(dumped: &Dumped<'_>) -> String {
     match dumped {
-        Dumped::Segment {
-            sequence,
-            epoch,
-            valid_bytes,
-            ..
-        } => format!("segment {sequence}: epoch {epoch}, {valid_bytes} bytes"),
-        Dumped::Record {
-            partition,
-            topic,
-            record,
-            is_copy,
-        } => {
+        Dumped::Segment { sequence, epoch, valid_bytes, .. } => {
+            format!("segment {sequence}: epoch {epoch}, {valid_bytes} bytes")
+        }
+        Dumped::Record { partition, topic, record, is_copy } => {
             let topic = topic.escape_ascii();
             let copy = if *is_copy { " (retained, copied)" } else { "" };
             let offset = record.offset();
@@ -204,11 +186,7 @@ fn text_of(record: &RecordView<'_>) -> String {
 fn stats(directory: &Directory, is_forced: bool, output: &mut impl Write) -> Result<(), Ending> {
     let (store, recovered) = open(&directory.path, !is_forced)?;
     let stats = store.stats();
-    let used = stats
-        .partitions
-        .iter()
-        .zip(0..)
-        .filter(|((_, head), _)| *head > 0);
+    let used = stats.partitions.iter().zip(0..).filter(|((_, head), _)| *head > 0);
     if directory.json {
         let epochs = stats.epochs.iter();
         let object = json!({
@@ -240,10 +218,7 @@ fn stats(directory: &Directory, is_forced: bool, output: &mut impl Write) -> Res
         writeln!(output, "epoch       {epoch}, began at {started_ms} ms")?;
     }
     for ((floor, head), partition) in used {
-        writeln!(
-            output,
-            "partition   {partition}: offsets from {floor} to {head}"
-        )?;
+        writeln!(output, "partition   {partition}: offsets from {floor} to {head}")?;
     }
     Ok(())
 }
@@ -276,30 +251,16 @@ fn mend(
         }
     }
     for damage in &mended.recovered.damages {
-        let ::log::store::Damage {
-            segment,
-            from,
-            through,
-        } = damage;
+        let ::log::store::Damage { segment, from, through } = damage;
         match (damage.is_gone(), segment) {
             (true, 0) => writeln!(output, "epochs: missing, damaged, or of another log")?,
             (true, _) => writeln!(output, "segment {segment}: what came from here on is lost")?,
-            _ => writeln!(
-                output,
-                "segment {segment}: bytes {from} to {through} are damaged"
-            )?,
+            _ => writeln!(output, "segment {segment}: bytes {from} to {through} are damaged")?,
         }
     }
     for lost in mended.lost.iter().take(LOST_SHOWN_MAX) {
-        let ::log::store::Lost {
-            partition,
-            from,
-            through,
-        } = lost;
-        writeln!(
-            output,
-            "lost: partition {partition}, offsets {from} to {through}"
-        )?;
+        let ::log::store::Lost { partition, from, through } = lost;
+        writeln!(output, "lost: partition {partition}, offsets {from} to {through}")?;
     }
     if let Some(more @ 1..) = mended.lost.len().checked_sub(LOST_SHOWN_MAX) {
         writeln!(output, "lost: {more} more (--json has all)")?;

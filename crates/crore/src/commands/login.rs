@@ -19,9 +19,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let body = serde_json::json!({});
     let answer = ask(&arguments.port, "POST", "/api/v1/session/link", Some(&body))?;
-    let url = answer["url"]
-        .as_str()
-        .context("the node has sent no link")?;
+    let url = answer["url"].as_str().context("the node has sent no link")?;
     writeln!(std::io::stdout(), "{url}")?;
     Ok(())
 }

@@ -19,10 +19,7 @@ pub fn message_line(message: &Message, has_colours: bool) -> String {
         Err(_) => format!("base64:{}", STANDARD.encode(&message.payload)),
     };
     if has_colours {
-        format!(
-            "\x1b[36m{}\x1b[0m \x1b[2m{position}\x1b[0m {text}",
-            escape(&message.topic)
-        )
+        format!("\x1b[36m{}\x1b[0m \x1b[2m{position}\x1b[0m {text}", escape(&message.topic))
     } else {
         format!("{} {position} {text}", escape(&message.topic))
     }
@@ -43,10 +40,7 @@ pub fn message_json(message: &Message) -> Value {
         object.insert("content_type".into(), content_type.as_str().into());
     }
     if !message.tags.is_empty() {
-        let tags = message
-            .tags
-            .iter()
-            .map(|(key, value)| (key.clone(), value.as_str().into()));
+        let tags = message.tags.iter().map(|(key, value)| (key.clone(), value.as_str().into()));
         object.insert("tags".into(), Value::Object(tags.collect()));
     }
     if message.retained {
@@ -75,50 +69,24 @@ pub fn event_json(event: &Event) -> Value {
         Event::Connected { connection, node } => {
             json!({"event": "connected", "connection": connection.to_string(), "node": node})
         }
-        Event::Subscribed {
-            filter,
-            position: place,
-            replaying,
-            ..
-        } => {
+        Event::Subscribed { filter, position: place, replaying, .. } => {
             json!({"event": "subscribed", "filter": **filter, "position": position(place), "replaying": replaying})
         }
-        Event::CaughtUp {
-            filter,
-            partition,
-            position: place,
-            complete,
-            ..
-        } => with_partition(
+        Event::CaughtUp { filter, partition, position: place, complete, .. } => with_partition(
             json!({"event": "caught_up", "filter": **filter, "position": position_text(*place), "complete": complete}),
             *partition,
         ),
-        Event::Gap {
-            filter,
-            partition,
-            from,
-            to,
-            cause,
-            ..
-        } => with_partition(
+        Event::Gap { filter, partition, from, to, cause, .. } => with_partition(
             json!({"event": "gap", "filter": **filter, "from": position(from), "to": position(to), "cause": cause_word(*cause)}),
             *partition,
         ),
-        Event::Skipped {
-            filter,
-            partition,
-            from,
-            through,
-            reason,
-            ..
-        } => with_partition(
+        Event::Skipped { filter, partition, from, through, reason, .. } => with_partition(
             json!({"event": "skipped", "filter": **filter, "from": from, "through": through, "reason": skip_word(*reason)}),
             *partition,
         ),
         Event::Unsubscribed { filter, error, .. } => {
-            let error = error
-                .as_ref()
-                .map(|error| json!({"code": error.code, "message": error.message}));
+            let error =
+                error.as_ref().map(|error| json!({"code": error.code, "message": error.message}));
             json!({"event": "unsubscribed", "filter": **filter, "error": error})
         }
         Event::Error(error) => {
@@ -131,17 +99,10 @@ pub fn event_json(event: &Event) -> Value {
         Event::TokenRefused(error) => {
             json!({"event": "token_refused", "code": error.code, "message": error.message})
         }
-        Event::GoAway {
-            code,
-            return_after_ms,
-            urls,
-        } => {
+        Event::GoAway { code, return_after_ms, urls } => {
             json!({"event": "go_away", "code": code, "return_after_ms": return_after_ms, "urls": urls})
         }
-        Event::Disconnected {
-            reason,
-            retry_in_ms,
-        } => {
+        Event::Disconnected { reason, retry_in_ms } => {
             json!({"event": "disconnected", "reason": reason.to_string(), "retry_in_ms": retry_in_ms})
         }
     }
@@ -164,78 +125,50 @@ pub fn event_sentence(event: &Event) -> Option<String> {
         | Event::Connected { .. }
         | Event::Subscribed { .. }
         | Event::CaughtUp { .. } => None,
-        Event::Gap {
-            filter,
-            cause: GapCause::Reconnected,
-            ..
-        } => Some(format!(
+        Event::Gap { filter, cause: GapCause::Reconnected, .. } => Some(format!(
             "gap: {}: messages that were published while the connection was lost are not recovered for filters",
             escape(filter)
         )),
-        Event::Gap {
-            filter,
-            from,
-            to,
-            cause,
-            ..
-        } => Some(format!(
+        Event::Gap { filter, from, to, cause, .. } => Some(format!(
             "gap: {}: messages after {} up to {} are lost ({})",
             escape(filter),
             place(from),
             place(to),
             cause_word(*cause)
         )),
-        Event::Skipped {
-            filter,
-            from,
-            through,
-            reason,
-            ..
-        } => Some(format!(
+        Event::Skipped { filter, from, through, reason, .. } => Some(format!(
             "skipped: {}: offsets after {from} up to {through} ({})",
             escape(filter),
             skip_word(*reason)
         )),
-        Event::Unsubscribed {
-            filter,
-            error: Some(error),
-            ..
-        } => Some(format!(
-            "{}: {}",
-            escape(filter),
-            escape(&error.to_string())
-        )),
+        Event::Unsubscribed { filter, error: Some(error), .. } => {
+            Some(format!("{}: {}", escape(filter), escape(&error.to_string())))
+        }
         Event::Unsubscribed { error: None, .. } => None,
         Event::Error(error) => Some(escape(&with_remedy(error))),
         Event::TokenExpires { in_ms } => {
             Some(format!("the token expires in {} s", in_ms.div_ceil(1_000)))
         }
         Event::TokenRenewed { .. } => None,
-        Event::TokenRefused(error) => Some(format!(
-            "the new token is refused: {}",
-            escape(&error.to_string())
-        )),
-        Event::GoAway {
-            return_after_ms, ..
-        } => Some(format!(
+        Event::TokenRefused(error) => {
+            Some(format!("the new token is refused: {}", escape(&error.to_string())))
+        }
+        Event::GoAway { return_after_ms, .. } => Some(format!(
             "the server asks the client to leave, and to return after {return_after_ms} ms"
         )),
-        Event::Disconnected {
-            reason,
-            retry_in_ms: Some(delay_ms),
-        } => Some(format!(
+        Event::Disconnected { reason, retry_in_ms: Some(delay_ms) } => Some(format!(
             "not connected: {}; next attempt in {delay_ms} ms",
             escape(&reason.to_string())
         )),
         // The error before it has said why.
-        Event::Disconnected {
-            reason: Reason::Closed { code, .. },
-            retry_in_ms: None,
-        } if *code == CloseCode::Unauthorized.number() => None,
-        Event::Disconnected {
-            reason,
-            retry_in_ms: None,
-        } => Some(format!("not connected: {}", escape(&reason.to_string()))),
+        Event::Disconnected { reason: Reason::Closed { code, .. }, retry_in_ms: None }
+            if *code == CloseCode::Unauthorized.number() =>
+        {
+            None
+        }
+        Event::Disconnected { reason, retry_in_ms: None } => {
+            Some(format!("not connected: {}", escape(&reason.to_string())))
+        }
     }
 }
 
@@ -310,10 +243,7 @@ pub fn parse_position(text: &str) -> Result<Position, String> {
     };
     text.split_once(':')
         .and_then(|(epoch, offset)| {
-            Some(Position {
-                epoch: number(epoch)?,
-                offset: number(offset)?,
-            })
+            Some(Position { epoch: number(epoch)?, offset: number(offset)? })
         })
         .ok_or_else(|| "expected EPOCH:OFFSET, such as 1795299543:17".into())
 }
@@ -377,10 +307,7 @@ mod tests {
             subscription: None,
             also: Vec::new(),
             topic: "a/b".into(),
-            position: Position {
-                epoch: 7,
-                offset: 3,
-            },
+            position: Position { epoch: 7, offset: 3 },
             partition: None,
             prev: 1,
             payload: payload.to_vec(),
@@ -417,10 +344,7 @@ mod tests {
             filter: "a".into(),
             partition,
             from: None,
-            to: Some(Position {
-                epoch: 7,
-                offset: 9,
-            }),
+            to: Some(Position { epoch: 7, offset: 9 }),
             cause: GapCause::Announced(GapReason::Evicted),
         };
         assert_eq!(
@@ -438,15 +362,8 @@ mod tests {
     #[test]
     fn gaps_of_history() {
         fn check(from: u64, reason: GapReason, object: Value, sentence: &str) {
-            let gap = HistoryGap {
-                from,
-                to: 9,
-                reason,
-            };
-            let asked = Some(Position {
-                epoch: 3,
-                offset: 4,
-            });
+            let gap = HistoryGap { from, to: 9, reason };
+            let asked = Some(Position { epoch: 3, offset: 4 });
             assert_eq!(history_gap_json("a", 7, &gap, asked), object);
             assert_eq!(history_gap_sentence("a", 7, &gap, asked), sentence);
         }
@@ -472,13 +389,7 @@ mod tests {
 
     #[test]
     fn positions() {
-        assert_eq!(
-            parse_position("7:3"),
-            Ok(Position {
-                epoch: 7,
-                offset: 3
-            })
-        );
+        assert_eq!(parse_position("7:3"), Ok(Position { epoch: 7, offset: 3 }));
         for bad in ["", "7", "7:", ":3", "-7:3", "+7:3", "7:3:1", "x:y", "7: 3"] {
             assert!(parse_position(bad).is_err(), "{bad}");
         }

@@ -38,10 +38,7 @@ pub struct Port {
 impl Port {
     /// The port of a node of this machine, which is asked without a key.
     pub fn here(url: &str) -> Port {
-        Port {
-            url: url.into(),
-            api_key_file: None,
-        }
+        Port { url: url.into(), api_key_file: None }
     }
 
     /// A request without a body, and its answer.
@@ -89,9 +86,7 @@ pub fn ask_within(
     let body = body.map(Value::to_string).unwrap_or_default();
     if !body.is_empty() {
         let bytes = body.len();
-        request.push_str(&format!(
-            "Content-Type: application/json\r\nContent-Length: {bytes}\r\n"
-        ));
+        request.push_str(&format!("Content-Type: application/json\r\nContent-Length: {bytes}\r\n"));
     }
     stream.write_all(format!("{request}\r\n{body}").as_bytes())?;
     let mut answer = Vec::new();
@@ -176,10 +171,8 @@ mod tests {
     #[test]
     fn who_does_not_answer_in_time_is_named() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = Port {
-            url: format!("http://{}", silent.local_addr().unwrap()),
-            api_key_file: None,
-        };
+        let port =
+            Port { url: format!("http://{}", silent.local_addr().unwrap()), api_key_file: None };
         let error = ask_within(Duration::from_millis(20), &port, ("GET", "/"), None).unwrap_err();
         let text = format!("{error:#}");
         assert!(text.contains("has not answered within 20ms"), "{text}");

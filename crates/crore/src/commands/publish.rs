@@ -86,17 +86,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         expected_epoch: arguments.expected_epoch,
     };
     let mut names = Names::new(arguments);
-    let mut window = Window {
-        arguments,
-        waiting: VecDeque::new(),
-        count: 0,
-        unknown_count: 0,
-    };
+    let mut window = Window { arguments, waiting: VecDeque::new(), count: 0, unknown_count: 0 };
     let mut send = |payload: Vec<u8>, window: &mut Window<'_>| -> Result<(), Ending> {
-        let options = PublishOptions {
-            once: names.next(),
-            ..options.clone()
-        };
+        let options = PublishOptions { once: names.next(), ..options.clone() };
         let pending = client
             .publish(&arguments.topic, payload, options)
             .map_err(|error| anyhow!("{error}"))?;
@@ -109,9 +101,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             let mut line = Vec::new();
             loop {
                 line.clear();
-                let count = input
-                    .read_until(b'\n', &mut line)
-                    .context("standard input cannot be read")?;
+                let count =
+                    input.read_until(b'\n', &mut line).context("standard input cannot be read")?;
                 if count == 0 {
                     break;
                 }
@@ -136,17 +127,9 @@ struct Names<'a> {
 
 impl Names<'_> {
     fn new(arguments: &Arguments) -> Names<'_> {
-        let since_1970 = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let first_sequence = arguments
-            .sequence
-            .unwrap_or((since_1970.as_micros() as u64).max(1));
-        Names {
-            arguments,
-            first_sequence,
-            count: 0,
-        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let first_sequence = arguments.sequence.unwrap_or((since_1970.as_micros() as u64).max(1));
+        Names { arguments, first_sequence, count: 0 }
     }
 
     fn next(&mut self) -> Option<Once> {
@@ -184,10 +167,8 @@ impl Window<'_> {
             self.settle_oldest()?;
         }
         // Acknowledgements that are there are told now, not when the window is full.
-        while let Some(answer) = self
-            .waiting
-            .front()
-            .and_then(|oldest| oldest.wait_within(Duration::ZERO))
+        while let Some(answer) =
+            self.waiting.front().and_then(|oldest| oldest.wait_within(Duration::ZERO))
         {
             self.waiting.pop_front();
             self.tell(answer)?;
@@ -235,11 +216,7 @@ impl Window<'_> {
                         json!({"epoch": epoch, "offset": offset, "duplicate": published.duplicate});
                     writeln!(output, "{object}")?;
                 } else {
-                    let note = if published.duplicate {
-                        " duplicate"
-                    } else {
-                        ""
-                    };
+                    let note = if published.duplicate { " duplicate" } else { "" };
                     writeln!(output, "{}{note}", position_text(published.position))?;
                 }
                 Ok(())

@@ -140,10 +140,7 @@ fn raise_descriptor_limit(log: Log) {
     log.write(
         Level::Debug,
         "The descriptor limit was raised.",
-        &[
-            ("before", &before.soft.to_string()),
-            ("now", &limit.soft.to_string()),
-        ],
+        &[("before", &before.soft.to_string()), ("now", &limit.soft.to_string())],
     );
 }
 
@@ -190,8 +187,7 @@ fn tell_service_manager(serving: &Serving) -> Result<(), Ending> {
     let watched = Arc::clone(&serving.node);
     service_manager::watch(move || {
         let node = watched.read().unwrap_or_else(PoisonError::into_inner);
-        node.as_ref()
-            .map(|node| node.statistics().silent_threads == 0)
+        node.as_ref().map(|node| node.statistics().silent_threads == 0)
     })
     .context("no thread to tell the service manager that the node lives")?;
     Ok(())
@@ -231,17 +227,11 @@ fn end(
 }
 
 fn copies(listeners: &[TcpListener]) -> Result<Vec<TcpListener>, Ending> {
-    listeners
-        .iter()
-        .map(|listener| Ok(listener.try_clone().context("no descriptors")?))
-        .collect()
+    listeners.iter().map(|listener| Ok(listener.try_clone().context("no descriptors")?)).collect()
 }
 
 fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Ending> {
-    listeners
-        .iter()
-        .map(|listener| Ok(listener.local_addr()?))
-        .collect()
+    listeners.iter().map(|listener| Ok(listener.local_addr()?)).collect()
 }
 
 fn http_url(address: SocketAddr) -> String {

@@ -50,9 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     };
     let mut open_count = 0_usize;
     for filter in &arguments.filters {
-        client
-            .subscribe(filter, start)
-            .map_err(|error| anyhow!("{filter}: {error}"))?;
+        client.subscribe(filter, start).map_err(|error| anyhow!("{filter}: {error}"))?;
         open_count += 1;
     }
     let mut output = Printer::new(arguments.json);

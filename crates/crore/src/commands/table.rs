@@ -65,10 +65,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_cells() {
-        let rows = [
-            vec!["a".into(), "10".into()],
-            vec!["long".into(), "5".into()],
-        ];
+        let rows = [vec!["a".into(), "10".into()], vec!["long".into(), "5".into()]];
         let found = lines(&[("id", Side::Left), ("n", Side::Right)], &rows);
         assert_eq!(found, ["id     n", "a     10", "long   5"]);
     }

@@ -54,10 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         let problem = format!("`{bad}` is neither a host name nor an IP address");
         return Err(Ending::Usage(problem));
     }
-    let now_s = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let made = tls::self_signed(&names, arguments.days, now_s.saturating_sub(BACKDATED_S))
         .map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
     let directory = &arguments.out;
@@ -83,9 +80,7 @@ fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
             && part.len() <= 63
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_*".contains(&byte))
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_*".contains(&byte))
     };
     name.parse::<std::net::IpAddr>().is_ok() || (name.len() <= 253 && name.split('.').all(is_part))
 }
@@ -96,11 +91,7 @@ fn write(file: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         if file.exists() {
             fs::remove_file(file)?;
         }
-        let mut opened = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(file)?;
+        let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
         opened.write_all(text.as_bytes())
     };
     attempt().with_context(|| format!("{} cannot be written", file.display()))

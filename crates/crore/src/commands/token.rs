@@ -171,9 +171,8 @@ fn token(
     now_s: u64,
 ) -> Result<String, Ending> {
     let claims = claims(arguments, subject, now_s)?;
-    let token = signing
-        .token(arguments.kid.as_deref(), &claims)
-        .map_err(|problem| anyhow!(problem))?;
+    let token =
+        signing.token(arguments.kid.as_deref(), &claims).map_err(|problem| anyhow!(problem))?;
     if token.len() > CREDENTIAL_BYTES_MAX {
         let bytes = token.len();
         return Err(anyhow!(
@@ -229,9 +228,8 @@ fn claims(arguments: &Generate, subject: Option<String>, now_s: u64) -> Result<V
         ("all", &arguments.all),
     ];
     let given = lists.iter().filter(|(_, filters)| !filters.is_empty());
-    let permissions: Map<String, Value> = given
-        .map(|(name, filters)| ((*name).into(), json!(filters)))
-        .collect();
+    let permissions: Map<String, Value> =
+        given.map(|(name, filters)| ((*name).into(), json!(filters))).collect();
     put("permissions", Some(permissions.into()));
     let limits = [
         ("connections", arguments.connections),
@@ -288,9 +286,7 @@ fn credential(arguments: &Check) -> anyhow::Result<String> {
             let mut text = String::new();
             let input = std::io::stdin().take(2 * CREDENTIAL_BYTES_MAX as u64);
             let mut input = std::io::BufReader::new(input);
-            input
-                .read_to_string(&mut text)
-                .context("standard input cannot be read")?;
+            input.read_to_string(&mut text).context("standard input cannot be read")?;
             Ok(text.trim_end_matches(['\n', '\r']).into())
         }
     }

@@ -65,10 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             body.insert(name.into(), text.as_str().into());
         }
     }
-    let moments = [
-        ("issued_before", arguments.issued_before),
-        ("ends", arguments.ends),
-    ];
+    let moments = [("issued_before", arguments.issued_before), ("ends", arguments.ends)];
     for (name, moment_s) in moments {
         if let Some(moment_s) = moment_s {
             body.insert(name.into(), moment_s.into());
@@ -82,12 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 fn list(arguments: &Arguments) -> Result<(), Ending> {
     let mut after = 0;
     loop {
-        let page = ask(
-            &arguments.port,
-            "GET",
-            &format!("{PATH}?after={after}"),
-            None,
-        )?;
+        let page = ask(&arguments.port, "GET", &format!("{PATH}?after={after}"), None)?;
         for revocation in page["revocations"].as_array().into_iter().flatten() {
             writeln!(std::io::stdout(), "{revocation}")?;
         }

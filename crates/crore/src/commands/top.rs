@@ -167,12 +167,7 @@ impl Seen {
     fn look(&mut self, arguments: &Arguments) -> anyhow::Result<()> {
         self.before = std::mem::replace(&mut self.now, look(arguments)?);
         let (before, now) = (&self.before, &self.now);
-        let delivered = rate(
-            &before.statistics,
-            &now.statistics,
-            "delivered",
-            now.at - before.at,
-        );
+        let delivered = rate(&before.statistics, &now.statistics, "delivered", now.at - before.at);
         self.curve.push_back(delivered);
         if self.curve.len() > CURVE_LEN {
             self.curve.pop_front();
@@ -203,10 +198,7 @@ fn health(arguments: &Arguments) -> anyhow::Result<Value> {
 
 fn look(arguments: &Arguments) -> anyhow::Result<Look> {
     let statistics = arguments.operators.ask("GET", "/api/v1/statistics")?;
-    Ok(Look {
-        at: Instant::now(),
-        statistics,
-    })
+    Ok(Look { at: Instant::now(), statistics })
 }
 
 /// So many a second between two looks; none if the node has begun anew.
@@ -223,10 +215,7 @@ fn frame(shown: &Shown<'_>, (columns, rows): (usize, usize)) -> Vec<String> {
     let mut lines = vec![heading(shown), String::new()];
     lines.extend(figures(shown));
     lines.push(String::new());
-    lines.push(format!(
-        "deliveries a second  {}",
-        curve(shown.curve, columns.saturating_sub(22))
-    ));
+    lines.push(format!("deliveries a second  {}", curve(shown.curve, columns.saturating_sub(22))));
     lines.push(String::new());
     let left = rows.saturating_sub(lines.len() + 2);
     lines.extend(memory(shown.now, left, columns));
@@ -274,10 +263,7 @@ fn figures(shown: &Shown<'_>) -> Vec<String> {
             ("topics", grouped(now("topics"))),
         ]),
         row([
-            (
-                "  of maximum",
-                share(now("connections"), now("connections_max")),
-            ),
+            ("  of maximum", share(now("connections"), now("connections_max"))),
             ("filters", grouped(now("filters"))),
             ("retained", grouped(now("retained"))),
         ]),
@@ -393,18 +379,10 @@ mod tests {
     use serde_json::json;
 
     fn statistics(factor: u64) -> Value {
-        let totals = [
-            "accepted",
-            "closed",
-            "published",
-            "delivered",
-            "read_bytes",
-            "written_bytes",
-        ];
-        let totals: serde_json::Map<String, Value> = totals
-            .iter()
-            .map(|name| ((*name).to_owned(), (factor * 12_345_678).into()))
-            .collect();
+        let totals =
+            ["accepted", "closed", "published", "delivered", "read_bytes", "written_bytes"];
+        let totals: serde_json::Map<String, Value> =
+            totals.iter().map(|name| ((*name).to_owned(), (factor * 12_345_678).into())).collect();
         let memory: serde_json::Map<String, Value> = (0..19)
             .map(|number| (format!("component_{number}"), (factor << number).into()))
             .collect();
@@ -435,11 +413,7 @@ mod tests {
     fn a_frame_fits_the_terminal() {
         for size in [(80, 24), (80, 60), (200, 50), (40, 10), (1, 1), (80, 5)] {
             let lines = shown_in(size, QUIT);
-            assert!(
-                lines.len() <= size.1.max(1),
-                "{size:?}: {} rows",
-                lines.len()
-            );
+            assert!(lines.len() <= size.1.max(1), "{size:?}: {} rows", lines.len());
             let widest = lines.iter().map(|line| line.chars().count()).max();
             assert!(widest <= Some(size.0), "{size:?}: {widest:?} columns");
         }
@@ -464,18 +438,12 @@ mod tests {
         assert!(!text.contains(QUIT), "{text}");
         // A screen that is printed once has no key to quit it.
         let text = shown_in((80, 24), "").join("\n");
-        assert!(
-            !text.contains(QUIT) && text.contains("component_18"),
-            "{text}"
-        );
+        assert!(!text.contains(QUIT) && text.contains("component_18"), "{text}");
     }
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!(
-            (grouped(0), grouped(1_234_567)),
-            ("0".into(), "1,234,567".into())
-        );
+        assert_eq!((grouped(0), grouped(1_234_567)), ("0".into(), "1,234,567".into()));
         assert_eq!(
             (size(5), size(1_536), size(5 << 40)),
             ("5 B".into(), "1.5 KiB".into(), "5.0 TiB".into())

@@ -65,13 +65,7 @@ fn list(arguments: &ListArguments) -> Result<(), Ending> {
         ("PARTITION", Side::Right),
     ];
     let row = |found: &Value| {
-        let members = [
-            "topic",
-            "position",
-            "subscribers",
-            "retained_bytes",
-            "partition",
-        ];
+        let members = ["topic", "position", "subscribers", "retained_bytes", "partition"];
         members.iter().map(|name| cell(&found[*name])).collect()
     };
     let source = ("/api/v1/topics", &*query, "topics");
@@ -85,11 +79,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Ending> {
         return print_objects(&[found]);
     }
     let records = &found["records"];
-    let at_least = if records["all"] == true {
-        ""
-    } else {
-        "at least "
-    };
+    let at_least = if records["all"] == true { "" } else { "at least " };
     let rule = match found["rule"].as_str() {
         Some("") => "(the default rule)".into(),
         _ => cell(&found["rule"]),
@@ -101,11 +91,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Ending> {
         ("log", cell(&found["log"])),
         (
             "partition",
-            format!(
-                "{}, at {}",
-                cell(&found["partition"]),
-                cell(&found["partition_position"])
-            ),
+            format!("{}, at {}", cell(&found["partition"]), cell(&found["partition_position"])),
         ),
         (
             "records in memory",
@@ -126,10 +112,8 @@ fn show(arguments: &ShowArguments) -> Result<(), Ending> {
         ),
         ("subscribers", cell(&found["subscribers"])),
     ];
-    let mut output: Vec<String> = rows
-        .iter()
-        .map(|(name, text)| format!("{name:<20}{text}"))
-        .collect();
+    let mut output: Vec<String> =
+        rows.iter().map(|(name, text)| format!("{name:<20}{text}")).collect();
     for thread in found["by_thread"].as_array().into_iter().flatten() {
         output.push(format!(
             "  thread {:<11}{} to the topic, {} to filters",

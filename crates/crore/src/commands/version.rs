@@ -14,10 +14,6 @@ pub fn run() -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "crore {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(output, "commit {}", COMMIT.unwrap_or("unknown"))?;
-    writeln!(
-        output,
-        "compiler {}",
-        option_env!("CRORE_COMPILER").unwrap_or("unknown")
-    )?;
+    writeln!(output, "compiler {}", option_env!("CRORE_COMPILER").unwrap_or("unknown"))?;
     Ok(())
 }

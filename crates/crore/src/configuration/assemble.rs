@@ -44,10 +44,7 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
         backlog_max: number_u64(configuration, "listen.backlog") as i32,
         private_tables: configuration.is_on("node.private_tables"),
         registered_sockets: configuration.is_on("node.registered_sockets"),
-        hash_seed: (
-            RandomState::new().hash_one(0),
-            RandomState::new().hash_one(1),
-        ),
+        hash_seed: (RandomState::new().hash_one(0), RandomState::new().hash_one(1)),
         data_dir: match configuration.given("node.data_dir") {
             Some((Value::Text(path), _)) => Some(path.into()),
             _ => None,
@@ -96,9 +93,7 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
     let cores = cores.clamp(1, 1_024) as u64;
     // Only one of the two may be given: "auto" follows the other.
     let homes = configuration.number("node.home_shards_count");
-    let threads = configuration
-        .number("node.io_threads")
-        .unwrap_or(cores.max(homes.unwrap_or(1)));
+    let threads = configuration.number("node.io_threads").unwrap_or(cores.max(homes.unwrap_or(1)));
     let homes = homes.unwrap_or(cores.min(threads));
     let logs = logs(configuration);
     let mut rules = vec![default_rule(configuration)];
@@ -108,10 +103,7 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
             .text("log")
             .and_then(|name| logs.iter().position(|log| log.name == name))
             .unwrap_or(0);
-        let Some(filter) = entry
-            .text("filter")
-            .and_then(|text| Filter::parse(text).ok())
-        else {
+        let Some(filter) = entry.text("filter").and_then(|text| Filter::parse(text).ok()) else {
             continue;
         };
         rule_filters.insert(filter, rules.len() as u16);
@@ -168,12 +160,9 @@ fn sys_settings(configuration: &Configuration) -> SysSettings {
 /// The rule of the node's own topics, where something is published there and the configuration has none for all of them. It keeps
 /// them in the first log, where they are without it: a running node takes it, and gives it back.
 fn sys_rule(configuration: &Configuration, rules: &[RuleSettings]) -> Option<RuleSettings> {
-    let is_on = ["sys.statistics", "sys.clients", "sys.topics"]
-        .iter()
-        .any(|key| configuration.is_on(key));
-    let has_one = rules
-        .iter()
-        .any(|rule| &*rule.filter == broker::sys::FILTER);
+    let is_on =
+        ["sys.statistics", "sys.clients", "sys.topics"].iter().any(|key| configuration.is_on(key));
+    let has_one = rules.iter().any(|rule| &*rule.filter == broker::sys::FILTER);
     (is_on && !has_one).then(|| RuleSettings {
         filter: broker::sys::FILTER.into(),
         publishing: Some(Box::new(PublishSettings {
@@ -225,10 +214,7 @@ fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
             _ => ForwardedField::XForwardedFor,
         },
         are_counted: admission(configuration).counts_addresses(),
-        are_wanted: configuration
-            .rules
-            .iter()
-            .any(|rule| rule.get("publish_from").is_some()),
+        are_wanted: configuration.rules.iter().any(|rule| rule.get("publish_from").is_some()),
         are_loopback: is_of_this_machine(configuration),
     }
 }
@@ -236,11 +222,7 @@ fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
 /// Whether nobody is asked for a credential, and only this machine connects, not a proxy for its clients.
 fn is_of_this_machine(configuration: &Configuration) -> bool {
     let mut addresses = client_addresses(configuration);
-    addresses.extend(
-        tls_settings(configuration)
-            .into_iter()
-            .flat_map(|(tls, _)| tls),
-    );
+    addresses.extend(tls_settings(configuration).into_iter().flat_map(|(tls, _)| tls));
     configuration.text("entitlement.mode") != "tokens"
         && addresses.iter().all(|address| address.ip().is_loopback())
         && networks(configuration, "listen.proxies").next().is_none()
@@ -254,12 +236,10 @@ fn count_of(configuration: &Configuration, key: &str) -> Option<u32> {
 
 fn compression(configuration: &Configuration) -> Option<CompressionSettings> {
     let number = |key| number_u32(configuration, key);
-    configuration
-        .is_on("websocket.compression")
-        .then(|| CompressionSettings {
-            bytes_min: number("websocket.compression_bytes_min"),
-            level: number("websocket.compression_level") as u8,
-        })
+    configuration.is_on("websocket.compression").then(|| CompressionSettings {
+        bytes_min: number("websocket.compression_bytes_min"),
+        level: number("websocket.compression_level") as u8,
+    })
 }
 
 /// Without keys in the configuration there are none yet: `ticket_keys` gives some.
@@ -341,10 +321,7 @@ fn publishing(entry: &Entry) -> Option<Box<PublishSettings>> {
         },
         may_retain: !matches!(entry.get("retained"), Some((Value::Boolean(false), _))),
         rate_max: entry.number("publish_rate_max").unwrap_or(0) as u32,
-        from: prefixes
-            .iter()
-            .filter_map(|text| Network::parse(text))
-            .collect(),
+        from: prefixes.iter().filter_map(|text| Network::parse(text)).collect(),
     };
     (settings != PublishSettings::default()).then(|| Box::new(settings))
 }
@@ -412,9 +389,7 @@ fn limits(configuration: &Configuration) -> Limits {
 /// A memory log is a new log at every start; a log on disk needs a new epoch only if it is new or has lost something. Seconds keep epochs in order for people; random bits keep the epochs of two
 /// logs that began in the same second apart.
 pub fn new_epoch() -> u64 {
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let random = RandomState::new().hash_one(since_1970.as_nanos());
     (since_1970.as_secs() << 24) | (random >> 40)
 }

@@ -63,10 +63,7 @@ pub fn merge(
     }
     for log in &mut merged.logs {
         if let Some(new) = find(&wanted.logs, "name", name(log, "name")) {
-            for spec in LOG_OPTIONS
-                .iter()
-                .filter(|spec| spec.apply == Apply::Reload)
-            {
+            for spec in LOG_OPTIONS.iter().filter(|spec| spec.apply == Apply::Reload) {
                 if let Some((value, origin)) = new.get(spec.key) {
                     log.put(spec.key, value.clone(), origin.clone());
                 }
@@ -110,21 +107,13 @@ fn compare_logs(running: &Configuration, wanted: &Configuration, changes: &mut V
         let own = name(log, "name");
         match find(&wanted.logs, "name", own) {
             Some(new) => compare_entries(&format!("log \"{own}\""), LOG_OPTIONS, log, new, changes),
-            None => changes.push(gone(
-                format!("log \"{own}\""),
-                shown(LOG_OPTIONS, log),
-                false,
-            )),
+            None => changes.push(gone(format!("log \"{own}\""), shown(LOG_OPTIONS, log), false)),
         }
     }
     for log in &wanted.logs {
         let own = name(log, "name");
         if find(&running.logs, "name", own).is_none() {
-            changes.push(come(
-                format!("log \"{own}\""),
-                shown(LOG_OPTIONS, log),
-                false,
-            ));
+            changes.push(come(format!("log \"{own}\""), shown(LOG_OPTIONS, log), false));
         }
     }
     let [old, new] = [running, wanted].map(|all| {
@@ -133,12 +122,7 @@ fn compare_logs(running: &Configuration, wanted: &Configuration, changes: &mut V
     });
     // The first log takes all topics without a rule.
     if changes.iter().all(|change| !change.key.ends_with('"')) && old != new {
-        changes.push(Change {
-            key: "order of logs".into(),
-            old,
-            new,
-            is_in_force: false,
-        });
+        changes.push(Change { key: "order of logs".into(), old, new, is_in_force: false });
     }
 }
 
@@ -239,12 +223,7 @@ fn compare_entries(
 
 fn change(key: String, old: Option<&Value>, new: Option<&Value>, is_in_force: bool) -> Change {
     let text = |value: Option<&Value>| value.map_or(NOTHING.into(), told);
-    Change {
-        key,
-        old: text(old),
-        new: text(new),
-        is_in_force,
-    }
+    Change { key, old: text(old), new: text(new), is_in_force }
 }
 
 /// A value for the log. An address goes without its query, in which some have credentials.
@@ -259,21 +238,11 @@ fn told(value: &Value) -> String {
 }
 
 fn come(key: String, new: String, is_in_force: bool) -> Change {
-    Change {
-        key,
-        old: NOTHING.into(),
-        new,
-        is_in_force,
-    }
+    Change { key, old: NOTHING.into(), new, is_in_force }
 }
 
 fn gone(key: String, old: String, is_in_force: bool) -> Change {
-    Change {
-        key,
-        old,
-        new: NOTHING.into(),
-        is_in_force,
-    }
+    Change { key, old, new: NOTHING.into(), is_in_force }
 }
 
 /// What was given of a table.

@@ -65,26 +65,16 @@ pub fn reference() -> String {
 
 /// Tables of which there may be several.
 const TABLES: [(&str, &str, &[OptionSpec]); 4] = [
-    (
-        "log",
-        "Logs. Rules map topics to a log; the first one takes all other topics.",
-        LOG_OPTIONS,
-    ),
-    (
-        "rule",
-        "What holds for the topics of a filter; the most specific filter wins.",
-        RULE_OPTIONS,
-    ),
+    ("log", "Logs. Rules map topics to a log; the first one takes all other topics.", LOG_OPTIONS),
+    ("rule", "What holds for the topics of a filter; the most specific filter wins.", RULE_OPTIONS),
     entitlement::TABLES[0],
     entitlement::TABLES[1],
 ];
 
 fn options_of(section: &str) -> impl Iterator<Item = &'static OptionSpec> {
-    OPTIONS.iter().filter(move |spec| {
-        spec.key
-            .split_once('.')
-            .is_some_and(|(name, _)| name == section)
-    })
+    OPTIONS
+        .iter()
+        .filter(move |spec| spec.key.split_once('.').is_some_and(|(name, _)| name == section))
 }
 
 /// What `--help` says of the options: their sections, and where more is told.
@@ -120,9 +110,7 @@ pub fn help_of(name: &str) -> Result<String, String> {
         let full = |spec: &OptionSpec| format!("{table}.{}", spec.key);
         if table == name {
             let _ = writeln!(text, "[[{name}]]\n{sentence}");
-            specs
-                .iter()
-                .for_each(|spec| write_help(&mut text, &full(spec), spec));
+            specs.iter().for_each(|spec| write_help(&mut text, &full(spec), spec));
             return Ok(text);
         }
         if let Some(spec) = specs.iter().find(|spec| full(spec) == name) {
@@ -137,10 +125,7 @@ pub fn help_of(name: &str) -> Result<String, String> {
         }
         None => Err(super::file::unknown_key(name, Origin::Default)
             .problem
-            .replace(
-                "unknown key",
-                &format!("there is no section or option {name:?}"),
-            )),
+            .replace("unknown key", &format!("there is no section or option {name:?}"))),
     }
 }
 
@@ -214,11 +199,7 @@ pub fn limits(configuration: &Configuration) -> serde_json::Value {
 pub fn in_force(configuration: &Configuration) -> String {
     let mut text = String::new();
     for (section, _) in SECTIONS {
-        let _ = writeln!(
-            text,
-            "{}[{section}]",
-            if text.is_empty() { "" } else { "\n" }
-        );
+        let _ = writeln!(text, "{}[{section}]", if text.is_empty() { "" } else { "\n" });
         for spec in OPTIONS {
             if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section)
                 && let Some((value, origin)) = configuration.given(spec.key)
@@ -284,23 +265,15 @@ fn write_table<'a>(
     });
     for spec in specs {
         let name = spec.key.rsplit('.').next().unwrap_or(spec.key);
-        let default = spec
-            .default_value()
-            .map_or(String::new(), |value| format!("`{value}`"));
+        let default = spec.default_value().map_or(String::new(), |value| format!("`{value}`"));
         let takes = spec.kind.expectation();
         let change = spec.apply.word();
         let help = spec.help;
         let _ = if with_variable {
             let variable = spec.variable();
-            writeln!(
-                text,
-                "| `{name}` | {default} | {takes} | `{variable}` | {change} | {help} |"
-            )
+            writeln!(text, "| `{name}` | {default} | {takes} | `{variable}` | {change} | {help} |")
         } else {
-            writeln!(
-                text,
-                "| `{name}` | {default} | {takes} | {change} | {help} |"
-            )
+            writeln!(text, "| `{name}` | {default} | {takes} | {change} | {help} |")
         };
     }
 }

@@ -47,10 +47,8 @@ pub fn explain(configuration: &Configuration, text: &str) -> Result<String, Topi
 
 fn write_value(answer: &mut String, configuration: &Configuration, rule: &Entry, key: &str) {
     let log_name = rule.text("log");
-    let log = configuration
-        .logs
-        .iter()
-        .find(|log| log_name.is_none() || log.text("name") == log_name);
+    let log =
+        configuration.logs.iter().find(|log| log_name.is_none() || log.text("name") == log_name);
     let (value, reason) = match (key, rule.get(key)) {
         ("log", None) => {
             let Some((name, _)) = log.and_then(|log| log.get("name")) else {
@@ -60,10 +58,7 @@ fn write_value(answer: &mut String, configuration: &Configuration, rule: &Entry,
         }
         ("message_bytes_max", Some((Value::Auto, origin))) => {
             let (value, source) = configuration.get("limits.message_bytes_max");
-            (
-                value.clone(),
-                format!("{origin}: auto, limits.message_bytes_max of {source}"),
-            )
+            (value.clone(), format!("{origin}: auto, limits.message_bytes_max of {source}"))
         }
         ("history_age_max", Some((Value::Auto, origin))) => {
             let name = log.and_then(|log| log.text("name")).unwrap_or_default();

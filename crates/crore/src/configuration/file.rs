@@ -85,18 +85,11 @@ pub fn unknown_key(key: &str, origin: Origin) -> Fault {
         .map(|spec| spec.key)
         .find(|candidate| candidate.rsplit('.').next() == Some(name))
         .or_else(|| nearest(key, OPTIONS.iter().map(|spec| spec.key)));
-    let section = key
-        .split_once('.')
-        .map(|(section, _)| section)
-        .filter(|name| is_section(name));
+    let section = key.split_once('.').map(|(section, _)| section).filter(|name| is_section(name));
     let allowed: Vec<&str> = match section {
         Some(section) => OPTIONS
             .iter()
-            .filter_map(|spec| {
-                spec.key
-                    .split_once('.')
-                    .filter(|(name, _)| *name == section)
-            })
+            .filter_map(|spec| spec.key.split_once('.').filter(|(name, _)| *name == section))
             .map(|(_, name)| name)
             .collect(),
         None => SECTIONS.iter().map(|(name, _)| *name).collect(),
@@ -111,12 +104,8 @@ pub fn unknown_key(key: &str, origin: Origin) -> Fault {
 }
 
 fn unknown_top_level(key: &str, origin: Origin) -> Fault {
-    let sections = || {
-        SECTIONS
-            .iter()
-            .map(|(name, _)| *name)
-            .chain(["log", "rule", "token_key", "api_key"])
-    };
+    let sections =
+        || SECTIONS.iter().map(|(name, _)| *name).chain(["log", "rule", "token_key", "api_key"]);
     let meant = nearest(key, sections()).or_else(|| {
         // A key without its section, as `io_threads = 2` at the top of the file.
         OPTIONS

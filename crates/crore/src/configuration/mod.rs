@@ -131,12 +131,7 @@ pub fn check(configuration: &Configuration) -> Result<(), Faults> {
 pub fn load_text(path: &Path, text: &str) -> Result<Configuration, Faults> {
     let mut faults = Vec::new();
     let mut configuration = Configuration::default();
-    file::read(
-        &Arc::new(path.to_owned()),
-        text,
-        &mut configuration,
-        &mut faults,
-    );
+    file::read(&Arc::new(path.to_owned()), text, &mut configuration, &mut faults);
     if !faults.is_empty() {
         return Err(Faults(faults));
     }
@@ -165,9 +160,7 @@ impl Configuration {
     /// # Panics
     /// The key is not declared: a mistake in this program.
     pub fn get(&self, key: &str) -> &(Value, Origin) {
-        self.values
-            .get(key)
-            .unwrap_or_else(|| panic!("the option {key} is not declared"))
+        self.values.get(key).unwrap_or_else(|| panic!("the option {key} is not declared"))
     }
 
     /// The value of an option that has no default, and its origin; `None` where nobody gave it.
@@ -222,12 +215,7 @@ impl Configuration {
                 self.values.insert(spec.key, (value, origin));
             }
             Err(Refusal { problem, expected }) => {
-                faults.push(Fault {
-                    origin,
-                    key: key.into(),
-                    problem,
-                    expected,
-                });
+                faults.push(Fault { origin, key: key.into(), problem, expected });
             }
         }
     }

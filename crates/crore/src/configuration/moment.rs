@@ -36,11 +36,7 @@ pub fn parse_moment(text: &str) -> Option<u64> {
                 return None;
             }
             let minutes = hours * 60 + minutes;
-            if zone.starts_with('-') {
-                -minutes
-            } else {
-                minutes
-            }
+            if zone.starts_with('-') { -minutes } else { minutes }
         }
     };
     digits(fraction)?;

@@ -72,10 +72,7 @@ impl OptionSpec {
         }
         let value = self.kind.read_text(self.default);
         Some(value.unwrap_or_else(|refusal| {
-            panic!(
-                "the declared default of {} is wrong: {}",
-                self.key, refusal.expected
-            )
+            panic!("the declared default of {} is wrong: {}", self.key, refusal.expected)
         }))
     }
 
@@ -88,23 +85,14 @@ impl OptionSpec {
 /// The sections, in the order of the file, with a sentence for each.
 pub const SECTIONS: &[(&str, &str)] = &[
     ("node", "The node: its name, threads and end."),
-    (
-        "listen",
-        "Addresses, and what the kernel is asked for each connection.",
-    ),
+    ("listen", "Addresses, and what the kernel is asked for each connection."),
     (
         "tls",
         "TLS for clients, beside the plain addresses. On when a certificate is given. A reload reads certificate and key again.",
     ),
     operators::SECTION,
-    (
-        "logging",
-        "What the node says about itself on standard output. Never payloads.",
-    ),
-    (
-        "http",
-        "HTTP/1.1, and everything before a connection is upgraded.",
-    ),
+    ("logging", "What the node says about itself on standard output. Never payloads."),
+    ("http", "HTTP/1.1, and everything before a connection is upgraded."),
     ("websocket", "WebSocket: the native protocol and the echo."),
     (
         "tickets",
@@ -114,10 +102,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
         "metrics",
         "Metrics that the node pushes. Prometheus scrapes them at /metrics of the operators' port, whatever stands here.",
     ),
-    (
-        "limits",
-        "Bounds of a node, and of each of its shards, sessions and messages.",
-    ),
+    ("limits", "Bounds of a node, and of each of its shards, sessions and messages."),
     entitlement::SECTION,
     sys::SECTION,
 ];
@@ -128,13 +113,7 @@ const fn option(
     default: &'static str,
     help: &'static str,
 ) -> OptionSpec {
-    OptionSpec {
-        key,
-        kind,
-        default,
-        apply: Apply::Restart,
-        help,
-    }
+    OptionSpec { key, kind, default, apply: Apply::Restart, help }
 }
 
 /// The same of an option that a running node takes.
@@ -144,60 +123,31 @@ const fn live(
     default: &'static str,
     help: &'static str,
 ) -> OptionSpec {
-    OptionSpec {
-        apply: Apply::Reload,
-        ..option(key, kind, default, help)
-    }
+    OptionSpec { apply: Apply::Reload, ..option(key, kind, default, help) }
 }
 
 const fn count(min: u64, max: u64) -> Kind {
-    Kind::Count {
-        min,
-        max,
-        auto: false,
-    }
+    Kind::Count { min, max, auto: false }
 }
 
 const fn count_or_auto(min: u64, max: u64) -> Kind {
-    Kind::Count {
-        min,
-        max,
-        auto: true,
-    }
+    Kind::Count { min, max, auto: true }
 }
 
 const fn size(min: u64, max: u64) -> Kind {
-    Kind::Size {
-        min,
-        max,
-        auto: false,
-    }
+    Kind::Size { min, max, auto: false }
 }
 
 const fn size_or_auto(min: u64, max: u64) -> Kind {
-    Kind::Size {
-        min,
-        max,
-        auto: true,
-    }
+    Kind::Size { min, max, auto: true }
 }
 
 const fn seconds(min: u64, max: u64) -> Kind {
-    Kind::Duration {
-        min_ms: min * 1_000,
-        max_ms: max * 1_000,
-        step_ms: 1_000,
-        auto: false,
-    }
+    Kind::Duration { min_ms: min * 1_000, max_ms: max * 1_000, step_ms: 1_000, auto: false }
 }
 
 const fn milliseconds(min_ms: u64, max_ms: u64) -> Kind {
-    Kind::Duration {
-        min_ms,
-        max_ms,
-        step_ms: 1,
-        auto: false,
-    }
+    Kind::Duration { min_ms, max_ms, step_ms: 1, auto: false }
 }
 
 const KIB: u64 = 1 << 10;
@@ -415,12 +365,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
 ];
 
 const SERVING_OPTIONS: &[OptionSpec] = &[
-    option(
-        "logging.format",
-        Kind::Choice(&["text", "json"]),
-        "text",
-        "How log lines are written.",
-    ),
+    option("logging.format", Kind::Choice(&["text", "json"]), "text", "How log lines are written."),
     live(
         "logging.level",
         Kind::Choice(&["error", "warn", "info", "debug"]),
@@ -439,18 +384,8 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "1000",
         "Lines about access in a second, each I/O thread its share; how many were left out is said when the second is over.",
     ),
-    live(
-        "logging.audit_rate_max",
-        count(1, 100_000),
-        "1000",
-        "The same of audit.",
-    ),
-    live(
-        "http.head_bytes_max",
-        size(KIB, MIB),
-        "16KiB",
-        "A longer request head is answered 431.",
-    ),
+    live("logging.audit_rate_max", count(1, 100_000), "1000", "The same of audit."),
+    live("http.head_bytes_max", size(KIB, MIB), "16KiB", "A longer request head is answered 431."),
     live(
         "http.handshake_timeout",
         milliseconds(100, 600_000),
@@ -505,12 +440,7 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "2MiB",
         "A longer native frame or WebSocket message from a client closes its connection (1009).",
     ),
-    live(
-        "websocket.echo_bytes_max",
-        size(KIB, GIB),
-        "16MiB",
-        "The same for /echo.",
-    ),
+    live("websocket.echo_bytes_max", size(KIB, GIB), "16MiB", "The same for /echo."),
     live(
         "websocket.ping_interval",
         seconds(0, DAY_S),
@@ -535,12 +465,7 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "256B",
         "Shorter messages go as they are.",
     ),
-    live(
-        "websocket.compression_level",
-        count(1, 9),
-        "1",
-        "1 is quick, 9 is small.",
-    ),
+    live("websocket.compression_level", count(1, 9), "1", "1 is quick, 9 is small."),
     live(
         "tickets.keys",
         Kind::Keys,
@@ -553,12 +478,7 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "30d",
         "Of the keys in ticket.keys: a start at which the newest is older makes a new one sign.",
     ),
-    live(
-        "tickets.lifetime",
-        seconds(1, 365 * DAY_S),
-        "1d",
-        "How long a ticket holds.",
-    ),
+    live("tickets.lifetime", seconds(1, 365 * DAY_S), "1d", "How long a ticket holds."),
     live(
         "tickets.revoked_before",
         Kind::Moment,
@@ -576,11 +496,7 @@ mod tests {
         let mut keys = Vec::new();
         for spec in OPTIONS {
             let (section, _) = spec.key.split_once('.').expect("a section");
-            assert!(
-                SECTIONS.iter().any(|(name, _)| *name == section),
-                "{}",
-                spec.key
-            );
+            assert!(SECTIONS.iter().any(|(name, _)| *name == section), "{}", spec.key);
             let has_default = spec.default_value().is_some();
             let needs_none = [
                 "metrics.push_to",
@@ -604,26 +520,17 @@ mod tests {
         let listed = OPTIONS.iter().chain(LOG_OPTIONS).chain(RULE_OPTIONS);
         for spec in listed.chain(of_tables) {
             spec.default_value();
-            assert!(
-                spec.help.ends_with('.') && !spec.help.contains('\n'),
-                "{}",
-                spec.key
-            );
+            assert!(spec.help.ends_with('.') && !spec.help.contains('\n'), "{}", spec.key);
         }
         let count = keys.len();
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), count);
         // The file shows sections as blocks.
-        let order: Vec<&str> = OPTIONS
-            .iter()
-            .map(|spec| spec.key.split_once('.').unwrap().0)
-            .collect();
+        let order: Vec<&str> =
+            OPTIONS.iter().map(|spec| spec.key.split_once('.').unwrap().0).collect();
         let mut blocks = order;
         blocks.dedup();
-        assert_eq!(
-            blocks,
-            SECTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>()
-        );
+        assert_eq!(blocks, SECTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 }

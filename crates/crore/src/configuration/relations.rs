@@ -15,37 +15,13 @@ const ATTRIBUTES_BYTES: u64 = 24 << 10;
 
 /// At least, at most: `(greater key, lesser key, bytes between them)`.
 const AT_LEAST: &[(&str, &str, u64)] = &[
-    (
-        "websocket.frame_bytes_max",
-        "limits.message_bytes_max",
-        ENVELOPE_BYTES,
-    ),
-    (
-        "limits.ring_bytes",
-        "limits.message_bytes_max",
-        ENVELOPE_BYTES,
-    ),
-    (
-        "limits.outbox_bytes_max",
-        "limits.message_bytes_max",
-        ENVELOPE_BYTES,
-    ),
-    (
-        "limits.outbox_bytes_max",
-        "limits.page_bytes",
-        ENVELOPE_BYTES,
-    ),
+    ("websocket.frame_bytes_max", "limits.message_bytes_max", ENVELOPE_BYTES),
+    ("limits.ring_bytes", "limits.message_bytes_max", ENVELOPE_BYTES),
+    ("limits.outbox_bytes_max", "limits.message_bytes_max", ENVELOPE_BYTES),
+    ("limits.outbox_bytes_max", "limits.page_bytes", ENVELOPE_BYTES),
     ("limits.pinned_bytes_max", "limits.outbox_bytes_max", 0),
-    (
-        "limits.request_bytes_max",
-        "limits.message_bytes_max",
-        ATTRIBUTES_BYTES,
-    ),
-    (
-        "limits.stream_credit_bytes",
-        "limits.message_bytes_max",
-        ENVELOPE_BYTES,
-    ),
+    ("limits.request_bytes_max", "limits.message_bytes_max", ATTRIBUTES_BYTES),
+    ("limits.stream_credit_bytes", "limits.message_bytes_max", ENVELOPE_BYTES),
 ];
 
 /// Appends what does not fit together.
@@ -82,16 +58,12 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
 }
 
 fn check_threads(configuration: &Configuration, faults: &mut Vec<Fault>) {
-    if let (Some(threads), Some(homes)) = (
-        configuration.number("node.io_threads"),
-        configuration.number("node.home_shards_count"),
-    ) && homes > threads
+    if let (Some(threads), Some(homes)) =
+        (configuration.number("node.io_threads"), configuration.number("node.home_shards_count"))
+        && homes > threads
     {
         faults.push(Fault {
-            origin: first_given(
-                configuration,
-                &["node.home_shards_count", "node.io_threads"],
-            ),
+            origin: first_given(configuration, &["node.home_shards_count", "node.io_threads"]),
             key: "node.home_shards_count".into(),
             problem: format!("{homes} is more than node.io_threads = {threads}"),
             expected: "at most node.io_threads".into(),
@@ -225,12 +197,7 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
     for log in &configuration.logs {
         let mut fault = |key: &str, problem: String, expected: String| {
             let key_path = format!("log.{key}");
-            faults.push(Fault {
-                origin: log.origin_of(key),
-                key: key_path,
-                problem,
-                expected,
-            });
+            faults.push(Fault { origin: log.origin_of(key), key: key_path, problem, expected });
         };
         let name = log.text("name").unwrap_or_default();
         if let Some(earlier) = names.insert(name, log.origin_of("name")) {
@@ -257,9 +224,7 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
             }
         }
         let segment = log.number("segment_bytes").unwrap_or(0);
-        let message = configuration
-            .number("limits.message_bytes_max")
-            .unwrap_or(0);
+        let message = configuration.number("limits.message_bytes_max").unwrap_or(0);
         if segment < message + ENVELOPE_BYTES {
             fault(
                 "segment_bytes",
@@ -295,19 +260,10 @@ fn check_rules(configuration: &Configuration, faults: &mut Vec<Fault>) {
     for rule in &configuration.rules {
         let mut fault = |key: &str, problem: String, expected: String| {
             let key_path = format!("rule.{key}");
-            faults.push(Fault {
-                origin: rule.origin_of(key),
-                key: key_path,
-                problem,
-                expected,
-            });
+            faults.push(Fault { origin: rule.origin_of(key), key: key_path, problem, expected });
         };
         match rule.text("filter") {
-            None => fault(
-                "filter",
-                "the rule has no filter".into(),
-                "filter = \"...\"".into(),
-            ),
+            None => fault("filter", "the rule has no filter".into(), "filter = \"...\"".into()),
             Some(filter) => {
                 if let Some(earlier) = filters.insert(filter, rule.origin_of("filter")) {
                     let problem = format!("\"{filter}\" already has the rule of {earlier}");
@@ -316,29 +272,18 @@ fn check_rules(configuration: &Configuration, faults: &mut Vec<Fault>) {
             }
         }
         if let Some(name) = rule.text("log")
-            && !configuration
-                .logs
-                .iter()
-                .any(|log| log.text("name") == Some(name))
+            && !configuration.logs.iter().any(|log| log.text("name") == Some(name))
         {
-            let names: Vec<&str> = configuration
-                .logs
-                .iter()
-                .filter_map(|log| log.text("name"))
-                .collect();
+            let names: Vec<&str> =
+                configuration.logs.iter().filter_map(|log| log.text("name")).collect();
             fault(
                 "log",
                 format!("there is no log \"{name}\""),
                 format!("one of: {}", names.join(", ")),
             );
         }
-        let all = configuration
-            .number("limits.message_bytes_max")
-            .unwrap_or(0);
-        if rule
-            .number("message_bytes_max")
-            .is_some_and(|bytes| bytes > all)
-        {
+        let all = configuration.number("limits.message_bytes_max").unwrap_or(0);
+        if rule.number("message_bytes_max").is_some_and(|bytes| bytes > all) {
             fault(
                 "message_bytes_max",
                 format!("more than limits.message_bytes_max = {all} bytes"),
@@ -351,9 +296,7 @@ fn check_rules(configuration: &Configuration, faults: &mut Vec<Fault>) {
 /// Whether a log's name is one for a directory on every system.
 fn names_directory(name: &str) -> bool {
     !name.starts_with('.')
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 /// The origin of the first of these that somebody gave; a fault should point at what can be changed.

@@ -17,14 +17,8 @@ fn faults_of(text: &str) -> String {
 fn sources(variables: &[(&str, &str)], flags: &[(&str, &str)]) -> Sources {
     Sources {
         file: None,
-        variables: variables
-            .iter()
-            .map(|(a, b)| ((*a).into(), (*b).into()))
-            .collect(),
-        flags: flags
-            .iter()
-            .map(|(a, b)| ("--set", (*a).into(), (*b).into()))
-            .collect(),
+        variables: variables.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect(),
+        flags: flags.iter().map(|(a, b)| ("--set", (*a).into(), (*b).into())).collect(),
     }
 }
 

@@ -189,12 +189,10 @@ impl Kind {
     /// As for [`Kind::read`].
     pub fn read_text(&self, text: &str) -> Result<Value, Refusal> {
         let raw = match self {
-            Kind::Boolean => text
-                .parse()
-                .map_or_else(|_| Raw::Text(text.into()), Raw::Boolean),
-            Kind::Count { .. } | Kind::Size { .. } | Kind::Moment => text
-                .parse()
-                .map_or_else(|_| Raw::Text(text.into()), Raw::Integer),
+            Kind::Boolean => text.parse().map_or_else(|_| Raw::Text(text.into()), Raw::Boolean),
+            Kind::Count { .. } | Kind::Size { .. } | Kind::Moment => {
+                text.parse().map_or_else(|_| Raw::Text(text.into()), Raw::Integer)
+            }
             list if list.is_list() => Raw::Array(
                 text.split(',')
                     .map(str::trim)
@@ -220,20 +218,11 @@ impl Kind {
                 show_size(*max),
                 or_auto(*auto)
             ),
-            Kind::Duration {
-                min_ms,
-                max_ms,
-                step_ms,
-                auto,
-            } => format!(
+            Kind::Duration { min_ms, max_ms, step_ms, auto } => format!(
                 "a duration from {} to {} in {}, such as \"25s\"{}",
                 show_duration(*min_ms),
                 show_duration(*max_ms),
-                if *step_ms == 1 {
-                    "milliseconds"
-                } else {
-                    "whole seconds"
-                },
+                if *step_ms == 1 { "milliseconds" } else { "whole seconds" },
                 or_auto(*auto)
             ),
             Kind::Text { bytes_max } => format!("a text of 1 to {bytes_max} bytes"),
@@ -288,19 +277,9 @@ impl Kind {
             (Kind::Size { min, max, .. }, Raw::Text(text)) => {
                 bounded(parse_size(text)?, *min, *max).map(Value::Size)
             }
-            (
-                Kind::Duration {
-                    min_ms,
-                    max_ms,
-                    step_ms,
-                    ..
-                },
-                Raw::Text(text),
-            ) => {
+            (Kind::Duration { min_ms, max_ms, step_ms, .. }, Raw::Text(text)) => {
                 let span_ms = bounded(parse_duration(text)?, *min_ms, *max_ms)?;
-                span_ms
-                    .is_multiple_of(*step_ms)
-                    .then_some(Value::Duration(span_ms))
+                span_ms.is_multiple_of(*step_ms).then_some(Value::Duration(span_ms))
             }
             (Kind::Text { bytes_max }, Raw::Text(text)) => {
                 let fits = !text.is_empty()
@@ -309,9 +288,9 @@ impl Kind {
                 fits.then(|| Value::Text(text.clone()))
             }
             (Kind::Boolean, Raw::Boolean(switch)) => Some(Value::Boolean(*switch)),
-            (Kind::Choice(words), Raw::Text(text)) => words
-                .contains(&text.as_str())
-                .then(|| Value::Text(text.clone())),
+            (Kind::Choice(words), Raw::Text(text)) => {
+                words.contains(&text.as_str()).then(|| Value::Text(text.clone()))
+            }
             (Kind::Filter, Raw::Text(text)) => {
                 super::assemble::filter_is_valid(text).then(|| Value::Text(text.clone()))
             }
@@ -341,9 +320,7 @@ impl Kind {
                 texts(parts, super::assemble::filter_is_valid)
             }
             (Kind::Words, Raw::Array(parts)) if parts.len() <= LIST_LEN_MAX => {
-                texts(parts, |text| {
-                    !text.is_empty() && text.len() <= WORD_BYTES_MAX
-                })
+                texts(parts, |text| !text.is_empty() && text.len() <= WORD_BYTES_MAX)
             }
             (Kind::Secret, Raw::Text(text)) => {
                 let fits = !text.is_empty() && text.len() <= SECRET_BYTES_MAX;
@@ -415,18 +392,12 @@ impl fmt::Display for Value {
             Value::Duration(span_ms) => write!(formatter, "\"{}\"", show_duration(*span_ms)),
             Value::Text(text) => formatter.write_str(&quote(text)),
             Value::Boolean(switch) => write!(formatter, "{switch}"),
-            Value::Addresses(addresses) => list(
-                formatter,
-                addresses
-                    .iter()
-                    .map(|address| format!("\"{address}\""))
-                    .collect(),
-            ),
+            Value::Addresses(addresses) => {
+                list(formatter, addresses.iter().map(|address| format!("\"{address}\"")).collect())
+            }
             Value::Keys(keys) => list(
                 formatter,
-                keys.iter()
-                    .map(|key| format!("\"<secret {:08x}>\"", key.id))
-                    .collect(),
+                keys.iter().map(|key| format!("\"<secret {:08x}>\"", key.id)).collect(),
             ),
             // Back to whole seconds: what counts before the second does so within it.
             Value::Moment(unix_ms) => write!(formatter, "{}", unix_ms.div_ceil(1_000)),
@@ -462,9 +433,8 @@ const WORD_BYTES_MAX: usize = 1_024;
 const SECRET_BYTES_MAX: usize = 4_096;
 
 fn texts(parts: &[Raw], is_valid: impl Fn(&str) -> bool) -> Option<Value> {
-    let valid = parts
-        .iter()
-        .map(|part| part.text().filter(|text| is_valid(text)).map(String::from));
+    let valid =
+        parts.iter().map(|part| part.text().filter(|text| is_valid(text)).map(String::from));
     valid.collect::<Option<_>>().map(Value::Texts)
 }
 
@@ -526,22 +496,11 @@ pub fn quote(text: &str) -> String {
     quoted
 }
 
-const SIZE_UNITS: [(&str, u64); 6] = [
-    ("TiB", 1 << 40),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("B", 1),
-    ("", 1),
-];
+const SIZE_UNITS: [(&str, u64); 6] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1), ("", 1)];
 
-const DURATION_UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const DURATION_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 fn show_size(bytes: u64) -> String {
     show_in_units(bytes, &SIZE_UNITS)
@@ -552,11 +511,7 @@ fn show_duration(span_ms: u64) -> String {
         return "0s".into();
     }
     // Minutes and more only where the number stays small and round; "180s" reads better than "3m".
-    let units = if span_ms < 600_000 {
-        &DURATION_UNITS[3..]
-    } else {
-        &DURATION_UNITS[..]
-    };
+    let units = if span_ms < 600_000 { &DURATION_UNITS[3..] } else { &DURATION_UNITS[..] };
     show_in_units(span_ms, units)
 }
 
@@ -566,11 +521,7 @@ fn show_in_units(number: u64, units: &[(&str, u64)]) -> String {
         .iter()
         .find(|(_, factor)| number > 0 && number.is_multiple_of(*factor))
         .unwrap_or(&("", 1));
-    format!(
-        "{}{}",
-        number / factor,
-        if *unit == "B" { "" } else { unit }
-    )
+    format!("{}{}", number / factor, if *unit == "B" { "" } else { unit })
 }
 
 fn split_unit(text: &str) -> Option<(u64, &str)> {
@@ -597,13 +548,9 @@ fn is_origin(text: &str) -> bool {
         return false;
     };
     !scheme.is_empty()
-        && scheme
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || b"+-.0123456789".contains(&byte))
+        && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || b"+-.0123456789".contains(&byte))
         && !host.is_empty()
-        && host
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && !b"/?#@\\*,".contains(&byte))
+        && host.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\\*,".contains(&byte))
 }
 
 #[cfg(test)]

@@ -123,7 +123,5 @@ fn comes_from_an_orchestrator(rest: &str) -> bool {
     rest.ends_with("SERVICE_HOST")
         || rest.contains("SERVICE_PORT")
         || rest.strip_prefix("PORT").is_some_and(is_port)
-        || rest
-            .find("_PORT")
-            .is_some_and(|place| is_port(&rest[place + 5..]))
+        || rest.find("_PORT").is_some_and(|place| is_port(&rest[place + 5..]))
 }

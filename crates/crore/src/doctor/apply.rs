@@ -23,10 +23,7 @@ impl Outcome {
 
 /// What there is to change.
 pub fn changes(findings: &[Finding]) -> Vec<Change> {
-    findings
-        .iter()
-        .filter_map(|finding| finding.change.clone())
-        .collect()
+    findings.iter().filter_map(|finding| finding.change.clone()).collect()
 }
 
 /// Writes one parameter and reads it again.
@@ -51,17 +48,11 @@ pub fn persistence(outcomes: &[Outcome]) -> Vec<String> {
     }
     let mut lines = vec!["To keep it after the next start of the machine:".to_owned()];
     lines.push("  cat > /etc/sysctl.d/90-crore.conf <<'EOF'".to_owned());
-    lines.extend(
-        done.iter()
-            .map(|change| format!("  {} = {}", change.name, change.to)),
-    );
+    lines.extend(done.iter().map(|change| format!("  {} = {}", change.name, change.to)));
     lines.push("  EOF".to_owned());
     lines.push("To undo it:".to_owned());
     lines.extend(done.iter().map(|change| {
-        let back = Change {
-            to: change.from.clone(),
-            ..(*change).clone()
-        };
+        let back = Change { to: change.from.clone(), ..(*change).clone() };
         format!("  {}", back.command())
     }));
     lines

@@ -130,9 +130,7 @@ impl Finding {
 pub fn bytes(bytes: u64) -> String {
     let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     let found = units.into_iter().find(|(_, size)| bytes as f64 >= *size);
-    found.map_or(format!("{bytes} B"), |(unit, size)| {
-        format!("{:.1} {unit}", bytes as f64 / size)
-    })
+    found.map_or(format!("{bytes} B"), |(unit, size)| format!("{:.1} {unit}", bytes as f64 / size))
 }
 
 #[cfg(test)]

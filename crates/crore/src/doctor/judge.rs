@@ -31,10 +31,7 @@ impl Judgement {
         let room = walls::memory_room(machine).unwrap_or(TARGET);
         let connections = target.unwrap_or(TARGET.min(room));
         let io_threads = io_threads.or(machine.cores()).unwrap_or(1).max(1);
-        let wish = Wish {
-            connections,
-            io_threads,
-        };
+        let wish = Wish { connections, io_threads };
         let mut findings = walls::findings(machine, wish);
         findings.extend(tuning::findings(machine, wish));
         let first = |bound: fn(&Finding) -> Option<u64>| {
@@ -54,9 +51,7 @@ impl Judgement {
     /// Something limits below the target, or is bad.
     pub fn is_wanting(&self) -> bool {
         let is_bad = |finding: &Finding| finding.verdict == Verdict::Bad;
-        let is_low = self
-            .now
-            .is_some_and(|(_, connections)| connections < self.target);
+        let is_low = self.now.is_some_and(|(_, connections)| connections < self.target);
         is_low || self.findings.iter().any(is_bad)
     }
 

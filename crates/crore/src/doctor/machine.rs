@@ -94,17 +94,12 @@ impl Machine {
     /// The limit of open files.
     pub fn descriptors(&self) -> Option<Descriptors> {
         let lines = self.text("/proc/self/limits")?.lines();
-        let rest = lines
-            .filter_map(|line| line.strip_prefix("Max open files"))
-            .next()?;
+        let rest = lines.filter_map(|line| line.strip_prefix("Max open files")).next()?;
         let mut words = rest.split_ascii_whitespace().map(|word| match word {
             "unlimited" => Some(u64::MAX),
             word => word.parse().ok(),
         });
-        Some(Descriptors {
-            soft: words.next()??,
-            hard: words.next()??,
-        })
+        Some(Descriptors { soft: words.next()??, hard: words.next()?? })
     }
 
     /// Whether a thread may have a descriptor table of its own; the reason if not. None if nobody has tried.

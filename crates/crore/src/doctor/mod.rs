@@ -172,9 +172,8 @@ fn apply_changes(
         return Ok(Vec::new());
     }
     let changes = changes.into_iter();
-    let outcomes: Vec<Outcome> = changes
-        .map(|change| apply::apply(&arguments.root, change))
-        .collect();
+    let outcomes: Vec<Outcome> =
+        changes.map(|change| apply::apply(&arguments.root, change)).collect();
     if !arguments.json {
         for outcome in &outcomes {
             show::outcome(outcome, output)?;

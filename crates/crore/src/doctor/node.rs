@@ -32,10 +32,7 @@ pub fn ask(url: &str) -> anyhow::Result<NodeMemory> {
         TcpStream::connect(address).with_context(|| format!("no node answers at {url}"))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    write!(
-        stream,
-        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);
@@ -62,9 +59,9 @@ fn parse(text: &str) -> NodeMemory {
             .strip_prefix("crore_memory_bytes{component=\"")
             .and_then(|rest| rest.strip_suffix("\"}"));
         match (component, name) {
-            (Some(component), _) => memory
-                .components
-                .push((component.to_owned(), value.parse().unwrap_or(0))),
+            (Some(component), _) => {
+                memory.components.push((component.to_owned(), value.parse().unwrap_or(0)))
+            }
             (None, "crore_connections") => memory.connections = value.parse().unwrap_or(0),
             (None, "crore_process_proportional_bytes") => {
                 memory.total = value.parse().unwrap_or(0);

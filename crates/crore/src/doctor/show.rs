@@ -54,11 +54,7 @@ fn show(finding: &Finding, output: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// Standard output fails.
 pub fn node(url: &str, memory: &NodeMemory, output: &mut impl Write) -> io::Result<()> {
-    let NodeMemory {
-        connections,
-        total,
-        components,
-    } = memory;
+    let NodeMemory { connections, total, components } = memory;
     writeln!(
         output,
         "\nThe node at {url}: {} of user space, {} connections",
@@ -67,10 +63,7 @@ pub fn node(url: &str, memory: &NodeMemory, output: &mut impl Write) -> io::Resu
     )?;
     for (component, bytes) in components.iter().filter(|(_, bytes)| *bytes != 0) {
         let each = *bytes as f64 / (*connections).max(1) as f64;
-        writeln!(
-            output,
-            "  {component:<16} {bytes:>14} B {each:>12.1} B for each connection"
-        )?;
+        writeln!(output, "  {component:<16} {bytes:>14} B {each:>12.1} B for each connection")?;
     }
     Ok(())
 }
@@ -83,17 +76,11 @@ pub fn outcome(outcome: &Outcome, output: &mut impl Write) -> io::Result<()> {
     let change = &outcome.change;
     match &outcome.result {
         Ok(_) if outcome.is_done() => {
-            writeln!(
-                output,
-                "done {}: {} (was {})",
-                change.name, change.to, change.from
-            )
+            writeln!(output, "done {}: {} (was {})", change.name, change.to, change.from)
         }
-        Ok(value) => writeln!(
-            output,
-            "BAD  {}: the kernel has {value} and not {}",
-            change.name, change.to
-        ),
+        Ok(value) => {
+            writeln!(output, "BAD  {}: the kernel has {value} and not {}", change.name, change.to)
+        }
         Err(reason) => writeln!(output, "BAD  {}: {reason}", change.name),
     }
 }

@@ -54,20 +54,8 @@ const FILES: &[&str] = &[
 
 /// Limits of a group of processes, of both versions, in the folders of the group and of all above it.
 const GROUP_FILES: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "memory.max",
-            "memory.current",
-            "pids.max",
-            "pids.current",
-            "cpu.max",
-        ],
-    ),
-    (
-        "memory",
-        &["memory.limit_in_bytes", "memory.usage_in_bytes"],
-    ),
+    ("", &["memory.max", "memory.current", "pids.max", "pids.current", "cpu.max"]),
+    ("memory", &["memory.limit_in_bytes", "memory.usage_in_bytes"]),
     ("pids", &["pids.max", "pids.current"]),
     ("cpu", &["cpu.cfs_quota_us", "cpu.cfs_period_us"]),
 ];
@@ -86,14 +74,10 @@ impl Captured {
         captured.take_groups(root);
         captured.take_interfaces(root);
         if root == Path::new("/") {
-            captured
-                .0
-                .insert(PRIVATE_TABLES.into(), try_private_table());
+            captured.0.insert(PRIVATE_TABLES.into(), try_private_table());
             let is_allowed = registered_room() > 0;
             let registered = if is_allowed { "allowed" } else { "refused" };
-            captured
-                .0
-                .insert(REGISTERED_SOCKETS.into(), registered.into());
+            captured.0.insert(REGISTERED_SOCKETS.into(), registered.into());
             let cores = crate::process::cores_count().to_string();
             captured.0.insert(CORES.into(), cores);
         }
@@ -114,9 +98,7 @@ impl Captured {
     /// One text of everything: a line `=== path` before each content.
     pub fn to_text(&self) -> String {
         let parts = self.0.iter();
-        parts
-            .map(|(path, content)| format!("=== {path}\n{content}\n"))
-            .collect()
+        parts.map(|(path, content)| format!("=== {path}\n{content}\n")).collect()
     }
 
     /// The content of a file.
@@ -165,10 +147,7 @@ impl Captured {
 
     /// Of each interface of a device: its queues, which processors they are steered to, and its interrupts.
     fn take_interfaces(&mut self, root: &Path) {
-        for name in names(root, "/sys/class/net")
-            .into_iter()
-            .take(INTERFACES_MAX)
-        {
+        for name in names(root, "/sys/class/net").into_iter().take(INTERFACES_MAX) {
             let folder = format!("/sys/class/net/{name}");
             if !under(root, &format!("{folder}/device")).exists() {
                 continue;
@@ -211,9 +190,7 @@ fn under(root: &Path, path: &str) -> PathBuf {
 
 fn names(root: &Path, folder: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(under(root, folder)).into_iter().flatten();
-    entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect()
+    entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
 #[cfg(test)]
@@ -223,17 +200,9 @@ mod tests {
     #[test]
     fn a_machine_can_be_written_and_read() {
         let captured = Captured::read(Path::new("/"));
-        assert!(
-            captured
-                .text("/proc/meminfo")
-                .unwrap()
-                .contains("MemTotal:")
-        );
+        assert!(captured.text("/proc/meminfo").unwrap().contains("MemTotal:"));
         let probe = captured.text(PRIVATE_TABLES).unwrap();
-        assert!(
-            probe == "allowed" || probe.starts_with("refused: "),
-            "{probe}"
-        );
+        assert!(probe == "allowed" || probe.starts_with("refused: "), "{probe}");
         assert_eq!(Captured::parse(&captured.to_text()), captured);
     }
 

@@ -68,10 +68,8 @@ fn the_kernels_table_of_connections_is_small() {
 
 #[test]
 fn without_io_uring_the_limit_of_open_files_holds() {
-    let refused = SMALL_VIRTUAL_MACHINE.replace(
-        "=== probe/registered_sockets\nallowed",
-        "=== probe/registered_sockets\nrefused",
-    );
+    let refused = SMALL_VIRTUAL_MACHINE
+        .replace("=== probe/registered_sockets\nallowed", "=== probe/registered_sockets\nrefused");
     check(
         &refused,
         Some(1_000_000),
@@ -142,38 +140,26 @@ fn a_sound_machine_looks_sound() {
     let first = "Judged against 100,000 connections (--target-connections sets another number).\n\
                  This machine can hold 575,796 connections now.";
     assert!(text.starts_with(first), "{text}");
-    assert!(
-        !text.contains("BAD") && !text.contains("for ever"),
-        "{text}"
-    );
+    assert!(!text.contains("BAD") && !text.contains("for ever"), "{text}");
     assert!(text.contains("\nok   fs.nr_open: "), "{text}");
     let wanting = judge(SMALL_VIRTUAL_MACHINE, Some(1_000_000));
     let mut output = Vec::new();
     super::show::judgement(&wanting, &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
     assert!(text.contains("\nLOW  net.ipv4.tcp_mem: "), "{text}");
-    assert!(
-        text.contains("     permanently: `net.ipv4.tcp_mem="),
-        "{text}"
-    );
+    assert!(text.contains("     permanently: `net.ipv4.tcp_mem="), "{text}");
 }
 
 /// Whatever is raised must be enough: with all kernel parameters as proposed none of them is a wall any more.
 #[test]
 fn what_is_proposed_is_enough() {
-    for (machine, target) in [
-        (SMALL_VIRTUAL_MACHINE, 3_000_000),
-        (SMALL_CONTAINER, 100_000),
-        (LARGE_SERVER, 30_000_000),
-    ] {
+    for (machine, target) in
+        [(SMALL_VIRTUAL_MACHINE, 3_000_000), (SMALL_CONTAINER, 100_000), (LARGE_SERVER, 30_000_000)]
+    {
         let judgement = judge(machine, Some(target));
         let mut text = machine.to_owned();
         let mut changed = Vec::new();
-        for change in judgement
-            .findings
-            .iter()
-            .filter_map(|finding| finding.change.as_ref())
-        {
+        for change in judgement.findings.iter().filter_map(|finding| finding.change.as_ref()) {
             let path = format!("=== /proc/sys/{}\n", change.name.replace('.', "/"));
             // The first of two with one name would be taken.
             let (before, rest) = text.split_once(&path).unwrap();
@@ -186,16 +172,10 @@ fn what_is_proposed_is_enough() {
         for finding in &after.findings {
             let is_enough = finding.change.is_none();
             // Half of the memory is the most that sockets are given.
-            assert!(
-                is_enough || finding.name == "net.ipv4.tcp_mem",
-                "{finding:#?}"
-            );
+            assert!(is_enough || finding.name == "net.ipv4.tcp_mem", "{finding:#?}");
         }
         let now = after.now.unwrap().1;
-        assert_eq!(
-            Some(now),
-            judgement.after_apply.map(|(_, connections)| connections)
-        );
+        assert_eq!(Some(now), judgement.after_apply.map(|(_, connections)| connections));
     }
 }
 
@@ -207,12 +187,7 @@ fn nothing_is_said_about_what_a_machine_does_not_tell() {
 
 #[test]
 fn numbers_of_connections() {
-    for (text, number) in [
-        ("5", 5),
-        ("250k", 250_000),
-        ("1.5M", 1_500_000),
-        ("1,000", 1_000),
-    ] {
+    for (text, number) in [("5", 5), ("250k", 250_000), ("1.5M", 1_500_000), ("1,000", 1_000)] {
         assert_eq!(super::connections(text), Ok(number));
     }
     for text in ["", "k", "-1", "0", "ten", "1e99"] {

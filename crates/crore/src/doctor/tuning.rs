@@ -107,11 +107,7 @@ fn cores(machine: &Machine) -> Option<Finding> {
 fn at_least(machine: &Machine, name: &'static str, least: u64, meaning: &str) -> Option<Finding> {
     let value = machine.number(name)?;
     let finding = Finding::ok(name, count(value), meaning);
-    let change = Change {
-        name,
-        from: value.to_string(),
-        to: least.to_string(),
-    };
+    let change = Change { name, from: value.to_string(), to: least.to_string() };
     Some(match value < least {
         true => finding.with_change(Verdict::Limits, change),
         false => finding,
@@ -135,11 +131,8 @@ fn cookies(machine: &Machine) -> Option<Finding> {
         value,
         "a flood of half-open connections keeps nobody out",
     );
-    let change = Change {
-        name: "net.ipv4.tcp_syncookies",
-        from: value.to_string(),
-        to: "1".into(),
-    };
+    let change =
+        Change { name: "net.ipv4.tcp_syncookies", from: value.to_string(), to: "1".into() };
     Some(match value == 0 {
         true => finding.with_change(Verdict::Limits, change),
         false => finding,
@@ -148,11 +141,7 @@ fn cookies(machine: &Machine) -> Option<Finding> {
 
 fn packets(machine: &Machine, wish: Wish) -> Option<Finding> {
     let meaning = "packets that wait for a processor, where they are steered to another one and on loopback; beyond it they are dropped";
-    let least = if wish.connections >= 1_000_000 {
-        10_000
-    } else {
-        1_000
-    };
+    let least = if wish.connections >= 1_000_000 { 10_000 } else { 1_000 };
     at_least(machine, "net.core.netdev_max_backlog", least, meaning)
 }
 
@@ -207,11 +196,7 @@ fn migration(machine: &Machine) -> Option<Finding> {
         });
     };
     let finding = Finding::ok(NAME, value, meaning);
-    let change = Change {
-        name: NAME,
-        from: value.to_string(),
-        to: "1".into(),
-    };
+    let change = Change { name: NAME, from: value.to_string(), to: "1".into() };
     Some(match value == 0 {
         true => finding.with_change(Verdict::Limits, change),
         false => finding,
@@ -227,11 +212,7 @@ fn ports(machine: &Machine) -> Option<Finding> {
          addresses give more: `crore bench --local-addresses`",
         count(ports)
     );
-    Some(Finding::ok(
-        "net.ipv4.ip_local_port_range",
-        format!("{first} {last}"),
-        meaning,
-    ))
+    Some(Finding::ok("net.ipv4.ip_local_port_range", format!("{first} {last}"), meaning))
 }
 
 fn time_wait(machine: &Machine) -> Option<Finding> {
@@ -262,11 +243,7 @@ fn overcommit(machine: &Machine) -> Option<Finding> {
     let value = machine.number("vm.overcommit_memory")?;
     let meaning = "with 2 the kernel counts what is reserved and never touched: rings, stacks, arenas of 64 MiB for each thread";
     let finding = Finding::ok("vm.overcommit_memory", value, meaning);
-    let change = Change {
-        name: "vm.overcommit_memory",
-        from: value.to_string(),
-        to: "0".into(),
-    };
+    let change = Change { name: "vm.overcommit_memory", from: value.to_string(), to: "0".into() };
     Some(match value == 2 {
         true => finding.with_change(Verdict::Limits, change),
         false => finding,
@@ -287,10 +264,7 @@ fn swap(machine: &Machine) -> Option<Finding> {
 }
 
 fn nodes(machine: &Machine) -> Option<Finding> {
-    let online = machine
-        .text("/sys/devices/system/node/online")?
-        .trim()
-        .to_owned();
+    let online = machine.text("/sys/devices/system/node/online")?.trim().to_owned();
     let is_one = online == "0";
     let meaning = "a thread that works on another node's memory waits longer for it";
     let finding = Finding::ok("NUMA nodes", online, meaning);
@@ -306,10 +280,7 @@ fn nodes(machine: &Machine) -> Option<Finding> {
 fn clock(machine: &Machine) -> Option<Finding> {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let source = machine.text(path)?.to_owned();
-    let is_slow = matches!(
-        source.as_str(),
-        "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies"
-    );
+    let is_slow = matches!(source.as_str(), "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies");
     let meaning = "every turn of an I/O thread reads the clock twice; slow ones are a system call and a microsecond each";
     let finding = Finding::ok("clock source", source, meaning);
     Some(match is_slow {
@@ -325,11 +296,7 @@ fn governor(machine: &Machine) -> Option<Finding> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     let governor = machine.text(path)?.to_owned();
     let is_slow = matches!(governor.as_str(), "powersave" | "conservative");
-    let finding = Finding::ok(
-        "governor",
-        governor,
-        "how fast processors go when little is to do",
-    );
+    let finding = Finding::ok("governor", governor, "how fast processors go when little is to do");
     Some(match is_slow {
         true => finding.but(Verdict::Limits, "`cpupower frequency-set -g performance`"),
         false => finding,
@@ -395,13 +362,8 @@ mod tests {
 
     #[test]
     fn masks() {
-        for (cores, text) in [
-            (1, "1"),
-            (2, "3"),
-            (12, "fff"),
-            (32, "ffffffff"),
-            (33, "1,ffffffff"),
-        ] {
+        for (cores, text) in [(1, "1"), (2, "3"), (12, "fff"), (32, "ffffffff"), (33, "1,ffffffff")]
+        {
             assert_eq!(mask(cores), text);
         }
     }

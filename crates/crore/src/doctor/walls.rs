@@ -45,9 +45,7 @@ pub fn connection_bytes() -> f64 {
 pub fn memory_room(machine: &Machine) -> Option<u64> {
     let total = machine.memory("MemTotal")?;
     let available = machine.memory("MemAvailable")?.min(total - total / 20);
-    let group = machine
-        .group_memory()
-        .map_or(u64::MAX, |share| share.left());
+    let group = machine.group_memory().map_or(u64::MAX, |share| share.left());
     let room = available.min(group).saturating_sub(LOGS_BYTES);
     Some((room as f64 / connection_bytes()) as u64)
 }
@@ -83,14 +81,9 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
         Some(true) => u64::from(registered_room_for(limit.hard)),
         _ => 0,
     };
-    let max = room
-        .saturating_mul(tables)
-        .saturating_add(beside.saturating_mul(wish.io_threads));
+    let max = room.saturating_mul(tables).saturating_add(beside.saturating_mul(wish.io_threads));
     let mut whose = match is_private {
-        true => format!(
-            "each of {} I/O threads has a table of its own",
-            wish.io_threads
-        ),
+        true => format!("each of {} I/O threads has a table of its own", wish.io_threads),
         false => "all I/O threads share one table, as private ones are refused".into(),
     };
     if beside > 0 {
@@ -113,9 +106,7 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
     );
     let threads = wish.connections.div_ceil(room.max(1));
     if is_private && threads <= IO_THREADS_MAX {
-        finding.advice.push(format!(
-            "or, without any right: `crore serve --io-threads {threads}`"
-        ));
+        finding.advice.push(format!("or, without any right: `crore serve --io-threads {threads}`"));
     }
     Some(finding.bounds(max, (raised - RESERVE) * tables))
 }
@@ -132,11 +123,8 @@ fn nr_open(machine: &Machine, wish: Wish) -> Option<Finding> {
         return Some(finding);
     }
     let room = max.saturating_sub(RESERVE).saturating_mul(tables);
-    let change = Change {
-        name: "fs.nr_open",
-        from: max.to_string(),
-        to: rounded_up(needed).to_string(),
-    };
+    let change =
+        Change { name: "fs.nr_open", from: max.to_string(), to: rounded_up(needed).to_string() };
     let finding = finding.with_change(Verdict::Limits, change);
     Some(finding.bounds(room, wish.connections))
 }
@@ -215,11 +203,7 @@ fn socket_memory(machine: &Machine, wish: Wish) -> Option<Finding> {
     let pages = machine.numbers("net.ipv4.tcp_mem")?;
     let high = *pages.get(2)?;
     let room = (high as f64 * PAGE_BYTES / kernel::INFLIGHT_BYTES) as u64;
-    let value = pages
-        .iter()
-        .map(u64::to_string)
-        .collect::<Vec<_>>()
-        .join(" ");
+    let value = pages.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
     let meaning = format!(
         "at most {} connections with a message on its way at the same time, a page each: beyond {} the kernel drops; idle ones take none",
         count(room),
@@ -245,9 +229,7 @@ fn socket_memory(machine: &Machine, wish: Wish) -> Option<Finding> {
 
 fn tracked(machine: &Machine, wish: Wish) -> Option<Finding> {
     let max = machine.number("net.netfilter.nf_conntrack_max")?;
-    let used = machine
-        .number("net.netfilter.nf_conntrack_count")
-        .unwrap_or(0);
+    let used = machine.number("net.netfilter.nf_conntrack_count").unwrap_or(0);
     let value = format!("{} of {} tracked", count(used), count(max));
     if used == 0 {
         let meaning =
@@ -255,10 +237,7 @@ fn tracked(machine: &Machine, wish: Wish) -> Option<Finding> {
         return Some(Finding::ok("conntrack", value, meaning));
     }
     let room = max.saturating_sub(used);
-    let meaning = format!(
-        "at most {} connections: the firewall tracks each of them",
-        count(room)
-    );
+    let meaning = format!("at most {} connections: the firewall tracks each of them", count(room));
     let finding = Finding::ok("conntrack", value, meaning);
     if room >= wish.connections {
         return Some(finding.bounds(room, room));
@@ -282,16 +261,11 @@ fn threads(machine: &Machine, wish: Wish) -> Option<Finding> {
     // I/O threads, log threads, the operators' port, signals.
     let needed = wish.io_threads + 16;
     let value = format!("{} of {} used", count(share.used), count(share.max));
-    let meaning = format!(
-        "a node with {} I/O threads needs about {needed}",
-        wish.io_threads
-    );
+    let meaning = format!("a node with {} I/O threads needs about {needed}", wish.io_threads);
     let finding = Finding::ok("cgroup pids.max", value, meaning);
     Some(match share.left() < needed {
-        true => finding.but(
-            Verdict::Bad,
-            "raise it: systemd `TasksMax=infinity`, containers `--pids-limit`",
-        ),
+        true => finding
+            .but(Verdict::Bad, "raise it: systemd `TasksMax=infinity`, containers `--pids-limit`"),
         false => finding,
     })
 }

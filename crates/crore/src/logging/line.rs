@@ -85,9 +85,7 @@ impl Line<'_> {
         let mut text = format!("{time} {level:5} {target}: {}", self.sentence);
         for (name, value) in self.fields {
             let plain = !value.is_empty()
-                && value
-                    .bytes()
-                    .all(|byte| byte.is_ascii_graphic() && byte != b'"');
+                && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
             let _ = if plain {
                 write!(text, " {name}={value}")
             } else {
@@ -160,11 +158,7 @@ fn civil_date(days: u64) -> (u64, u64, u64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
@@ -183,19 +177,13 @@ mod tests {
             (1_798_761_599_001, "2026-12-31T23:59:59.001Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
-            assert_eq!(
-                rfc3339(UNIX_EPOCH + Duration::from_millis(milliseconds)),
-                expected
-            );
+            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_millis(milliseconds)), expected);
         }
     }
 
     #[test]
     fn lines() {
-        let fields = [
-            ("address", "127.0.0.1:1"),
-            ("reason", "it \"broke\"\nbadly"),
-        ];
+        let fields = [("address", "127.0.0.1:1"), ("reason", "it \"broke\"\nbadly")];
         let line = Line {
             time: UNIX_EPOCH,
             level: Level::Warn,
@@ -212,10 +200,7 @@ mod tests {
             "{\"address\":\"127.0.0.1:1\",\"level\":\"warn\",\"message\":\"A listener failed.\",\"reason\":\"it \\\"broke\\\"\\nbadly\",\"target\":\"tls\",\"time\":\"1970-01-01T00:00:00.000Z\"}"
         );
         assert!(line.json(Some(7)).contains("\"number\":7"));
-        let split = Line {
-            sentence: "one\nline",
-            ..line
-        };
+        let split = Line { sentence: "one\nline", ..line };
         assert!(!split.write(Format::Text).contains('\n'));
     }
 

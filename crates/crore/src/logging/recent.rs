@@ -67,12 +67,7 @@ impl Recent {
         let number = kept.number;
         let json = line.json(Some(number)).into_boxed_str();
         kept.bytes += json.len();
-        kept.lines.push_back(KeptLine {
-            number,
-            level: line.level,
-            target: line.target,
-            json,
-        });
+        kept.lines.push_back(KeptLine { number, level: line.level, target: line.target, json });
         while kept.lines.len() > LINES_MAX || kept.bytes > BYTES_MAX {
             let gone = kept.lines.pop_front().map_or(0, |line| line.json.len());
             kept.bytes -= gone;
@@ -87,12 +82,8 @@ impl Recent {
                 && line.level <= wanted.level
                 && wanted.target.is_none_or(|target| target == line.target)
         };
-        let found: Vec<&KeptLine> = kept
-            .lines
-            .iter()
-            .filter(is_wanted)
-            .take(wanted.len_max)
-            .collect();
+        let found: Vec<&KeptLine> =
+            kept.lines.iter().filter(is_wanted).take(wanted.len_max).collect();
         let next = match found.len() == wanted.len_max {
             true => found.last().map_or(wanted.after, |line| line.number),
             // All that there is has been looked at.
@@ -101,10 +92,7 @@ impl Recent {
         Found {
             lines: found.iter().map(|line| line.json.clone()).collect(),
             next,
-            oldest: kept
-                .lines
-                .front()
-                .map_or(kept.number + 1, |line| line.number),
+            oldest: kept.lines.front().map_or(kept.number + 1, |line| line.number),
         }
     }
 }
@@ -114,12 +102,7 @@ mod tests {
     use super::*;
     use std::time::UNIX_EPOCH;
 
-    const ALL: Wanted = Wanted {
-        after: 0,
-        level: Level::Debug,
-        target: None,
-        len_max: usize::MAX,
-    };
+    const ALL: Wanted = Wanted { after: 0, level: Level::Debug, target: None, len_max: usize::MAX };
 
     fn push(recent: &Recent, level: Level, target: Target, value: &str) {
         recent.push(&Line {
@@ -143,10 +126,7 @@ mod tests {
         assert!(first.lines[0].contains("\"number\":6"));
         let rest = recent.find(&Wanted { after: 15, ..ALL });
         assert_eq!((rest.lines.len(), rest.next), (LINES_MAX - 10, 1_005));
-        let nothing = recent.find(&Wanted {
-            after: 1_005,
-            ..ALL
-        });
+        let nothing = recent.find(&Wanted { after: 1_005, ..ALL });
         assert_eq!((nothing.lines.len(), nothing.next), (0, 1_005));
     }
 
@@ -156,15 +136,9 @@ mod tests {
         push(&recent, Level::Warn, Target::Tls, "a");
         push(&recent, Level::Info, Target::Tls, "b");
         push(&recent, Level::Error, Target::Node, "c");
-        let warnings = Wanted {
-            level: Level::Warn,
-            ..ALL
-        };
+        let warnings = Wanted { level: Level::Warn, ..ALL };
         assert_eq!(recent.find(&warnings).lines.len(), 2);
-        let of_tls = Wanted {
-            target: Some(Target::Tls),
-            ..ALL
-        };
+        let of_tls = Wanted { target: Some(Target::Tls), ..ALL };
         assert_eq!(recent.find(&of_tls).lines.len(), 2);
         // The newest that was looked at, though it was not wanted.
         assert_eq!(recent.find(&of_tls).next, 3);

@@ -146,10 +146,7 @@ impl SharedLevels {
 
     /// The present ones.
     pub fn get(&self) -> Levels {
-        let levels = self
-            .0
-            .each_ref()
-            .map(|place| level(place.load(Ordering::Relaxed)));
+        let levels = self.0.each_ref().map(|place| level(place.load(Ordering::Relaxed)));
         Levels(levels)
     }
 
@@ -196,24 +193,13 @@ mod tests {
         assert!(!shared.is_on(Target::Access, Level::Debug));
         assert!(!shared.is_on(Target::Node, Level::Error));
         assert_eq!(shared.get(), levels);
-        assert!(
-            levels
-                .to_string()
-                .starts_with("node=off configuration=warn ")
-        );
+        assert!(levels.to_string().starts_with("node=off configuration=warn "));
     }
 
     #[test]
     fn pairs() {
         assert_eq!(parse_pair("audit = off"), Some((Target::Audit, None)));
-        for bad in [
-            "audit",
-            "audit=",
-            "=info",
-            "audit=loud",
-            "a=info",
-            "audit=Info",
-        ] {
+        for bad in ["audit", "audit=", "=info", "audit=loud", "a=info", "audit=Info"] {
             assert_eq!(parse_pair(bad), None, "{bad}");
         }
     }

@@ -76,10 +76,7 @@ impl Writer {
 
     /// Counts so far.
     pub fn counts(&self) -> Counts {
-        let written = self
-            .written
-            .each_ref()
-            .map(|count| count.load(Ordering::Relaxed));
+        let written = self.written.each_ref().map(|count| count.load(Ordering::Relaxed));
         Counts {
             written,
             dropped: self.lock().dropped,
@@ -124,10 +121,8 @@ impl Writer {
     fn write_some(&self, format: Format, output: &mut dyn Write) {
         let queue = self.lock();
         let is_empty = |queue: &mut Queue| queue.lines.is_empty();
-        let mut queue = self
-            .filled
-            .wait_while(queue, is_empty)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut queue =
+            self.filled.wait_while(queue, is_empty).unwrap_or_else(PoisonError::into_inner);
         let lines = std::mem::take(&mut queue.lines);
         queue.bytes = 0;
         queue.is_writing = true;
@@ -187,10 +182,7 @@ mod tests {
         let text = text_of(&writer);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), QUEUE_LINES_MAX + 1);
-        assert_eq!(
-            lines[QUEUE_LINES_MAX - 1],
-            (QUEUE_LINES_MAX - 1).to_string()
-        );
+        assert_eq!(lines[QUEUE_LINES_MAX - 1], (QUEUE_LINES_MAX - 1).to_string());
         assert!(
             lines[QUEUE_LINES_MAX].ends_with("not taken. count=3"),
             "{}",
@@ -201,10 +193,7 @@ mod tests {
         assert_eq!(text_of(&writer), "next\n");
         let counts = writer.counts();
         assert_eq!(counts.dropped, 3);
-        assert_eq!(
-            counts.written[Target::Node as usize],
-            QUEUE_LINES_MAX as u64 + 1
-        );
+        assert_eq!(counts.written[Target::Node as usize], QUEUE_LINES_MAX as u64 + 1);
     }
 
     #[test]

@@ -57,10 +57,7 @@ impl Source {
             Some(kind) => kind,
             None => own("machine")?,
         };
-        Some(Source {
-            ceiling: limit / 100 * CEILING_PART,
-            kind,
-        })
+        Some(Source { ceiling: limit / 100 * CEILING_PART, kind })
     }
 
     pub fn ceiling_bytes(&self) -> u64 {
@@ -97,10 +94,7 @@ impl Group {
         let stat = open("memory.stat")?;
         Some(match self.is_first_version {
             false => Kind::Group2 { stat },
-            true => Kind::Group1 {
-                stat,
-                kernel: open("memory.kmem.usage_in_bytes"),
-            },
+            true => Kind::Group1 { stat, kernel: open("memory.kmem.usage_in_bytes") },
         })
     }
 }
@@ -123,21 +117,14 @@ fn tightest(root: &Path, groups: &str) -> Option<Group> {
         };
         // In a container the path may be the host's, which is not there: then the root is the container's own group.
         let own = root.join(path.trim_start_matches('/'));
-        for folder in own
-            .ancestors()
-            .take_while(|folder| folder.starts_with(&root))
-        {
+        for folder in own.ancestors().take_while(|folder| folder.starts_with(&root)) {
             let limit = fs::read_to_string(folder.join(file)).ok();
             let limit = limit.and_then(|text| text.trim().parse::<u64>().ok());
             let Some(limit) = limit.filter(|limit| *limit < NO_LIMIT) else {
                 continue;
             };
             if tightest.as_ref().is_none_or(|group| limit < group.limit) {
-                tightest = Some(Group {
-                    folder: folder.to_owned(),
-                    limit,
-                    is_first_version,
-                });
+                tightest = Some(Group { folder: folder.to_owned(), limit, is_first_version });
             }
         }
     }
@@ -188,10 +175,7 @@ mod tests {
         assert_eq!(second_version_bytes(stat), Some(1_540));
         let older = "anon 1000\nfile 5000\nkernel_stack 7\nslab_unreclaimable 3\nshmem 200\n";
         assert_eq!(second_version_bytes(older), Some(1_210));
-        assert_eq!(
-            first_version_bytes("rss 1\ntotal_rss 70\ntotal_shmem 5\n"),
-            Some(75)
-        );
+        assert_eq!(first_version_bytes("rss 1\ntotal_rss 70\ntotal_shmem 5\n"), Some(75));
         assert_eq!(first_version_bytes(""), None);
     }
 
@@ -215,10 +199,7 @@ mod tests {
         assert_eq!((first.folder, first.limit), (root.join("memory"), 3_000));
         assert!(first.is_first_version);
         // The path is the host's.
-        assert_eq!(
-            tightest(&root, "4:memory:/not/here\n").unwrap().limit,
-            3_000
-        );
+        assert_eq!(tightest(&root, "4:memory:/not/here\n").unwrap().limit, 3_000);
         assert_eq!(tightest(&root, "0::/elsewhere\n5:cpu:/a\n"), None);
         fs::remove_dir_all(&root).unwrap();
     }

@@ -21,11 +21,7 @@ pub fn write_drain(families: &mut Families, is_draining: bool, sent_away: u64) {
 
 /// Families of connections and their bytes.
 pub fn write(families: &mut Families, edge: &EdgeStatistics) {
-    families.counter(
-        "crore_connections_accepted_total",
-        "Connections accepted.",
-        edge.accepted,
-    );
+    families.counter("crore_connections_accepted_total", "Connections accepted.", edge.accepted);
     families.counter(
         "crore_connections_closed_total",
         "Connections ended, for whatever reason.",
@@ -67,31 +63,11 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
         "Frames and messages that broke their protocol.",
         edge.protocol_errors,
     );
-    families.counter(
-        "crore_http_requests_total",
-        "HTTP requests.",
-        edge.http_requests,
-    );
-    families.counter(
-        "crore_http_errors_total",
-        "HTTP answers of 400 and above.",
-        edge.http_errors,
-    );
-    families.counter(
-        "crore_pings_total",
-        "Pings sent to quiet connections.",
-        edge.pings,
-    );
-    families.counter(
-        "crore_received_bytes_total",
-        "Bytes read from clients.",
-        edge.read_bytes,
-    );
-    families.counter(
-        "crore_sent_bytes_total",
-        "Bytes written to clients.",
-        edge.written_bytes,
-    );
+    families.counter("crore_http_requests_total", "HTTP requests.", edge.http_requests);
+    families.counter("crore_http_errors_total", "HTTP answers of 400 and above.", edge.http_errors);
+    families.counter("crore_pings_total", "Pings sent to quiet connections.", edge.pings);
+    families.counter("crore_received_bytes_total", "Bytes read from clients.", edge.read_bytes);
+    families.counter("crore_sent_bytes_total", "Bytes written to clients.", edge.written_bytes);
     write_compression(families, edge);
     families.gauge(
         "crore_pinned_bytes",
@@ -121,11 +97,8 @@ fn write_ends(families: &mut Families, edge: &EdgeStatistics) {
         "Connections ended, by the side that ended them and its WebSocket close code; by a word where there was no close frame.",
         ends,
     );
-    let errors: Vec<(&str, u64)> = edge
-        .errors
-        .iter()
-        .map(|(code, count)| (code.name(), count))
-        .collect();
+    let errors: Vec<(&str, u64)> =
+        edge.errors.iter().map(|(code, count)| (code.name(), count)).collect();
     families.counters(
         "crore_errors_total",
         "Errors told to clients, by code: frames, answers and events.",
@@ -141,10 +114,7 @@ pub fn write_transports(families: &mut Families, edge: &EdgeStatistics, tls: &tl
         "crore_transport_connections",
         "Connections now, by transport; with TLS also those within their handshake.",
         "transport",
-        &[
-            ("tcp", edge.connections.saturating_sub(encrypted)),
-            ("tls", encrypted),
-        ],
+        &[("tcp", edge.connections.saturating_sub(encrypted)), ("tls", encrypted)],
     );
 }
 

@@ -18,16 +18,8 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
         "Times that a log on disk got nothing done for so long that a home refused what needed its disk.",
         home.logs_stalled,
     );
-    families.gauge(
-        "crore_disk_log_bytes",
-        "Bytes of segments and indexes on disk now.",
-        log.bytes,
-    );
-    families.gauge(
-        "crore_publishes_staged",
-        "Publications that wait for a disk now.",
-        home.staged,
-    );
+    families.gauge("crore_disk_log_bytes", "Bytes of segments and indexes on disk now.", log.bytes);
+    families.gauge("crore_publishes_staged", "Publications that wait for a disk now.", home.staged);
     families.counter(
         "crore_disk_batches_total",
         "Batches made durable, each with one write and one sync.",
@@ -38,11 +30,7 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
         "Messages in these batches.",
         log.batch_records,
     );
-    families.counter(
-        "crore_disk_batch_bytes_total",
-        "Bytes of these messages.",
-        log.batch_bytes,
-    );
+    families.counter("crore_disk_batch_bytes_total", "Bytes of these messages.", log.batch_bytes);
     families.counter(
         "crore_disk_batches_failed_total",
         "Batches that the disk refused.",

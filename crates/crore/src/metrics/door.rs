@@ -38,10 +38,7 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
         "crore_connections_flooding_total",
         "Connections closed because of pings, or because too much of what they sent was refused.",
         "reason",
-        &[
-            ("pings", turned_away.ping_floods),
-            ("errors", turned_away.error_floods),
-        ],
+        &[("pings", turned_away.ping_floods), ("errors", turned_away.error_floods)],
     );
     families.gauge(
         "crore_addresses_remembered",

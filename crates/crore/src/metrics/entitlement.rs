@@ -39,22 +39,14 @@ pub fn write(families: &mut Families, statistics: &Statistics) {
         statistics.fetches_failed,
     );
     for (name, help, value) in [
-        (
-            "crore_token_keys",
-            "Keys that verify tokens now.",
-            statistics.keys,
-        ),
+        ("crore_token_keys", "Keys that verify tokens now.", statistics.keys),
         ("crore_api_keys", "API keys now.", statistics.api_keys),
         (
             "crore_verified_tokens",
             "Tokens known to be signed well now.",
             statistics.verified_tokens,
         ),
-        (
-            "crore_revocations",
-            "Revocations in force now.",
-            statistics.revocations,
-        ),
+        ("crore_revocations", "Revocations in force now.", statistics.revocations),
     ] {
         families.gauge(name, help, value);
     }

@@ -21,9 +21,7 @@ pub fn seconds(microseconds: u64) -> f64 {
 }
 
 fn write_family(text: &mut String, family: &Family) {
-    let Family {
-        name, help, kind, ..
-    } = family;
+    let Family { name, help, kind, .. } = family;
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {}", kind.word());
     for sample in &family.samples {
         let labels = &sample.labels;
@@ -41,10 +39,7 @@ fn write_family(text: &mut String, family: &Family) {
                 let all = braced(labels, Some("+Inf"));
                 let labels = braced(labels, None);
                 let _ = writeln!(text, "{name}_bucket{all} {count}");
-                let _ = writeln!(
-                    text,
-                    "{name}_sum{labels} {sum}\n{name}_count{labels} {count}"
-                );
+                let _ = writeln!(text, "{name}_sum{labels} {sum}\n{name}_count{labels} {count}");
             }
         }
     }
@@ -65,9 +60,7 @@ fn braced(labels: &[Label], bound: Option<&str>) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

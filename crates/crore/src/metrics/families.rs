@@ -157,10 +157,7 @@ impl Families {
     ) {
         let samples = numbers
             .into_iter()
-            .map(|(labels, number)| Sample {
-                labels,
-                value: Value::Number(number.into()),
-            })
+            .map(|(labels, number)| Sample { labels, value: Value::Number(number.into()) })
             .collect();
         self.push(name, help, Kind::Counter, samples);
     }
@@ -188,24 +185,16 @@ impl Families {
         help: &'static str,
         labels: &[(&'static str, &str)],
     ) {
-        let labels = labels
-            .iter()
-            .map(|(label, value)| (*label, Cow::Owned((*value).to_owned())))
-            .collect();
-        let sample = Sample {
-            labels,
-            value: Value::Number(Number::Whole(1)),
-        };
+        let labels =
+            labels.iter().map(|(label, value)| (*label, Cow::Owned((*value).to_owned()))).collect();
+        let sample = Sample { labels, value: Value::Number(Number::Whole(1)) };
         self.push(name, help, Kind::Gauge, vec![sample]);
     }
 
     /// How often something took how long; its name ends in `_seconds`.
     pub fn histogram(&mut self, name: &'static str, help: &'static str, histogram: Histogram) {
         debug_assert!(name.ends_with("_seconds"), "{name}");
-        let sample = Sample {
-            labels: Vec::new(),
-            value: Value::Histogram(histogram),
-        };
+        let sample = Sample { labels: Vec::new(), value: Value::Histogram(histogram) };
         self.push(name, help, Kind::Histogram, vec![sample]);
     }
 
@@ -216,24 +205,13 @@ impl Families {
 
     fn push(&mut self, name: &'static str, help: &'static str, kind: Kind, samples: Vec<Sample>) {
         debug_assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
-        debug_assert!(
-            self.0.iter().all(|family| family.name != name),
-            "{name} stands twice"
-        );
-        self.0.push(Family {
-            name,
-            help,
-            kind,
-            samples,
-        });
+        debug_assert!(self.0.iter().all(|family| family.name != name), "{name} stands twice");
+        self.0.push(Family { name, help, kind, samples });
     }
 }
 
 fn plain(number: Number) -> Sample {
-    Sample {
-        labels: Vec::new(),
-        value: Value::Number(number),
-    }
+    Sample { labels: Vec::new(), value: Value::Number(number) }
 }
 
 fn labelled<N: Into<Number> + Copy>(

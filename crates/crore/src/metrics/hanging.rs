@@ -30,10 +30,7 @@ impl Judge for Hanging {
             expires_s: NEVER,
             terms: Arc::default(),
         };
-        Judged {
-            verdict: Ok(entitlement),
-            signatures_count: 1,
-        }
+        Judged { verdict: Ok(entitlement), signatures_count: 1 }
     }
 
     fn is_revoked(&self, _: &Entitlement) -> bool {
@@ -42,10 +39,7 @@ impl Judge for Hanging {
 }
 
 fn number(node: &Node, name: &str) -> Option<u64> {
-    let sources = Sources {
-        statistics: node.statistics(),
-        ..Sources::default()
-    };
+    let sources = Sources { statistics: node.statistics(), ..Sources::default() };
     let text = text(&collect(&sources));
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;

@@ -21,11 +21,7 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
         "Time from the sending of a batch to another I/O thread to the turn that takes it.",
         timings.mailboxes,
     );
-    families.histogram(
-        "crore_turn_seconds",
-        "Work of a turn of an I/O thread.",
-        timings.turns,
-    );
+    families.histogram("crore_turn_seconds", "Work of a turn of an I/O thread.", timings.turns);
     families.histogram(
         "crore_disk_sync_seconds",
         "Time that a batch of a log on disk took, write and sync.",

@@ -9,9 +9,7 @@ use node::NodeStatistics;
 
 /// The family of limits.
 pub fn write(families: &mut Families, statistics: &NodeStatistics) {
-    let NodeStatistics {
-        edge, home, door, ..
-    } = statistics;
+    let NodeStatistics { edge, home, door, .. } = statistics;
     let refused = &home.refused;
     let turned_away = &edge.turned_away;
     let admission = &door.admission;
@@ -22,17 +20,11 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
         ("listen.connect_rate_max", admission.entrance_rate),
         ("connections_per_address_max", admission.address_connections),
         ("connect_rate_per_address_max", admission.address_rate),
-        (
-            "memory_bytes_max",
-            without_memory(edge, door.without_memory),
-        ),
+        ("memory_bytes_max", without_memory(edge, door.without_memory)),
         ("topics_max", refused.topics_full),
         ("filters_per_shard_max", of(Code::FiltersFull)),
         ("filter_levels_max", of(Code::FilterTooWide)),
-        (
-            "subscriptions_per_session_max",
-            of(Code::TooManySubscriptions),
-        ),
+        ("subscriptions_per_session_max", of(Code::TooManySubscriptions)),
         ("filters_per_session_max", turned_away.filters_too_many),
         ("filters_per_user_max", turned_away.filters_of_user),
         ("subscribe_rate_max", turned_away.subscriptions_too_fast),
@@ -46,19 +38,10 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
         ("request_bytes_max", of(Code::RequestTooLarge)),
         ("frame_bytes_max", edge.ends.of_node(FRAME_TOO_LARGE)),
         ("head_bytes_max", of(Code::HeaderTooLarge)),
-        (
-            "handshake_timeout",
-            edge.handshake_timeouts + door.proxied.late,
-        ),
+        ("handshake_timeout", edge.handshake_timeouts + door.proxied.late),
         ("ping_interval", edge.ping_timeouts),
-        (
-            "outbox_bytes_max",
-            edge.slow_closed - edge.slow_closed_for_all,
-        ),
-        (
-            "pinned_bytes_max",
-            edge.input_closed + edge.slow_closed_for_all,
-        ),
+        ("outbox_bytes_max", edge.slow_closed - edge.slow_closed_for_all),
+        ("pinned_bytes_max", edge.input_closed + edge.slow_closed_for_all),
         ("unfinished_input_timeout", edge.input_timeouts),
         ("log_bytes_max", refused.log_full),
         ("retained_bytes_max", refused.retained_full),

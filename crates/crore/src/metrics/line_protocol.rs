@@ -13,19 +13,14 @@ pub fn lines(families: &[Family], node_name: &str, unix_ns: u128) -> Vec<String>
     let samples = families
         .iter()
         .flat_map(|family| family.samples.iter().map(move |sample| (family, sample)));
-    samples
-        .map(|(family, sample)| line(family, sample, node_name, unix_ns))
-        .collect()
+    samples.map(|(family, sample)| line(family, sample, node_name, unix_ns)).collect()
 }
 
 fn line(family: &Family, sample: &Sample, node_name: &str, unix_ns: u128) -> String {
     let mut line = family.name.to_owned();
     let has_node = sample.labels.iter().any(|(label, _)| *label == "node");
     let node = (!has_node).then_some(("node", node_name));
-    let labels = sample
-        .labels
-        .iter()
-        .map(|(label, value)| (*label, &**value));
+    let labels = sample.labels.iter().map(|(label, value)| (*label, &**value));
     // A tag without a value is not allowed.
     for (label, value) in labels.chain(node).filter(|(_, value)| !value.is_empty()) {
         let _ = write!(line, ",{label}={}", escape(value));
@@ -147,10 +142,7 @@ pub(super) mod tests {
     #[test]
     fn lines_are_as_the_protocol_says() {
         let lines = lines(&families(), "n 1", 7);
-        assert_eq!(
-            lines[0],
-            "a_total,node=n\\ 1 value=9223372036854775807i 7\n"
-        );
+        assert_eq!(lines[0], "a_total,node=n\\ 1 value=9223372036854775807i 7\n");
         assert_eq!(lines[1], "b,kind=x\\,\\ y\\=z,node=n\\ 1 value=-1i 7\n");
         assert_eq!(lines[2], "c,node=n\\ 1 value=0.5 7\n");
         assert_eq!(lines[3], "d,version=1,node=other/ value=1i 7\n");

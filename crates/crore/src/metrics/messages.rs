@@ -67,11 +67,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
             ("refused", edge.recoveries.refused),
         ],
     );
-    families.gauge(
-        "crore_subscriptions",
-        "Subscriptions now.",
-        edge.subscriptions,
-    );
+    families.gauge("crore_subscriptions", "Subscriptions now.", edge.subscriptions);
     families.counter(
         "crore_subscriptions_refused_total",
         "Subscriptions refused.",
@@ -82,11 +78,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
         "Times that a subscription fell behind the recent frames and went on from the log.",
         edge.lagging,
     );
-    families.counter(
-        "crore_tickets_issued_total",
-        "Resume tickets issued.",
-        edge.tickets_issued,
-    );
+    families.counter("crore_tickets_issued_total", "Resume tickets issued.", edge.tickets_issued);
     families.counter(
         "crore_tickets_resumed_total",
         "Sessions that came back with a resume ticket.",
@@ -118,11 +110,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
         "Pages read for replaying and lagging subscriptions.",
         edge.pages,
     );
-    families.counter(
-        "crore_histories_total",
-        "Pages of history read.",
-        home.histories_read,
-    );
+    families.counter("crore_histories_total", "Pages of history read.", home.histories_read);
     families.gauge(
         "crore_streams_lagging",
         "Streams between a partition and an I/O thread that are fed from the log now.",

@@ -127,17 +127,10 @@ mod tests {
             native_sessions: 3,
             ..EdgeStatistics::default()
         };
-        let home = HomeStatistics {
-            topics: 9,
-            ..HomeStatistics::default()
-        };
+        let home = HomeStatistics { topics: 9, ..HomeStatistics::default() };
         let text = text(&collect(&Sources {
             node_name: "n\"1",
-            statistics: NodeStatistics {
-                edge,
-                home,
-                ..NodeStatistics::default()
-            },
+            statistics: NodeStatistics { edge, home, ..NodeStatistics::default() },
             ..Sources::default()
         }));
         for line in [
@@ -169,8 +162,7 @@ mod tests {
                 assert_eq!(helped.last().map(String::as_str), Some(name), "{line}");
                 assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
                 assert!(
-                    name.bytes()
-                        .all(|byte| byte == b'_' || byte.is_ascii_lowercase()),
+                    name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()),
                     "{line}"
                 );
                 for unit in ["_ms", "_milliseconds", "_kib", "_percent", "_count"] {

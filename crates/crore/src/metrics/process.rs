@@ -38,10 +38,8 @@ pub fn write_threads(families: &mut Families, statistics: &NodeStatistics) {
 
 /// Families of memory, from one look at the process, so that they add up.
 pub fn write_memory(families: &mut Families, components: &Components, rest: Option<Rest>) {
-    let mut values: Vec<(&str, i64)> = components
-        .iter()
-        .map(|(component, bytes)| (component.name(), bytes as i64))
-        .collect();
+    let mut values: Vec<(&str, i64)> =
+        components.iter().map(|(component, bytes)| (component.name(), bytes as i64)).collect();
     if let Some(rest) = rest {
         values.extend([
             ("stacks", rest.stacks as i64),
@@ -67,11 +65,7 @@ pub fn write_memory(families: &mut Families, components: &Components, rest: Opti
 pub fn write_process(families: &mut Families) {
     let own = std::process::id();
     if let Some(bytes) = process::resident_bytes(own) {
-        families.gauge(
-            "process_resident_memory_bytes",
-            "Resident memory size in bytes.",
-            bytes,
-        );
+        families.gauge("process_resident_memory_bytes", "Resident memory size in bytes.", bytes);
     }
     if let Some(seconds) = process::cpu_seconds(own) {
         families.counter(

@@ -26,9 +26,7 @@ pub fn reference() -> String {
     let mut text = HEAD.to_owned();
     for family in collect(&Sources::default()) {
         let labels = labels_of(&family);
-        let Family {
-            name, kind, help, ..
-        } = family;
+        let Family { name, kind, help, .. } = family;
         let _ = writeln!(text, "| `{name}` | {} | {labels} | {help} |", kind.word());
     }
     text
@@ -42,11 +40,7 @@ fn labels_of(family: &Family) -> String {
             return format!("`{name}`");
         }
         let mut values: Vec<&str> = Vec::new();
-        for value in family
-            .samples
-            .iter()
-            .filter_map(|sample| value(sample, name))
-        {
+        for value in family.samples.iter().filter_map(|sample| value(sample, name)) {
             if !values.contains(&value) {
                 values.push(value);
             }
@@ -74,10 +68,7 @@ mod tests {
     #[test]
     fn the_committed_page_is_the_generated_one() {
         let committed = include_str!("../../../../docs/metrics.md");
-        assert!(
-            committed == reference(),
-            "run `crore metrics > docs/metrics.md`"
-        );
+        assert!(committed == reference(), "run `crore metrics > docs/metrics.md`");
     }
 
     #[test]

@@ -9,10 +9,7 @@ pub fn write(families: &mut Families, tls: &Statistics) {
         "crore_tls_handshakes_total",
         "TLS handshakes that were completed: full, or resumed with a ticket.",
         "kind",
-        &[
-            ("full", tls.handshakes_full),
-            ("resumed", tls.handshakes_resumed),
-        ],
+        &[("full", tls.handshakes_full), ("resumed", tls.handshakes_resumed)],
     );
     families.counters(
         "crore_tls_handshakes_failed_total",

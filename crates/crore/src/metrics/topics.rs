@@ -6,36 +6,20 @@ use broker::home::HomeStatistics;
 /// Families of what home shards keep.
 pub fn write(families: &mut Families, home: &HomeStatistics) {
     families.gauge("crore_topics", "Topics known.", home.topics);
-    families.gauge(
-        "crore_filters",
-        "Filters with wildcards known to home shards.",
-        home.filters,
-    );
+    families.gauge("crore_filters", "Filters with wildcards known to home shards.", home.filters);
     families.gauge(
         "crore_producers",
         "Producers remembered, each for every partition that it publishes to.",
         home.producers,
     );
-    families.gauge(
-        "crore_idempotency_keys",
-        "Idempotency keys remembered.",
-        home.idempotency_keys,
-    );
+    families.gauge("crore_idempotency_keys", "Idempotency keys remembered.", home.idempotency_keys);
     families.counter(
         "crore_topics_forgotten_total",
         "Idle topics forgotten; their positions stay comparable.",
         home.forgotten,
     );
-    families.gauge(
-        "crore_log_records",
-        "Messages in the logs now.",
-        home.records,
-    );
-    families.gauge(
-        "crore_retained_messages",
-        "Retained messages now.",
-        home.retained,
-    );
+    families.gauge("crore_log_records", "Messages in the logs now.", home.records);
+    families.gauge("crore_retained_messages", "Retained messages now.", home.retained);
     families.counter(
         "crore_log_evicted_records_total",
         "Messages that the logs dropped for age or size.",

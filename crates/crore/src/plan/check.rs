@@ -62,11 +62,7 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
     let demand = Demand {
         connections,
         rate,
-        fan_out: if rate > 0.0 {
-            (delivered_rate / rate).max(1.0)
-        } else {
-            1.0
-        },
+        fan_out: if rate > 0.0 { (delivered_rate / rate).max(1.0) } else { 1.0 },
         message_bytes: needed("/plan/message_bytes")?,
         transport,
         has_tls: report.pointer("/plan/has_tls").and_then(Value::as_bool) == Some(true),
@@ -78,53 +74,30 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
     let rows = rows(report, &demand);
     match rows.is_empty() {
         true => Err("the report measured nothing that is predicted".into()),
-        false => Ok(Checked {
-            workload: text("/name").unwrap_or("?").to_owned(),
-            demand,
-            rows,
-        }),
+        false => Ok(Checked { workload: text("/name").unwrap_or("?").to_owned(), demand, rows }),
     }
 }
 
 fn rows(report: &Value, demand: &Demand) -> Vec<Row> {
     let number = |path: &str| report.pointer(path).and_then(Value::as_f64);
     // Memory was taken when all were connected and nothing was sent.
-    let idle = Prediction::of(&Demand {
-        rate: 0.0,
-        ..*demand
-    });
+    let idle = Prediction::of(&Demand { rate: 0.0, ..*demand });
     let running = Prediction::of(demand);
     let connections = demand.connections;
     let grown = total(&idle.user) - idle.fixed_bytes();
     let candidates = [
-        (
-            "user space, bytes per connection",
-            grown / connections,
-            number("/memory/user_bytes"),
-        ),
+        ("user space, bytes per connection", grown / connections, number("/memory/user_bytes")),
         (
             "kernel, bytes per connection",
             crate::budget::kernel::SOCKET_BYTES,
             number("/memory/kernel_bytes"),
         ),
-        (
-            "processor, cores",
-            total(&running.processor),
-            number("/measured/server_cpu"),
-        ),
-        (
-            "processor, µs per connect",
-            running.connect_us,
-            number("/connect/server_cpu_us"),
-        ),
+        ("processor, cores", total(&running.processor), number("/measured/server_cpu")),
+        ("processor, µs per connect", running.connect_us, number("/connect/server_cpu_us")),
     ];
     let measured = |(name, predicted, measured): (&'static str, f64, Option<f64>)| {
         let measured = measured.filter(|measured| *measured > 0.0)?;
-        Some(Row {
-            name,
-            predicted,
-            measured,
-        })
+        Some(Row { name, predicted, measured })
     };
     candidates.into_iter().filter_map(measured).collect()
 }

@@ -165,11 +165,7 @@ fn walls(
     };
     let memory = arguments.memory.or_else(|| machine.memory("MemAvailable"));
     // What does not grow with connections is there first.
-    let base = Prediction::of(&Demand {
-        connections: 0.0,
-        rate: 0.0,
-        ..*demand
-    });
+    let base = Prediction::of(&Demand { connections: 0.0, rate: 0.0, ..*demand });
     let base = total(&base.user);
     if let Some(memory) = memory {
         let grows = total(&prediction.user) + total(&prediction.kernel) - base;
@@ -177,25 +173,15 @@ fn walls(
     }
     add("processors", cores as f64, total(&prediction.processor));
     if let Some(bandwidth) = arguments.bandwidth {
-        add(
-            "bandwidth",
-            bandwidth,
-            prediction.in_bits.max(prediction.out_bits),
-        );
+        add("bandwidth", bandwidth, prediction.in_bits.max(prediction.out_bits));
     }
-    let judgement = Judgement::of(
-        machine,
-        Some(connections as u64),
-        Some(demand.io_threads as u64),
-    );
+    let judgement =
+        Judgement::of(machine, Some(connections as u64), Some(demand.io_threads as u64));
     for finding in &judgement.findings {
         // Memory was reckoned above, with what messages take.
         let bound = finding.connections_max.filter(|_| finding.name != "memory");
         if let Some(bound) = bound {
-            walls.push(Wall {
-                name: finding.name.to_owned(),
-                connections: bound,
-            });
+            walls.push(Wall { name: finding.name.to_owned(), connections: bound });
         }
     }
     walls.sort_by_key(|wall| wall.connections);
@@ -220,46 +206,21 @@ fn show(
         demand.io_threads
     )?;
     let each = |parts: &[Part]| total(parts) / demand.connections.max(1.0);
-    for (name, parts) in [
-        ("user space", &prediction.user),
-        ("kernel", &prediction.kernel),
-    ] {
+    for (name, parts) in [("user space", &prediction.user), ("kernel", &prediction.kernel)] {
         let (all, each) = (bytes(total(parts) as u64), each(parts));
-        writeln!(
-            output,
-            "{name:<16} {all:>12} {each:>10.0} B for each connection"
-        )?;
+        writeln!(output, "{name:<16} {all:>12} {each:>10.0} B for each connection")?;
         for part in parts.iter().filter(|part| part.amount >= 1.0) {
-            writeln!(
-                output,
-                "  {:<14} {:>12}",
-                part.name,
-                bytes(part.amount as u64)
-            )?;
+            writeln!(output, "  {:<14} {:>12}", part.name, bytes(part.amount as u64))?;
         }
     }
     let used = total(&prediction.processor);
     writeln!(output, "{:<16} {used:>12.2} of {cores} cores", "processors")?;
-    for part in prediction
-        .processor
-        .iter()
-        .filter(|part| part.amount >= 0.0005)
-    {
+    for part in prediction.processor.iter().filter(|part| part.amount >= 0.0005) {
         writeln!(output, "  {:<14} {:>12.3}", part.name, part.amount)?;
     }
     let megabits = |bits: f64| bits / 1e6;
-    writeln!(
-        output,
-        "{:<16} {:>12.1} Mbit/s in",
-        "bandwidth",
-        megabits(prediction.in_bits)
-    )?;
-    writeln!(
-        output,
-        "{:<16} {:>12.1} Mbit/s out",
-        "",
-        megabits(prediction.out_bits)
-    )?;
+    writeln!(output, "{:<16} {:>12.1} Mbit/s in", "bandwidth", megabits(prediction.in_bits))?;
+    writeln!(output, "{:<16} {:>12.1} Mbit/s out", "", megabits(prediction.out_bits))?;
     let descriptors = count(prediction.descriptors as u64);
     writeln!(output, "{:<16} {descriptors:>12}", "descriptors")?;
     writeln!(output, "{:<16} {:>12.0}", "threads", prediction.threads)?;
@@ -269,21 +230,13 @@ fn show(
         "connecting",
         demand.connections * prediction.connect_us / 1e6
     )?;
-    writeln!(
-        output,
-        "Walls, the first one first, in connections of this kind:"
-    )?;
+    writeln!(output, "Walls, the first one first, in connections of this kind:")?;
     for wall in walls {
         let mark = match (wall.connections as f64) < demand.connections {
             true => "limits",
             false => "ok",
         };
-        writeln!(
-            output,
-            "{mark:<7} {:<28} {:>16}",
-            wall.name,
-            count(wall.connections)
-        )?;
+        writeln!(output, "{mark:<7} {:<28} {:>16}", wall.name, count(wall.connections))?;
     }
     if let Some(first) = walls.first() {
         let fits = first.connections as f64 >= demand.connections;
@@ -300,9 +253,7 @@ fn show(
 
 fn as_json(demand: &Demand, prediction: &Prediction, walls: &[Wall]) -> Value {
     let parts = |parts: &[Part]| -> Value {
-        let parts = parts
-            .iter()
-            .map(|part| (part.name.to_owned(), json!(part.amount)));
+        let parts = parts.iter().map(|part| (part.name.to_owned(), json!(part.amount)));
         Value::Object(parts.collect())
     };
     let walls: Vec<Value> = walls

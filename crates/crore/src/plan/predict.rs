@@ -100,11 +100,7 @@ impl Prediction {
     /// User space that a node has before its first connection.
     pub fn fixed_bytes(&self) -> f64 {
         let is_fixed = |part: &&Part| matches!(part.name, "binary" | "threads");
-        self.user
-            .iter()
-            .filter(is_fixed)
-            .map(|part| part.amount)
-            .sum()
+        self.user.iter().filter(is_fixed).map(|part| part.amount).sum()
     }
 }
 
@@ -135,16 +131,10 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         part("threads", fixed::THREAD_BYTES * demand.io_threads),
         part("first use", first_use),
         part("slots", connection::SLOT_BYTES * connections),
-        part(
-            "subscriptions",
-            connection::SUBSCRIPTION_BYTES * connections,
-        ),
+        part("subscriptions", connection::SUBSCRIPTION_BYTES * connections),
         part("topics_edge", connection::EDGE_TOPIC_BYTES * topics * edges),
         part("topics_home", home * topics),
-        part(
-            "names",
-            (demand.topic_bytes + connection::NAME_HEAD_BYTES) * topics,
-        ),
+        part("names", (demand.topic_bytes + connection::NAME_HEAD_BYTES) * topics),
         part("network", connection::NETWORK_BYTES * connections),
         part("unaccounted", connection::UNACCOUNTED_BYTES * connections),
         part("log", kept),
@@ -155,10 +145,7 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         parts.push(part("tls", tls::SESSION_BYTES * connections));
     }
     if matches!(demand.transport, Transport::Sse) {
-        parts.push(part(
-            "streams",
-            connection::EVENT_STREAM_BYTES * connections,
-        ));
+        parts.push(part("streams", connection::EVENT_STREAM_BYTES * connections));
     }
     parts
 }
@@ -168,14 +155,8 @@ fn kernel_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
     const ROUND_TRIP_S: f64 = 0.1;
     let inflight = (deliveries * ROUND_TRIP_S).min(demand.connections);
     vec![
-        Part {
-            name: "sockets",
-            amount: kernel::SOCKET_BYTES * demand.connections,
-        },
-        Part {
-            name: "socket buffers",
-            amount: kernel::INFLIGHT_BYTES * inflight,
-        },
+        Part { name: "sockets", amount: kernel::SOCKET_BYTES * demand.connections },
+        Part { name: "socket buffers", amount: kernel::INFLIGHT_BYTES * inflight },
     ]
 }
 
@@ -248,11 +229,7 @@ fn head_bytes(transport: Transport) -> f64 {
 
 /// To the server and from it, with the segments that acknowledge.
 fn bandwidth(demand: &Demand, deliveries: f64) -> (f64, f64) {
-    let sealed = if demand.has_tls {
-        tls::RECORD_BYTES
-    } else {
-        0.0
-    };
+    let sealed = if demand.has_tls { tls::RECORD_BYTES } else { 0.0 };
     let on_wire = |payload: f64| {
         let bytes = payload + sealed;
         bytes + (bytes / wire::SEGMENT_PAYLOAD_BYTES).ceil() * wire::SEGMENT_BYTES
@@ -298,10 +275,7 @@ mod tests {
     #[test]
     fn idle_connections_are_within_the_budget() {
         let one = Prediction::of(&demand());
-        let two = Prediction::of(&Demand {
-            connections: 2e6,
-            ..demand()
-        });
+        let two = Prediction::of(&Demand { connections: 2e6, ..demand() });
         let slope = (total(&two.user) - total(&one.user)) / 1e6;
         assert!((180.0..=256.0).contains(&slope), "{slope}");
         assert!(one.fixed_bytes() < 4.35e6 + 8.0 * 1_048_576.0);
@@ -309,11 +283,7 @@ mod tests {
 
     #[test]
     fn more_of_anything_takes_no_less() {
-        let base = Demand {
-            rate: 10_000.0,
-            log_bytes_max: 1e12,
-            ..demand()
-        };
+        let base = Demand { rate: 10_000.0, log_bytes_max: 1e12, ..demand() };
         let less = Prediction::of(&base);
         let all = |prediction: &Prediction| {
             [
@@ -325,22 +295,10 @@ mod tests {
             ]
         };
         for more in [
-            Demand {
-                connections: 3e6,
-                ..base
-            },
-            Demand {
-                rate: 20_000.0,
-                ..base
-            },
-            Demand {
-                message_bytes: 2_048.0,
-                ..base
-            },
-            Demand {
-                has_tls: true,
-                ..base
-            },
+            Demand { connections: 3e6, ..base },
+            Demand { rate: 20_000.0, ..base },
+            Demand { message_bytes: 2_048.0, ..base },
+            Demand { has_tls: true, ..base },
         ] {
             let more_of_all = all(&Prediction::of(&more));
             for (less, more_of) in all(&less).into_iter().zip(more_of_all) {
@@ -352,15 +310,8 @@ mod tests {
     /// Deliveries of a shared topic cost no further publications, and topics are fewer.
     #[test]
     fn fan_out_shares_what_can_be_shared() {
-        let apart = Prediction::of(&Demand {
-            rate: 10_000.0,
-            ..demand()
-        });
-        let shared = Demand {
-            rate: 100.0,
-            fan_out: 100.0,
-            ..demand()
-        };
+        let apart = Prediction::of(&Demand { rate: 10_000.0, ..demand() });
+        let shared = Demand { rate: 100.0, fan_out: 100.0, ..demand() };
         let shared = Prediction::of(&shared);
         assert!(total(&shared.processor) < total(&apart.processor));
         assert!(total(&shared.user) < total(&apart.user));

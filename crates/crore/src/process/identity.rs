@@ -63,36 +63,22 @@ pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
     let files = Files::read();
     let Some(mut identity) = files.user(user) else {
         let problem = format!("there is no user {user}");
-        return Err(fault(
-            "node.user",
-            problem,
-            "a name in /etc/passwd, or a number",
-        ));
+        return Err(fault("node.user", problem, "a name in /etc/passwd, or a number"));
     };
     if let Some(group) = text("node.group") {
         let Some(group_id) = files.group(group) else {
             let problem = format!("there is no group {group}");
-            return Err(fault(
-                "node.group",
-                problem,
-                "a name in /etc/group, or a number",
-            ));
+            return Err(fault("node.group", problem, "a name in /etc/group, or a number"));
         };
         identity.group = group_id;
     }
     let is_already = geteuid().as_raw() == identity.user && getegid().as_raw() == identity.group;
     if !is_already && !geteuid().is_root() {
         let problem = format!("only root can become {user}");
-        return Err(fault(
-            "node.user",
-            problem,
-            "to be started as root, or as that user",
-        ));
+        return Err(fault("node.user", problem, "to be started as root, or as that user"));
     }
     if geteuid().is_root() && identity.user != 0 {
-        identity
-            .take()
-            .with_context(|| format!("cannot become the user {user}"))?;
+        identity.take().with_context(|| format!("cannot become the user {user}"))?;
     }
     Ok(())
 }
@@ -130,19 +116,12 @@ impl Identity {
 
 /// A limit of one byte, not of none: a program that takes core dumps through a pipe would be started all the same with none.
 fn forbid_core_dumps() -> io::Result<()> {
-    let one = Rlimit {
-        current: Some(1),
-        maximum: Some(1),
-    };
+    let one = Rlimit { current: Some(1), maximum: Some(1) };
     // One that was none already cannot be raised to one, and need not.
     match setrlimit(Resource::Core, one) {
-        Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => setrlimit(
-            Resource::Core,
-            Rlimit {
-                current: Some(0),
-                maximum: Some(0),
-            },
-        )?,
+        Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {
+            setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?
+        }
         result => result?,
     }
     Ok(())
@@ -173,16 +152,10 @@ impl Files {
             is_wanted.then(|| Some((name, number(user)?, number(group)?)))?
         });
         match line {
-            Some((name, user, group)) => Some(Identity {
-                user,
-                group,
-                groups: self.groups_of(name),
-            }),
-            None => number(wanted).map(|id| Identity {
-                user: id,
-                group: id,
-                groups: Vec::new(),
-            }),
+            Some((name, user, group)) => {
+                Some(Identity { user, group, groups: self.groups_of(name) })
+            }
+            None => number(wanted).map(|id| Identity { user: id, group: id, groups: Vec::new() }),
         }
     }
 
@@ -226,18 +199,10 @@ mod tests {
             users: "root:x:0:0:root:/root:/bin/sh\n\nbroken:x\ncrore:x:990:991::/var/lib/crore:/bin/false\n".into(),
             groups: "root:x:0:\nssl-cert:x:120:www,crore\ncrored:x:121:crored\ncrore:x:991:\n".into(),
         };
-        let crore = Identity {
-            user: 990,
-            group: 991,
-            groups: vec![120],
-        };
+        let crore = Identity { user: 990, group: 991, groups: vec![120] };
         assert_eq!(files.user("crore"), Some(crore.clone()));
         assert_eq!(files.user("990"), Some(crore));
-        let stranger = Identity {
-            user: 4_000,
-            group: 4_000,
-            groups: Vec::new(),
-        };
+        let stranger = Identity { user: 4_000, group: 4_000, groups: Vec::new() };
         assert_eq!(files.user("4000"), Some(stranger));
         for nobody in ["", "cror", "broken", "-1", "+5", "4294967295", "4294967296"] {
             assert_eq!(files.user(nobody), None, "{nobody}");

@@ -98,9 +98,7 @@ impl Arena {
                 break;
             }
             let entries = entries.chunks_exact(8).rev();
-            let absent = entries
-                .take_while(|entry| entry[7] & PAGE_IS_THERE == 0)
-                .count() as u64;
+            let absent = entries.take_while(|entry| entry[7] & PAGE_IS_THERE == 0).count() as u64;
             untouched += absent * page_bytes;
             if absent < count {
                 break;
@@ -222,12 +220,7 @@ Size:               1024 kB\nRss:                 900 kB\nPss:                 7
         let (mappings, arenas) = Mappings::parse(SMAPS);
         assert_eq!(
             mappings,
-            Mappings {
-                files: 700 << 10,
-                stacks: 40 << 10,
-                shared: 64 << 10,
-                anonymous: 232 << 10,
-            }
+            Mappings { files: 700 << 10, stacks: 40 << 10, shared: 64 << 10, anonymous: 232 << 10 }
         );
         assert_eq!(mappings.total(), 1_036 << 10);
         let starts: Vec<u64> = arenas.iter().map(|arena| arena.start).collect();
@@ -248,10 +241,7 @@ Size:               1024 kB\nRss:                 900 kB\nPss:                 7
         let (mappings, arenas) = Mappings::parse(&text);
         assert!(!arenas.is_empty());
         assert!(mappings.stacks >= 8 << 10, "{mappings:?}");
-        assert!(
-            mappings.files > 100_000 && mappings.anonymous > 10_000,
-            "{mappings:?}"
-        );
+        assert!(mappings.files > 100_000 && mappings.anonymous > 10_000, "{mappings:?}");
         let rest = rest(&Components::new()).unwrap();
         let sum = rest.binary + rest.stacks + rest.allocator_free;
         assert_eq!(rest.total as i64 - sum as i64, rest.unaccounted);

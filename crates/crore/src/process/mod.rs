@@ -18,10 +18,7 @@ pub fn proportional_bytes(process: u32) -> Option<u64> {
 
 /// The resident memory of a process, in bytes.
 pub fn resident_bytes(process: u32) -> Option<u64> {
-    kibibytes_of(
-        &fs::read_to_string(format!("/proc/{process}/status")).ok()?,
-        "VmRSS:",
-    )
+    kibibytes_of(&fs::read_to_string(format!("/proc/{process}/status")).ok()?, "VmRSS:")
 }
 
 /// CPU time that a process has used in user and system mode, in seconds.
@@ -50,10 +47,7 @@ mod tests {
         assert!(resident_bytes(own).unwrap() > 100_000);
         assert!(cpu_seconds(own).unwrap() >= 0.0);
         assert_eq!(resident_bytes(u32::MAX), None);
-        assert_eq!(
-            kibibytes_of("Rss: 4 kB\nPss:   12 kB\n", "Pss:"),
-            Some(12_288)
-        );
+        assert_eq!(kibibytes_of("Rss: 4 kB\nPss:   12 kB\n", "Pss:"), Some(12_288));
         assert_eq!(kibibytes_of("Pss: x kB\n", "Pss:"), None);
     }
 }

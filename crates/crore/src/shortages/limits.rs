@@ -78,11 +78,7 @@ impl Limits {
                 match pages {
                     Some((used, max)) => {
                         // Groups of processes have limits of their own, and theirs may have been the one.
-                        let or = if used < max / 4 * 3 {
-                            ", or of a group"
-                        } else {
-                            ""
-                        };
+                        let or = if used < max / 4 * 3 { ", or of a group" } else { "" };
                         format!(
                             "TCP memory: {} of {} (net.ipv4.tcp_mem{or})",
                             bytes(used * page),
@@ -141,9 +137,7 @@ fn memory(text: &str) -> Option<(u64, u64)> {
 
 /// Of `/proc/net/sockstat` and `tcp_mem`: pages that TCP has, and how many it may have.
 fn tcp_pages(sockstat: &str, tcp_mem: &str) -> Option<(u64, u64)> {
-    let line = sockstat
-        .lines()
-        .find_map(|line| line.strip_prefix("TCP:"))?;
+    let line = sockstat.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     let mut words = line.split_ascii_whitespace();
     words.find(|word| *word == "mem")?;
     let used = words.next()?.parse().ok()?;

@@ -34,16 +34,13 @@ impl Watched {
             retention_failed: self.retention_failed,
             retained_lost: self.retained_lost,
         };
-        let lines = look(&mut self.courses, &sample, |shortage| {
-            format!("{shortage:?}: all")
-        });
+        let lines = look(&mut self.courses, &sample, |shortage| format!("{shortage:?}: all"));
         lines
             .into_iter()
             .map(|line| {
                 let fields = line.fields.iter().filter(|(name, _)| *name != "advice");
-                let fields: Vec<String> = fields
-                    .map(|(name, value)| format!("{name}={value}"))
-                    .collect();
+                let fields: Vec<String> =
+                    fields.map(|(name, value)| format!("{name}={value}")).collect();
                 format!("{:?} {} {}", line.level, line.sentence, fields.join(" "))
             })
             .collect()
@@ -66,16 +63,10 @@ fn it_begins_goes_on_and_passes() {
     }
     assert_eq!(
         lines,
-        [
-            format!("{FULL} count=1,200 for_s=60"),
-            format!("{FULL} count=1,200 for_s=120"),
-        ]
+        [format!("{FULL} count=1,200 for_s=60"), format!("{FULL} count=1,200 for_s=120"),]
     );
     let lines: Vec<String> = (0..300).flat_map(|_| node.look()).collect();
-    assert_eq!(
-        lines,
-        ["Info Connections wait for descriptors no more. count=3,020 lasted_s=150"]
-    );
+    assert_eq!(lines, ["Info Connections wait for descriptors no more. count=3,020 lasted_s=150"]);
 }
 
 #[test]
@@ -105,10 +96,7 @@ fn no_room_lasts_until_there_is_some() {
     // Nobody tries for a while, and the node is as full as before.
     assert!((0..120).all(|_| node.look().is_empty()));
     node.sockets.closed += 1;
-    assert_eq!(
-        node.look(),
-        ["Info There is room for connections again. count=1 lasted_s=0"]
-    );
+    assert_eq!(node.look(), ["Info There is room for connections again. count=1 lasted_s=0"]);
 }
 
 #[test]

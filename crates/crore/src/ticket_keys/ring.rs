@@ -49,8 +49,7 @@ impl Ring {
         new_secret: &mut dyn FnMut() -> Option<[u8; 32]>,
     ) -> bool {
         let before = self.clone();
-        self.keys
-            .retain(|key| key.retired_ms == 0 || key.believed_until_ms() > now_ms);
+        self.keys.retain(|key| key.retired_ms == 0 || key.believed_until_ms() > now_ms);
         let is_due = match self.keys.first() {
             Some(newest) => now_ms.saturating_sub(newest.created_ms) >= age_max_ms,
             None => true,
@@ -63,12 +62,7 @@ impl Ring {
                 // 0 would say that it still signs.
                 newest.retired_ms = now_ms.max(1);
             }
-            let key = Key {
-                secret,
-                created_ms: now_ms,
-                retired_ms: 0,
-                lifetime_ms,
-            };
+            let key = Key { secret, created_ms: now_ms, retired_ms: 0, lifetime_ms };
             self.keys.insert(0, key);
         }
         if let Some(newest) = self.keys.first_mut() {
@@ -143,12 +137,7 @@ impl Key {
             number.copy_from_slice(&bytes[at..at + 8]);
             u64::from_le_bytes(number)
         };
-        Key {
-            secret,
-            created_ms: number(32),
-            retired_ms: number(40),
-            lifetime_ms: number(48),
-        }
+        Key { secret, created_ms: number(32), retired_ms: number(40), lifetime_ms: number(48) }
     }
 }
 
@@ -254,10 +243,7 @@ mod tests {
         check(&|bytes| bytes[10] = 1, "it is of another version");
         check(&|bytes| bytes[12] = 1, "its length is wrong");
         check(&|bytes| bytes.truncate(100), "its length is wrong");
-        check(
-            &|bytes| bytes[HEAD_BYTES + 40] = 1,
-            "it does not say which key signs",
-        );
+        check(&|bytes| bytes[HEAD_BYTES + 40] = 1, "it does not say which key signs");
         check(
             &|bytes| {
                 bytes.truncate(HEAD_BYTES);

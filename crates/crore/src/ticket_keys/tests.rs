@@ -46,10 +46,7 @@ impl Drop for Folder {
 }
 
 fn start_in(directory: Option<&Path>, now_ms: u64) -> (Vec<u32>, Vec<Notice>) {
-    let mut tickets = TicketSettings {
-        lifetime_ms: 100,
-        ..TicketSettings::default()
-    };
+    let mut tickets = TicketSettings { lifetime_ms: 100, ..TicketSettings::default() };
     let notices = provide(&mut tickets, directory, 1_000, now_ms);
     (tickets.keys.iter().map(|key| key.id).collect(), notices)
 }
@@ -71,19 +68,13 @@ fn keys_outlive_a_process() {
     assert_eq!((first.len(), folder.mode()), (1, 0o600));
     let written = fs::read(folder.file()).unwrap();
     assert_eq!(folder.quiet_start(5_500), first);
-    assert_eq!(
-        fs::read(folder.file()).unwrap(),
-        written,
-        "nothing to write"
-    );
+    assert_eq!(fs::read(folder.file()).unwrap(), written, "nothing to write");
     let second = folder.quiet_start(6_000);
     assert_eq!((second.len(), second[1]), (2, first[0]));
     assert_ne!(second[0], first[0]);
     assert_eq!(folder.quiet_start(6_100), second[..1]);
-    let names: Vec<_> = fs::read_dir(&folder.0)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let names: Vec<_> =
+        fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, [NAME]);
 }
 
@@ -142,11 +133,7 @@ fn no_failure_stops_a_start() {
     let path = folder.0.join("file/data");
     fs::write(folder.0.join("file"), "").unwrap();
     let (keys, notices) = start_in(Some(&path), 5_000);
-    check_says(
-        &notices,
-        Level::Warn,
-        &["cannot be used", "end with this process"],
-    );
+    check_says(&notices, Level::Warn, &["cannot be used", "end with this process"]);
     assert_eq!(keys.len(), 1);
     assert_ne!(start_in(Some(&path), 5_000).0, keys);
 
@@ -154,11 +141,7 @@ fn no_failure_stops_a_start() {
     let folder = Folder::new();
     fs::create_dir(folder.file()).unwrap();
     let (keys, notices) = folder.start(5_000);
-    check_says(
-        &notices,
-        Level::Warn,
-        &["cannot be read", "end with this process"],
-    );
+    check_says(&notices, Level::Warn, &["cannot be read", "end with this process"]);
     assert_eq!(keys.len(), 1);
 
     // Nothing new can be written: what is there stays in force.
@@ -166,19 +149,11 @@ fn no_failure_stops_a_start() {
     let first = folder.quiet_start(5_000);
     fs::create_dir(folder.0.join(NEW_NAME)).unwrap();
     let (keys, notices) = folder.start(9_000);
-    check_says(
-        &notices,
-        Level::Warn,
-        &["cannot be written", "stay as they were"],
-    );
+    check_says(&notices, Level::Warn, &["cannot be written", "stay as they were"]);
     assert_eq!(keys, first);
     fs::remove_file(folder.file()).unwrap();
     let (keys, notices) = folder.start(9_000);
-    check_says(
-        &notices,
-        Level::Warn,
-        &["cannot be written", "end with this process"],
-    );
+    check_says(&notices, Level::Warn, &["cannot be written", "end with this process"]);
     assert_eq!(keys.len(), 1);
 }
 
@@ -193,10 +168,8 @@ fn without_a_directory_each_start_has_its_own() {
 #[test]
 fn configured_keys_are_the_only_ones() {
     let folder = Folder::new();
-    let mut tickets = TicketSettings {
-        keys: vec![TicketKey::new([1; 32])],
-        ..TicketSettings::default()
-    };
+    let mut tickets =
+        TicketSettings { keys: vec![TicketKey::new([1; 32])], ..TicketSettings::default() };
     assert_eq!(provide(&mut tickets, Some(&folder.0), 1_000, 5_000), []);
     assert_eq!(tickets.keys, [TicketKey::new([1; 32])]);
     assert!(!folder.file().exists());

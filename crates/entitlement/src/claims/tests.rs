@@ -110,10 +110,7 @@ fn reasons_are_clear() {
     let Err(Refusal::Claims(problem)) = parse(r#"{"permissions":{"reed":["a"]}}"#) else {
         panic!()
     };
-    assert!(
-        problem.contains("reed") && problem.contains("subscribe"),
-        "{problem}"
-    );
+    assert!(problem.contains("reed") && problem.contains("subscribe"), "{problem}");
     for bad in ["", "a#", "a/#/b", "a+"] {
         let json = format!(r#"{{"permissions":{{"all":["x","{bad}"]}}}}"#);
         assert_eq!(parse(&json), Err(Refusal::Filter(bad.into())));
@@ -124,11 +121,7 @@ fn reasons_are_clear() {
 fn filters_have_a_bound() {
     let list = |count: usize| vec!["\"a\""; count].join(",");
     let json = |subscribe, all| {
-        format!(
-            r#"{{"permissions":{{"subscribe":[{}],"all":[{}]}}}}"#,
-            list(subscribe),
-            list(all)
-        )
+        format!(r#"{{"permissions":{{"subscribe":[{}],"all":[{}]}}}}"#, list(subscribe), list(all))
     };
     assert!(parse(&json(FILTERS_MAX - 1, 1)).is_ok());
     assert_eq!(parse(&json(FILTERS_MAX, 1)), Err(Refusal::TooManyFilters));
@@ -140,10 +133,7 @@ fn check(json: &str, rules: &TokenRules, now_s: u64) -> Result<(), Refusal> {
 
 #[test]
 fn times() {
-    let rules = TokenRules {
-        leeway_s: 5,
-        ..TokenRules::default()
-    };
+    let rules = TokenRules { leeway_s: 5, ..TokenRules::default() };
     let json = r#"{"exp":2000,"nbf":1000}"#;
     for (now_s, expected) in [
         (994, Err(Refusal::NotYet)),
@@ -157,34 +147,19 @@ fn times() {
     assert_eq!(parse("{}").unwrap().ends_s(&rules), NEVER);
     let last = parse(r#"{"exp":4294967294}"#).unwrap();
     assert_eq!(last.ends_s(&rules), NEVER - 1);
-    assert_eq!(
-        check(r#"{"iat":2000}"#, &rules, 1_994),
-        Err(Refusal::NotYet)
-    );
+    assert_eq!(check(r#"{"iat":2000}"#, &rules, 1_994), Err(Refusal::NotYet));
     assert_eq!(check(r#"{"exp":0}"#, &rules, 1_994), Err(Refusal::Expired));
     assert_eq!(check("{}", &rules, 1 << 40), Ok(()));
 }
 
 #[test]
 fn lifetimes() {
-    let rules = TokenRules {
-        lifetime_max_s: Some(100),
-        ..TokenRules::default()
-    };
-    assert_eq!(
-        check(r#"{"iat":1000}"#, &rules, 1_000),
-        Err(Refusal::NoExpiry)
-    );
+    let rules = TokenRules { lifetime_max_s: Some(100), ..TokenRules::default() };
+    assert_eq!(check(r#"{"iat":1000}"#, &rules, 1_000), Err(Refusal::NoExpiry));
     assert_eq!(check(r#"{"iat":1000,"exp":1100}"#, &rules, 1_000), Ok(()));
-    assert_eq!(
-        check(r#"{"iat":1000,"exp":1101}"#, &rules, 1_000),
-        Err(Refusal::Lifetime)
-    );
+    assert_eq!(check(r#"{"iat":1000,"exp":1101}"#, &rules, 1_000), Err(Refusal::Lifetime));
     assert_eq!(check(r#"{"exp":1100}"#, &rules, 1_000), Ok(()));
-    assert_eq!(
-        check(r#"{"exp":1101}"#, &rules, 1_000),
-        Err(Refusal::Lifetime)
-    );
+    assert_eq!(check(r#"{"exp":1101}"#, &rules, 1_000), Err(Refusal::Lifetime));
 }
 
 #[test]

@@ -55,10 +55,7 @@ pub fn hmac_key() -> TokenKey {
 }
 
 pub fn judge(keys: Vec<TokenKey>) -> TokenJudge {
-    judge_of(JudgeSettings {
-        token_keys: keys,
-        ..JudgeSettings::default()
-    })
+    judge_of(JudgeSettings { token_keys: keys, ..JudgeSettings::default() })
 }
 
 pub fn judge_of(settings: JudgeSettings) -> TokenJudge {
@@ -68,11 +65,7 @@ pub fn judge_of(settings: JudgeSettings) -> TokenJudge {
 
 /// A token of these parts; the signature is over the first two.
 pub fn token_of(header: &str, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
-    let message = format!(
-        "{}.{}",
-        URL_SAFE_NO_PAD.encode(header),
-        URL_SAFE_NO_PAD.encode(claims)
-    );
+    let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = sign(message.as_bytes());
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }

@@ -31,9 +31,8 @@ mod tests {
     /// Bit by bit, of every length that takes another way through the library, and however it is cut.
     #[test]
     fn any_length_and_any_cut() {
-        let bytes: Vec<u8> = (0..5_000u32)
-            .map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8)
-            .collect();
+        let bytes: Vec<u8> =
+            (0..5_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let mut expected = u32::MAX;
         for len in 0..bytes.len() {
             let (whole, cut) = (&bytes[..len], len / 3);

@@ -65,11 +65,8 @@ impl End {
         if version != VERSION || flags != 0 {
             return Err((version, flags));
         }
-        let end = End {
-            segment: u64_at(fixed, 16),
-            bytes: u64_at(fixed, 24),
-            first: u64_at(fixed, 32),
-        };
+        let end =
+            End { segment: u64_at(fixed, 16), bytes: u64_at(fixed, 24), first: u64_at(fixed, 32) };
         // No file can have a greater number, and no segment is longer.
         let is_sane = end.segment.max(end.first) < NUMBERS && end.bytes <= u32::MAX.into();
         Ok(Some(end).filter(|_| is_sane))
@@ -105,18 +102,11 @@ impl End {
             let read = file.and_then(|mut file| disk.read_at(&mut file, 0, &mut bytes));
             let found = End::decode(&bytes[..read.unwrap_or(0)]).map_err(|(version, flags)| {
                 let name = name.to_owned();
-                OpenError::Version {
-                    name,
-                    version,
-                    flags,
-                }
+                OpenError::Version { name, version, flags }
             })?;
             if let Some(found) = found {
                 let first = end.first.max(found.first);
-                end = End {
-                    first,
-                    ..end.max(found)
-                };
+                end = End { first, ..end.max(found) };
             }
         }
         Ok(end)
@@ -135,11 +125,7 @@ pub(super) struct Notes<F> {
 
 impl<F> Notes<F> {
     pub fn new(end: End) -> Notes<F> {
-        Notes {
-            end,
-            tried: 0,
-            files: [None, None],
-        }
+        Notes { end, tried: 0, files: [None, None] }
     }
 
     /// Writes both files. One that is written is enough.
@@ -209,11 +195,7 @@ impl<D: Disk> Store<D> {
             return Ok(());
         };
         let noted = self.notes.end;
-        let end = End {
-            segment: last.head.sequence,
-            bytes: last.valid_bytes,
-            first: noted.first,
-        };
+        let end = End { segment: last.head.sequence, bytes: last.valid_bytes, first: noted.first };
         if end > noted || syncs && end == noted {
             return self.notes.write(&mut self.files.disk, end, syncs);
         }
@@ -223,10 +205,7 @@ impl<D: Disk> Store<D> {
     /// Notes, synced, that files before the oldest segment do not count although they are there.
     pub(super) fn note_first(&mut self) -> Result<(), DiskError> {
         let first = self.segments.front().map_or(0, |it| it.head.sequence);
-        let end = End {
-            first,
-            ..self.notes.end
-        };
+        let end = End { first, ..self.notes.end };
         match first > self.notes.end.first {
             true => self.notes.write(&mut self.files.disk, end, true),
             false => Ok(()),

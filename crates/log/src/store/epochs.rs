@@ -74,10 +74,7 @@ impl Epochs {
                     .zip(&next.starts)
                     .for_each(|(valid, start)| *valid = *start.min(valid)),
             }
-            older.push(OlderEpoch {
-                epoch: epoch.epoch,
-                valid_below: valid_below.clone(),
-            });
+            older.push(OlderEpoch { epoch: epoch.epoch, valid_below: valid_below.clone() });
         }
         older.reverse();
         older
@@ -86,8 +83,7 @@ impl Epochs {
     /// Begins a new epoch and remembers why.
     pub fn begin(&mut self, epoch: Epoch, damages: &[Damage]) {
         self.list.push(epoch);
-        self.list
-            .drain(..self.list.len().saturating_sub(EPOCHS_MAX));
+        self.list.drain(..self.list.len().saturating_sub(EPOCHS_MAX));
         self.damages.extend_from_slice(damages);
         let surplus = self.damages.len().saturating_sub(DAMAGES_MAX);
         self.damages.drain(..surplus);
@@ -125,9 +121,8 @@ impl Epochs {
         }
         let (epochs_count, damages_count) = (u32_at(body, 16) as usize, u32_at(body, 20) as usize);
         let epoch_bytes = 16 + 8 * partitions_count as usize;
-        let damages_start = epochs_count
-            .checked_mul(epoch_bytes)
-            .and_then(|bytes| bytes.checked_add(FIXED_BYTES));
+        let damages_start =
+            epochs_count.checked_mul(epoch_bytes).and_then(|bytes| bytes.checked_add(FIXED_BYTES));
         let end = damages_start
             .and_then(|start| start.checked_add(damages_count.checked_mul(DAMAGE_BYTES)?));
         let is_ours = u32_at(body, 12) == partitions_count && epochs_count > 0;
@@ -142,10 +137,7 @@ impl Epochs {
                 .map(|bytes| Epoch {
                     epoch: u64_at(bytes, 0),
                     started_ms: u64_at(bytes, 8),
-                    starts: bytes[16..]
-                        .chunks(8)
-                        .map(|start| u64_at(start, 0))
-                        .collect(),
+                    starts: bytes[16..].chunks(8).map(|start| u64_at(start, 0)).collect(),
                 })
                 .collect(),
             damages: damages

@@ -92,10 +92,7 @@ impl<D: Disk> Store<D> {
 
     fn look(&mut self, now_ms: u64) -> Result<Option<Dropped>, StoreError> {
         self.remove_leftovers();
-        let oldest = self
-            .segments
-            .front()
-            .map_or(0, |oldest| oldest.head.sequence);
+        let oldest = self.segments.front().map_or(0, |oldest| oldest.head.sequence);
         let is_dropped = |name: &String| {
             super::format::sequence_of(name, ".log").is_some_and(|sequence| sequence < oldest)
         };
@@ -137,10 +134,7 @@ impl<D: Disk> Store<D> {
             Err(StoreError::Disk(_)) if is_hopeless => (Vec::new(), retained_count as u64),
             found => (found?, 0),
         };
-        let kept_bytes: u64 = kept
-            .iter()
-            .map(|kept| u64::from(kept.retained.length))
-            .sum();
+        let kept_bytes: u64 = kept.iter().map(|kept| u64::from(kept.retained.length)).sum();
         let Some(oldest) = self.segments.front() else {
             return Ok(None);
         };
@@ -172,10 +166,7 @@ impl<D: Disk> Store<D> {
         let (oldest, newest) = (oldest.head.sequence, newest.head.sequence);
         let bytes = self.bytes();
         if self.sweep.through.is_some_and(|through| oldest > through) {
-            self.sweep = Sweep {
-                through: None,
-                bytes_left: bytes,
-            };
+            self.sweep = Sweep { through: None, bytes_left: bytes };
         }
         let base = self.settings.bytes_max.max(self.sweep.bytes_left);
         if self.sweep.through.is_none() && bytes > base.saturating_add(base / 2) {
@@ -218,11 +209,7 @@ impl<D: Disk> Store<D> {
             })?;
         }
         let of_partition = |(partition, topics): (u32, BTreeMap<Vec<u8>, Retained>)| {
-            topics.into_iter().map(move |(name, retained)| Kept {
-                partition,
-                name,
-                retained,
-            })
+            topics.into_iter().map(move |(name, retained)| Kept { partition, name, retained })
         };
         Ok(left.into_iter().flat_map(of_partition).collect())
     }
@@ -235,27 +222,19 @@ impl<D: Disk> Store<D> {
         let list = oldest.index.list(true);
         let (mut kept, mut name) = (Vec::new(), Vec::new());
         for nth in 0.. {
-            let listed = oldest
-                .index
-                .listed(&mut self.files, &list, nth, &mut name)?;
+            let listed = oldest.index.listed(&mut self.files, &list, nth, &mut name)?;
             let Some((partition, topic)) = listed else {
                 break;
             };
             if let Some(retained) = topic.retained.filter(|retained| !retained.clears) {
-                kept.push(Kept {
-                    partition,
-                    name: name.clone(),
-                    retained,
-                });
+                kept.push(Kept { partition, name: name.clone(), retained });
             }
         }
         // The newest first: what is published again and again is found there.
         for segment in self.segments.iter().skip(1).rev() {
             let mut still = Vec::new();
             for kept in kept {
-                let found = segment
-                    .index
-                    .find(&mut self.files, kept.partition, &kept.name)?;
+                let found = segment.index.find(&mut self.files, kept.partition, &kept.name)?;
                 if found.is_none_or(|topic| topic.retained.is_none()) {
                     still.push(kept);
                 }
@@ -288,20 +267,13 @@ impl<D: Disk> Store<D> {
             if records.is_empty() {
                 continue;
             }
-            let bytes: usize = records
-                .iter()
-                .map(|(_, record)| record.len() + COPY_BYTES)
-                .sum();
+            let bytes: usize = records.iter().map(|(_, record)| record.len() + COPY_BYTES).sum();
             let newest = self.segments.back().map_or(0, |last| last.valid_bytes);
             if self.segments.len() > 1 && newest + bytes as u64 > self.settings.segment_bytes {
                 self.active = None;
             }
             let pieces = records.iter().map(|(kept, record)| Piece {
-                append: Append {
-                    partition: kept.partition,
-                    topic: &kept.name,
-                    record,
-                },
+                append: Append { partition: kept.partition, topic: &kept.name, record },
                 is_copy: true,
             });
             self.write_pieces(now_ms, pieces)?;
@@ -341,9 +313,7 @@ impl<D: Disk> Store<D> {
         let list = oldest.index.list(false);
         let (mut topics, mut name) = (Vec::new(), Vec::new());
         for nth in 0.. {
-            let listed = oldest
-                .index
-                .listed(&mut self.files, &list, nth, &mut name)?;
+            let listed = oldest.index.listed(&mut self.files, &list, nth, &mut name)?;
             match listed {
                 Some((partition, _)) => topics.push((partition, Slice::copy_of(&name))),
                 None => break,

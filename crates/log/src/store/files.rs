@@ -61,11 +61,7 @@ struct Page {
 
 impl<D: Disk> Files<D> {
     pub fn new(disk: D) -> Files<D> {
-        Files {
-            disk,
-            open: Vec::new(),
-            pages: (0..PAGES_MAX).map(|_| None).collect(),
-        }
+        Files { disk, open: Vec::new(), pages: (0..PAGES_MAX).map(|_| None).collect() }
     }
 
     /// Bytes of a file.
@@ -101,10 +97,7 @@ impl<D: Disk> Files<D> {
     pub fn read_what_can_be(&mut self, name: &str, bytes_max: u64) -> Result<Read, DiskError> {
         match self.read_whole(name, bytes_max) {
             Ok(bytes) => {
-                return Ok(Read {
-                    bytes,
-                    lacks: Vec::new(),
-                });
+                return Ok(Read { bytes, lacks: Vec::new() });
             }
             Err(DiskError::Io(_)) => {}
             Err(error) => return Err(error),
@@ -112,16 +105,12 @@ impl<D: Disk> Files<D> {
         let length = self.len(name)?.min(bytes_max);
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| DiskError::Io(0))?];
         let (mut lacks, mut lacking): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
-        let blocks = bytes
-            .chunks_mut(BLOCK_BYTES)
-            .zip((0..).step_by(BLOCK_BYTES));
+        let blocks = bytes.chunks_mut(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES));
         for (block, start) in blocks {
             if self.read(name, start, block).is_ok() {
                 continue;
             }
-            let pages = block
-                .chunks_mut(PAGE_BYTES)
-                .zip((start..).step_by(PAGE_BYTES));
+            let pages = block.chunks_mut(PAGE_BYTES).zip((start..).step_by(PAGE_BYTES));
             for (page, start) in pages {
                 let Err(error) = self.read_patiently(name, start, page) else {
                     continue;
@@ -225,11 +214,7 @@ impl<D: Disk> Files<D> {
             if read != PAGE_BYTES || bytes[PAGE_DATA_BYTES..] != crc {
                 return Err(ReadError::Index(sequence));
             }
-            self.pages[slot] = Some(Page {
-                sequence,
-                number,
-                bytes,
-            });
+            self.pages[slot] = Some(Page { sequence, number, bytes });
         }
         match &self.pages[slot] {
             Some(page) => Ok(&page.bytes),

@@ -95,9 +95,7 @@ impl SegmentHead {
     /// A later version must keep the magic, the version, the count, and the checksum and what it covers.
     pub fn decode(bytes: &[u8]) -> Result<SegmentHead, HeadError> {
         let partitions_count = SegmentHead::partitions_count(bytes).ok_or(HeadError::Damaged)?;
-        let bytes = bytes
-            .get(..head_bytes(partitions_count) as usize)
-            .ok_or(HeadError::Damaged)?;
+        let bytes = bytes.get(..head_bytes(partitions_count) as usize).ok_or(HeadError::Damaged)?;
         if u32_at(bytes, 60) != head_crc(bytes) {
             return Err(HeadError::Damaged);
         }
@@ -153,15 +151,8 @@ pub(super) struct Mark {
 /// A control record, understood.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Control<'a> {
-    Definition {
-        number: u32,
-        partition: u32,
-        name: &'a [u8],
-    },
-    Retained {
-        number: u32,
-        record: RecordView<'a>,
-    },
+    Definition { number: u32, partition: u32, name: &'a [u8] },
+    Retained { number: u32, record: RecordView<'a> },
     Mark(Mark),
 }
 
@@ -179,10 +170,8 @@ pub(super) fn control_of<'a>(record: &RecordView<'a>) -> Option<Control<'a>> {
         }
         RETAINED => {
             let copied = RecordView::parse(rest)?;
-            (copied.bytes().len() == rest.len()).then_some(Control::Retained {
-                number: record.topic(),
-                record: copied,
-            })
+            (copied.bytes().len() == rest.len())
+                .then_some(Control::Retained { number: record.topic(), record: copied })
         }
         MARK if rest.len() == MARK_PAYLOAD_BYTES - 8 => Some(Control::Mark(Mark {
             position: u64_at(rest, 0),

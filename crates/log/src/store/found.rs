@@ -31,10 +31,7 @@ impl FoundLog {
         let end = End::read(&mut files.disk)?;
         let mut segments = find_segments(files, purpose)?;
         // What is left of dropped segments does not count; a directory that was put back has no newer ones.
-        if segments
-            .last_key_value()
-            .is_some_and(|(newest, _)| *newest >= end.first)
-        {
+        if segments.last_key_value().is_some_and(|(newest, _)| *newest >= end.first) {
             segments.retain(|sequence, _| *sequence >= end.first);
         }
         Ok(FoundLog { segments, end })
@@ -46,11 +43,7 @@ impl FoundLog {
         files: &mut Files<D>,
         new_epoch: u64,
     ) -> Result<StoreSettings, OpenError> {
-        let heads = self
-            .segments
-            .values()
-            .rev()
-            .map(|found| found.head.as_ref());
+        let heads = self.segments.values().rev().map(|found| found.head.as_ref());
         let head = heads.flatten().next();
         let counted = head.map(|head| head.heads.len() as u32);
         // Where no head can be read, the file of epochs knows.
@@ -86,11 +79,7 @@ fn find_segments<D: Disk>(
             Ok(head) => Some(head).filter(|head| head.sequence == sequence),
             Err(HeadError::Damaged) => None,
             Err(HeadError::Version { version, flags }) => {
-                return Err(OpenError::Version {
-                    name,
-                    version,
-                    flags,
-                });
+                return Err(OpenError::Version { name, version, flags });
             }
         };
         let is_whole = head.is_some();

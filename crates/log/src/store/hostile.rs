@@ -109,9 +109,7 @@ impl HostileDisk {
             calls_left: None,
             has_stopped: false,
         };
-        HostileDisk {
-            state: Rc::new(RefCell::new(state)),
-        }
+        HostileDisk { state: Rc::new(RefCell::new(state)) }
     }
 
     /// The power fails: what was not synced survives in part or not at all. Open files are dead.
@@ -125,9 +123,7 @@ impl HostileDisk {
         }
         state.names.clone_from(&state.durable_names);
         let names = &state.names;
-        state
-            .inodes
-            .retain(|inode, _| names.values().any(|named| named == inode));
+        state.inodes.retain(|inode, _| names.values().any(|named| named == inode));
         for inode in state.inodes.values_mut() {
             inode.lose(&mut state.prng);
         }
@@ -169,10 +165,7 @@ impl HostileDisk {
     /// Whether bytes of any file that has a name are broken.
     pub fn is_broken(&self) -> bool {
         let state = self.state.borrow();
-        let mut inodes = state
-            .names
-            .values()
-            .filter_map(|inode| state.inodes.get(inode));
+        let mut inodes = state.names.values().filter_map(|inode| state.inodes.get(inode));
         inodes.any(|inode| !inode.broken.is_empty())
     }
 
@@ -228,11 +221,7 @@ impl HostileDisk {
         let mut state = self.state.borrow_mut();
         let number = state.next_inode;
         state.next_inode += 1;
-        let inode = Inode {
-            bytes: bytes.to_vec(),
-            durable: bytes.to_vec(),
-            ..Inode::default()
-        };
+        let inode = Inode { bytes: bytes.to_vec(), durable: bytes.to_vec(), ..Inode::default() };
         state.inodes.insert(number, inode);
         state.names.insert(name.to_owned(), number);
         state.durable_names.insert(name.to_owned(), number);
@@ -297,9 +286,7 @@ impl HostileDisk {
     /// All files, as reads show them.
     pub fn copy(&self) -> BTreeMap<String, Vec<u8>> {
         let files = self.names().into_iter();
-        files
-            .filter_map(|name| Some((name.clone(), self.bytes_of(&name)?)))
-            .collect()
+        files.filter_map(|name| Some((name.clone(), self.bytes_of(&name)?))).collect()
     }
 
     /// Removes a file, durably. False if there is none.
@@ -405,10 +392,7 @@ impl State {
     }
 
     fn used(&self) -> u64 {
-        self.inodes
-            .values()
-            .map(|inode| inode.bytes.len() as u64)
-            .sum()
+        self.inodes.values().map(|inode| inode.bytes.len() as u64).sum()
     }
 
     fn inode(&mut self, file: &HostileFile) -> Result<&mut Inode, DiskError> {
@@ -444,9 +428,7 @@ impl Disk for HostileDisk {
         if state.names.contains_key(name) {
             return Err(DiskError::Exists);
         }
-        let is_full = state
-            .capacity
-            .is_some_and(|capacity| state.used() >= capacity);
+        let is_full = state.capacity.is_some_and(|capacity| state.used() >= capacity);
         if is_full {
             return Err(DiskError::NoSpace);
         }
@@ -457,9 +439,7 @@ impl Disk for HostileDisk {
         state.next_inode += 1;
         state.inodes.insert(inode, Inode::default());
         state.names.insert(name.to_owned(), inode);
-        state
-            .unsynced_names
-            .push(NameChange::Made(name.to_owned(), inode));
+        state.unsynced_names.push(NameChange::Made(name.to_owned(), inode));
         let life = state.life;
         Ok(HostileFile { inode, life })
     }
@@ -488,9 +468,7 @@ impl Disk for HostileDisk {
             return Err(DiskError::Io(EIO));
         }
         let inode = state.names.remove(name).ok_or(DiskError::NotFound)?;
-        state
-            .unsynced_names
-            .push(NameChange::Removed(name.to_owned()));
+        state.unsynced_names.push(NameChange::Removed(name.to_owned()));
         state.forget(inode);
         Ok(())
     }
@@ -525,10 +503,7 @@ impl Disk for HostileDisk {
             false => (start + bytes.len()).saturating_sub(state.inode(file)?.bytes.len()) as u64,
         };
         let mut result = Ok(());
-        if state
-            .capacity
-            .is_some_and(|capacity| grown > 0 && state.used() + grown > capacity)
-        {
+        if state.capacity.is_some_and(|capacity| grown > 0 && state.used() + grown > capacity) {
             result = Err(DiskError::NoSpace);
         } else if State::fails(&mut state.failing_writes) {
             result = Err(state.write_error);
@@ -543,9 +518,7 @@ impl Disk for HostileDisk {
             let length = inode.bytes.len().max(end);
             inode.bytes.resize(length, 0);
             inode.bytes[start..end].copy_from_slice(written);
-            inode
-                .unsynced
-                .extend(start / SECTOR_BYTES..=(end - 1) / SECTOR_BYTES);
+            inode.unsynced.extend(start / SECTOR_BYTES..=(end - 1) / SECTOR_BYTES);
         }
         result
     }
@@ -563,11 +536,7 @@ impl Disk for HostileDisk {
         }
         let inode = state.inode(file)?;
         let end = position + bytes.len() as u64;
-        if inode
-            .broken
-            .iter()
-            .any(|it| it.start < end && position < it.end)
-        {
+        if inode.broken.iter().any(|it| it.start < end && position < it.end) {
             return Err(DiskError::Io(EIO));
         }
         let rest = inode.bytes.get(position as usize..).unwrap_or_default();
@@ -614,12 +583,9 @@ impl Disk for HostileDisk {
             change.apply(&mut state.durable_names);
         }
         let (names, durable) = (&state.names, &state.durable_names);
-        state.inodes.retain(|inode, _| {
-            names
-                .values()
-                .chain(durable.values())
-                .any(|named| named == inode)
-        });
+        state
+            .inodes
+            .retain(|inode, _| names.values().chain(durable.values()).any(|named| named == inode));
         Ok(())
     }
 }

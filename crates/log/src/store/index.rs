@@ -106,11 +106,7 @@ impl Index {
             Index::Memory(index) => (0, index.partitions[partition as usize].len() as u32),
             Index::File(index) => index.partition(files, partition)?,
         };
-        Ok(Records {
-            partition,
-            first,
-            count,
-        })
+        Ok(Records { partition, first, count })
     }
 
     /// A record by its place in the partition.
@@ -138,9 +134,7 @@ impl Index {
         records: &Records,
         offset: u64,
     ) -> Result<u32, ReadError> {
-        search(records.count, |place| {
-            Ok(self.entry(files, records, place)?.offset < offset)
-        })
+        search(records.count, |place| Ok(self.entry(files, records, place)?.offset < offset))
     }
 
     /// Finds a topic.
@@ -200,9 +194,7 @@ impl Index {
     ) -> Result<u32, ReadError> {
         let records = self.records(files, topic.partition)?;
         let place = self.place_from(files, &records, offset)?;
-        search(topic.count, |nth| {
-            Ok(self.topic_place(files, topic, nth)? < place)
-        })
+        search(topic.count, |nth| Ok(self.topic_place(files, topic, nth)? < place))
     }
 
     /// The name of a topic by the number that its records carry; false if there is none.

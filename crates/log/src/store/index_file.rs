@@ -202,12 +202,10 @@ impl IndexFile {
         sequence: u64,
     ) -> Result<(IndexFile, SegmentHead), ReadError> {
         let damaged = ReadError::Index(sequence);
-        let file_bytes = files
-            .len(&index_name(sequence))
-            .map_err(|error| match error {
-                DiskError::Io(_) => damaged,
-                error => ReadError::Disk(error),
-            })?;
+        let file_bytes = files.len(&index_name(sequence)).map_err(|error| match error {
+            DiskError::Io(_) => damaged,
+            error => ReadError::Disk(error),
+        })?;
         let mut fixed = [0; FIXED_BYTES as usize];
         files.read_index(sequence, 0, &mut fixed)?;
         let is_ours = fixed.starts_with(&MAGIC)
@@ -231,14 +229,8 @@ impl IndexFile {
             .filter(|head| head.sequence == sequence)
             .filter(|head| head.heads.len() == partitions_count as usize)
             .ok_or(damaged)?;
-        let [
-            records_count,
-            topics_count,
-            numbers_count,
-            retained_count,
-            holes_count,
-            names_bytes,
-        ] = counts;
+        let [records_count, topics_count, numbers_count, retained_count, holes_count, names_bytes] =
+            counts;
         let mut holes = vec![0; (HOLE_BYTES * u64::from(holes_count)) as usize];
         files.read_index(sequence, sections.holes, &mut holes)?;
         let hole_of = |bytes: &[u8]| Hole {
@@ -404,15 +396,9 @@ fn put_rows(out: &mut PageWriter, index: &MemoryIndex, rows: &[u32]) {
     let (mut name_start, mut first) = (0, 0);
     for number in rows {
         let topic = &index.topics[*number as usize];
-        let flags = topic
-            .retained
-            .map_or(0, |retained| 1 | (u16::from(retained.clears) << 1));
-        let retained = topic.retained.unwrap_or(Retained {
-            position: 0,
-            length: 0,
-            offset: 0,
-            clears: false,
-        });
+        let flags = topic.retained.map_or(0, |retained| 1 | (u16::from(retained.clears) << 1));
+        let retained =
+            topic.retained.unwrap_or(Retained { position: 0, length: 0, offset: 0, clears: false });
         out.put(&topic.partition.to_le_bytes());
         out.put_u32(name_start);
         out.put(&(topic.name.len() as u16).to_le_bytes());

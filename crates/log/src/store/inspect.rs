@@ -70,16 +70,11 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Finding::Head { name } => write!(f, "{name}: the head is damaged"),
-            Finding::Damage {
-                name,
-                from,
-                through,
-            } => write!(f, "{name}: bytes {from} to {through} are damaged"),
+            Finding::Damage { name, from, through } => {
+                write!(f, "{name}: bytes {from} to {through} are damaged")
+            }
             Finding::Index { name } => {
-                write!(
-                    f,
-                    "{name}: not the index of its segment; it will be made again"
-                )
+                write!(f, "{name}: not the index of its segment; it will be made again")
             }
             Finding::Missing { name } => write!(f, "{name}: missing"),
             Finding::Epochs => write!(f, "epochs: missing, damaged, or of another log"),
@@ -125,26 +120,14 @@ pub enum Dumped<'a> {
 impl<D: Disk> Store<D> {
     /// Counts.
     pub fn stats(&self) -> StoreStats {
-        let with_records = self
-            .segments
-            .iter()
-            .filter(|segment| segment.index.records_count() > 0);
+        let with_records = self.segments.iter().filter(|segment| segment.index.records_count() > 0);
         let times = with_records.map(|segment| segment.index.times());
         let partitions = 0..self.settings.partitions_count;
         StoreStats {
             segments_count: self.segments.len() as u64,
             bytes: self.bytes(),
-            records_count: self
-                .segments
-                .iter()
-                .map(|segment| segment.index.records_count())
-                .sum(),
-            epochs: self
-                .epochs
-                .list
-                .iter()
-                .map(|epoch| (epoch.epoch, epoch.started_ms))
-                .collect(),
+            records_count: self.segments.iter().map(|segment| segment.index.records_count()).sum(),
+            epochs: self.epochs.list.iter().map(|epoch| (epoch.epoch, epoch.started_ms)).collect(),
             partitions: partitions
                 .map(|partition| (self.floor(partition), self.heads[partition as usize]))
                 .collect(),
@@ -189,10 +172,7 @@ impl<D: Disk> Store<D> {
             }
             let read = bytes.len() as u64;
             if read < valid_bytes {
-                visit(Dumped::Damage {
-                    from: read,
-                    through: valid_bytes,
-                });
+                visit(Dumped::Damage { from: read, through: valid_bytes });
             }
         }
         Ok(())
@@ -220,13 +200,9 @@ impl<D: Disk> Store<D> {
     fn verify_segment(&mut self, place: usize, report: &mut dyn FnMut(Finding)) {
         let head = self.segments[place].head.clone();
         let name = segment_name(head.sequence);
-        let before = place
-            .checked_sub(1)
-            .map(|before| self.segments[before].head.sequence);
+        let before = place.checked_sub(1).map(|before| self.segments[before].head.sequence);
         if before.is_some_and(|before| before != head.previous) {
-            report(Finding::Missing {
-                name: segment_name(head.previous),
-            });
+            report(Finding::Missing { name: segment_name(head.previous) });
         }
         let mut encoded = Vec::new();
         head.encode(&mut encoded);
@@ -240,22 +216,17 @@ impl<D: Disk> Store<D> {
             Err(error) => return report(Finding::Unreadable { name, error }),
         };
         for (from, through) in &scan.damages {
-            report(Finding::Damage {
-                name: name.clone(),
-                from: *from,
-                through: *through,
-            });
+            report(Finding::Damage { name: name.clone(), from: *from, through: *through });
         }
         if let Index::File(_) = &self.segments[place].index {
             match self.is_index_right(place, &scan) {
                 Ok(true) => {}
-                Ok(false) | Err(ReadError::Index(_)) => report(Finding::Index {
-                    name: index_name(head.sequence),
-                }),
-                Err(ReadError::Disk(error)) => report(Finding::Unreadable {
-                    name: index_name(head.sequence),
-                    error,
-                }),
+                Ok(false) | Err(ReadError::Index(_)) => {
+                    report(Finding::Index { name: index_name(head.sequence) })
+                }
+                Err(ReadError::Disk(error)) => {
+                    report(Finding::Unreadable { name: index_name(head.sequence), error })
+                }
             }
         }
     }

@@ -125,9 +125,7 @@ impl MemoryIndex {
             let topic = &self.topics[*number as usize];
             topic.partition == partition && *topic.name == *name
         };
-        self.table
-            .find(hash(self.seed, partition, name), is_it)
-            .copied()
+        self.table.find(hash(self.seed, partition, name), is_it).copied()
     }
 
     /// As [`MemoryIndex::number_of`], for a topic that is likely to be asked for under the same id again: then its name
@@ -170,8 +168,7 @@ impl MemoryIndex {
             let topic = &topics[*number as usize];
             hash(seed, topic.partition, &topic.name)
         };
-        self.table
-            .insert_unique(hash(seed, partition, name), number, rehash);
+        self.table.insert_unique(hash(seed, partition, name), number, rehash);
     }
 
     /// A definition that was found. False if it contradicts another.
@@ -330,11 +327,7 @@ impl Scan {
 
     fn hole(&mut self, partition: u32, from: u64, through: u64) {
         if from <= through {
-            self.index.holes.push(Hole {
-                partition,
-                from,
-                through,
-            });
+            self.index.holes.push(Hole { partition, from, through });
         }
     }
 
@@ -346,11 +339,7 @@ impl Scan {
         match item {
             Item::Mark(_) => true,
             Item::Damage => false,
-            Item::Definition {
-                number,
-                partition,
-                name,
-            } => {
+            Item::Definition { number, partition, name } => {
                 let is_possible =
                     u64::from(*number) <= start / super::format::DEFINITION_BYTES_MIN as u64;
                 is_possible && self.index.define_found(*number, *partition, name)
@@ -377,11 +366,7 @@ impl Scan {
             return false;
         };
         let (partition, offset) = (topic.partition as usize, record.offset());
-        if self
-            .limits
-            .get(partition)
-            .is_some_and(|limit| offset > *limit)
-        {
+        if self.limits.get(partition).is_some_and(|limit| offset > *limit) {
             return true;
         }
         if offset <= self.lasts[partition] || offset == u64::MAX {
@@ -393,19 +378,9 @@ impl Scan {
             self.hole(partition as u32, from, offset - 1);
         }
         self.lasts[partition] = offset;
-        let entry = Entry {
-            offset,
-            position,
-            length: record.bytes().len() as u32,
-        };
+        let entry = Entry { offset, position, length: record.bytes().len() as u32 };
         let is_empty = record.payload().is_empty();
-        self.index.push(
-            record.topic(),
-            entry,
-            record.flags(),
-            record.time_ms(),
-            is_empty,
-        );
+        self.index.push(record.topic(), entry, record.flags(), record.time_ms(), is_empty);
         self.index.push_once(record.topic(), position, record);
         true
     }

@@ -49,11 +49,7 @@ pub struct Mended {
 
 /// A segment's file that is not there.
 pub(super) fn gone(segment: u64) -> Damage {
-    Damage {
-        segment,
-        from: 0,
-        through: 0,
-    }
+    Damage { segment, from: 0, through: 0 }
 }
 
 impl<D: Disk> Store<D> {
@@ -136,10 +132,7 @@ impl<D: Disk> Store<D> {
     ) -> Result<Vec<u8>, OpenError> {
         let read = self.files.read_whole(name, bytes_max);
         read.map_err(|error| match error {
-            DiskError::Io(_) => OpenError::Unreadable {
-                name: name.to_owned(),
-                error,
-            },
+            DiskError::Io(_) => OpenError::Unreadable { name: name.to_owned(), error },
             error => OpenError::Disk(error),
         })
     }

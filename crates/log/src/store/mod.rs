@@ -187,11 +187,7 @@ impl fmt::Display for OpenError {
             OpenError::PartitionsCount(count) => {
                 write!(f, "{count} partitions: a log has 1 to {PARTITIONS_MAX}")
             }
-            OpenError::Version {
-                name,
-                version,
-                flags,
-            } => write!(
+            OpenError::Version { name, version, flags } => write!(
                 f,
                 "{name} has version {version} with flags {flags:#x}, which is not supported"
             ),
@@ -238,14 +234,9 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Disk(error) => error.fmt(f),
-            StoreError::Order {
-                partition,
-                offset,
-                head,
-            } => write!(
-                f,
-                "offset {offset} of partition {partition} is not above {head}"
-            ),
+            StoreError::Order { partition, offset, head } => {
+                write!(f, "offset {offset} of partition {partition} is not above {head}")
+            }
             StoreError::Record => write!(f, "not a whole publication with a name"),
             StoreError::Partition(partition) => write!(f, "there is no partition {partition}"),
             StoreError::BatchTooLong => write!(f, "the batch exceeds {BATCH_BYTES_MAX} bytes"),
@@ -358,10 +349,7 @@ impl<D: Disk> Store<D> {
 
     /// Bytes of memory, about: the indexes of segments, that of the newest in full, and the batch that is made.
     pub fn memory_bytes(&self) -> usize {
-        let indexes = self
-            .segments
-            .iter()
-            .map(|segment| segment.index.memory_bytes());
+        let indexes = self.segments.iter().map(|segment| segment.index.memory_bytes());
         vector_bytes::<Segment>(self.segments.capacity())
             + indexes.sum::<usize>()
             + self.batch.memory_bytes()

@@ -139,11 +139,7 @@ impl OnceTable {
         if let Some(Producer { id, sequence }) = producer {
             let place = self.producer(seed, partition, id);
             let row = &mut self.producers[place];
-            row.publications.push(SequenceOnce {
-                sequence,
-                offset: record.offset(),
-                topic,
-            });
+            row.publications.push(SequenceOnce { sequence, offset: record.offset(), topic });
             (row.last_position, row.last_ms) = (position, record.time_ms());
         }
         if let Some(key) = key {
@@ -184,8 +180,7 @@ impl OnceTable {
             hash(row.partition, &row.id)
         };
         // Fewer than the segment has records.
-        self.table
-            .insert_unique(hash(partition, id), place as u32, rehash);
+        self.table.insert_unique(hash(partition, id), place as u32, rehash);
         place
     }
 
@@ -223,12 +218,7 @@ impl OnceTable {
     fn key(&self, row: &KeyRow) -> KeyOnce {
         let start = row.start as usize;
         let key = &self.key_bytes[start..start + usize::from(row.length)];
-        KeyOnce {
-            key: key.into(),
-            offset: row.offset,
-            time_ms: row.time_ms,
-            topic: row.topic,
-        }
+        KeyOnce { key: key.into(), offset: row.offset, time_ms: row.time_ms, topic: row.topic }
     }
 }
 
@@ -269,11 +259,7 @@ impl FoundOnce {
         for topic in topics {
             *topic = places[topic];
         }
-        Ok(SegmentOnce {
-            topics: names,
-            producers,
-            keys: self.keys,
-        })
+        Ok(SegmentOnce { topics: names, producers, keys: self.keys })
     }
 }
 
@@ -306,8 +292,7 @@ impl MemoryIndex {
     /// Takes in the name of a record that was pushed.
     pub fn push_once(&mut self, number: u32, position: u32, record: &RecordView<'_>) {
         let partition = self.topics[number as usize].partition;
-        self.once
-            .push(self.seed(), (partition, number), position, record);
+        self.once.push(self.seed(), (partition, number), position, record);
     }
 }
 
@@ -325,11 +310,7 @@ impl<D: Disk> Store<D> {
                 index.once(&mut store.files, window)
             })?;
             let count = self.settings.partitions_count;
-            let SegmentOnce {
-                topics,
-                producers,
-                keys,
-            } = &mut found;
+            let SegmentOnce { topics, producers, keys } = &mut found;
             producers.retain(|row| row.partition < count);
             keys.retain(|key| topics[key.topic as usize].0 < count);
             window.take(found);

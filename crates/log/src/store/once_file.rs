@@ -116,12 +116,7 @@ impl IndexFile {
         files: &mut Files<D>,
         window: &dyn OnceWindow,
     ) -> Result<FoundOnce, ReadError> {
-        let OnceFile {
-            start,
-            producers_count,
-            keys_count,
-            ..
-        } = self.once;
+        let OnceFile { start, producers_count, keys_count, .. } = self.once;
         let mut found = FoundOnce::default();
         self.rows::<_, PRODUCER_BYTES>(files, (start, producers_count), |files, row| {
             let partition = u32_at(row, 0);
@@ -143,12 +138,7 @@ impl IndexFile {
                 });
                 Ok(())
             })?;
-            let producer = ProducerOnce {
-                partition,
-                id,
-                last_ms: u64_at(row, 24),
-                publications,
-            };
+            let producer = ProducerOnce { partition, id, last_ms: u64_at(row, 24), publications };
             found.producer(u32_at(row, 20), producer);
             Ok(())
         })?;

@@ -203,12 +203,7 @@ impl<D: Disk> Store<D> {
             let first_prev = records.first().and_then(prev_of);
             records.reverse();
             damaged |= before > 0 && self.has_hole(partition, end.saturating_sub(1), before - 1);
-            return Ok(StorePage {
-                records,
-                first_prev,
-                complete: !plan.is_full,
-                damaged,
-            });
+            return Ok(StorePage { records, first_prev, complete: !plan.is_full, damaged });
         }
     }
 
@@ -221,11 +216,7 @@ impl<D: Disk> Store<D> {
     ) -> Result<StoreStart, StoreError> {
         self.check_partition(partition)?;
         let found = self.repairing(|store| store.find_start(partition, topic, wanted))?;
-        let FoundStart {
-            oldest,
-            count,
-            is_limited,
-        } = found;
+        let FoundStart { oldest, count, is_limited } = found;
         let begin = oldest.map_or(wanted.after, |oldest| wanted.after.max(oldest - 1));
         // What the limits leave out is not missed, damaged or not.
         let missed_after = if is_limited { begin } else { wanted.after };
@@ -237,12 +228,7 @@ impl<D: Disk> Store<D> {
         let missed_through = prev.unwrap_or(wanted.through);
         damaged |=
             missed_after < missed_through && self.has_hole(partition, missed_after, missed_through);
-        Ok(StoreStart {
-            oldest,
-            prev,
-            count,
-            damaged,
-        })
+        Ok(StoreStart { oldest, prev, count, damaged })
     }
 
     /// `prev` of a topic's first record after an offset that can be read, and whether one before it cannot.
@@ -252,10 +238,7 @@ impl<D: Disk> Store<D> {
         topic: &[u8],
         after: u64,
     ) -> Result<(Option<u64>, bool), StoreError> {
-        let limits = PageLimits {
-            records_max: 1,
-            bytes_max: 0,
-        };
+        let limits = PageLimits { records_max: 1, bytes_max: 0 };
         let (mut from, mut damaged) = (after, false);
         loop {
             let plan = self.repairing(|store| {
@@ -280,11 +263,7 @@ impl<D: Disk> Store<D> {
         matches: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<StoreScan, StoreError> {
         self.check_partition(partition)?;
-        let mut found = StoreScan {
-            records: Vec::new(),
-            through: wanted.after,
-            damaged: false,
-        };
+        let mut found = StoreScan { records: Vec::new(), through: wanted.after, damaged: false };
         let mut end = wanted.through.max(wanted.after);
         match self.first_hole(partition, wanted.after, wanted.through) {
             Some((from, through)) if from <= wanted.after.saturating_add(1) => {
@@ -372,9 +351,7 @@ impl<D: Disk> Store<D> {
 
     fn check_partition(&self, partition: u32) -> Result<(), StoreError> {
         let is_known = partition < self.settings.partitions_count;
-        is_known
-            .then_some(())
-            .ok_or(StoreError::Partition(partition))
+        is_known.then_some(()).ok_or(StoreError::Partition(partition))
     }
 
     /// The first segment that may hold offsets of a partition above this one.
@@ -382,9 +359,7 @@ impl<D: Disk> Store<D> {
         // A head is the end of the segment before it.
         let is_below = |head: &u64| *head <= after;
         let head_of = |segment: &super::Segment| segment.head.heads[partition as usize];
-        let begun = self
-            .segments
-            .partition_point(|segment| is_below(&head_of(segment)));
+        let begun = self.segments.partition_point(|segment| is_below(&head_of(segment)));
         begun.saturating_sub(1)
     }
 
@@ -401,9 +376,7 @@ impl<D: Disk> Store<D> {
             // A hole in front of a segment lies before its head.
             segment.head.heads[partition as usize] <= through || !segment.index.holes().is_empty()
         };
-        let holes = segments
-            .take_while(begun)
-            .flat_map(|segment| segment.index.holes());
+        let holes = segments.take_while(begun).flat_map(|segment| segment.index.holes());
         holes
             .filter(|hole| hole.partition == partition)
             .filter(|hole| hole.from <= through && hole.through > after)
@@ -533,11 +506,7 @@ impl<D: Disk> Store<D> {
                 break;
             }
         }
-        Ok(FoundStart {
-            oldest,
-            count: wanted.count - left,
-            is_limited: is_limited || left == 0,
-        })
+        Ok(FoundStart { oldest, count: wanted.count - left, is_limited: is_limited || left == 0 })
     }
 
     /// How many of the last `taken` records of a topic below its record number `below` are young enough, up to the
@@ -622,9 +591,7 @@ impl<D: Disk> Store<D> {
                 Ok(bytes) => {
                     for Place { entry, .. } in window {
                         let from = (u64::from(entry.position) - start) as usize;
-                        let Entry {
-                            position, length, ..
-                        } = *entry;
+                        let Entry { position, length, .. } = *entry;
                         self.unreadable.forget((sequence, position, length));
                         copy(entry, bytes.get(from..));
                     }

@@ -57,10 +57,7 @@ impl StoreSettings {
         }
         let segment_bytes_max = SEGMENT_BYTES_MAX.min(self.bytes_max / 4);
         let segment_bytes = self.segment_bytes.min(segment_bytes_max);
-        Ok(StoreSettings {
-            segment_bytes: segment_bytes.max(SEGMENT_BYTES_MIN),
-            ..self
-        })
+        Ok(StoreSettings { segment_bytes: segment_bytes.max(SEGMENT_BYTES_MIN), ..self })
     }
 }
 
@@ -173,11 +170,7 @@ impl<D: Disk> Store<D> {
         self.epochs = match found {
             EpochsFound::Version { version, flags } => {
                 let name = "epochs".to_owned();
-                return Err(OpenError::Version {
-                    name,
-                    version,
-                    flags,
-                });
+                return Err(OpenError::Version { name, version, flags });
             }
             EpochsFound::Whole(epochs) => {
                 is_lost = !is_in(&epochs);
@@ -217,11 +210,7 @@ impl<D: Disk> Store<D> {
         while known.contains(&epoch) {
             epoch = epoch.wrapping_add(1); // the caller broke its promise; ours is stronger
         }
-        let begun = Epoch {
-            epoch,
-            started_ms: now_ms,
-            starts,
-        };
+        let begun = Epoch { epoch, started_ms: now_ms, starts };
         self.epochs.begin(begun, &findings.damages);
         self.epochs.write(&mut self.files)?;
         Ok(is_empty)
@@ -344,11 +333,7 @@ impl<D: Disk> Store<D> {
                 scan.limits = next_heads.unwrap_or_default().to_vec();
                 let (proven, end) = find_end(&bytes, &head, noted_bytes.max(lacks_through));
                 findings.torn_bytes += (bytes.len() as u64).saturating_sub(end);
-                scan.take(
-                    &bytes[..(proven as usize).min(bytes.len())],
-                    sequence,
-                    head.bytes(),
-                );
+                scan.take(&bytes[..(proven as usize).min(bytes.len())], sequence, head.bytes());
                 if (bytes.len() as u64) < proven {
                     scan.damage(bytes.len() as u64, proven);
                 }
@@ -396,10 +381,7 @@ impl<D: Disk> Store<D> {
             for (partition, head) in heads.iter_mut().enumerate() {
                 let records = segment.index.records(&mut store.files, partition as u32)?;
                 if let Some(last) = records.count.checked_sub(1) {
-                    *head = segment
-                        .index
-                        .entry(&mut store.files, &records, last)?
-                        .offset;
+                    *head = segment.index.entry(&mut store.files, &records, last)?.offset;
                 }
             }
             for hole in segment.index.holes() {
@@ -461,20 +443,14 @@ pub(super) fn load<D: Disk>(
     found: &FoundLog,
     purpose: Purpose,
 ) -> Result<(Store<D>, Findings), OpenError> {
-    let FoundLog {
-        segments: found,
-        end,
-    } = found;
+    let FoundLog { segments: found, end } = found;
     let mut findings = Findings::default();
     let heads = vec![0; settings.partitions_count as usize];
     let mut store = Store {
         files,
         settings,
         is_read_only: purpose == Purpose::Look,
-        epochs: Epochs {
-            list: Vec::new(),
-            damages: Vec::new(),
-        },
+        epochs: Epochs { list: Vec::new(), damages: Vec::new() },
         segments: VecDeque::new(),
         active: None,
         carry: None,
@@ -498,9 +474,7 @@ pub(super) fn load<D: Disk>(
     }
     let chain = chain(found);
     let newest = chain.last().and_then(|(newest, _)| found.get(newest));
-    findings.newest_epoch = newest
-        .and_then(|newest| newest.head.as_ref())
-        .map(|head| head.epoch);
+    findings.newest_epoch = newest.and_then(|newest| newest.head.as_ref()).map(|head| head.epoch);
     for (place, (sequence, missing)) in chain.iter().enumerate() {
         let head_of = |sequence: &u64| found.get(sequence)?.head.as_ref();
         let is_head_whole = found.get(sequence).is_some_and(|found| found.is_whole);

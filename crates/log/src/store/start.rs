@@ -27,11 +27,7 @@ struct MetTopic {
 
 impl Met {
     fn new(seed: Seed) -> Met {
-        Met {
-            seed,
-            table: HashTable::new(),
-            topics: Vec::new(),
-        }
+        Met { seed, table: HashTable::new(), topics: Vec::new() }
     }
 
     /// Takes a topic in; true if it is the first time.
@@ -48,11 +44,7 @@ impl Met {
             *last = last_offset.max(*last);
             return false;
         }
-        topics.push(MetTopic {
-            partition,
-            name: name.into(),
-            last_offset,
-        });
+        topics.push(MetTopic { partition, name: name.into(), last_offset });
         let place = (topics.len() - 1) as u32; // a topic of a log takes far more than a byte of memory at home
         let rehash = |place: &u32| keyed(seed, &topics[*place as usize].name);
         self.table.insert_unique(hash, place, rehash);
@@ -194,9 +186,7 @@ impl<D: Disk> Store<D> {
             let head = &segment.head;
             (head.sequence, segment.valid_bytes, head.bytes())
         };
-        let bytes = self
-            .files
-            .read_whole(&segment_name(sequence), valid_bytes)?;
+        let bytes = self.files.read_whole(&segment_name(sequence), valid_bytes)?;
         let is_short = (bytes.len() as u64) < valid_bytes;
         let mut behind = is_short.then_some(valid_bytes).max(behind_holes);
         let mut named = std::collections::BTreeSet::new();
@@ -236,11 +226,9 @@ impl<D: Disk> Store<D> {
         for (position, _, item) in Walk::new(&bytes, sequence, self.segments[segment].head.bytes())
         {
             match item {
-                Item::Definition {
-                    number,
-                    partition,
-                    name,
-                } if u64::from(number) <= position / 40 => {
+                Item::Definition { number, partition, name }
+                    if u64::from(number) <= position / 40 =>
+                {
                     let place = number as usize;
                     if names.len() <= place {
                         names.resize(place + 1, None);

@@ -36,11 +36,7 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// Over a segment's bytes, which end where the segment ends, from a place where a record starts.
     pub fn new(bytes: &'a [u8], sequence: u64, position: u64) -> Walk<'a> {
-        Walk {
-            bytes,
-            sequence,
-            position: usize::try_from(position).unwrap_or(usize::MAX),
-        }
+        Walk { bytes, sequence, position: usize::try_from(position).unwrap_or(usize::MAX) }
     }
 
     /// The item at a place, if it is whole.
@@ -51,15 +47,9 @@ impl<'a> Walk<'a> {
             return Some((Item::Record(record), end));
         }
         let item = match control_of(&record)? {
-            Control::Definition {
-                number,
-                partition,
-                name,
-            } => Item::Definition {
-                number,
-                partition,
-                name,
-            },
+            Control::Definition { number, partition, name } => {
+                Item::Definition { number, partition, name }
+            }
             Control::Retained { number, record } => Item::Retained { number, record },
             Control::Mark(mark) => {
                 let is_here = mark.position == position as u64 && mark.sequence == self.sequence;

@@ -133,12 +133,7 @@ impl Batch {
     fn commit(&mut self, index: &mut MemoryIndex) {
         for pending in self.pending.drain(..) {
             if !pending.is_copy {
-                let Pending {
-                    number,
-                    entry,
-                    flags,
-                    ..
-                } = pending;
+                let Pending { number, entry, flags, .. } = pending;
                 index.push(number, entry, flags, pending.time_ms, pending.is_empty);
                 let named = pending.named_at.and_then(|start| self.bytes.get(start..));
                 if let Some(record) = named.and_then(RecordView::parse) {
@@ -177,10 +172,7 @@ impl<D: Disk> Store<D> {
         if self.wants_roll(bytes as u64, now_ms) {
             self.active = None;
         }
-        let pieces = batch.iter().map(|append| Piece {
-            append: *append,
-            is_copy: false,
-        });
+        let pieces = batch.iter().map(|append| Piece { append: *append, is_copy: false });
         self.write_pieces(now_ms, pieces)?;
         std::mem::swap(&mut self.heads, &mut self.batch.heads);
         Ok(())
@@ -224,9 +216,7 @@ impl<D: Disk> Store<D> {
         let mut bytes = MARK_BYTES;
         for append in batch {
             let partition = append.partition;
-            let head = heads
-                .get_mut(partition as usize)
-                .ok_or(StoreError::Partition(partition))?;
+            let head = heads.get_mut(partition as usize).ok_or(StoreError::Partition(partition))?;
             let record = RecordView::parse(append.record)
                 .filter(|record| record.bytes().len() == append.record.len())
                 .filter(|record| !record.flags().has(Flags::CONTROL))
@@ -235,11 +225,7 @@ impl<D: Disk> Store<D> {
             let offset = record.offset();
             if offset <= *head || offset == u64::MAX {
                 let head = *head;
-                return Err(StoreError::Order {
-                    partition,
-                    offset,
-                    head,
-                });
+                return Err(StoreError::Order { partition, offset, head });
             }
             *head = offset;
             bytes = bytes.saturating_add(append.record.len());
@@ -358,8 +344,7 @@ impl<D: Disk> Store<D> {
         if let (Some(carry), Some(last)) = (carry, last) {
             let pieces = carried(carry, last);
             // Written with the head, below.
-            self.batch
-                .encode(&mut index, (sequence, 0), pieces, |_| Ok(()))?;
+            self.batch.encode(&mut index, (sequence, 0), pieces, |_| Ok(()))?;
         }
         head.begun_bytes = self.batch.bytes.len() as u32; // a batch has its bound
         let mut encoded = Vec::new();

@@ -22,10 +22,7 @@ impl World {
                 || offset <= recovered.damaged_through[partition as usize]
                 || known.get(&topic).is_some_and(|last| offset <= *last)
                 || self.last_batch.contains(place);
-            assert!(
-                is_known,
-                "nobody hears that {place:?} is lost: {recovered:?}"
-            );
+            assert!(is_known, "nobody hears that {place:?} is lost: {recovered:?}");
         }
     }
 }

@@ -61,8 +61,6 @@ impl World {
 
     fn files(&self) -> BTreeMap<String, Option<Vec<u8>>> {
         let names = self.disk.names().into_iter();
-        names
-            .map(|name| (name.clone(), self.disk.bytes_of(&name)))
-            .collect()
+        names.map(|name| (name.clone(), self.disk.bytes_of(&name))).collect()
     }
 }

@@ -53,9 +53,7 @@ impl World {
     /// Whether the segment before one has the index that says how much of it counts; where its write failed only the head
     /// of the one behind knows that.
     fn is_sealed(&self, names: &[String], name: &str) -> bool {
-        let before = names
-            .iter()
-            .rfind(|other| other.ends_with(".log") && &other[..] < name);
+        let before = names.iter().rfind(|other| other.ends_with(".log") && &other[..] < name);
         before.is_none_or(|before| names.contains(&before.replace(".log", ".idx")))
     }
 

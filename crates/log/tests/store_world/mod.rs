@@ -16,10 +16,7 @@ use stdx::hash::{Seed, partition_of};
 use stdx::prng::Prng;
 
 const PARTITIONS: u32 = 3;
-const EVERYTHING: PageLimits = PageLimits {
-    records_max: usize::MAX,
-    bytes_max: usize::MAX,
-};
+const EVERYTHING: PageLimits = PageLimits { records_max: usize::MAX, bytes_max: usize::MAX };
 
 /// What the disk does to what was synced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,16 +208,9 @@ impl World {
                 is_first || was_refused || !recovered.damages.is_empty(),
                 "a new epoch without damage"
             );
-            assert!(
-                is_first || self.faults == Faults::Damaging,
-                "a new epoch for nothing"
-            );
+            assert!(is_first || self.faults == Faults::Damaging, "a new epoch for nothing");
         }
-        let valid_below = match recovered
-            .older
-            .iter()
-            .find(|older| older.epoch == self.epoch)
-        {
+        let valid_below = match recovered.older.iter().find(|older| older.epoch == self.epoch) {
             _ if recovered.epoch == self.epoch => vec![u64::MAX; PARTITIONS as usize],
             Some(older) => older.valid_below.clone(),
             None => vec![0; PARTITIONS as usize],
@@ -247,15 +237,9 @@ impl World {
         self.check_damage(recovered, &lost);
         for partition in 0..PARTITIONS {
             let head = recovered.heads[partition as usize];
-            let greatest = read
-                .visible
-                .range((partition, 0)..=(partition, u64::MAX))
-                .next_back();
+            let greatest = read.visible.range((partition, 0)..=(partition, u64::MAX)).next_back();
             assert!(greatest.is_none_or(|((_, offset), _)| *offset <= head));
-            let meant = self
-                .meaning
-                .range((partition, 0)..=(partition, u64::MAX))
-                .next_back();
+            let meant = self.meaning.range((partition, 0)..=(partition, u64::MAX)).next_back();
             let meant = meant.map_or(0, |((_, offset), _)| *offset);
             let is_tail = self.last_batch.iter().any(|place| place.0 == partition);
             assert!(
@@ -310,11 +294,8 @@ impl World {
             batch.iter().map(|(place, _)| place).eq(extra.iter()) || {
                 let mut places: Vec<Place> = batch.iter().map(|(place, _)| *place).collect();
                 places.sort_unstable();
-                let found: Vec<Place> = places
-                    .iter()
-                    .copied()
-                    .filter(|place| extra.contains(place))
-                    .collect();
+                let found: Vec<Place> =
+                    places.iter().copied().filter(|place| extra.contains(place)).collect();
                 found == extra && (found == places || self.faults == Faults::Damaging)
             }
         };
@@ -325,14 +306,10 @@ impl World {
                     .is_none_or(|found| found.is(&publication.topic, &publication.bytes))
             })
         });
-        let batch = batch
-            .unwrap_or_else(|| panic!("{extra:?} come from nowhere"))
-            .clone();
+        let batch = batch.unwrap_or_else(|| panic!("{extra:?} come from nowhere")).clone();
         self.refused.clear();
-        let batch: Batch = batch
-            .into_iter()
-            .filter(|(place, _)| read.visible.contains_key(place))
-            .collect();
+        let batch: Batch =
+            batch.into_iter().filter(|(place, _)| read.visible.contains_key(place)).collect();
         self.acknowledged(batch);
     }
 
@@ -395,9 +372,7 @@ impl World {
             0 => self.disk.fail_writes(count, DiskError::NoSpace),
             1 => self.disk.fail_writes(count, DiskError::Io(5)),
             2 => self.disk.fail_syncs(count),
-            3 => self
-                .disk
-                .set_capacity(Some(self.disk.bytes() + self.prng.below(6_000))),
+            3 => self.disk.set_capacity(Some(self.disk.bytes() + self.prng.below(6_000))),
             _ => self.disk.set_capacity(None),
         }
         self.note(format!("faults {count}"));
@@ -431,10 +406,7 @@ impl World {
             for (place, publication) in self.present.iter().filter(|(place, _)| gone(place)) {
                 let topic = (place.0, &publication.topic[..]);
                 assert!(
-                    dropped
-                        .topics
-                        .iter()
-                        .any(|(partition, name)| (*partition, &name[..]) == topic)
+                    dropped.topics.iter().any(|(partition, name)| (*partition, &name[..]) == topic)
                         || self.faults == Faults::Damaging
                 );
             }
@@ -470,10 +442,7 @@ impl World {
 
     fn everything(&mut self) -> Everything {
         let store = self.store.as_mut().unwrap();
-        let mut read = Everything {
-            visible: BTreeMap::new(),
-            damaged: Vec::new(),
-        };
+        let mut read = Everything { visible: BTreeMap::new(), damaged: Vec::new() };
         for partition in 0..PARTITIONS {
             let (mut after, mut is_damaged) = (0, false);
             while after < u64::MAX - 1 {
@@ -488,15 +457,8 @@ impl World {
                 assert!(found.through > after, "a page goes on");
                 for (topic, record) in found.records {
                     let offset = RecordView::parse(&record).unwrap().offset();
-                    let publication = Publication {
-                        topic: topic.to_vec(),
-                        bytes: record.to_vec(),
-                    };
-                    assert!(
-                        read.visible
-                            .insert((partition, offset), publication)
-                            .is_none()
-                    );
+                    let publication = Publication { topic: topic.to_vec(), bytes: record.to_vec() };
+                    assert!(read.visible.insert((partition, offset), publication).is_none());
                 }
                 is_damaged |= found.damaged;
                 after = found.through;
@@ -513,10 +475,7 @@ impl World {
                 .meaning
                 .get(place)
                 .unwrap_or_else(|| panic!("{place:?} was never acknowledged"));
-            assert!(
-                meant.is(&found.topic, &found.bytes),
-                "{place:?} has changed"
-            );
+            assert!(meant.is(&found.topic, &found.bytes), "{place:?} has changed");
         }
     }
 
@@ -536,27 +495,16 @@ impl World {
         let store = self.store.as_mut().unwrap();
         store
             .retained(&mut |partition, topic, record| {
-                let publication = Publication {
-                    topic: topic.to_vec(),
-                    bytes: record.bytes().to_vec(),
-                };
-                assert!(
-                    found
-                        .insert((partition, topic.to_vec()), publication)
-                        .is_none()
-                );
+                let publication =
+                    Publication { topic: topic.to_vec(), bytes: record.bytes().to_vec() };
+                assert!(found.insert((partition, topic.to_vec()), publication).is_none());
             })
             .unwrap();
         if self.faults == Faults::Damaging || is_lost {
             self.retained = found;
             return;
         }
-        assert_eq!(
-            found.len(),
-            self.retained.len(),
-            "{found:?} {:?}",
-            self.retained
-        );
+        assert_eq!(found.len(), self.retained.len(), "{found:?} {:?}", self.retained);
         for (key, publication) in &self.retained {
             assert!(found[key].is(&publication.topic, &publication.bytes));
         }
@@ -575,10 +523,8 @@ impl World {
             assert!(last >= *offset);
         }
         for ((partition, topic), last) in found {
-            let is_visible = read
-                .visible
-                .get(&(partition, last))
-                .is_some_and(|found| found.topic == topic);
+            let is_visible =
+                read.visible.get(&(partition, last)).is_some_and(|found| found.topic == topic);
             let is_retained = self
                 .retained
                 .get(&(partition, topic))
@@ -639,11 +585,7 @@ fn record(prng: &mut Prng, offset: u64, prev: u64, time_ms: u64) -> Vec<u8> {
     };
     let mut payload = vec![0; payload_bytes as usize];
     prng.fill(&mut payload);
-    let flags = if prng.chance(0.2) {
-        Flags::RETAINED
-    } else {
-        Flags::NONE
-    };
+    let flags = if prng.chance(0.2) { Flags::RETAINED } else { Flags::NONE };
     let fields = fields(prng, offset);
     let mut bytes = Vec::new();
     let length = 40 + fields.len() + payload_bytes as usize;

@@ -40,19 +40,15 @@ impl OnceWindow for Window {
         for key in found.keys.iter().rev() {
             let partition = found.topics[key.topic as usize].0;
             let (topic, bytes) = (name(key.topic), key.key.to_vec());
-            self.keys
-                .push((partition, topic, bytes, key.offset, key.time_ms));
+            self.keys.push((partition, topic, bytes, key.offset, key.time_ms));
         }
     }
 }
 
 impl World {
     pub(super) fn check_once(&mut self, read: &Everything) {
-        let mut window = Window {
-            each: self.prng.between(1, 40) as usize,
-            sent: Sent::new(),
-            keys: Vec::new(),
-        };
+        let mut window =
+            Window { each: self.prng.between(1, 40) as usize, sent: Sent::new(), keys: Vec::new() };
         self.store.as_mut().unwrap().once(&mut window).unwrap();
         let (mut sent, mut keys) = (Sent::new(), Vec::new());
         for ((partition, offset), publication) in read.visible.iter().rev() {

@@ -46,29 +46,20 @@ impl World {
             return;
         };
         let got = offsets(&page.records);
-        assert!(
-            !page.damaged && expected.starts_with(&got),
-            "{got:?} of {expected:?}"
-        );
+        assert!(!page.damaged && expected.starts_with(&got), "{got:?} of {expected:?}");
         assert!(
             page.complete == (got == expected) || page.records.len() > got.len() || got == expected
         );
         assert!(!page.complete || got == expected);
         if let Some(first) = page.records.first() {
-            assert_eq!(
-                page.first_prev,
-                Some(RecordView::parse(first).unwrap().prev())
-            );
+            assert_eq!(page.first_prev, Some(RecordView::parse(first).unwrap().prev()));
         }
         let Ok(page) = stopped.page_back(partition, &topic, through + 1, after + 1, limits) else {
             return;
         };
         let got = offsets(&page.records);
         let back: Vec<u64> = expected.iter().rev().copied().collect();
-        assert!(
-            !page.damaged && back.starts_with(&got),
-            "{got:?} of {back:?}"
-        );
+        assert!(!page.damaged && back.starts_with(&got), "{got:?} of {back:?}");
         assert!(!page.complete || got == back);
         let wanted = StartQuery {
             through,
@@ -77,10 +68,7 @@ impl World {
             after,
         };
         let low = (partition, floor);
-        let places = self
-            .present
-            .range(low.min(high)..=high)
-            .map(|(place, _)| *place);
+        let places = self.present.range(low.min(high)..=high).map(|(place, _)| *place);
         let mut young: Vec<u64> = places
             .filter(|place| *place >= low)
             .filter(of_topic)

@@ -49,10 +49,7 @@ impl Kernel {
     pub(super) fn next_listener(&self) -> io::Result<usize> {
         match self.listeners.len() {
             number if number < LISTENERS_MAX => Ok(number),
-            _ => Err(io::Error::new(
-                io::ErrorKind::QuotaExceeded,
-                "256 listeners at most",
-            )),
+            _ => Err(io::Error::new(io::ErrorKind::QuotaExceeded, "256 listeners at most")),
         }
     }
 
@@ -153,11 +150,7 @@ impl Kernel {
         match self.register(socket, 0) {
             Ok(conn) => {
                 self.counters.add(Count::Accepted, 1);
-                events.push(Event::Accepted {
-                    conn,
-                    peer: canonical(peer),
-                    listener: number,
-                });
+                events.push(Event::Accepted { conn, peer: canonical(peer), listener: number });
             }
             Err((socket, error)) => {
                 self.counters.add(Count::of(error), 1);
@@ -217,10 +210,7 @@ impl Kernel {
     /// Answers from the reserve, then ends the connection; it stays until the peer has read that.
     fn refuse(&mut self, number: u8, socket: OwnedFd) {
         self.counters.add(Count::Refused, 1);
-        let refusal = self
-            .listeners
-            .get(usize::from(number))
-            .map_or(&b""[..], |l| l.refusal);
+        let refusal = self.listeners.get(usize::from(number)).map_or(&b""[..], |l| l.refusal);
         if refusal.is_empty() {
             self.counters.add(Count::Closed, 1);
             return;
@@ -234,8 +224,7 @@ impl Kernel {
         }
         match self.register(socket, DEAD | LINGERING | REFUSED) {
             Ok(conn) => {
-                self.refused
-                    .push_back((Instant::now() + self.options.linger_timeout, conn));
+                self.refused.push_back((Instant::now() + self.options.linger_timeout, conn));
             }
             Err(_) => self.counters.add(Count::Closed, 1),
         }

@@ -42,10 +42,7 @@ impl Roster {
 
     /// Connections that are there.
     pub fn connections_count(&self) -> usize {
-        self.0
-            .iter()
-            .filter(|(_, state)| state & PRESENT != 0)
-            .count()
+        self.0.iter().filter(|(_, state)| state & PRESENT != 0).count()
     }
 }
 
@@ -83,9 +80,7 @@ const MADE_MAX: usize = 32;
 impl Kernel {
     /// The listeners' sockets, in order.
     pub fn listeners(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.listeners
-            .iter()
-            .map(|listener| listener.socket.as_fd())
+        self.listeners.iter().map(|listener| listener.socket.as_fd())
     }
 
     /// Sends copies of further sockets, with their keys behind `head`, in one message.
@@ -161,11 +156,7 @@ impl Kernel {
                 None => (key.generation, 0),
                 Some(conn) => {
                     let flags = self.slots.flags(conn).unwrap_or(0);
-                    let blocked = if flags & WRITE_BLOCKED != 0 {
-                        BLOCKED
-                    } else {
-                        0
-                    };
+                    let blocked = if flags & WRITE_BLOCKED != 0 { BLOCKED } else { 0 };
                     (conn.generation, PRESENT | blocked)
                 }
             }

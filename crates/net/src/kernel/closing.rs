@@ -60,8 +60,7 @@ impl Kernel {
         {
             self.release_if_lingering(oldest);
         }
-        self.lingering
-            .push_back((Instant::now() + self.options.linger_timeout, conn));
+        self.lingering.push_back((Instant::now() + self.options.linger_timeout, conn));
     }
 
     /// A lingering connection has something to say.
@@ -73,8 +72,7 @@ impl Kernel {
 
     fn discard_bytes(&mut self, index: u32) -> Discarded {
         // Without a descriptor to do it with the end comes at once.
-        self.with_socket(index, discard_all)
-            .unwrap_or(Discarded::Ended)
+        self.with_socket(index, discard_all).unwrap_or(Discarded::Ended)
     }
 
     /// Deadlines of our own: lingering connections, and accepting again.
@@ -102,11 +100,7 @@ impl Kernel {
     }
 
     pub(super) fn release_if_lingering(&mut self, conn: Conn) {
-        if self
-            .slots
-            .flags(conn)
-            .is_some_and(|flags| flags & LINGERING != 0)
-        {
+        if self.slots.flags(conn).is_some_and(|flags| flags & LINGERING != 0) {
             self.release(conn.index);
         }
     }
@@ -138,11 +132,7 @@ pub(super) fn make_room(
     if waiting.len() >= max {
         waiting.retain(|(_, conn)| slots.flags(*conn).is_some());
     }
-    if waiting.len() < max {
-        None
-    } else {
-        waiting.pop_front().map(|(_, conn)| conn)
-    }
+    if waiting.len() < max { None } else { waiting.pop_front().map(|(_, conn)| conn) }
 }
 
 fn discard_all(socket: BorrowedFd<'_>) -> Discarded {

@@ -37,15 +37,11 @@ impl Kernel {
         if !self.handover.take() {
             return Err(io::Error::new(
                 io::ErrorKind::QuotaExceeded,
-                format!(
-                    "{} connections are open on this thread",
-                    self.connections_max
-                ),
+                format!("{} connections are open on this thread", self.connections_max),
             ));
         }
         let begun = begin(remote, options).and_then(|socket| {
-            self.register(socket, CONNECTING)
-                .map_err(|(_, error)| io::Error::from(error))
+            self.register(socket, CONNECTING).map_err(|(_, error)| io::Error::from(error))
         });
         match begun {
             Ok(_) => self.counters.add(Count::Connecting, 1),
@@ -91,9 +87,5 @@ fn bind_address_no_port(socket: &OwnedFd) -> io::Result<()> {
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -86,10 +86,7 @@ impl Count {
 
     /// Whether it is the want of something that others may give back: to try at once again would be in vain.
     pub(super) fn is_shortage(self) -> bool {
-        matches!(
-            self,
-            Count::NoDescriptors | Count::NoFiles | Count::NoMemory | Count::NoWatches
-        )
+        matches!(self, Count::NoDescriptors | Count::NoFiles | Count::NoMemory | Count::NoWatches)
     }
 }
 

@@ -57,48 +57,31 @@ impl Handover {
             for _ in 0..threads_count {
                 let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
                 // Whole messages, so that several threads may send into one end.
-                pairs.push(socketpair(
-                    AddressFamily::UNIX,
-                    SocketType::SEQPACKET,
-                    flags,
-                    None,
-                )?);
+                pairs.push(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?);
             }
         }
         let loads = (0..threads_count).map(|_| Load::default()).collect();
         let shared = Arc::new(Shared { loads, pairs });
         Ok((0..threads_count)
-            .map(|thread| Handover {
-                thread,
-                shared: Arc::clone(&shared),
-            })
+            .map(|thread| Handover { thread, shared: Arc::clone(&shared) })
             .collect())
     }
 
     /// An end for a thread that has nobody to pass connections to.
     pub fn alone() -> Handover {
-        let shared = Arc::new(Shared {
-            loads: Box::new([Load::default()]),
-            pairs: Vec::new(),
-        });
+        let shared = Arc::new(Shared { loads: Box::new([Load::default()]), pairs: Vec::new() });
         Handover { thread: 0, shared }
     }
 
     /// The numbers, of all ends, to keep in every private table.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
-        self.shared
-            .pairs
-            .iter()
-            .flat_map(|(send, receive)| [send.as_raw_fd(), receive.as_raw_fd()])
+        self.shared.pairs.iter().flat_map(|(send, receive)| [send.as_raw_fd(), receive.as_raw_fd()])
     }
 
     /// Connections of each thread and how many it may hold, in the order of the mesh.
     pub fn loads(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let read = |value: &AtomicU32| value.load(Ordering::Relaxed);
-        self.shared
-            .loads
-            .iter()
-            .map(move |load| (read(&load.count), read(&load.max)))
+        self.shared.loads.iter().map(move |load| (read(&load.count), read(&load.max)))
     }
 
     pub(super) fn thread(&self) -> usize {
@@ -106,10 +89,7 @@ impl Handover {
     }
 
     pub(super) fn receiving_end(&self) -> Option<BorrowedFd<'_>> {
-        self.shared
-            .pairs
-            .get(self.thread)
-            .map(|(_, receive)| receive.as_fd())
+        self.shared.pairs.get(self.thread).map(|(_, receive)| receive.as_fd())
     }
 
     /// From now on this thread holds at most `connections_max`.
@@ -121,23 +101,18 @@ impl Handover {
 
     /// Nobody passes connections to this thread until [`Handover::resume`].
     pub(super) fn pause(&self) {
-        self.shared.loads[self.thread]
-            .max
-            .store(0, Ordering::Relaxed);
+        self.shared.loads[self.thread].max.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn resume(&self) {
         let load = &self.shared.loads[self.thread];
-        load.max
-            .store(load.max_unpaused.load(Ordering::Relaxed), Ordering::Relaxed);
+        load.max.store(load.max_unpaused.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// This thread's connections are all gone, and it takes no more.
     pub(super) fn leave(&self) {
         self.open(0);
-        self.shared.loads[self.thread]
-            .count
-            .store(0, Ordering::Relaxed);
+        self.shared.loads[self.thread].count.store(0, Ordering::Relaxed);
     }
 
     /// Reserves a place on this thread.
@@ -168,9 +143,7 @@ impl Handover {
 
     /// Gives back `count` places of a thread.
     pub(super) fn give_back(&self, thread: usize, count: u32) {
-        self.shared.loads[thread]
-            .count
-            .fetch_sub(count, Ordering::Relaxed);
+        self.shared.loads[thread].count.fetch_sub(count, Ordering::Relaxed);
     }
 
     /// Sends at most [`BATCH_MAX`] sockets with the number of their listener; the caller closes its
@@ -260,10 +233,7 @@ mod tests {
         assert_eq!(mesh[0].take_elsewhere(), None);
         mesh[1].resume();
         assert_eq!(mesh[0].take_elsewhere(), Some(1));
-        assert_eq!(
-            mesh[2].loads().collect::<Vec<_>>(),
-            [(1, 1), (1, 2), (3, 3)]
-        );
+        assert_eq!(mesh[2].loads().collect::<Vec<_>>(), [(1, 1), (1, 2), (3, 3)]);
     }
 
     #[test]
@@ -272,23 +242,14 @@ mod tests {
         let sockets: Vec<_> = (0..BATCH_MAX as u8)
             .map(|listener| {
                 let flags = rustix::event::EventfdFlags::CLOEXEC;
-                (
-                    listener,
-                    rustix::event::eventfd(u32::from(listener), flags).expect("room"),
-                )
+                (listener, rustix::event::eventfd(u32::from(listener), flags).expect("room"))
             })
             .collect();
         mesh[0].send(1, &sockets).expect("sent");
         drop(sockets);
         let mut received = Vec::new();
-        assert_eq!(
-            mesh[0].receive(&mut received).expect("nothing for itself"),
-            None
-        );
-        assert_eq!(
-            mesh[1].receive(&mut received).expect("received"),
-            Some(BATCH_MAX as u32)
-        );
+        assert_eq!(mesh[0].receive(&mut received).expect("nothing for itself"), None);
+        assert_eq!(mesh[1].receive(&mut received).expect("received"), Some(BATCH_MAX as u32));
         assert_eq!(received.len(), BATCH_MAX);
         for (position, (listener, descriptor)) in received.iter().enumerate() {
             assert_eq!(usize::from(*listener), position);

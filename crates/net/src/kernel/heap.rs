@@ -54,16 +54,10 @@ mod tests {
         // Smaller than what would get a mapping of its own, and kept from the thread's cache by its size.
         let pieces: Vec<Vec<u8>> = (0..200).map(|_| vec![7; 20_000]).collect();
         let full = state().expect("glibc tells");
-        assert!(
-            full.used_bytes + full.mapped_bytes >= 200 * 20_000,
-            "{full:?}"
-        );
+        assert!(full.used_bytes + full.mapped_bytes >= 200 * 20_000, "{full:?}");
         drop(pieces);
         let empty = state().expect("glibc tells");
         // Other tests of this process allocate meanwhile, but not megabytes.
-        assert!(
-            empty.used_bytes + 1_000_000 < full.used_bytes,
-            "{full:?} {empty:?}"
-        );
+        assert!(empty.used_bytes + 1_000_000 < full.used_bytes, "{full:?} {empty:?}");
     }
 }

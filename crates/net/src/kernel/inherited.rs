@@ -24,9 +24,7 @@ use super::{Kernel, Listener};
 pub fn inherited_address(descriptor: RawFd) -> io::Result<SocketAddr> {
     let socket = duplicate(descriptor)?;
     let is_listening = sockopt::socket_acceptconn(&socket).unwrap_or(false);
-    let address = getsockname(&socket)
-        .ok()
-        .and_then(|address| SocketAddr::try_from(address).ok());
+    let address = getsockname(&socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
     let Some(address) = address.filter(|_| is_listening) else {
         let text = format!("descriptor {descriptor} is no listening TCP socket");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));

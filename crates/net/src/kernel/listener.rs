@@ -72,11 +72,7 @@ pub(super) fn open_listener(options: &ListenOptions) -> io::Result<(OwnedFd, Soc
 
 /// A TCP socket for the family of the address, non-blocking.
 pub(super) fn open(address: SocketAddr) -> io::Result<OwnedFd> {
-    let family = if address.is_ipv4() {
-        AddressFamily::INET
-    } else {
-        AddressFamily::INET6
-    };
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(
         family,
         SocketType::STREAM,

@@ -56,10 +56,7 @@ pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     let memory = memfd_create("log-segment", flags)?;
     ftruncate(&memory, capacity_bytes as u64)?;
     // Another process of the same user could shorten it by way of /proc, and whoever reads behind its end dies of SIGBUS.
-    fcntl_add_seals(
-        &memory,
-        SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
-    )?;
+    fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     map(memory, capacity_bytes, 0)
 }
 
@@ -80,16 +77,8 @@ fn map(memory: OwnedFd, capacity_bytes: usize, len: usize) -> io::Result<(ChunkW
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses an address that nothing of ours uses. The file has the full length,
     // is written by nobody else, and is not shortened, so that every byte can be accessed.
-    let address = unsafe {
-        mmap(
-            ptr::null_mut(),
-            capacity_bytes,
-            protection,
-            MapFlags::SHARED,
-            &memory,
-            0,
-        )?
-    };
+    let address =
+        unsafe { mmap(ptr::null_mut(), capacity_bytes, protection, MapFlags::SHARED, &memory, 0)? };
     let address = NonNull::new(address.cast::<u8>())
         .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "mapped at address 0"))?;
     let unmap = |address: NonNull<u8>, capacity: usize| {
@@ -124,11 +113,7 @@ mod tests {
         assert_eq!(&bytes, b"first record");
         let status = fstat(file).expect("status");
         assert_eq!(status.st_size, 64 << 20);
-        assert!(
-            status.st_blocks * 512 <= 2 << 20,
-            "{} blocks",
-            status.st_blocks
-        );
+        assert!(status.st_blocks * 512 <= 2 << 20, "{} blocks", status.st_blocks);
         memory.close();
         assert_eq!(&slice[..], b"first record");
     }
@@ -145,10 +130,7 @@ mod tests {
         // As the next process of an upgrade does.
         let (mut next, reopened) = reopen(copy, slice.len()).expect("the same area");
         let after = next.append(&[b" and after"]).expect("room");
-        assert_eq!(
-            (&slice[..], &after[..]),
-            (&b"before"[..], &b" and after"[..])
-        );
+        assert_eq!((&slice[..], &after[..]), (&b"before"[..], &b" and after"[..]));
         reopened.close();
         memory.close();
     }

@@ -387,12 +387,7 @@ impl Kernel {
         if !self.again.is_empty() {
             wait = Some(Duration::ZERO);
         }
-        wait.map(|wait| {
-            Timespec::try_from(wait).unwrap_or(Timespec {
-                tv_sec: 3600,
-                tv_nsec: 0,
-            })
-        })
+        wait.map(|wait| Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 }))
     }
 }
 
@@ -413,11 +408,7 @@ fn interest(flags: u8) -> epoll::EventFlags {
 fn sub_millisecond_waits(epoll: &OwnedFd) -> io::Result<()> {
     let at_once = Timespec::default();
     let mut nothing = Vec::with_capacity(1);
-    match epoll::wait(
-        epoll,
-        rustix::buffer::spare_capacity(&mut nothing),
-        Some(&at_once),
-    ) {
+    match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut nothing), Some(&at_once)) {
         Err(Errno::NOSYS | Errno::PERM) => Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "the system call epoll_pwait2 is missing (Linux 5.11 or newer is needed) or a sandbox forbids it",
@@ -438,31 +429,21 @@ impl Net for Kernel {
         self.carry_out_closes();
         let wait = self.wait_time(timeout);
         for conn in std::mem::take(&mut self.again) {
-            if self
-                .slots
-                .alive(conn)
-                .is_some_and(|flags| flags & READ_TOLD == 0)
-            {
+            if self.slots.alive(conn).is_some_and(|flags| flags & READ_TOLD == 0) {
                 self.slots.set(conn.index, READ_TOLD);
                 events.push(Event::Readable(conn));
             }
         }
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
-        let waited = epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut ready),
-            wait.as_ref(),
-        );
+        let waited =
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), wait.as_ref());
         let mut accept_from = [false; LISTENERS_MAX];
         let mut receive = false;
         for event in &ready {
             let (said, data) = (event.flags, event.data.u64());
             if data >> 32 != 0 {
-                let conn = Conn {
-                    index: data as u32,
-                    generation: (data >> 32) as u32,
-                };
+                let conn = Conn { index: data as u32, generation: (data >> 32) as u32 };
                 self.report(conn, said, events);
             } else if data == TOKEN_WAKE {
                 if self.waker.take() {
@@ -593,9 +574,8 @@ impl Net for Kernel {
         if self.slots.alive(conn).is_some() {
             let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
             // Where that is refused, or no descriptor is to be had for it, the kernel's own bounds stay.
-            let _ = self.with_socket(conn.index, |socket| {
-                sockopt::set_tcp_user_timeout(socket, within_ms)
-            });
+            let _ = self
+                .with_socket(conn.index, |socket| sockopt::set_tcp_user_timeout(socket, within_ms));
         }
     }
 
@@ -651,9 +631,7 @@ pub fn registered_room_for(descriptors_max: u64) -> u32 {
 
 /// Connections that fit this thread's share of its descriptor table.
 fn table_room(options: &KernelOptions) -> u32 {
-    let limit = u32::try_from(nofile_limit().soft)
-        .unwrap_or(u32::MAX)
-        .min(SLOTS_MAX);
+    let limit = u32::try_from(nofile_limit().soft).unwrap_or(u32::MAX).min(SLOTS_MAX);
     // What is open now has small numbers: nothing is looked for far above.
     let free = limit.saturating_sub(tables::open_count(limit.min(4096)));
     let share = free / options.table_threads_count.max(1);

@@ -32,12 +32,8 @@ impl Passage {
     /// # Errors
     /// No descriptors to be had.
     pub fn pair() -> io::Result<(Passage, Passage)> {
-        let (one, other) = socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Passage(one), Passage(other)))
     }
 
@@ -79,11 +75,7 @@ impl Passage {
     /// # Errors
     /// As for [`Passage::send`], but for `WouldBlock`.
     pub fn try_send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<bool> {
-        match self.send_with(
-            bytes,
-            descriptors,
-            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-        ) {
+        match self.send_with(bytes, descriptors, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(()) => Ok(true),
             Err(error) if is_full(&error) => Ok(false),
             Err(error) => Err(error),
@@ -116,13 +108,8 @@ impl Passage {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(bytes)];
-        let received = recvmsg(
-            self.0.as_fd(),
-            &mut parts,
-            &mut control,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-        .map_err(|error| match error {
+        let received = recvmsg(self.0.as_fd(), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+            .map_err(|error| match error {
             // It has gone without reading everything.
             Errno::CONNRESET => io::ErrorKind::UnexpectedEof.into(),
             error => io::Error::from(error),
@@ -136,10 +123,7 @@ impl Passage {
         if received.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if received
-            .flags
-            .intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC)
-        {
+        if received.flags.intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         Ok(())
@@ -181,9 +165,7 @@ mod tests {
         let bytes = vec![9; MESSAGE_BYTES_MAX];
         one.send(&bytes, &borrowed).expect("sent");
         let (mut received, mut descriptors) = (Vec::new(), Vec::new());
-        other
-            .receive(&mut received, &mut descriptors)
-            .expect("there");
+        other.receive(&mut received, &mut descriptors).expect("there");
         assert!(received == bytes && descriptors.len() == DESCRIPTORS_MAX);
         let mut value = [0; 8];
         rustix::io::read(&descriptors[100], &mut value).expect("the same eventfd");
@@ -196,17 +178,11 @@ mod tests {
         one.give_up_after(Duration::from_millis(10)).expect("set");
         let kind = |result: io::Result<()>| result.map_err(|error| error.kind());
         let (mut bytes, mut none) = (Vec::new(), Vec::new());
-        assert_eq!(
-            kind(one.receive(&mut bytes, &mut none)),
-            Err(io::ErrorKind::WouldBlock)
-        );
+        assert_eq!(kind(one.receive(&mut bytes, &mut none)), Err(io::ErrorKind::WouldBlock));
         while one.try_send(&[1; 4_096], &[]).expect("not broken") {}
         assert_eq!(kind(one.send(&[1], &[])), Err(io::ErrorKind::WouldBlock));
         drop(other);
-        assert_eq!(
-            kind(one.receive(&mut bytes, &mut none)),
-            Err(io::ErrorKind::UnexpectedEof)
-        );
+        assert_eq!(kind(one.receive(&mut bytes, &mut none)), Err(io::ErrorKind::UnexpectedEof));
         assert_eq!(kind(one.send(&[1], &[])), Err(io::ErrorKind::BrokenPipe));
     }
 }

@@ -43,11 +43,7 @@ impl Registered {
         Registered {
             instances: Vec::new(),
             files,
-            max: if is_allowed {
-                max.min(room(descriptors_max))
-            } else {
-                0
-            },
+            max: if is_allowed { max.min(room(descriptors_max)) } else { 0 },
             next: 0,
             released: Vec::new(),
         }
@@ -116,9 +112,8 @@ impl Registered {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         if let [part] = parts {
             let len = u32::try_from(part.len()).unwrap_or(u32::MAX);
-            let operation = opcode::Send::new(types::Fixed(file), part.as_ptr(), len)
-                .flags(flags)
-                .build();
+            let operation =
+                opcode::Send::new(types::Fixed(file), part.as_ptr(), len).flags(flags).build();
             // SAFETY: the part is borrowed for as long as the call takes.
             return unsafe { self.complete(instance, &operation) }.map(|count| count as usize);
         }
@@ -184,10 +179,7 @@ impl Registered {
 }
 
 fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ENOMEM)
-    )
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ENOMEM))
 }
 
 /// Whether the kernel has all that is needed (Linux 6.8) and nobody forbids it.

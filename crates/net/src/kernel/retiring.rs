@@ -77,20 +77,12 @@ fn refuse_handshakes(socket: &impl AsRawFd) -> io::Result<()> {
     };
     let mut steps = [
         step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, FLAGS),
-        step(
-            libc::BPF_ALU | libc::BPF_AND | libc::BPF_K,
-            0,
-            0,
-            SYN_OR_ACK,
-        ),
+        step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, SYN_OR_ACK),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, SYN),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, WHOLE),
     ];
-    let program = libc::sock_fprog {
-        len: steps.len() as u16,
-        filter: steps.as_mut_ptr(),
-    };
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
     // SAFETY: the kernel copies the program, of `len` steps, before the call returns; both outlive it.
     let result = unsafe {
         libc::setsockopt(

@@ -69,10 +69,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new() -> Slots {
-        Slots {
-            slots: Pages::new(),
-            free: NONE,
-        }
+        Slots { slots: Pages::new(), free: NONE }
     }
 
     /// Bytes touched.
@@ -95,18 +92,12 @@ impl Slots {
             if index > SLOTS_MAX {
                 return Err(descriptor);
             }
-            self.slots.push(Slot {
-                generation: 1,
-                word: 0,
-            });
+            self.slots.push(Slot { generation: 1, word: 0 });
             index
         };
         let slot = &mut self.slots[index];
         slot.word = (u32::from(flags) << DESCRIPTOR_BITS) | descriptor.into_raw_fd() as u32;
-        Ok(Conn {
-            index,
-            generation: slot.generation,
-        })
+        Ok(Conn { index, generation: slot.generation })
     }
 
     /// Frees the slot and gives its socket back.
@@ -146,10 +137,7 @@ impl Slots {
         if number > NUMBER_MAX || conn.index > SLOTS_MAX {
             return Err(descriptor);
         }
-        self.slots.grow_to(conn.index, || Slot {
-            generation: 1,
-            word: VACANT,
-        });
+        self.slots.grow_to(conn.index, || Slot { generation: 1, word: VACANT });
         self.slots[conn.index] = Slot {
             generation: conn.generation,
             word: (u32::from(flags) << DESCRIPTOR_BITS) | descriptor.into_raw_fd() as u32,
@@ -172,10 +160,7 @@ impl Slots {
     /// All have come: slots in which nobody is are free, after these generations.
     pub(super) fn settle(&mut self, generations: impl Iterator<Item = u32>) {
         for (index, generation) in (0..).zip(generations) {
-            self.slots.grow_to(index, || Slot {
-                generation: 1,
-                word: VACANT,
-            });
+            self.slots.grow_to(index, || Slot { generation: 1, word: VACANT });
             let slot = &mut self.slots[index];
             if slot.word == VACANT {
                 slot.generation = generation.checked_add(1).unwrap_or(1);
@@ -221,10 +206,7 @@ impl Slots {
 
     /// The key of whoever occupies the slot.
     pub(super) fn occupant(&self, index: u32) -> Conn {
-        Conn {
-            index,
-            generation: self.slots[index].generation,
-        }
+        Conn { index, generation: self.slots[index].generation }
     }
 
     /// The socket of an occupied slot.
@@ -285,10 +267,7 @@ mod tests {
         let conn = slots.insert(descriptor(), READ_TOLD).expect("room");
         assert!(slots.relocate(conn.index, 70_000).is_some());
         assert_eq!(slots.alive(conn), Some(READ_TOLD));
-        assert!(matches!(
-            slots.socket(conn.index),
-            Socket::Registered(70_000)
-        ));
+        assert!(matches!(slots.socket(conn.index), Socket::Registered(70_000)));
         assert!(slots.relocate(conn.index, 7).is_none());
         assert!(matches!(slots.remove(conn.index), Socket::Registered(7)));
         assert_eq!(slots.alive(conn), None);

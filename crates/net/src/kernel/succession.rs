@@ -30,9 +30,7 @@ pub fn replace_input(input: Option<OwnedFd>) -> io::Result<()> {
 /// Nanoseconds of the system's monotonic clock, which all processes share.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(now.tv_nsec as u64)
+    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
 }
 
 /// Ends this process as SIGKILL does: for tests of what becomes of others then.

@@ -47,11 +47,8 @@ impl std::error::Error for TableRefused {}
 /// # Errors
 /// [`TableRefused`]; then nothing has changed.
 pub fn unshare_table(keep: &[RawFd]) -> Result<(), TableRefused> {
-    let mut kept: Vec<u32> = keep
-        .iter()
-        .filter_map(|&number| u32::try_from(number).ok())
-        .chain([0, 1, 2])
-        .collect();
+    let mut kept: Vec<u32> =
+        keep.iter().filter_map(|&number| u32::try_from(number).ok()).chain([0, 1, 2]).collect();
     kept.sort_unstable();
     kept.dedup();
     let last = kept[kept.len() - 1];
@@ -77,10 +74,7 @@ pub struct NofileLimit {
 /// The limit as it is.
 pub fn nofile_limit() -> NofileLimit {
     let limit = getrlimit(Resource::Nofile);
-    NofileLimit {
-        soft: limit.current.unwrap_or(u64::MAX),
-        hard: limit.maximum.unwrap_or(u64::MAX),
-    }
+    NofileLimit { soft: limit.current.unwrap_or(u64::MAX), hard: limit.maximum.unwrap_or(u64::MAX) }
 }
 
 /// Raises the soft limit to the hard one, for the whole process, and says what applies then.
@@ -89,13 +83,8 @@ pub fn raise_nofile_limit() -> NofileLimit {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         // A refusal shows in the answer; there is nothing else to do about it.
-        let _ = setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: limit.maximum,
-                maximum: limit.maximum,
-            },
-        );
+        let _ =
+            setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
     nofile_limit()
 }
@@ -143,18 +132,12 @@ mod tests {
                 unshare_table(&keep).expect("a table of its own");
                 // SAFETY: as in `open_count`.
                 let is_open = |n: &RawFd| unsafe { libc::fcntl(*n, libc::F_GETFD) >= 0 };
-                (
-                    numbers.iter().map(is_open).collect::<Vec<_>>(),
-                    open_count(1024),
-                )
+                (numbers.iter().map(is_open).collect::<Vec<_>>(), open_count(1024))
             }
         })
         .join()
         .expect("the thread ends");
-        assert_eq!(
-            is_open,
-            [false, true, false, true, false, false, true, false]
-        );
+        assert_eq!(is_open, [false, true, false, true, false, false, true, false]);
         assert_eq!(count, 3 + 3);
         for descriptor in &open {
             rustix::io::fcntl_getfd(descriptor).expect("untouched in the shared table");

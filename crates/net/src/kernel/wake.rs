@@ -27,10 +27,7 @@ impl Waker {
     /// No descriptor to be had.
     pub fn new() -> io::Result<Arc<Waker>> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Arc::new(Waker {
-            descriptor,
-            pending: AtomicBool::new(false),
-        }))
+        Ok(Arc::new(Waker { descriptor, pending: AtomicBool::new(false) }))
     }
 
     /// The number to keep in every private table.
@@ -56,10 +53,7 @@ impl Wake for Waker {
             // Fails only at 2^64 wakes (the counter is never read) or if the descriptor is not in
             // this thread's table, which is the caller's mistake.
             let written = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
-            debug_assert!(
-                written.is_ok(),
-                "the eventfd is kept in every table: {written:?}"
-            );
+            debug_assert!(written.is_ok(), "the eventfd is kept in every table: {written:?}");
         }
     }
 }

@@ -32,10 +32,7 @@ impl Side {
     }
 
     pub fn on(net: Kernel) -> Side {
-        Side {
-            net,
-            waiting: VecDeque::new(),
-        }
+        Side { net, waiting: VecDeque::new() }
     }
 
     pub fn listen(&mut self) -> SocketAddr {
@@ -44,9 +41,7 @@ impl Side {
     }
 
     pub fn connect(&mut self, remote: SocketAddr) -> Conn {
-        self.net
-            .connect(remote, &ConnectOptions::default())
-            .expect("begun")
+        self.net.connect(remote, &ConnectOptions::default()).expect("begun")
     }
 
     /// One poll that does not wait.
@@ -56,9 +51,7 @@ impl Side {
 
     pub fn poll(&mut self, timeout: Option<Duration>) {
         let mut events = Vec::new();
-        self.net
-            .poll(timeout, &mut events)
-            .expect("a working epoll");
+        self.net.poll(timeout, &mut events).expect("a working epoll");
         self.waiting.extend(events);
     }
 
@@ -80,11 +73,7 @@ impl Side {
 
     pub fn accepted(&mut self) -> (Conn, SocketAddr) {
         match self.next() {
-            Event::Accepted {
-                conn,
-                peer,
-                listener: 0,
-            } => (conn, peer),
+            Event::Accepted { conn, peer, listener: 0 } => (conn, peer),
             other => panic!("expected a connection, got {other:?}"),
         }
     }

@@ -76,9 +76,7 @@ fn main() {
             let frames: Vec<Bytes> = (0..FRAMES)
                 .map(|_| publication(&topic(random.below(u64::from(beforehand)) as u32)))
                 .collect();
-            world.count(count, |world, at| {
-                world.send(publisher, &frames[(at % FRAMES) as usize])
-            });
+            world.count(count, |world, at| world.send(publisher, &frames[(at % FRAMES) as usize]));
         }
         // N connections, each upgraded, welcomed and subscribed to a topic of its own; M are there already.
         "connect" => {
@@ -88,10 +86,7 @@ fn main() {
             assert!(count <= FRAMES, "one for each connection");
             let openings: Vec<[Bytes; 2]> = (0..FRAMES)
                 .map(|number| {
-                    [
-                        handshake(world.is_packed),
-                        greeting(Some(&format!("prices/{number}")), 0),
-                    ]
+                    [handshake(world.is_packed), greeting(Some(&format!("prices/{number}")), 0)]
                 })
                 .collect();
             world.reactor.net_mut().events.reserve(4);
@@ -106,9 +101,8 @@ fn main() {
         // The same, with HELLO and SUBSCRIBE in the handshake.
         "connect-early" => {
             assert!(count <= FRAMES, "one for each connection");
-            let openings: Vec<Bytes> = (0..FRAMES)
-                .map(|number| early_handshake(&format!("prices/{number}")))
-                .collect();
+            let openings: Vec<Bytes> =
+                (0..FRAMES).map(|number| early_handshake(&format!("prices/{number}"))).collect();
             world.reactor.net_mut().events.reserve(4);
             world.count(count, |world, at| {
                 let conn = world.accept();
@@ -180,10 +174,7 @@ impl World {
 
     fn with(settings: Settings, judge: Option<Arc<dyn Judge>>, mailbox: Nobody) -> World {
         let is_packed = settings.compression.is_some();
-        let now = Rc::new(Cell::new(Now {
-            monotonic_ms: 1_000_000,
-            unix_ms: 1_795_314_000_000,
-        }));
+        let now = Rc::new(Cell::new(Now { monotonic_ms: 1_000_000, unix_ms: 1_795_314_000_000 }));
         let reactor = Reactor::new(ReactorParts {
             net: PlainNet::default(),
             mailbox,
@@ -199,11 +190,7 @@ impl World {
             pressure: Arc::default(),
             journal: None,
         });
-        World {
-            reactor,
-            now,
-            is_packed,
-        }
+        World { reactor, now, is_packed }
     }
 
     /// A connection with a session, and a subscription if a topic is given.
@@ -217,9 +204,7 @@ impl World {
     }
 
     fn settle(&mut self) {
-        self.reactor
-            .turn()
-            .expect("a network of memory does not fail");
+        self.reactor.turn().expect("a network of memory does not fail");
     }
 
     fn accept(&mut self) -> Conn {
@@ -227,10 +212,7 @@ impl World {
     }
 
     fn conn(&self, index: u32) -> Conn {
-        Conn {
-            index,
-            generation: 1,
-        }
+        Conn { index, generation: 1 }
     }
 
     fn send(&mut self, conn: Conn, bytes: &Bytes) {
@@ -268,10 +250,7 @@ impl World {
         println!("polls {}", after.polls - before.polls);
         println!("reads {}", after.reads - before.reads);
         println!("writes {}", after.writes - before.writes);
-        println!(
-            "written_bytes {}",
-            after.written_bytes - before.written_bytes
-        );
+        println!("written_bytes {}", after.written_bytes - before.written_bytes);
     }
 }
 
@@ -307,10 +286,7 @@ struct PlainNet {
 
 impl PlainNet {
     fn accept(&mut self) -> Conn {
-        let conn = Conn {
-            index: self.accepted,
-            generation: 1,
-        };
+        let conn = Conn { index: self.accepted, generation: 1 };
         self.accepted += 1;
         self.events.push(Event::Accepted {
             conn,
@@ -369,8 +345,7 @@ impl Net for PlainNet {
             return Write::Blocked;
         }
         if self.keeps_written {
-            self.written
-                .extend(parts.iter().flat_map(|part| part.iter()));
+            self.written.extend(parts.iter().flat_map(|part| part.iter()));
         }
         let bytes = parts.iter().map(|part| part.len()).sum();
         self.calls.writes += 1;
@@ -381,11 +356,7 @@ impl Net for PlainNet {
     fn shutdown_write(&mut self, _: Conn) {}
 
     fn close(&mut self, conn: Conn, _: Close) {
-        assert!(
-            self.may_close,
-            "the node has closed connection {}",
-            conn.index
-        );
+        assert!(self.may_close, "the node has closed connection {}", conn.index);
     }
 
     fn pause_accepting(&mut self) {}
@@ -422,13 +393,7 @@ impl Clock for Hand {
 
 fn masked(frame_bytes: &[u8]) -> Bytes {
     let mut out = Vec::new();
-    frame::encode(
-        &mut out,
-        true,
-        Opcode::Binary,
-        frame_bytes,
-        Some([0x37, 0xfa, 0x21, 0x3d]),
-    );
+    frame::encode(&mut out, true, Opcode::Binary, frame_bytes, Some([0x37, 0xfa, 0x21, 0x3d]));
     out.into()
 }
 
@@ -468,21 +433,11 @@ fn greeting(topic: Option<&str>, ping_interval_s: u32) -> Bytes {
 
 fn first_frames(topic: Option<&str>, ping_interval_s: u32) -> Vec<Vec<u8>> {
     let mut frames = vec![Vec::new()];
-    ClientFrame::Hello(Hello {
-        ping_interval_s,
-        ..Hello::default()
-    })
-    .encode(&mut frames[0]);
+    ClientFrame::Hello(Hello { ping_interval_s, ..Hello::default() }).encode(&mut frames[0]);
     if let Some(topic) = topic {
         let mut bytes = Vec::new();
-        let items = [SubscribeItem::new(
-            1,
-            SubscribeRequest::new(topic, Start::Live),
-        )];
-        ClientFrame::Subscribe(Subscribe {
-            items: items.as_slice().into(),
-        })
-        .encode(&mut bytes);
+        let items = [SubscribeItem::new(1, SubscribeRequest::new(topic, Start::Live))];
+        ClientFrame::Subscribe(Subscribe { items: items.as_slice().into() }).encode(&mut bytes);
         frames.push(bytes);
     }
     frames
@@ -493,11 +448,8 @@ fn publication(topic: &str) -> Bytes {
     let mut random = Prng::new(5);
     let mut payload = Vec::new();
     while payload.len() < PAYLOAD_BYTES {
-        let entry = format!(
-            "{{\"price\":1.{:05},\"size\":{}}},",
-            random.below(100_000),
-            random.below(900)
-        );
+        let entry =
+            format!("{{\"price\":1.{:05},\"size\":{}}},", random.below(100_000), random.below(900));
         payload.extend_from_slice(entry.as_bytes());
     }
     payload.truncate(PAYLOAD_BYTES);
@@ -544,10 +496,7 @@ fn settings(is_packed: bool) -> Settings {
         addresses: AddressSettings::default(),
         node_name: "crore".into(),
         other_addresses: Vec::new(),
-        compression: is_packed.then_some(CompressionSettings {
-            bytes_min: 256,
-            level: 1,
-        }),
+        compression: is_packed.then_some(CompressionSettings { bytes_min: 256, level: 1 }),
         allowed_origins: Vec::new(),
         journal: JournalSettings::default(),
         sys: SysSettings::default(),

@@ -103,19 +103,20 @@ fn resubscribe(count: u32) {
 fn end(count: u32, name: fn(u32) -> String) {
     let mut scale = Scale::new(plain());
     let conn = scale.subscribed(count, name, None);
-    scale.world.reactor.net_mut().events.push(Event::Closed {
-        conn,
-        reason: std::io::ErrorKind::ConnectionReset,
-    });
+    scale
+        .world
+        .reactor
+        .net_mut()
+        .events
+        .push(Event::Closed { conn, reason: std::io::ErrorKind::ConnectionReset });
     scale.count();
 }
 
 fn publish(count: u32) {
     let mut scale = Scale::new(plain());
     let conn = scale.session(None);
-    let frames: Vec<u8> = (0..count)
-        .flat_map(|number| publication(&topic(number)).to_vec())
-        .collect();
+    let frames: Vec<u8> =
+        (0..count).flat_map(|number| publication(&topic(number)).to_vec()).collect();
     scale.send(conn, &frames);
     scale.count();
 }
@@ -124,9 +125,8 @@ fn publish(count: u32) {
 fn publish_request(count: u32) {
     let mut scale = Scale::new(plain());
     let conn = scale.world.accept();
-    let messages: Vec<String> = (0..count)
-        .map(|number| format!("{{\"topic\":\"t/{number}\",\"data\":\"x\"}}"))
-        .collect();
+    let messages: Vec<String> =
+        (0..count).map(|number| format!("{{\"topic\":\"t/{number}\",\"data\":\"x\"}}")).collect();
     let body = format!("{{\"messages\":[{}]}}", messages.join(","));
     let head = format!(
         "POST /publish HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -141,9 +141,8 @@ fn publish_to_session(count: u32, name: fn(u32) -> String) {
     let mut scale = Scale::new(plain());
     scale.subscribed(count, name, None);
     let publisher = scale.session(None);
-    let frames: Vec<u8> = (0..count)
-        .flat_map(|number| publication(&covered(number)).to_vec())
-        .collect();
+    let frames: Vec<u8> =
+        (0..count).flat_map(|number| publication(&covered(number)).to_vec()).collect();
     scale.send(publisher, &frames);
     scale.count();
 }
@@ -179,10 +178,7 @@ fn lag(count: u32, messages: u32, name: fn(u32) -> String, policy: Policy) {
     let net = scale.world.reactor.net_mut();
     net.is_blocked = false;
     for index in std::mem::take(&mut net.blocked) {
-        let conn = Conn {
-            index,
-            generation: 1,
-        };
+        let conn = Conn { index, generation: 1 };
         net.events.push(Event::Writable(conn));
     }
     scale.count();
@@ -203,10 +199,7 @@ fn resume(count: u32) {
     scale.settle();
     let ticket = ticket_in(&scale.world.reactor.net_mut().written);
     let conn = scale.upgraded();
-    let hello = Hello {
-        ticket: Some(&ticket),
-        ..Hello::default()
-    };
+    let hello = Hello { ticket: Some(&ticket), ..Hello::default() };
     scale.send(conn, &encoded(&ClientFrame::Hello(hello)));
     scale.count();
 }
@@ -224,10 +217,7 @@ fn go_away(count: u32) {
 /// With a token that permits none of them; in the same read as the subscriptions, or when all hold.
 fn renew(count: u32, at_once: bool) {
     let mut scale = Scale::new(with_tokens());
-    let renew = encoded(&ClientFrame::Renew(Renew {
-        request: 1,
-        token: "nothing",
-    }));
+    let renew = encoded(&ClientFrame::Renew(Renew { request: 1, token: "nothing" }));
     let conn = match at_once {
         true => scale.session(Some("everything")),
         false => scale.subscribed_as(Some("everything"), count, topic, None),
@@ -272,17 +262,10 @@ impl Scale {
         let asked = settings.entitlement.is_some();
         let mailbox = Nobody::default();
         let posts = mailbox.0.clone();
-        let mut world = World::with(
-            settings,
-            asked.then(|| judge.clone() as Arc<dyn Judge>),
-            mailbox,
-        );
+        let mut world =
+            World::with(settings, asked.then(|| judge.clone() as Arc<dyn Judge>), mailbox);
         world.reactor.net_mut().may_close = true;
-        Scale {
-            world,
-            posts,
-            judge,
-        }
+        Scale { world, posts, judge }
     }
 
     fn tell(&mut self, control: Control) {
@@ -306,10 +289,7 @@ impl Scale {
 
     fn session(&mut self, token: Option<&str>) -> Conn {
         let conn = self.upgraded();
-        let hello = Hello {
-            token,
-            ..Hello::default()
-        };
+        let hello = Hello { token, ..Hello::default() };
         self.send(conn, &encoded(&ClientFrame::Hello(hello)));
         self.settle();
         conn
@@ -399,25 +379,18 @@ fn subscription(
     let items: Vec<SubscribeItem<'_>> = numbers
         .zip(&names)
         .map(|(number, name)| {
-            let request = SubscribeRequest {
-                policy,
-                ..SubscribeRequest::new(name, Start::Live)
-            };
+            let request = SubscribeRequest { policy, ..SubscribeRequest::new(name, Start::Live) };
             SubscribeItem::new(number, request)
         })
         .collect();
-    encoded(&ClientFrame::Subscribe(Subscribe {
-        items: items.as_slice().into(),
-    }))
+    encoded(&ClientFrame::Subscribe(Subscribe { items: items.as_slice().into() }))
 }
 
 /// Frames of so many items each.
 fn unsubscription(count: u32, items: u32) -> Vec<u8> {
     let numbers: Vec<u32> = (0..count).collect();
     let frame = |numbers: &[u32]| {
-        encoded(&ClientFrame::Unsubscribe(Unsubscribe {
-            subscriptions: numbers.into(),
-        }))
+        encoded(&ClientFrame::Unsubscribe(Unsubscribe { subscriptions: numbers.into() }))
     };
     numbers.chunks(items as usize).flat_map(frame).collect()
 }

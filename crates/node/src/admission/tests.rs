@@ -29,10 +29,7 @@ fn connections_of_an_address() {
     });
     let first = enter(&table, "192.0.2.1", 0).unwrap();
     enter(&table, "::ffff:192.0.2.1", 0).unwrap();
-    assert_eq!(
-        enter(&table, "192.0.2.1", 0),
-        Err(Limit::AddressConnections)
-    );
+    assert_eq!(enter(&table, "192.0.2.1", 0), Err(Limit::AddressConnections));
     enter(&table, "192.0.2.2", 0).unwrap();
     table.leave(Entrance::Plain, first, 0);
     enter(&table, "192.0.2.1", 0).unwrap();
@@ -40,10 +37,7 @@ fn connections_of_an_address() {
         assert_eq!(enter(&table, "192.0.2.9", 0), Ok(Pass::FREE));
     }
     let statistics = table.statistics();
-    assert_eq!(
-        (statistics.address_connections, statistics.addresses),
-        (1, 2)
-    );
+    assert_eq!((statistics.address_connections, statistics.addresses), (1, 2));
 }
 
 #[test]
@@ -51,10 +45,7 @@ fn a_network_of_ipv6_has_no_more_for_having_many_addresses() {
     let table = table(per_address(2));
     enter(&table, "2001:db8:1:1::1", 0).unwrap();
     let last = enter(&table, "2001:db8:1:1:ffff::1", 0).unwrap();
-    assert_eq!(
-        enter(&table, "2001:db8:1:1::2", 0),
-        Err(Limit::AddressConnections)
-    );
+    assert_eq!(enter(&table, "2001:db8:1:1::2", 0), Err(Limit::AddressConnections));
     let mut passes = vec![last];
     let mut refused = 0;
     for subnet in 2..0x1000 {
@@ -93,10 +84,7 @@ fn who_is_refused_takes_nothing_from_its_neighbours() {
         }
         assert_eq!(enter(&table, &address, 0), Err(Limit::AddressRate));
     }
-    assert_eq!(
-        enter(&table, "2001:db8:1:99::1", 0),
-        Err(Limit::AddressRate)
-    );
+    assert_eq!(enter(&table, "2001:db8:1:99::1", 0), Err(Limit::AddressRate));
     enter(&table, "2001:db8:2:1::1", 0).unwrap();
 }
 
@@ -120,10 +108,7 @@ fn connects_of_an_address_in_a_second() {
 
 #[test]
 fn what_is_remembered_has_a_bound() {
-    let table = table(AdmissionOptions {
-        connect_rate_per_address_max: Some(3),
-        ..per_address(3)
-    });
+    let table = table(AdmissionOptions { connect_rate_per_address_max: Some(3), ..per_address(3) });
     let attack = |count: u32| {
         for number in 0..count {
             let address = format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255);
@@ -161,14 +146,8 @@ fn another_client_behind_a_proxy() {
 #[test]
 fn listeners_of_a_kind() {
     let table = table(AdmissionOptions {
-        tls: EntranceLimits {
-            connections_max: Some(2),
-            connect_rate_max: None,
-        },
-        plain: EntranceLimits {
-            connections_max: None,
-            connect_rate_max: Some(2),
-        },
+        tls: EntranceLimits { connections_max: Some(2), connect_rate_max: None },
+        plain: EntranceLimits { connections_max: None, connect_rate_max: Some(2) },
         ..AdmissionOptions::default()
     });
     let address = "192.0.2.1".parse().unwrap();
@@ -183,10 +162,7 @@ fn listeners_of_a_kind() {
     enter(Entrance::Tls, 0).unwrap();
     enter(Entrance::Plain, 500).unwrap();
     let statistics = table.statistics();
-    assert_eq!(
-        (statistics.entrance_connections, statistics.entrance_rate),
-        (1, 1)
-    );
+    assert_eq!((statistics.entrance_connections, statistics.entrance_rate), (1, 1));
 }
 
 #[test]
@@ -195,11 +171,7 @@ fn proxies_that_are_trusted_later() {
     let address = "192.0.2.1";
     let first = enter(&table, address, 0).unwrap();
     assert!(enter(&table, address, 0).is_err());
-    table.trust(
-        stdx::networks::Network::parse("192.0.2.0/24")
-            .into_iter()
-            .collect(),
-    );
+    table.trust(stdx::networks::Network::parse("192.0.2.0/24").into_iter().collect());
     assert_eq!(enter(&table, address, 0), Ok(Pass::FREE));
     // Who has come before still leaves.
     table.leave(Entrance::Plain, first, 0);
@@ -231,10 +203,7 @@ fn many_threads() {
         .iter()
         .flat_map(|part| {
             let part = lock(part);
-            part.entries
-                .iter()
-                .map(|(_, entry)| entry.connections)
-                .collect::<Vec<u32>>()
+            part.entries.iter().map(|(_, entry)| entry.connections).collect::<Vec<u32>>()
         })
         .sum();
     assert_eq!(connections, 0);

@@ -15,12 +15,8 @@ use std::collections::VecDeque;
 use stdx::handing::{Hand, Input, Layout};
 
 /// What a worker hands over beside its log: whom it refuses, its clock, the reads that wait, and what it has counted.
-type Known = (
-    Vec<Option<u32>>,
-    AgeClock,
-    VecDeque<(HomeId, Token, PartitionId, DiskQuery)>,
-    LogStatistics,
-);
+type Known =
+    (Vec<Option<u32>>, AgeClock, VecDeque<(HomeId, Token, PartitionId, DiskQuery)>, LogStatistics);
 
 /// Says what is handed over.
 pub(crate) fn layout(layout: &mut Layout) {

@@ -58,35 +58,20 @@ struct World {
 }
 
 fn conn(index: u32) -> Conn {
-    Conn {
-        index,
-        generation: 1,
-    }
+    Conn { index, generation: 1 }
 }
 
 impl World {
     fn new(timeout: Duration) -> World {
         let script = Script::default();
-        let proxies = ["10.0.0.0/8"]
-            .iter()
-            .filter_map(|text| Network::parse(text));
-        let options = ProxiedOptions {
-            listeners: vec![false, true],
-            proxies: proxies.collect(),
-            timeout,
-        };
-        World {
-            net: Proxied::new(script.clone(), options),
-            script,
-        }
+        let proxies = ["10.0.0.0/8"].iter().filter_map(|text| Network::parse(text));
+        let options =
+            ProxiedOptions { listeners: vec![false, true], proxies: proxies.collect(), timeout };
+        World { net: Proxied::new(script.clone(), options), script }
     }
 
     fn accept(&self, index: u32, listener: u8, peer: &str) {
-        self.report(Event::Accepted {
-            conn: conn(index),
-            peer: peer.parse().unwrap(),
-            listener,
-        });
+        self.report(Event::Accepted { conn: conn(index), peer: peer.parse().unwrap(), listener });
     }
 
     fn report(&self, event: Event) {
@@ -152,11 +137,8 @@ fn a_header_in_single_bytes() {
         assert_eq!(world.poll(), []);
         world.send(0, &[*byte]);
     }
-    let accepted = Event::Accepted {
-        conn: conn(0),
-        peer: "192.0.2.7:700".parse().unwrap(),
-        listener: 1,
-    };
+    let accepted =
+        Event::Accepted { conn: conn(0), peer: "192.0.2.7:700".parse().unwrap(), listener: 1 };
     assert_eq!(world.poll(), [accepted]);
     world.send(0, b"hello");
     assert_eq!(world.poll(), [Event::Readable(conn(0))]);
@@ -199,31 +181,18 @@ fn who_is_sent_away() {
     world.send(1, b"GET / HTTP/1.1\r\n");
     world.accept(2, 0, "192.0.2.1:1");
     world.accept(3, 1, "10.0.0.1:1");
-    world.report(Event::Closed {
-        conn: conn(3),
-        reason: io::ErrorKind::ConnectionReset,
-    });
+    world.report(Event::Closed { conn: conn(3), reason: io::ErrorKind::ConnectionReset });
     let events = world.poll();
-    assert!(
-        matches!(events[..], [Event::Accepted { conn, .. }] if conn.index == 2),
-        "{events:?}"
-    );
+    assert!(matches!(events[..], [Event::Accepted { conn, .. }] if conn.index == 2), "{events:?}");
     assert_eq!(world.closed(), [(0, Close::Reset), (1, Close::Reset)]);
     // What the network had still to say of them is swallowed; the index may come again.
-    world.report(Event::Closed {
-        conn: conn(1),
-        reason: io::ErrorKind::ConnectionReset,
-    });
+    world.report(Event::Closed { conn: conn(1), reason: io::ErrorKind::ConnectionReset });
     assert_eq!(world.poll(), []);
     world.accept(1, 0, "192.0.2.1:1");
     world.report(Event::Writable(conn(1)));
     assert_eq!(world.poll().len(), 2);
-    let expected = ProxiedStatistics {
-        refused: 1,
-        malformed: 1,
-        gone: 1,
-        ..ProxiedStatistics::default()
-    };
+    let expected =
+        ProxiedStatistics { refused: 1, malformed: 1, gone: 1, ..ProxiedStatistics::default() };
     assert_eq!(world.net.counters().statistics(), expected);
 }
 

@@ -94,14 +94,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             for change in std::mem::take(&mut self.edge.out.users) {
                 match change {
                     UserChange::Leaves { user } => self.users.leave(&user),
-                    UserChange::Comes {
-                        connection,
-                        user,
-                        connections_max,
-                    } => match self.users.enter(&user, connections_max) {
-                        true => self.edge.user_admitted(connection, &user),
-                        false => self.edge.user_refused(connection),
-                    },
+                    UserChange::Comes { connection, user, connections_max } => {
+                        match self.users.enter(&user, connections_max) {
+                            true => self.edge.user_admitted(connection, &user),
+                            false => self.edge.user_refused(connection),
+                        }
+                    }
                 }
             }
         }

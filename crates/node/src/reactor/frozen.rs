@@ -40,10 +40,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             let Post::Control(control) = post else {
                 return false;
             };
-            !matches!(
-                control,
-                Control::Upgrade(_) | Control::Report(_) | Control::Stop
-            )
+            !matches!(control, Control::Upgrade(_) | Control::Report(_) | Control::Stop)
         };
         self.held.extend(posts.extract_if(.., is_wish));
         self.deal_with(&mut posts);

@@ -85,11 +85,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     ) -> Result<Self, TakeOverError> {
         let malformed = TakeOverError::Malformed;
         let settings = <Arc<Settings>>::take(input).ok_or(malformed)?;
-        let mut reactor = Reactor::new(ReactorParts {
-            settings: settings.clone(),
-            home: None,
-            ..parts
-        });
+        let mut reactor =
+            Reactor::new(ReactorParts { settings: settings.clone(), home: None, ..parts });
         reactor.edge = Edge::take_over(settings.clone(), reactor.now, input)?;
         reactor.home = match bool::take(input).ok_or(malformed)? {
             true => Some(Home::take_over(settings, input, &mut *reactor.memory)?),
@@ -101,15 +98,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
 
     /// Connections count here now, for their users, addresses and listeners.
     fn count_again(&mut self, counted: &[(u32, IpAddr)]) {
-        let Reactor {
-            edge,
-            users,
-            door,
-            net,
-            ..
-        } = self;
-        edge.counted_users()
-            .for_each(|user| users.count(&user.user));
+        let Reactor { edge, users, door, net, .. } = self;
+        edge.counted_users().for_each(|user| users.count(&user.user));
         if let Some(door) = door {
             for conn in edge.connections() {
                 let place = counted.binary_search_by_key(&conn.index, |(index, _)| *index);

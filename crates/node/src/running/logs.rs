@@ -67,18 +67,11 @@ impl Node {
 /// Opens the logs on disk, by their indexes.
 pub(super) fn open(options: &mut NodeOptions) -> Result<Vec<Option<OpenLog>>, StartError> {
     let directory = options.data_dir.clone().unwrap_or_default();
-    let open_options = OpenOptions {
-        directory: &directory,
-        hash_seed: options.hash_seed,
-    };
+    let open_options = OpenOptions { directory: &directory, hash_seed: options.hash_seed };
     let mut opened = Vec::new();
     for log in 0..options.settings.logs.len() {
         let settings = &mut options.settings;
-        let LogSettings {
-            durability,
-            ref name,
-            ..
-        } = settings.logs[log];
+        let LogSettings { durability, ref name, .. } = settings.logs[log];
         let name = name.clone();
         opened.push(match durability {
             Durability::Memory => None,

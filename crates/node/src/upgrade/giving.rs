@@ -46,10 +46,7 @@ impl fmt::Display for UpgradeError {
                 write!(formatter, "an I/O thread failed while {step}: {error}")
             }
             UpgradeError::Slow(step) => {
-                write!(
-                    formatter,
-                    "an I/O thread did not answer in time while {step}"
-                )
+                write!(formatter, "an I/O thread did not answer in time while {step}")
             }
             UpgradeError::Log(name, why) => write!(formatter, "log \"{name}\": {why}"),
         }
@@ -116,8 +113,7 @@ impl Coordinator<'_> {
         let mut ways = Vec::new();
         for own in self.own {
             let (ours, theirs) = Passage::pair().map_err(lost("preparing"))?;
-            own.send(&number.to_le_bytes(), &[ours.as_fd()])
-                .map_err(lost("preparing"))?;
+            own.send(&number.to_le_bytes(), &[ours.as_fd()]).map_err(lost("preparing"))?;
             ways.push(theirs);
         }
         let ends: Vec<BorrowedFd<'_>> = ways.iter().map(AsFd::as_fd).collect();
@@ -167,10 +163,7 @@ impl Coordinator<'_> {
             let answer = || self.expect(kind::COMMITTED, "committing");
             answer().or_else(|_| answer()).map_err(|_| error)?;
         }
-        Ok(Giving {
-            frozen: began.elapsed(),
-            is_lingering: lingering.contains(&true),
-        })
+        Ok(Giving { frozen: began.elapsed(), is_lingering: lingering.contains(&true) })
     }
 
     /// Waits until nothing is on its way between threads: twice the same counts, and as much received as sent.
@@ -299,17 +292,13 @@ impl Coordinator<'_> {
 
 fn wait<T>(answer: &Receiver<T>, deadline: Instant, step: &'static str) -> Result<T, UpgradeError> {
     let left = deadline.saturating_duration_since(Instant::now());
-    answer
-        .recv_timeout(left)
-        .map_err(|_| UpgradeError::Slow(step))
+    answer.recv_timeout(left).map_err(|_| UpgradeError::Slow(step))
 }
 
 fn wait_for_log<T>(name: &str, answer: &Receiver<T>, deadline: Instant) -> Result<T, UpgradeError> {
     let left = deadline.saturating_duration_since(Instant::now());
     let slow = "its disk did not finish in time".to_owned();
-    answer
-        .recv_timeout(left)
-        .map_err(|_| UpgradeError::Log(name.to_owned(), slow))
+    answer.recv_timeout(left).map_err(|_| UpgradeError::Log(name.to_owned(), slow))
 }
 
 #[cfg(test)]

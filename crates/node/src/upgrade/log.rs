@@ -72,10 +72,7 @@ impl LogAdoption {
     }
 
     fn open(&self, handed: HandedOver) -> Result<LogWorker<FileDisk>, String> {
-        let options = OpenOptions {
-            directory: &self.directory,
-            hash_seed: self.hash_seed,
-        };
+        let options = OpenOptions { directory: &self.directory, hash_seed: self.hash_seed };
         let name = &self.settings.logs[usize::from(self.log)].name;
         let named = |error: &dyn std::fmt::Display| format!("log \"{name}\": {error}");
         let malformed = || named(&"its state is malformed");

@@ -94,9 +94,8 @@ fn send(to: &Passage, kind: u8, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut chunks = bytes.chunks(MESSAGE_BYTES_MAX - 2).peekable();
-    let mut message = Zeroizing::new(Vec::with_capacity(
-        bytes.len().min(MESSAGE_BYTES_MAX - 2) + 2,
-    ));
+    let mut message =
+        Zeroizing::new(Vec::with_capacity(bytes.len().min(MESSAGE_BYTES_MAX - 2) + 2));
     loop {
         let chunk = chunks.next().unwrap_or_default();
         let is_last = chunks.peek().is_none();
@@ -113,11 +112,7 @@ fn send(to: &Passage, kind: u8, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
 
 /// Receives what [`send`] sent.
 fn receive(from: &Passage) -> io::Result<Message> {
-    let mut whole = Message {
-        kind: 0,
-        bytes: Zeroizing::default(),
-        descriptors: Vec::new(),
-    };
+    let mut whole = Message { kind: 0, bytes: Zeroizing::default(), descriptors: Vec::new() };
     let mut message = Zeroizing::new(Vec::new());
     loop {
         from.receive(&mut message, &mut whole.descriptors)?;
@@ -199,9 +194,7 @@ mod tests {
     #[test]
     fn long_messages_come_whole() {
         let (one, other) = Passage::pair().unwrap();
-        let bytes: Vec<u8> = (0..3 * MESSAGE_BYTES_MAX as u32)
-            .map(|at| at as u8)
-            .collect();
+        let bytes: Vec<u8> = (0..3 * MESSAGE_BYTES_MAX as u32).map(|at| at as u8).collect();
         let sent = bytes.clone();
         let sender = std::thread::spawn(move || {
             send(&one, kind::STATE, &sent, &[]).unwrap();

@@ -57,16 +57,10 @@ impl Inheritance {
         let operators = operators.collect();
         replace_input(descriptors.next())?;
         fail_at(1);
-        let inheritance = Inheritance {
-            control,
-            hello,
-            operators,
-        };
+        let inheritance = Inheritance { control, hello, operators };
         if inheritance.hello.layout != state_layout() {
-            let why = format!(
-                "the state of version {} is laid out otherwise",
-                inheritance.hello.version
-            );
+            let why =
+                format!("the state of version {} is laid out otherwise", inheritance.hello.version);
             inheritance.refuse(&why);
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
@@ -145,10 +139,9 @@ impl Inheritance {
         }
         let (renewed, waiting) = own.renewed(wanted);
         match waiting.first() {
-            Some(waiting) => Err(format!(
-                "the rule \"{}\" of the configuration needs a restart",
-                waiting.filter
-            )),
+            Some(waiting) => {
+                Err(format!("the rule \"{}\" of the configuration needs a restart", waiting.filter))
+            }
             None => Ok((own.clone(), renewed)),
         }
     }

@@ -64,9 +64,7 @@ impl HttpClient {
             filters.iter().any(|filter| plan.filters[*filter] == topic)
         };
         let of_filter = value["topic"].as_str().is_some_and(is_ours);
-        let partition = value["partition"]
-            .as_u64()
-            .map(|partition| partition as u32);
+        let partition = value["partition"].as_u64().map(|partition| partition as u32);
         let told_at = context.oracle.moment;
         if value["topic"] == REFUSED {
             if name == "crore.error" && value["code"] == "filter_too_wide" {

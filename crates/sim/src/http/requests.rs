@@ -59,21 +59,13 @@ impl HttpClient {
             }
             _ => {
                 let floor = context.oracle.floor(context.plan.partition(topic));
-                let since = self
-                    .peer
-                    .random
-                    .chance(0.5)
-                    .then(|| self.peer.random.between(0, floor));
+                let since =
+                    self.peer.random.chance(0.5).then(|| self.peer.random.between(0, floor));
                 let epoch = context.oracle.present_epoch(context.plan.partition(topic));
                 let query = since.map_or(String::new(), |since| format!("&since={epoch}:{since}"));
                 let name = &context.plan.topics[topic];
                 let head = format!("GET /topics/{name}?limit=5{query} HTTP/1.1\r\n");
-                let run = Run {
-                    topic,
-                    epoch,
-                    client: self.peer.id,
-                    ..Run::default()
-                };
+                let run = Run { topic, epoch, client: self.peer.id, ..Run::default() };
                 self.runs = vec![run];
                 self.request(context, &head, &[], Asked::History { since });
             }
@@ -106,10 +98,7 @@ impl HttpClient {
         if *keys == Keys::Header {
             // In quotes, or without.
             let quote = if ids[0].is_multiple_of(2) { "\"" } else { "" };
-            head.push_str(&format!(
-                "Idempotency-Key: {quote}{}{quote}\r\n",
-                key(ids[0])
-            ));
+            head.push_str(&format!("Idempotency-Key: {quote}{}{quote}\r\n", key(ids[0])));
         }
         let body = match form {
             Form::Raw => of(ids[0]).payload().to_vec(),
@@ -122,14 +111,10 @@ impl HttpClient {
                     }
                     item
                 };
-                Value::Array(ids.iter().map(item).collect())
-                    .to_string()
-                    .into_bytes()
+                Value::Array(ids.iter().map(item).collect()).to_string().into_bytes()
             }
         };
-        context
-            .oracle
-            .note(self.peer.id, || format!("publishes {ids:?}"));
+        context.oracle.note(self.peer.id, || format!("publishes {ids:?}"));
         self.request(context, &head, &body, Asked::Publish(publishing.clone()));
     }
 
@@ -158,17 +143,14 @@ impl HttpClient {
         };
         if status >= 400 {
             for publication in ids {
-                context
-                    .oracle
-                    .refused(context.plan, source, *publication, refusal(body));
+                context.oracle.refused(context.plan, source, *publication, refusal(body));
             }
             return;
         }
         if results.len() != ids.len() {
-            return context.oracle.fail(
-                id,
-                format!("{} results for {} messages", results.len(), ids.len()),
-            );
+            return context
+                .oracle
+                .fail(id, format!("{} results for {} messages", results.len(), ids.len()));
         }
         if publishing.keys != Keys::None && self.names.chance(0.1) {
             self.repeats.push_back(publishing.clone());
@@ -183,17 +165,13 @@ impl HttpClient {
                         is_duplicate: result["duplicate"] == true,
                     };
                     context.oracle.duplicates_over_http += u64::from(told.is_duplicate);
-                    context
-                        .oracle
-                        .acknowledged(context.plan, source, *publication, told);
+                    context.oracle.acknowledged(context.plan, source, *publication, told);
                 }
                 None if !context.plan.lossless
                     || (is_unavailable(&result["error"]) && context.plan.disk.refuses()) =>
                 {
                     let refusal = refusal(&result["error"]);
-                    context
-                        .oracle
-                        .refused(context.plan, source, *publication, refusal);
+                    context.oracle.refused(context.plan, source, *publication, refusal);
                 }
                 None => context.oracle.fail(id, format!("refused: {result}")),
             }

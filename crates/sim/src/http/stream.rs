@@ -28,9 +28,8 @@ impl HttpClient {
             _ => {
                 let topics = self.runs.iter().map(|run| &context.plan.topics[run.topic]);
                 let filters = self.covering.iter().flat_map(|covering| &covering.filters);
-                let mut filters: Vec<&str> = filters
-                    .map(|filter| &*context.plan.filters[*filter])
-                    .collect();
+                let mut filters: Vec<&str> =
+                    filters.map(|filter| &*context.plan.filters[*filter]).collect();
                 if let Some(place) = self.refused_at {
                     filters.insert(place, REFUSED);
                 }
@@ -39,10 +38,7 @@ impl HttpClient {
                     let name = name.replace('#', "%23").replace('+', "%2B");
                     format!("topic={name}")
                 });
-                format!(
-                    "GET /events?{policy}{} HTTP/1.1\r\n",
-                    names.collect::<Vec<_>>().join("&")
-                )
+                format!("GET /events?{policy}{} HTTP/1.1\r\n", names.collect::<Vec<_>>().join("&"))
             }
         };
         head.push_str("Accept: text/event-stream\r\n");
@@ -117,9 +113,7 @@ impl HttpClient {
                 }
                 Ok(Step::More { .. }) => break,
                 Err(error) => {
-                    context
-                        .oracle
-                        .fail(self.peer.id, format!("not an event stream: {error:?}"));
+                    context.oracle.fail(self.peer.id, format!("not an event stream: {error:?}"));
                     goes_on = false;
                 }
             }
@@ -140,9 +134,9 @@ impl HttpClient {
         data: &str,
     ) -> bool {
         let id = self.peer.id;
-        context.oracle.note(id, || {
-            format!("<- {name} [{last_id}] {}", &data[..data.len().min(100)])
-        });
+        context
+            .oracle
+            .note(id, || format!("<- {name} [{last_id}] {}", &data[..data.len().min(100)]));
         let is_raw = self.kind == Kind::Raw;
         let value: Value = match is_raw && name == "message" {
             true => Value::Null,
@@ -162,9 +156,7 @@ impl HttpClient {
             if name == "crore.caught_up" {
                 return true;
             }
-            context
-                .oracle
-                .fail(id, format!("{name} for no topic: {data}"));
+            context.oracle.fail(id, format!("{name} for no topic: {data}"));
             return false;
         };
         let source = self.peer.source();

@@ -38,9 +38,7 @@ impl Losses {
     /// The epoch goes on although the end of the log was lost.
     pub fn note_opened(&mut self, found: &Recovered, is_new_epoch: bool) -> Result<(), String> {
         if self.is_end_lost && !is_new_epoch {
-            return Err(format!(
-                "the end of the log was lost, and its epoch goes on: {found:?}"
-            ));
+            return Err(format!("the end of the log was lost, and its epoch goes on: {found:?}"));
         }
         self.is_end_lost = false;
         if is_new_epoch {
@@ -138,10 +136,7 @@ impl LogThread {
         if self.losses.random.chance(0.3) {
             self.disk.stop_after(self.losses.random.below(60) as u32);
         }
-        let disk = SimDisk {
-            disk: self.disk.clone(),
-            saboteur: self.saboteur.clone(),
-        };
+        let disk = SimDisk { disk: self.disk.clone(), saboteur: self.saboteur.clone() };
         let mended = Store::repair(disk, self.new_epoch, unix_ms);
         let has_stopped = self.disk.has_stopped();
         self.disk.stop_faults();

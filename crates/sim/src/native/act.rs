@@ -77,10 +77,7 @@ impl NativeClient {
             5 | 6 => Start::Last([0, 1, 3, 50][random.below(4) as usize]),
             7 => Start::Snapshot,
             BEYOND => since(floor + beyond),
-            _ => Start::Since(Position {
-                epoch: UNKNOWN_EPOCH,
-                offset: random.below(100),
-            }),
+            _ => Start::Since(Position { epoch: UNKNOWN_EPOCH, offset: random.below(100) }),
         };
         let credit = random.chance(0.3).then(|| random.between(1, 5) as u32);
         let fail_on_gap = random.chance(0.1);
@@ -88,11 +85,7 @@ impl NativeClient {
         self.plain.insert(
             number,
             Plain {
-                run: Run {
-                    client: self.peer.id,
-                    topic,
-                    ..Run::default()
-                },
+                run: Run { client: self.peer.id, topic, ..Run::default() },
                 stage: Stage::Absent,
                 start,
                 is_beyond: choice == BEYOND,
@@ -120,10 +113,7 @@ impl NativeClient {
         };
         let partition = context.plan.partition(plain.run.topic);
         let start = match plain.has_cursor {
-            true => Start::Since(Position {
-                epoch: plain.run.epoch,
-                offset: plain.run.cursor,
-            }),
+            true => Start::Since(Position { epoch: plain.run.epoch, offset: plain.run.cursor }),
             false => plain.start,
         };
         plain.stage = Stage::Asked;
@@ -157,9 +147,7 @@ impl NativeClient {
         context.oracle.note(self.peer.id, || {
             format!("subscribes {number} to {topic} from {start:?}, credit {credit:?}, policy {policy:?}")
         });
-        self.frame(&ClientFrame::Subscribe(Subscribe {
-            items: (&[item]).into(),
-        }));
+        self.frame(&ClientFrame::Subscribe(Subscribe { items: (&[item]).into() }));
     }
 
     pub(super) fn subscribe_filter(&mut self, context: &mut Context<'_>) {
@@ -178,14 +166,8 @@ impl NativeClient {
                 let floor = context.oracle.floor(partition);
                 let epoch = context.oracle.epoch(partition, self.peer.instance);
                 let position = match random.below(8) {
-                    0..=3 => Position {
-                        epoch,
-                        offset: random.between(0, floor),
-                    },
-                    4 => Position {
-                        epoch: epoch - 3,
-                        offset: random.below(100),
-                    },
+                    0..=3 => Position { epoch, offset: random.between(0, floor) },
+                    4 => Position { epoch: epoch - 3, offset: random.below(100) },
                     _ => continue,
                 };
                 wide.start_at(partition, position);
@@ -219,23 +201,14 @@ impl NativeClient {
                 ..SubscribeRequest::new(filter, start)
             },
         );
-        self.frame(&ClientFrame::Subscribe(Subscribe {
-            items: (&[item]).into(),
-        }));
+        self.frame(&ClientFrame::Subscribe(Subscribe { items: (&[item]).into() }));
     }
 
     pub(super) fn unsubscribe(&mut self, context: &mut Context<'_>) {
         let live = |stage: Stage| matches!(stage, Stage::Live | Stage::Replaying);
-        let plain = self
-            .plain
-            .iter()
-            .filter(|(_, plain)| live(plain.stage))
-            .map(|(number, _)| *number);
-        let wide = self
-            .wide
-            .iter()
-            .filter(|(_, wide)| live(wide.stage))
-            .map(|(number, _)| *number);
+        let plain =
+            self.plain.iter().filter(|(_, plain)| live(plain.stage)).map(|(number, _)| *number);
+        let wide = self.wide.iter().filter(|(_, wide)| live(wide.stage)).map(|(number, _)| *number);
         let numbers: Vec<u32> = plain.chain(wide).collect();
         if numbers.is_empty() {
             return;
@@ -247,12 +220,8 @@ impl NativeClient {
         if let Some(wide) = self.wide.get_mut(&number) {
             wide.stage = Stage::Ending;
         }
-        context
-            .oracle
-            .note(self.peer.id, || format!("unsubscribes {number}"));
-        self.frame(&ClientFrame::Unsubscribe(Unsubscribe {
-            subscriptions: (&[number]).into(),
-        }));
+        context.oracle.note(self.peer.id, || format!("unsubscribes {number}"));
+        self.frame(&ClientFrame::Unsubscribe(Unsubscribe { subscriptions: (&[number]).into() }));
     }
 
     pub(super) fn ask_history(&mut self, context: &mut Context<'_>, topic: usize) {
@@ -273,11 +242,7 @@ impl NativeClient {
     ) {
         let request = self.next_number();
         let epoch = context.oracle.present_epoch(context.plan.partition(topic));
-        let records_max = if audit {
-            0
-        } else {
-            self.peer.random.below(6) as u32
-        };
+        let records_max = if audit { 0 } else { self.peer.random.below(6) as u32 };
         context.oracle.note(self.peer.id, || {
             format!("asks {request} for history of topic {topic}, reverse {reverse}, beyond {position:?}")
         });
@@ -291,13 +256,7 @@ impl NativeClient {
         }));
         self.requests.insert(
             request,
-            Waiting::History {
-                topic,
-                reverse,
-                position,
-                audit,
-                asked_at: context.oracle.moment,
-            },
+            Waiting::History { topic, reverse, position, audit, asked_at: context.oracle.moment },
         );
     }
 
@@ -323,15 +282,9 @@ impl NativeClient {
     ) {
         let request = if acknowledge { self.next_number() } else { 0 };
         let topic = &context.plan.topics[context.oracle.publications[id].topic];
-        let tags = [Tag {
-            key: "id",
-            value: "x",
-        }];
+        let tags = [Tag { key: "id", value: "x" }];
         let attributes = if self.peer.random.chance(0.1) {
-            Attributes {
-                content_type: Some("text/plain"),
-                tags: tags.as_slice().into(),
-            }
+            Attributes { content_type: Some("text/plain"), tags: tags.as_slice().into() }
         } else {
             Attributes::default()
         };
@@ -341,23 +294,15 @@ impl NativeClient {
         let once = match context.oracle.publications[id].once {
             Once::No => None,
             Once::Key => Some(wire::native::Once::Key(name.as_bytes())),
-            Once::Sequence(_, sequence) => Some(wire::native::Once::Producer(Producer {
-                id: producer.as_bytes(),
-                sequence,
-            })),
+            Once::Sequence(_, sequence) => {
+                Some(wire::native::Once::Producer(Producer { id: producer.as_bytes(), sequence }))
+            }
         };
-        let options = PublishOptions {
-            retain,
-            once,
-            ..PublishOptions::default()
-        };
+        let options = PublishOptions { retain, once, ..PublishOptions::default() };
         encode_publish_head(request, topic, &options, &attributes, &mut bytes);
         bytes.extend_from_slice(payload);
         context.oracle.note(self.peer.id, || {
-            format!(
-                "publishes {id} to {topic} as request {request}, {} bytes",
-                payload.len()
-            )
+            format!("publishes {id} to {topic} as request {request}, {} bytes", payload.len())
         });
         self.binary(&bytes);
         if acknowledge {

@@ -10,19 +10,11 @@ impl NativeClient {
         let id = self.peer.id;
         let Some(Waiting::Publication(publication)) = self.requests.remove(&published.request)
         else {
-            return context
-                .oracle
-                .fail(id, format!("PUBLISHED for request {}", published.request));
+            return context.oracle.fail(id, format!("PUBLISHED for request {}", published.request));
         };
         let Position { epoch, offset } = published.position;
-        let told = Acknowledged {
-            epoch,
-            offset,
-            is_duplicate: published.duplicate,
-        };
-        context
-            .oracle
-            .acknowledged(context.plan, self.peer.source(), publication, told);
+        let told = Acknowledged { epoch, offset, is_duplicate: published.duplicate };
+        context.oracle.acknowledged(context.plan, self.peer.source(), publication, told);
         let topic = context.oracle.publications[publication].topic;
         let partition = context.plan.partition(topic);
         let newest = self.acknowledged.entry(partition).or_default();
@@ -50,17 +42,10 @@ impl NativeClient {
     }
 
     pub(super) fn on_history(&mut self, context: &mut Context<'_>, page: &HistoryPage<'_>) {
-        let Some(Waiting::History {
-            topic,
-            reverse,
-            position,
-            audit,
-            asked_at,
-        }) = self.requests.remove(&page.request)
+        let Some(Waiting::History { topic, reverse, position, audit, asked_at }) =
+            self.requests.remove(&page.request)
         else {
-            return context
-                .oracle
-                .fail(self.peer.id, format!("HISTORY_PAGE for {}", page.request));
+            return context.oracle.fail(self.peer.id, format!("HISTORY_PAGE for {}", page.request));
         };
         let id = self.peer.id;
         let fail = |oracle: &mut Oracle, text: String| {
@@ -71,10 +56,7 @@ impl NativeClient {
         let partition = context.plan.partition(topic);
         let epoch = context.oracle.epoch(partition, source.instance);
         if page.epoch != epoch || page.reverse != reverse {
-            fail(
-                context.oracle,
-                format!("epoch {}, reverse {}", page.epoch, page.reverse),
-            );
+            fail(context.oracle, format!("epoch {}, reverse {}", page.epoch, page.reverse));
         }
         // Forward: everything up to here is settled. Reverse: the next one must be at least this.
         let mut settled = position.unwrap_or(0);
@@ -99,10 +81,7 @@ impl NativeClient {
                 if is_bound && offset >= settled {
                     fail(context.oracle, format!("{offset} is not before {settled}"));
                 } else if last.is_some() && is_bound && offset < settled_prev(last) {
-                    fail(
-                        context.oracle,
-                        format!("{offset} is not the one before {last:?}"),
-                    );
+                    fail(context.oracle, format!("{offset} is not the one before {last:?}"));
                 }
                 settled = offset;
             } else {
@@ -135,11 +114,8 @@ impl NativeClient {
 
     pub(super) fn on_error(&mut self, context: &mut Context<'_>, error: &ErrorFrame<'_>) {
         let id = self.peer.id;
-        let codes = |codes: &[ErrorCode]| {
-            codes
-                .iter()
-                .any(|code| u32::from(code.number()) == error.code)
-        };
+        let codes =
+            |codes: &[ErrorCode]| codes.iter().any(|code| u32::from(code.number()) == error.code);
         let is_bound = codes(&[
             ErrorCode::MemoryFull,
             ErrorCode::LogFull,
@@ -168,31 +144,25 @@ impl NativeClient {
                         && context.oracle.publications[publication].attempts() > 1 =>
                 {
                     let source = self.peer.source();
-                    context
-                        .oracle
-                        .refused(context.plan, source, publication, Refusal::UntilCrash);
+                    context.oracle.refused(context.plan, source, publication, Refusal::UntilCrash);
                 }
                 Some(Waiting::History { .. })
                     if is_unavailable && context.plan.disk.refuses_reads() => {}
                 Some(Waiting::Publication(publication)) if is_bound && !context.plan.lossless => {
                     let source = self.peer.source();
-                    context
-                        .oracle
-                        .refused(context.plan, source, publication, Refusal::Final);
+                    context.oracle.refused(context.plan, source, publication, Refusal::Final);
                 }
                 None if request == 0 && (is_unavailable || !context.plan.lossless) => {}
-                _ => context
-                    .oracle
-                    .fail(id, format!("request {request}: {}", error.message)),
+                _ => context.oracle.fail(id, format!("request {request}: {}", error.message)),
             },
             Reference::Subscription(number) => {
                 if self.wide.contains_key(&number) {
                     let may_end = is_unavailable && context.plan.disk.refuses_reads();
                     return match may_end {
                         true => self.on_filter_ended(context, number),
-                        false => context
-                            .oracle
-                            .fail(id, format!("filter {number}: {}", error.message)),
+                        false => {
+                            context.oracle.fail(id, format!("filter {number}: {}", error.message))
+                        }
                     };
                 }
                 let Some(plain) = self.plain.get_mut(&number) else {
@@ -222,14 +192,14 @@ impl NativeClient {
                             context.oracle.keep_run(plain.run);
                         }
                     }
-                    _ => context
-                        .oracle
-                        .fail(id, format!("subscription {number}: {}", error.message)),
+                    _ => {
+                        context.oracle.fail(id, format!("subscription {number}: {}", error.message))
+                    }
                 }
             }
-            Reference::Connection => context
-                .oracle
-                .fail(id, format!("connection: {}", error.message)),
+            Reference::Connection => {
+                context.oracle.fail(id, format!("connection: {}", error.message))
+            }
         }
     }
 }

@@ -18,17 +18,12 @@ impl NativeClient {
         let mut goes_on = true;
         if !self.is_open {
             match Response::decode(&input, &mut self.scan, &HeadLimits::default(), "GET") {
-                Ok(Step::Done {
-                    value,
-                    consumed: head,
-                }) => {
+                Ok(Step::Done { value, consumed: head }) => {
                     if value.status == 503 && context.plan.drains() {
                         return false;
                     }
                     if let Err(refusal) = self.handshake().check_response(&value) {
-                        context
-                            .oracle
-                            .fail(self.peer.id, format!("handshake refused: {refusal}"));
+                        context.oracle.fail(self.peer.id, format!("handshake refused: {refusal}"));
                         return false;
                     }
                     let is_agreed = self.handshake().check_deflate(&value) == Ok(true);
@@ -43,9 +38,7 @@ impl NativeClient {
                 }
                 Ok(Step::More { .. }) => {}
                 Err(error) => {
-                    context
-                        .oracle
-                        .fail(self.peer.id, format!("answer to the handshake: {error}"));
+                    context.oracle.fail(self.peer.id, format!("answer to the handshake: {error}"));
                     return false;
                 }
             }
@@ -60,17 +53,12 @@ impl NativeClient {
             );
             match step {
                 Ok(Step::More { .. }) => break,
-                Ok(Step::Done {
-                    value,
-                    consumed: taken,
-                }) => {
+                Ok(Step::Done { value, consumed: taken }) => {
                     consumed += taken;
                     goes_on = self.on_any_event(context, value);
                 }
                 Err(error) => {
-                    context
-                        .oracle
-                        .fail(self.peer.id, format!("not WebSocket: {error}"));
+                    context.oracle.fail(self.peer.id, format!("not WebSocket: {error}"));
                     goes_on = false;
                 }
             }
@@ -89,9 +77,7 @@ impl NativeClient {
         let goes_on = match inflater.message(kind, payload, MESSAGE_BYTES_MAX) {
             Ok(event) => self.on_event(context, event),
             Err(error) => {
-                context
-                    .oracle
-                    .fail(self.peer.id, format!("not a compressed message: {error}"));
+                context.oracle.fail(self.peer.id, format!("not a compressed message: {error}"));
                 false
             }
         };
@@ -103,29 +89,22 @@ impl NativeClient {
         match event {
             Event::Binary(bytes) => match ServerFrame::decode(bytes) {
                 Ok(frame) => {
-                    context
-                        .oracle
-                        .note(self.peer.id, || format!("<- {}", short(&frame)));
+                    context.oracle.note(self.peer.id, || format!("<- {}", short(&frame)));
                     self.on_frame(context, frame);
                     true
                 }
                 Err(error) => {
-                    context
-                        .oracle
-                        .fail(self.peer.id, format!("not a frame: {error}"));
+                    context.oracle.fail(self.peer.id, format!("not a frame: {error}"));
                     false
                 }
             },
             Event::Close(close) => {
                 let code = close.code.map_or(1005, |code| code.0);
-                context
-                    .oracle
-                    .note(self.peer.id, || format!("<- close {code}"));
+                context.oracle.note(self.peer.id, || format!("<- close {code}"));
                 if !client::session::close_code_reconnects(u32::from(code)) {
-                    context.oracle.fail(
-                        self.peer.id,
-                        format!("closed with {code}: {}", close.reason),
-                    );
+                    context
+                        .oracle
+                        .fail(self.peer.id, format!("closed with {code}: {}", close.reason));
                 }
                 false
             }
@@ -136,9 +115,7 @@ impl NativeClient {
     pub(super) fn on_frame(&mut self, context: &mut Context<'_>, frame: ServerFrame<'_>) {
         let id = self.peer.id;
         if !self.is_welcome && !matches!(frame, ServerFrame::Welcome(_)) {
-            return context
-                .oracle
-                .fail(id, format!("before WELCOME: {}", short(&frame)));
+            return context.oracle.fail(id, format!("before WELCOME: {}", short(&frame)));
         }
         match frame {
             ServerFrame::Welcome(welcome) => {
@@ -154,23 +131,18 @@ impl NativeClient {
                     return;
                 }
                 if let Some(plain) = self.plain.remove(&frame.subscription) {
-                    self.aliases
-                        .retain(|_, number| *number != frame.subscription);
+                    self.aliases.retain(|_, number| *number != frame.subscription);
                     context.oracle.keep_run(plain.run);
                 } else if let Some(wide) = self.wide.remove(&frame.subscription) {
                     wide.finish(context.oracle);
                 } else {
-                    context
-                        .oracle
-                        .fail(id, format!("UNSUBSCRIBED for {}", frame.subscription));
+                    context.oracle.fail(id, format!("UNSUBSCRIBED for {}", frame.subscription));
                 }
             }
             ServerFrame::Message(message) => self.on_message(context, &message),
             ServerFrame::NamedMessage(message) => {
                 let Some(topic) = context.plan.topic(message.topic) else {
-                    return context
-                        .oracle
-                        .fail(id, format!("unknown topic {}", message.topic));
+                    return context.oracle.fail(id, format!("unknown topic {}", message.topic));
                 };
                 let Position { epoch, offset } = message.position;
                 let source = self.peer.source();
@@ -201,9 +173,7 @@ impl NativeClient {
                     _ => Ok(()),
                 };
                 if let Err(text) = result {
-                    context
-                        .oracle
-                        .fail(id, format!("subscription {}: {text}", frame.subscription));
+                    context.oracle.fail(id, format!("subscription {}: {text}", frame.subscription));
                 }
             }
             ServerFrame::Gap(gap) => {
@@ -227,9 +197,7 @@ impl NativeClient {
                     _ => Ok(()),
                 };
                 if let Err(text) = result {
-                    context
-                        .oracle
-                        .fail(id, format!("subscription {number}: {text}"));
+                    context.oracle.fail(id, format!("subscription {number}: {text}"));
                 }
             }
             ServerFrame::Skipped(skipped) => self.on_skipped(context, &skipped),
@@ -253,9 +221,9 @@ impl NativeClient {
             }
             ServerFrame::TicketIssued(ticket) => match self.requests.remove(&ticket.request) {
                 Some(Waiting::Ticket) => self.keep_ticket(ticket.ticket),
-                _ => context
-                    .oracle
-                    .fail(id, format!("TICKET_ISSUED for request {}", ticket.request)),
+                _ => {
+                    context.oracle.fail(id, format!("TICKET_ISSUED for request {}", ticket.request))
+                }
             },
         }
     }

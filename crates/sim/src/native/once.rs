@@ -24,9 +24,7 @@ impl NativeClient {
     /// The log could not take it: a last message has to come through all the same.
     pub(super) fn on_unavailable(&mut self, context: &mut Context<'_>, id: usize) {
         let source = self.peer.source();
-        context
-            .oracle
-            .refused(context.plan, source, id, Refusal::UntilCrash);
+        context.oracle.refused(context.plan, source, id, Refusal::UntilCrash);
         if self.is_auditor {
             let topic = context.oracle.publications[id].topic;
             self.todo.push_back(Todo::Marker(topic));
@@ -38,9 +36,7 @@ impl NativeClient {
         while let Some(id) = self.repeats.pop_front() {
             let payload = context.oracle.repeated(context.plan, id);
             let retain = context.oracle.publications[id].retain;
-            context
-                .oracle
-                .note(self.peer.id, || format!("publishes {id} again"));
+            context.oracle.note(self.peer.id, || format!("publishes {id} again"));
             self.send_publication(context, id, &payload, true, retain);
         }
     }

@@ -14,21 +14,14 @@ impl Plain {
         let (epoch, through) = (beginning.through.epoch, beginning.through.offset);
         let replaying = beginning.replaying;
         if self.stage == Stage::Asked {
-            self.stage = if replaying {
-                Stage::Replaying
-            } else {
-                Stage::Live
-            };
+            self.stage = if replaying { Stage::Replaying } else { Stage::Live };
         }
         self.has_begun = false;
         self.must_announce = false;
         let holds = |at: Position| oracle.holds(partition, at.epoch, at.offset, instance);
         if self.has_cursor {
             let cursor = self.run.cursor;
-            let old = Position {
-                epoch: self.run.epoch,
-                offset: cursor,
-            };
+            let old = Position { epoch: self.run.epoch, offset: cursor };
             if !holds(old) {
                 // What it knows is gone with the log's life.
                 if beginning.continued {
@@ -49,9 +42,7 @@ impl Plain {
             }
             if beginning.continued && through > cursor {
                 if !std::mem::take(&mut self.may_be_ahead) {
-                    return Err(format!(
-                        "continued from {cursor}, and it begins at {through}"
-                    ));
+                    return Err(format!("continued from {cursor}, and it begins at {through}"));
                 }
                 // The node had settled more, where the topic has nothing: that is claimed, and judged as such.
                 self.run.cursor = through;
@@ -102,9 +93,7 @@ impl Plain {
         }
         if let Some(again) = self.again {
             if offset <= again || prev > again {
-                return Err(format!(
-                    "{offset} with prev {prev} came again, after {again} did"
-                ));
+                return Err(format!("{offset} with prev {prev} came again, after {again} did"));
             }
             self.again = (offset < cursor).then_some(offset);
             if offset <= cursor {
@@ -112,9 +101,7 @@ impl Plain {
             }
         }
         if offset <= cursor {
-            return Err(format!(
-                "{offset} was settled before: the cursor is {cursor}"
-            ));
+            return Err(format!("{offset} was settled before: the cursor is {cursor}"));
         }
         if prev > cursor {
             return Err(format!(
@@ -144,9 +131,7 @@ impl Plain {
         }
         let is_over_all = matches!(hole.reason, 1 | 2);
         if is_over_all && !std::mem::take(&mut self.must_announce) {
-            return Err(format!(
-                "{hole:?} for a position that was given by the node"
-            ));
+            return Err(format!("{hole:?} for a position that was given by the node"));
         }
         self.has_begun = true;
         self.gap_due = None;
@@ -178,9 +163,7 @@ impl Plain {
             return Err(format!("a gap was due, and {hole:?} came"));
         }
         if self.stage == Stage::Replaying || hole.from > cursor || hole.to < cursor {
-            return Err(format!(
-                "{hole:?} within a replay, or it does not continue {cursor}"
-            ));
+            return Err(format!("{hole:?} within a replay, or it does not continue {cursor}"));
         }
         self.has_begun = true;
         self.run.take_hole(hole);
@@ -191,9 +174,7 @@ impl Plain {
     fn check_retained(&mut self) -> Result<(), String> {
         match std::mem::take(&mut self.retained_due) {
             0 => Ok(()),
-            due => Err(format!(
-                "a snapshot without the retained message at {due}, or a newer one"
-            )),
+            due => Err(format!("a snapshot without the retained message at {due}, or a newer one")),
         }
     }
 
@@ -239,12 +220,7 @@ impl Plain {
         self.run.epoch = restart.epoch;
         let restart = restart.offset;
         if restart > from {
-            self.run.holes.push(Hole {
-                from,
-                to: restart,
-                reason: u8::MAX,
-                told_at: 0,
-            });
+            self.run.holes.push(Hole { from, to: restart, reason: u8::MAX, told_at: 0 });
         }
         self.run.cursor = restart.max(from);
         self.has_cursor = true;

@@ -11,10 +11,9 @@ impl NativeClient {
     pub(super) fn on_message(&mut self, context: &mut Context<'_>, message: &Message<'_>) {
         let id = self.peer.id;
         let Some(number) = self.aliases.get(&message.alias) else {
-            return context.oracle.fail(
-                id,
-                format!("message for alias {}, which is nobody's", message.alias),
-            );
+            return context
+                .oracle
+                .fail(id, format!("message for alias {}, which is nobody's", message.alias));
         };
         let Some(plain) = self.plain.get_mut(number) else {
             return;
@@ -43,17 +42,13 @@ impl NativeClient {
         }
         if let Err(text) = plain.on_message(offset, prev) {
             let topic = &context.plan.topics[topic];
-            context
-                .oracle
-                .fail(id, format!("subscription {number} to {topic}: {text}"));
+            context.oracle.fail(id, format!("subscription {number} to {topic}: {text}"));
         }
         if let Some(credit) = plain.credit
             && plain.stage == Stage::Replaying
         {
-            let (number, messages) = (
-                *number,
-                self.peer.random.between(0, u64::from(credit) * 2) as u32,
-            );
+            let (number, messages) =
+                (*number, self.peer.random.between(0, u64::from(credit) * 2) as u32);
             self.frame(&ClientFrame::Credit(Credit {
                 subscription: number,
                 messages: messages.max(1),
@@ -76,22 +71,17 @@ impl NativeClient {
                 beginnings,
             );
             if let Err(text) = result {
-                context
-                    .oracle
-                    .fail(self.peer.id, format!("filter {number}: {text}"));
+                context.oracle.fail(self.peer.id, format!("filter {number}: {text}"));
             }
             return;
         }
         let Some(plain) = self.plain.get_mut(&number) else {
-            return context
-                .oracle
-                .fail(self.peer.id, format!("SUBSCRIBED for {number}"));
+            return context.oracle.fail(self.peer.id, format!("SUBSCRIBED for {number}"));
         };
         let Some(topic) = subscribed.topic() else {
-            return context.oracle.fail(
-                self.peer.id,
-                format!("SUBSCRIBED for {number} without a topic"),
-            );
+            return context
+                .oracle
+                .fail(self.peer.id, format!("SUBSCRIBED for {number} without a topic"));
         };
         let partition = context.plan.partition(plain.run.topic);
         context.oracle.events.heard(plain.run.topic);
@@ -105,9 +95,7 @@ impl NativeClient {
         self.aliases.insert(topic.alias, number);
         let result = plain.on_subscribed(context.oracle, (partition, instance), beginning);
         if let Err(text) = result {
-            context
-                .oracle
-                .fail(self.peer.id, format!("subscription {number}: {text}"));
+            context.oracle.fail(self.peer.id, format!("subscription {number}: {text}"));
         }
     }
 
@@ -148,16 +136,11 @@ impl NativeClient {
             }
         }
         if !was_wanted {
-            context
-                .oracle
-                .fail(self.peer.id, format!("no filter matches {name}"));
+            context.oracle.fail(self.peer.id, format!("no filter matches {name}"));
         }
         for (subscription, credit) in credits {
             let messages = self.peer.random.between(0, u64::from(credit) * 2) as u32;
-            self.frame(&ClientFrame::Credit(Credit {
-                subscription,
-                messages: messages.max(1),
-            }));
+            self.frame(&ClientFrame::Credit(Credit { subscription, messages: messages.max(1) }));
         }
     }
 

@@ -17,17 +17,12 @@ pub(super) struct Held {
 
 impl NativeClient {
     pub(super) fn ask_ticket(&mut self, context: &mut Context<'_>) {
-        let is_asked = self
-            .requests
-            .values()
-            .any(|waiting| matches!(waiting, Waiting::Ticket));
+        let is_asked = self.requests.values().any(|waiting| matches!(waiting, Waiting::Ticket));
         if is_asked || !self.is_welcome {
             return;
         }
         let request = self.next_number();
-        context
-            .oracle
-            .note(self.peer.id, || format!("asks {request} for a ticket"));
+        context.oracle.note(self.peer.id, || format!("asks {request} for a ticket"));
         self.frame(&ClientFrame::Ticket(request));
         self.requests.insert(request, Waiting::Ticket);
     }
@@ -80,10 +75,7 @@ impl NativeClient {
                 cursors.push(ResumeCursor {
                     subscription,
                     partition: None,
-                    position: Position {
-                        epoch: plain.run.epoch,
-                        offset: plain.run.cursor,
-                    },
+                    position: Position { epoch: plain.run.epoch, offset: plain.run.cursor },
                 });
             }
             if let Some(wide) = self.wide.get_mut(&subscription) {
@@ -100,10 +92,7 @@ impl NativeClient {
             cursors.clear();
         }
         context.oracle.note(self.peer.id, || {
-            format!(
-                "comes back with a ticket for {:?}, {cursors:?}",
-                held.covers
-            )
+            format!("comes back with a ticket for {:?}, {cursors:?}", held.covers)
         });
         self.frame(&ClientFrame::Hello(Hello {
             ticket: Some(&held.bytes),
@@ -123,10 +112,8 @@ impl NativeClient {
     pub(super) fn on_resumed(&mut self, context: &mut Context<'_>, resumed: Option<u32>) {
         let resumed = resumed.map(|count| count as usize);
         if resumed != self.presented {
-            let text = format!(
-                "a ticket for {:?} subscriptions brought back {resumed:?}",
-                self.presented
-            );
+            let text =
+                format!("a ticket for {:?} subscriptions brought back {resumed:?}", self.presented);
             context.oracle.fail(self.peer.id, text);
         }
     }

@@ -73,10 +73,7 @@ impl Wide {
             cursor: position.offset,
             ..Run::default()
         };
-        let part = Part {
-            run,
-            ..Part::default()
-        };
+        let part = Part { run, ..Part::default() };
         self.parts.insert(partition, part);
     }
 
@@ -90,10 +87,7 @@ impl Wide {
     pub fn cursors(&self) -> Vec<PartitionPosition> {
         let position = |(partition, part): (&u32, &Part)| PartitionPosition {
             partition: *partition,
-            position: Position {
-                epoch: part.run.epoch,
-                offset: part.run.cursor,
-            },
+            position: Position { epoch: part.run.epoch, offset: part.run.cursor },
         };
         self.parts.iter().map(position).collect()
     }
@@ -107,11 +101,7 @@ impl Wide {
     ) -> Result<(), String> {
         self.is_told = true;
         let mut told = 0;
-        for PartitionBeginning {
-            partition,
-            beginning,
-        } in beginnings
-        {
+        for PartitionBeginning { partition, beginning } in beginnings {
             told += 1;
             let (epoch, through) = (beginning.through.epoch, beginning.through.offset);
             if epoch != oracle.epoch(partition, instance) {
@@ -295,11 +285,7 @@ impl Wide {
 
 impl Part {
     fn run_of(&self, topic: usize) -> Run {
-        Run {
-            topic,
-            seen: self.seen.get(&topic).cloned().unwrap_or_default(),
-            ..self.run.clone()
-        }
+        Run { topic, seen: self.seen.get(&topic).cloned().unwrap_or_default(), ..self.run.clone() }
     }
 }
 

@@ -73,8 +73,7 @@ impl Events {
     /// Events that were left out and counted.
     pub fn left_out(&self) -> u64 {
         let all = self.told.values().flatten();
-        all.filter_map(|(_, event)| event["left_out"].as_u64())
-            .sum()
+        all.filter_map(|(_, event)| event["left_out"].as_u64()).sum()
     }
 
     /// Events that the witness was told.
@@ -119,16 +118,12 @@ impl Events {
     fn judge_statistics(&self, plan: &Plan, lost: u64) -> Result<(), String> {
         let topic = sys::statistics_topic(&plan.settings.node_name);
         let all = self.told.get(&topic).into_iter().flatten();
-        let numbers: Vec<u64> = all
-            .filter_map(|(_, event)| event["number"].as_u64())
-            .collect();
+        let numbers: Vec<u64> = all.filter_map(|(_, event)| event["number"].as_u64()).collect();
         let is_in_order = numbers.is_sorted_by(|one, next| one < next);
         let count = numbers.len() as u64;
         if !is_in_order || count > self.published || count + lost < self.published {
             let published = self.published;
-            return Err(format!(
-                "{lost} lost of {published} statistics, and told {numbers:?}"
-            ));
+            return Err(format!("{lost} lost of {published} statistics, and told {numbers:?}"));
         }
         Ok(())
     }
@@ -173,9 +168,7 @@ impl Events {
         let is_missing = |connection: &&u64| connected.count(&connection.to_string()) == 0;
         let missing: Vec<u64> = known.filter(is_missing).copied().collect();
         if missing.len() as u64 > connected.left_out + lost {
-            return Err(format!(
-                "sessions {missing:?} have begun, and nothing tells it"
-            ));
+            return Err(format!("sessions {missing:?} have begun, and nothing tells it"));
         }
         let untold = disconnected.beyond(connected);
         if untold > connected.left_out + lost {
@@ -187,9 +180,7 @@ impl Events {
         }
         let is_whole = connected.left_out + disconnected.left_out + lost == 0;
         if is_whole && there != 1 {
-            return Err(format!(
-                "the witness alone is there, and {there} by what was told"
-            ));
+            return Err(format!("the witness alone is there, and {there} by what was told"));
         }
         Ok(())
     }
@@ -231,15 +222,10 @@ fn judge_alternation(
     for (topic, begins) in &occupied.told {
         let ends = vacated.told.get(topic).map_or(&[][..], Vec::as_slice);
         let ends_before = [0].iter().chain(ends);
-        let alternates = begins
-            .iter()
-            .zip(ends_before)
-            .all(|(begin, end)| end < begin)
+        let alternates = begins.iter().zip(ends_before).all(|(begin, end)| end < begin)
             && begins.iter().zip(ends).all(|(begin, end)| begin < end);
         if !alternates {
-            return Err(format!(
-                "{topic} is occupied at {begins:?} and vacated at {ends:?}"
-            ));
+            return Err(format!("{topic} is occupied at {begins:?} and vacated at {ends:?}"));
         }
     }
     Ok(())

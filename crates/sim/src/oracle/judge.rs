@@ -82,11 +82,8 @@ impl Oracle {
 
     fn judge_settled(&mut self, plan: &Plan, run: &Run, offsets: &[u64]) {
         let name = &plan.topics[run.topic];
-        let in_hole = |offset: u64| {
-            run.holes
-                .iter()
-                .any(|hole| hole.from < offset && offset <= hole.to)
-        };
+        let in_hole =
+            |offset: u64| run.holes.iter().any(|hole| hole.from < offset && offset <= hole.to);
         for offset in offsets {
             let was_seen = run.seen.binary_search(offset).is_ok();
             let is_settled = run.from < *offset && *offset <= run.cursor;
@@ -165,9 +162,8 @@ impl Oracle {
             && is_last
             && let Some(present) = self.present.get(&run.topic)
             && rule.history_messages_max > 1_000_000
-            && let Some((offset, _)) = present
-                .range(range.clone())
-                .find(|(_, at)| **at > hole.told_at)
+            && let Some((offset, _)) =
+                present.range(range.clone()).find(|(_, at)| **at > hole.told_at)
         {
             return self.fail(
                 run.client,

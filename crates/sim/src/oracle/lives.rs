@@ -42,9 +42,7 @@ impl Lives {
 
     /// Whether retention had dropped an offset before the last start.
     pub fn is_forgotten(&self, partition: u32, offset: u64) -> bool {
-        self.floors
-            .get(&partition)
-            .is_some_and(|floor| offset < *floor)
+        self.floors.get(&partition).is_some_and(|floor| offset < *floor)
     }
 
     /// A log begins; its partitions are those before `end` that belong to no earlier one.
@@ -52,11 +50,7 @@ impl Lives {
         self.logs.push(LogLives {
             end,
             of_instances: vec![0],
-            lives: vec![Life {
-                epoch,
-                starts: BTreeMap::new(),
-                known: Vec::new(),
-            }],
+            lives: vec![Life { epoch, starts: BTreeMap::new(), known: Vec::new() }],
         });
     }
 
@@ -70,11 +64,7 @@ impl Lives {
     ) {
         let log = &mut self.logs[log];
         if log.lives.last().is_none_or(|life| life.epoch != epoch) {
-            log.lives.push(Life {
-                epoch,
-                starts,
-                known: Vec::new(),
-            });
+            log.lives.push(Life { epoch, starts, known: Vec::new() });
         }
         if let Some(life) = log.lives.last_mut() {
             life.known = known;
@@ -89,9 +79,7 @@ impl Lives {
 
     /// Which node runs now, or ran last.
     pub fn instance(&self) -> u32 {
-        self.logs
-            .first()
-            .map_or(0, |log| log.of_instances.len() as u32 - 1)
+        self.logs.first().map_or(0, |log| log.of_instances.len() as u32 - 1)
     }
 
     /// The life that a node served.
@@ -133,9 +121,7 @@ impl Lives {
     pub fn holds(&self, partition: u32, from: u32, offset: u64, to: u32) -> bool {
         let lives = &self.log(partition).lives;
         let epoch = lives.get(from as usize).map_or(0, |life| life.epoch);
-        let is_known = lives
-            .get(to as usize)
-            .is_some_and(|life| life.known.contains(&epoch));
+        let is_known = lives.get(to as usize).is_some_and(|life| life.known.contains(&epoch));
         (from == to || is_known)
             && from <= to
             && (from + 1..=to).all(|life| offset < self.start(partition, life))

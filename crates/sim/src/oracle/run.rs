@@ -76,10 +76,7 @@ impl Run {
 
     /// A gap was announced: what lies before it is claimed to be settled, and judged as such.
     pub fn take_hole(&mut self, hole: Hole) {
-        self.holes.push(Hole {
-            from: self.cursor.max(hole.from),
-            ..hole
-        });
+        self.holes.push(Hole { from: self.cursor.max(hole.from), ..hole });
         self.cursor = self.cursor.max(hole.to);
     }
 
@@ -93,12 +90,7 @@ impl Run {
 
     /// The node has another epoch, and what this run is about is gone: answers it as it was, and begins anew.
     pub fn begin_anew(&mut self, epoch: u64) -> Run {
-        let new = Run {
-            client: self.client,
-            topic: self.topic,
-            epoch,
-            ..Run::default()
-        };
+        let new = Run { client: self.client, topic: self.topic, epoch, ..Run::default() };
         std::mem::replace(self, new)
     }
 }

@@ -27,20 +27,14 @@ impl Resumer {
                 let offset = self.peer.random.between(0, floor);
                 covering.go_back(partition, epoch, offset);
                 let position = Position { epoch, offset };
-                options.cursors.push(PartitionPosition {
-                    partition,
-                    position,
-                });
+                options.cursors.push(PartitionPosition { partition, position });
             }
         }
         let name = &context.plan.filters[filter];
         // It may be subscribed already.
         if let Ok(id) = self.session.subscribe(name, Start::Live, &options) {
             context.oracle.note(self.peer.id, || {
-                format!(
-                    "subscribes {id:?} to filter {name} from {:?}",
-                    options.cursors
-                )
+                format!("subscribes {id:?} to filter {name} from {:?}", options.cursors)
             });
             self.filters.insert(id, covering);
         }
@@ -95,15 +89,11 @@ impl Resumer {
                     || message.partition != Some(partition)
                 {
                     let of = message.partition;
-                    return Err(format!(
-                        "{name}: a message of epoch {epoch}, partition {of:?}"
-                    ));
+                    return Err(format!("{name}: a message of epoch {epoch}, partition {of:?}"));
                 }
                 let prev = Some(message.prev);
                 let (plan, payload) = (context.plan, &message.payload);
-                context
-                    .oracle
-                    .delivered(plan, source, topic, offset, prev, payload);
+                context.oracle.delivered(plan, source, topic, offset, prev, payload);
                 for id in [subscription].iter().chain(&message.also) {
                     let covering = self.filters.get_mut(id);
                     let covering = covering.ok_or_else(|| format!("for {id:?}, which is none"))?;
@@ -140,26 +130,12 @@ impl Resumer {
                 };
                 covering.on_gap(context.oracle, (partition, instance), hole)
             }
-            Event::Gap {
-                cause: GapCause::Reconnected,
-                ..
-            } => {
+            Event::Gap { cause: GapCause::Reconnected, .. } => {
                 covering.finish(context.oracle);
                 Ok(())
             }
-            Event::Skipped {
-                partition: Some(partition),
-                from,
-                through,
-                reason,
-                ..
-            } => {
-                let hole = Hole {
-                    from,
-                    to: through,
-                    reason: SKIPPED + reason.number(),
-                    told_at,
-                };
+            Event::Skipped { partition: Some(partition), from, through, reason, .. } => {
+                let hole = Hole { from, to: through, reason: SKIPPED + reason.number(), told_at };
                 let policy = covering.policy(context.plan, None);
                 covering.on_skipped(context.oracle, (partition, instance), hole, policy)
             }
@@ -179,10 +155,8 @@ impl Resumer {
     pub(super) fn settle_filters(&mut self, context: &mut Context<'_>) {
         let instance = self.peer.instance;
         for (id, covering) in &mut self.filters {
-            for PartitionPosition {
-                partition,
-                position: Position { epoch, offset },
-            } in self.session.cursors(*id)
+            for PartitionPosition { partition, position: Position { epoch, offset } } in
+                self.session.cursors(*id)
             {
                 let place = (partition, instance);
                 let result = covering.on_settled(context.oracle, place, (epoch, offset));

@@ -127,9 +127,7 @@ impl Resumer {
                 let number = pass.token.number;
                 context.judge.revoke(number);
                 let id = self.peer.id;
-                context
-                    .oracle
-                    .note(id, || format!("has its token {number} revoked"));
+                context.oracle.note(id, || format!("has its token {number} revoked"));
             }
             _ => {}
         }
@@ -143,9 +141,7 @@ impl Resumer {
         pass.former.push(pass.token);
         pass.draw(&mut self.peer.random, now_s, may_expire);
         let text = pass.text();
-        context
-            .oracle
-            .note(self.peer.id, || format!("renews with {text}"));
+        context.oracle.note(self.peer.id, || format!("renews with {text}"));
         self.session.renew(text);
     }
 
@@ -211,14 +207,8 @@ impl Resumer {
 
     fn is_end_explained(&self, context: &Context<'_>, code: u32) -> bool {
         let is = |other: u16| code == u32::from(other);
-        let expired = [
-            ErrorCode::TokenExpired.number(),
-            CloseCode::TokenExpired.number(),
-        ];
-        let revoked = [
-            ErrorCode::TokenRevoked.number(),
-            CloseCode::Revoked.number(),
-        ];
+        let expired = [ErrorCode::TokenExpired.number(), CloseCode::TokenExpired.number()];
+        let revoked = [ErrorCode::TokenRevoked.number(), CloseCode::Revoked.number()];
         self.pass.as_ref().is_some_and(|pass| {
             (expired.into_iter().any(is) && pass.has_expired(context.now_s))
                 || (revoked.into_iter().any(is) && pass.is_revoked)
@@ -246,11 +236,7 @@ impl Resumer {
 
     /// The newest token was refused because its user has too many connections: it has to say how many there may be.
     fn is_crowd_explained(&mut self, context: &mut Context<'_>) -> bool {
-        let Some(pass) = self
-            .pass
-            .as_mut()
-            .filter(|pass| pass.token.connections_max > 0)
-        else {
+        let Some(pass) = self.pass.as_mut().filter(|pass| pass.token.connections_max > 0) else {
             let text = "too many connections, and nothing says how many there may be";
             context.oracle.fail(self.peer.id, text.into());
             return false;

@@ -57,10 +57,7 @@ impl World {
                 }
                 home
             });
-            let parts = ReactorParts {
-                home,
-                ..self.parts(shard)
-            };
+            let parts = ReactorParts { home, ..self.parts(shard) };
             let mut reactor = Reactor::new(parts);
             if let Some(value) = self.plan.counters_begin_at() {
                 reactor.begin_counters_at(value);
@@ -108,9 +105,7 @@ impl World {
         self.reached.drains += 1;
         self.hash = fold(self.hash, 0xd4a1);
         self.oracle.note_all("--- the node drains ---");
-        self.mesh
-            .borrow_mut()
-            .tell_all(|| Control::Drain { window_ms });
+        self.mesh.borrow_mut().tell_all(|| Control::Drain { window_ms });
         self.draining = Some((self.now_ms + window_ms, crash));
     }
 
@@ -131,13 +126,7 @@ impl World {
 
     pub(super) fn restart(&mut self) {
         self.down_until_ms = None;
-        let former: Vec<u64> = self
-            .plan
-            .settings
-            .logs
-            .iter()
-            .map(|log| log.epoch)
-            .collect();
+        let former: Vec<u64> = self.plan.settings.logs.iter().map(|log| log.epoch).collect();
         let opened = self.disks.borrow_mut().open(&self.plan.settings);
         match opened {
             Ok(durable) => self.plan.start(true, durable),
@@ -155,22 +144,16 @@ impl World {
         for (partition, floor) in self.disks.borrow().floors() {
             self.oracle.lives.started_with(partition, floor);
         }
-        self.reached.new_epochs += logs
-            .iter()
-            .zip(&former)
-            .filter(|(log, former)| log.epoch != **former)
-            .count() as u64;
+        self.reached.new_epochs +=
+            logs.iter().zip(&former).filter(|(log, former)| log.epoch != **former).count() as u64;
         self.mesh.borrow_mut().saboteur.restarted(former[0]);
         let epochs = logs.iter().map(|log| {
             let older = log.older_epochs.iter();
-            let older: Vec<_> = older
-                .map(|older| (older.epoch, &older.valid_below))
-                .collect();
+            let older: Vec<_> = older.map(|older| (older.epoch, &older.valid_below)).collect();
             format!(" {} after {older:?}", log.epoch)
         });
         let epochs: String = epochs.collect();
-        self.oracle
-            .note_all(&format!("--- the next node begins ---{epochs}"));
+        self.oracle.note_all(&format!("--- the next node begins ---{epochs}"));
         self.network.borrow_mut().restart();
         self.start();
     }

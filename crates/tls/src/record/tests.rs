@@ -10,10 +10,7 @@ fn hex(text: &str) -> Vec<u8> {
         .filter_map(|byte| char::from(byte).to_digit(16))
         .map(|digit| digit as u8)
         .collect();
-    digits
-        .chunks(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect()
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 /// RFC 8448, section 3: `client_application_traffic_secret_0` and `server_application_traffic_secret_0`.
@@ -23,18 +20,8 @@ const SERVER_SECRET: &str = "a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4
 fn ends() -> (RecordLayer, RecordLayer) {
     let keys = |secret| testing::aes_128_gcm(&hex(secret));
     (
-        RecordLayer::new(
-            Version::Tls13,
-            Side::Client,
-            keys(SERVER_SECRET),
-            keys(CLIENT_SECRET),
-        ),
-        RecordLayer::new(
-            Version::Tls13,
-            Side::Server,
-            keys(CLIENT_SECRET),
-            keys(SERVER_SECRET),
-        ),
+        RecordLayer::new(Version::Tls13, Side::Client, keys(SERVER_SECRET), keys(CLIENT_SECRET)),
+        RecordLayer::new(Version::Tls13, Side::Server, keys(CLIENT_SECRET), keys(SERVER_SECRET)),
     )
 }
 
@@ -45,17 +32,13 @@ fn seal(layer: &mut RecordLayer, kind: u8, text: &[u8], padding: usize) -> Vec<u
     let mut out = Vec::new();
     if padding == 0 {
         let parts = [IoSlice::new(&padded)];
-        layer
-            .seal(&context, kind, &mut Text::of(&parts), text.len(), &mut out)
-            .unwrap();
+        layer.seal(&context, kind, &mut Text::of(&parts), text.len(), &mut out).unwrap();
     } else {
         // The type goes into the text, and the one that `seal` appends is the last byte of the padding.
         padded.push(kind);
         padded.resize(text.len() + padding, 0);
         let parts = [IoSlice::new(&padded)];
-        layer
-            .seal(&context, 0, &mut Text::of(&parts), padded.len(), &mut out)
-            .unwrap();
+        layer.seal(&context, 0, &mut Text::of(&parts), padded.len(), &mut out).unwrap();
     }
     out
 }
@@ -88,9 +71,7 @@ fn the_trace_of_rfc_8448() {
 
     assert_eq!(seal(&mut client, kind::DATA, &text, 0), record);
     let mut sealed = Vec::new();
-    client
-        .seal_alert(description::CLOSE_NOTIFY, &mut sealed)
-        .unwrap();
+    client.seal_alert(description::CLOSE_NOTIFY, &mut sealed).unwrap();
     assert_eq!(sealed, alert);
 }
 
@@ -128,12 +109,7 @@ fn what_may_not_come_is_a_fault() {
     check(kind::HANDSHAKE, &[24, 0, 0, 1, 2], 0, Err(Fault::Decode));
     check(kind::HANDSHAKE, &[24, 0, 0, 2, 0, 0], 0, Err(Fault::Decode));
     check(kind::HANDSHAKE, &[24, 0, 0, 0], 0, Err(Fault::Decode));
-    check(
-        kind::HANDSHAKE,
-        &[24, 0xff, 0xff, 0xff],
-        0,
-        Err(Fault::Decode),
-    );
+    check(kind::HANDSHAKE, &[24, 0xff, 0xff, 0xff], 0, Err(Fault::Decode));
     // Nothing stands behind new keys.
     check(kind::HANDSHAKE, &[24, 0, 0, 1, 0, 24], 0, unexpected);
 }
@@ -163,21 +139,18 @@ fn headers() {
 #[test]
 fn lengths() {
     // The text alone, and the text with its type and padding, have limits of their own.
-    for (length, padding, fits) in [
-        (TEXT_BYTES_MAX, 0, true),
-        (TEXT_BYTES_MAX - 9, 9, true),
-        (1, TEXT_BYTES_MAX - 1, true),
-    ] {
+    for (length, padding, fits) in
+        [(TEXT_BYTES_MAX, 0, true), (TEXT_BYTES_MAX - 9, 9, true), (1, TEXT_BYTES_MAX - 1, true)]
+    {
         let (mut client, mut server) = ends();
         let text = vec![b'x'; length];
         let record = seal(&mut client, kind::DATA, &text, padding);
         assert_eq!(open(&mut server, record).is_ok(), fits);
     }
     // What `seal` refuses to make: one byte too many, sealed by hand.
-    for (length, expected) in [
-        (TEXT_BYTES_MAX + 1, Ok(())),
-        (TEXT_BYTES_MAX + 2, Err(Err(Fault::RecordOverflow))),
-    ] {
+    for (length, expected) in
+        [(TEXT_BYTES_MAX + 1, Ok(())), (TEXT_BYTES_MAX + 2, Err(Err(Fault::RecordOverflow)))]
+    {
         let (_, mut server) = ends();
         let mut inner = vec![b'x'; length];
         inner[length - 1] = kind::DATA;
@@ -202,28 +175,16 @@ fn a_message_may_span_records_and_nothing_may_come_between() {
         assert_eq!(opened, Ok(Opened::Nothing));
     }
     let mut last = seal(&mut client, kind::HANDSHAKE, &[1], 0);
-    assert_eq!(
-        server.open(&mut None, &mut last, &mut inbox),
-        Ok(Opened::Nothing)
-    );
+    assert_eq!(server.open(&mut None, &mut last, &mut inbox), Ok(Opened::Nothing));
     assert!(server.wants_update(1, u64::MAX), "the peer asked for ours");
     client.write.update().unwrap();
     let mut data = seal(&mut client, kind::DATA, b"new keys", 0);
-    assert_eq!(
-        server.open(&mut None, &mut data, &mut inbox),
-        Ok(Opened::Data(b"new keys"))
-    );
+    assert_eq!(server.open(&mut None, &mut data, &mut inbox), Ok(Opened::Data(b"new keys")));
 
     let mut begun = seal(&mut client, kind::HANDSHAKE, &[24, 0], 0);
-    assert_eq!(
-        server.open(&mut None, &mut begun, &mut inbox),
-        Ok(Opened::Nothing)
-    );
+    assert_eq!(server.open(&mut None, &mut begun, &mut inbox), Ok(Opened::Nothing));
     let mut data = seal(&mut client, kind::DATA, b"between", 0);
-    assert_eq!(
-        server.open(&mut None, &mut data, &mut inbox),
-        Err(Fault::UnexpectedMessage)
-    );
+    assert_eq!(server.open(&mut None, &mut data, &mut inbox), Err(Fault::UnexpectedMessage));
 }
 
 #[test]
@@ -236,11 +197,7 @@ fn nothing_at_all_is_bounded() {
         }
         let data = round == 0;
         let record = seal(&mut client, kind::DATA, if data { b"x" } else { b"" }, 3);
-        let expected = if data {
-            Ok(b"x".to_vec())
-        } else {
-            Err(Err(Fault::UnexpectedMessage))
-        };
+        let expected = if data { Ok(b"x".to_vec()) } else { Err(Err(Fault::UnexpectedMessage)) };
         assert_eq!(open(&mut server, record), expected);
     }
 }
@@ -251,10 +208,7 @@ fn a_client_takes_tickets() {
     let mut inbox = Inbox::default();
     let messages = [4, 0, 0, 3, b'a', b'b', b'c', 4, 0, 0, 1, b'd', 4, 0];
     let mut record = seal(&mut server, kind::HANDSHAKE, &messages, 0);
-    assert_eq!(
-        client.open(&mut None, &mut record, &mut inbox),
-        Ok(Opened::Nothing)
-    );
+    assert_eq!(client.open(&mut None, &mut record, &mut inbox), Ok(Opened::Nothing));
     assert_eq!(inbox.tickets, [b"abc".to_vec(), b"d".to_vec()]);
     assert_eq!(inbox.message, [4, 0]);
 }
@@ -285,30 +239,10 @@ fn tls12_warnings_and_renegotiation() {
     check(both(), kind::ALERT, &[1, 100], Ok("nothing"));
     check(both(), kind::ALERT, &[1, 0], Ok("ended"));
     check(both(), kind::ALERT, &[2, 100], Err(Fault::Alerted(100)));
-    check(
-        both(),
-        kind::HANDSHAKE,
-        &[1, 0, 0, 1, 0],
-        Ok("renegotiation"),
-    );
-    check(
-        both(),
-        kind::HANDSHAKE,
-        &[0, 0, 0, 0],
-        Err(Fault::UnexpectedMessage),
-    );
-    check(
-        swapped(),
-        kind::HANDSHAKE,
-        &[0, 0, 0, 0],
-        Ok("renegotiation"),
-    );
-    check(
-        swapped(),
-        kind::HANDSHAKE,
-        &[2, 0, 0, 0],
-        Err(Fault::UnexpectedMessage),
-    );
+    check(both(), kind::HANDSHAKE, &[1, 0, 0, 1, 0], Ok("renegotiation"));
+    check(both(), kind::HANDSHAKE, &[0, 0, 0, 0], Err(Fault::UnexpectedMessage));
+    check(swapped(), kind::HANDSHAKE, &[0, 0, 0, 0], Ok("renegotiation"));
+    check(swapped(), kind::HANDSHAKE, &[2, 0, 0, 0], Err(Fault::UnexpectedMessage));
     check(both(), kind::HANDSHAKE, &[], Err(Fault::UnexpectedMessage));
 }
 

@@ -83,10 +83,7 @@ impl Fake {
     fn add(&self, listener: Option<u8>) -> Conn {
         let mut links = self.links.borrow_mut();
         links.push(Link::new(listener));
-        Conn {
-            index: links.len() as u32 - 1,
-            generation: 1,
-        }
+        Conn { index: links.len() as u32 - 1, generation: 1 }
     }
 
     pub fn with<T>(&self, conn: Conn, look: impl FnOnce(&mut Link) -> T) -> T {
@@ -99,9 +96,7 @@ impl Fake {
     }
 
     fn alive<T>(&self, conn: Conn, look: impl FnOnce(&mut Link) -> T) -> Option<T> {
-        self.with(conn, |link| {
-            (!link.is_dead && link.closed.is_none()).then(|| look(link))
-        })
+        self.with(conn, |link| (!link.is_dead && link.closed.is_none()).then(|| look(link)))
     }
 }
 
@@ -109,10 +104,7 @@ impl Net for Fake {
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         assert!(timeout.is_some(), "a test that would wait for ever");
         for (index, link) in self.links.borrow_mut().iter_mut().enumerate() {
-            let conn = Conn {
-                index: index as u32,
-                generation: 1,
-            };
+            let conn = Conn { index: index as u32, generation: 1 };
             if link.closed.is_some() || link.is_dead {
                 continue;
             }
@@ -120,11 +112,7 @@ impl Net for Fake {
                 link.is_announced = true;
                 let peer = "127.0.0.1:1".parse().unwrap();
                 events.push(match link.listener {
-                    Some(listener) => Event::Accepted {
-                        conn,
-                        peer,
-                        listener,
-                    },
+                    Some(listener) => Event::Accepted { conn, peer, listener },
                     None => Event::Connected(conn),
                 });
             }
@@ -182,11 +170,7 @@ impl Net for Fake {
             if count < bytes.len() {
                 link.write_blocked = true;
             }
-            if count == 0 && !bytes.is_empty() {
-                Write::Blocked
-            } else {
-                Write::Wrote(count)
-            }
+            if count == 0 && !bytes.is_empty() { Write::Blocked } else { Write::Wrote(count) }
         });
         written.unwrap_or(Write::Failed(io::ErrorKind::NotConnected))
     }
@@ -221,10 +205,8 @@ pub fn files() -> &'static (PathBuf, PathBuf) {
 }
 
 pub fn write_pair(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
-    let now_s = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
+    let now_s =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let pair = tls::self_signed(&[name.to_owned()], 2, now_s - 3_600).unwrap();
     let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
     std::fs::write(&certificate, pair.certificate_pem()).unwrap();
@@ -234,37 +216,20 @@ pub fn write_pair(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
 
 pub fn server() -> Server {
     let (certificate_file, key_file) = files().clone();
-    Server::load(ServerSettings {
-        certificate_file,
-        key_file,
-        tls12: true,
-    })
-    .unwrap()
-    .0
+    Server::load(ServerSettings { certificate_file, key_file, tls12: true }).unwrap().0
 }
 
 pub fn client(tls12_only: bool, resume: bool) -> Client {
-    Client::load(&ClientSettings {
-        roots: Roots::File(files().0.clone()),
-        resume,
-        tls12_only,
-    })
-    .unwrap()
+    Client::load(&ClientSettings { roots: Roots::File(files().0.clone()), resume, tls12_only })
+        .unwrap()
 }
 
 /// All suites of the library, one provider each, with the version that each belongs to.
-pub fn providers() -> Vec<(
-    Arc<CryptoProvider>,
-    &'static SupportedProtocolVersion,
-    String,
-)> {
+pub fn providers() -> Vec<(Arc<CryptoProvider>, &'static SupportedProtocolVersion, String)> {
     let all = default_provider().cipher_suites;
     all.into_iter()
         .map(|suite| {
-            let provider = CryptoProvider {
-                cipher_suites: vec![suite],
-                ..default_provider()
-            };
+            let provider = CryptoProvider { cipher_suites: vec![suite], ..default_provider() };
             let version = if suite.tls13().is_some() {
                 &rustls::version::TLS13
             } else {
@@ -282,9 +247,7 @@ pub fn rustls_client(
     version: &'static SupportedProtocolVersion,
 ) -> ClientConfig {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_file(&files().0).unwrap())
-        .unwrap();
+    roots.add(CertificateDer::from_pem_file(&files().0).unwrap()).unwrap();
     ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])
         .unwrap()
@@ -309,9 +272,7 @@ pub fn rustls_server(
 
 pub fn rustls_client_connection(config: ClientConfig) -> Connection {
     let name = "localhost".try_into().unwrap();
-    ClientConnection::new(Arc::new(config), name)
-        .unwrap()
-        .into()
+    ClientConnection::new(Arc::new(config), name).unwrap().into()
 }
 
 pub fn rustls_server_connection(config: ServerConfig) -> Connection {

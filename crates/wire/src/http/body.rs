@@ -181,20 +181,14 @@ impl BodyDecoder {
         let mut at = 0;
         loop {
             if self.state == State::End {
-                return Ok(Step::Done {
-                    value: BodyPart::End,
-                    consumed: at,
-                });
+                return Ok(Step::Done { value: BodyPart::End, consumed: at });
             }
             let Some(&byte) = input.get(at) else { break };
             match self.state {
                 State::Length | State::Data | State::UntilClose => {
                     let data = self.take_content(&input[at..])?;
                     let consumed = at + data.len();
-                    return Ok(Step::Done {
-                        value: BodyPart::Data(data),
-                        consumed,
-                    });
+                    return Ok(Step::Done { value: BodyPart::Data(data), consumed });
                 }
                 _ => self.take_framing(byte)?,
             }
@@ -203,10 +197,7 @@ impl BodyDecoder {
         if at == 0 {
             return Ok(Step::More { needed: 1 });
         }
-        Ok(Step::Done {
-            value: BodyPart::Data(&[]),
-            consumed: at,
-        })
+        Ok(Step::Done { value: BodyPart::Data(&[]), consumed: at })
     }
 
     /// The connection was closed by the peer.
@@ -227,9 +218,7 @@ impl BodyDecoder {
         };
         // Only content without an end of its own can reach the limit here; other framings are refused earlier.
         if allowed_bytes == 0 {
-            return Err(BodyError::TooLarge {
-                body_bytes_max: self.body_bytes_max,
-            });
+            return Err(BodyError::TooLarge { body_bytes_max: self.body_bytes_max });
         }
         let data_bytes = allowed_bytes.min(input.len() as u64);
         let data = &input[..data_bytes as usize];
@@ -258,9 +247,7 @@ impl BodyDecoder {
                 self.remaining_bytes = self.remaining_bytes << 4 | u64::from(digit);
                 // Refused at once: a size only grows with more digits.
                 if self.remaining_bytes > self.body_bytes_max - self.content_bytes {
-                    return Err(BodyError::TooLarge {
-                        body_bytes_max: self.body_bytes_max,
-                    });
+                    return Err(BodyError::TooLarge { body_bytes_max: self.body_bytes_max });
                 }
                 State::Size { digits: digits + 1 }
             }
@@ -326,9 +313,7 @@ pub fn append_chunk(out: &mut Vec<u8>, data: &[u8]) {
 /// Appends the line before a chunk of `data_bytes` (not 0) bytes; the data and CRLF must follow.
 pub fn append_chunk_size(out: &mut Vec<u8>, data_bytes: usize) {
     debug_assert!(data_bytes > 0);
-    let digits_count = (usize::BITS - data_bytes.leading_zeros())
-        .div_ceil(4)
-        .max(1);
+    let digits_count = (usize::BITS - data_bytes.leading_zeros()).div_ceil(4).max(1);
     for place in (0..digits_count).rev() {
         out.push(b"0123456789abcdef"[data_bytes >> (4 * place) & 0xf]);
     }

@@ -97,12 +97,7 @@ fn for_each_line(text: &[u8], mut visit: impl FnMut(&[u8])) {
     let mut rest = text;
     while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
         visit(&rest[..end]);
-        rest = &rest[end
-            + if rest[end..].starts_with(b"\r\n") {
-                2
-            } else {
-                1
-            }..];
+        rest = &rest[end + if rest[end..].starts_with(b"\r\n") { 2 } else { 1 }..];
     }
     visit(rest);
 }
@@ -216,10 +211,7 @@ impl EventStreamDecoder {
             if rest.is_empty() {
                 // A CR may still be waiting for its LF, unless that was the byte just taken.
                 self.after_cr &= input[at - 1] == b'\r';
-                return Ok(Step::Done {
-                    value: Item::Progress,
-                    consumed: at,
-                });
+                return Ok(Step::Done { value: Item::Progress, consumed: at });
             }
             self.after_cr = false;
             let end = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
@@ -229,10 +221,7 @@ impl EventStreamDecoder {
             }
             let Some(end) = end else {
                 self.line.extend_from_slice(part);
-                return Ok(Step::Done {
-                    value: Item::Progress,
-                    consumed: input.len(),
-                });
+                return Ok(Step::Done { value: Item::Progress, consumed: input.len() });
             };
             at += end + 1;
             self.after_cr = rest[end] == b'\r';
@@ -254,19 +243,12 @@ impl EventStreamDecoder {
                     self.dispatched = true;
                     Item::Event(IncomingEvent {
                         last_event_id: &self.last_event_id,
-                        event: if self.event.is_empty() {
-                            "message"
-                        } else {
-                            &self.event
-                        },
+                        event: if self.event.is_empty() { "message" } else { &self.event },
                         data: self.data.strip_suffix('\n').unwrap_or(&self.data),
                     })
                 }
             };
-            return Ok(Step::Done {
-                value,
-                consumed: at,
-            });
+            return Ok(Step::Done { value, consumed: at });
         }
     }
 
@@ -318,9 +300,7 @@ impl EventStreamDecoder {
     }
 
     fn too_large(&self) -> EventStreamError {
-        EventStreamError::TooLarge {
-            event_bytes_max: self.event_bytes_max,
-        }
+        EventStreamError::TooLarge { event_bytes_max: self.event_bytes_max }
     }
 }
 

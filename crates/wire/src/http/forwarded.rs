@@ -93,9 +93,7 @@ fn parse_element(element: &[u8]) -> Option<IpAddr> {
 /// An address, with or without a port; IPv6 with a port in brackets.
 fn parse_node(node: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(node).ok()?;
-    let bracketed = text
-        .strip_prefix('[')
-        .and_then(|text| text.strip_suffix(']'));
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let address = match bracketed {
         Some(text) => IpAddr::V6(text.parse::<Ipv6Addr>().ok()?),
         None => match text.parse::<IpAddr>() {

@@ -28,10 +28,7 @@ pub struct HeadLimits {
 impl Default for HeadLimits {
     /// 16 KiB of head, 8 KiB of target.
     fn default() -> Self {
-        HeadLimits {
-            head_bytes_max: 16 * 1024,
-            target_bytes_max: 8 * 1024,
-        }
+        HeadLimits { head_bytes_max: 16 * 1024, target_bytes_max: 8 * 1024 }
     }
 }
 
@@ -113,10 +110,7 @@ impl fmt::Display for HeadError {
                 return write!(f, "more than {HEADERS_MAX} header fields");
             }
             HeadError::TargetTooLong { target_bytes_max } => {
-                return write!(
-                    f,
-                    "request target over the limit of {target_bytes_max} bytes"
-                );
+                return write!(f, "request target over the limit of {target_bytes_max} bytes");
             }
             HeadError::BadTarget => "malformed request target",
             HeadError::MissingHost => "no Host field",
@@ -268,11 +262,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn new(head: &'a [u8], headers: &[httparse::Header<'a>]) -> Fields<'a> {
-        let mut fields = Fields {
-            head,
-            places: [Place::default(); HEADERS_MAX],
-            count: 0,
-        };
+        let mut fields = Fields { head, places: [Place::default(); HEADERS_MAX], count: 0 };
         for (place, header) in fields.places.iter_mut().zip(headers) {
             *place = Place {
                 name_start: place_in(head, header.name.as_bytes()),
@@ -324,14 +314,11 @@ impl<'a> Fields<'a> {
 
     /// Whether a comma-separated list has this token, in any case.
     pub fn list_contains(&self, name: &str, token: &str) -> bool {
-        self.list(name)
-            .any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
+        self.list(name).any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
     }
 
     fn iter_bytes(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        self.places()
-            .iter()
-            .map(|place| (place.name(self.head), place.value(self.head)))
+        self.places().iter().map(|place| (place.name(self.head), place.value(self.head)))
     }
 
     fn places(&self) -> &[Place] {
@@ -370,10 +357,7 @@ impl<'a> Fields<'a> {
         if coding.eq_ignore_ascii_case(b"chunked") {
             return Ok(BodyFraming::Chunked);
         }
-        let mut elements = coding
-            .split(|byte| *byte == b',')
-            .map(<[u8]>::trim_ascii)
-            .rev();
+        let mut elements = coding.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).rev();
         let last = elements.next().unwrap_or_default();
         if !last.eq_ignore_ascii_case(b"chunked")
             || elements
@@ -403,8 +387,7 @@ fn place_in(head: &[u8], part: &[u8]) -> u16 {
 
 fn slice(head: &[u8], start: u16, bytes: u16) -> &[u8] {
     let start = usize::from(start);
-    head.get(start..start + usize::from(bytes))
-        .unwrap_or_default()
+    head.get(start..start + usize::from(bytes)).unwrap_or_default()
 }
 
 /// Maps what the parser dislikes to our words.

@@ -28,17 +28,9 @@ impl Problem<'_> {
     /// Appends the JSON object to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"type\":");
-        let type_uri = if self.type_uri.is_empty() {
-            "about:blank"
-        } else {
-            self.type_uri
-        };
+        let type_uri = if self.type_uri.is_empty() { "about:blank" } else { self.type_uri };
         append_json_string(out, type_uri);
-        for (name, value) in [
-            ("title", self.title),
-            ("detail", self.detail),
-            ("code", self.code),
-        ] {
+        for (name, value) in [("title", self.title), ("detail", self.detail), ("code", self.code)] {
             if !value.is_empty() {
                 out.extend_from_slice(b",\"");
                 out.extend_from_slice(name.as_bytes());

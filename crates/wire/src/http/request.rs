@@ -43,13 +43,10 @@ impl<'a> Request<'a> {
         limits: &HeadLimits,
     ) -> Result<Step<Request<'a>>, HeadError> {
         match scan.find_head(input, limits.head_bytes_max)? {
-            None => Ok(Step::More {
-                needed: input.len() + 1,
-            }),
-            Some((head, consumed)) => Ok(Step::Done {
-                value: Request::parse(head, limits)?,
-                consumed,
-            }),
+            None => Ok(Step::More { needed: input.len() + 1 }),
+            Some((head, consumed)) => {
+                Ok(Step::Done { value: Request::parse(head, limits)?, consumed })
+            }
         }
     }
 
@@ -86,14 +83,9 @@ impl<'a> Request<'a> {
             _ => return Err(HeadError::UnsupportedVersion),
         };
         if target.len() > usize::from(limits.target_bytes_max) {
-            return Err(HeadError::TargetTooLong {
-                target_bytes_max: limits.target_bytes_max,
-            });
+            return Err(HeadError::TargetTooLong { target_bytes_max: limits.target_bytes_max });
         }
-        if !target
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && byte != b'#')
-        {
+        if !target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
             return Err(HeadError::BadTarget);
         }
         let fields = Fields::new(head, parsed.headers);
@@ -101,15 +93,7 @@ impl<'a> Request<'a> {
         let body = fields.body_framing(version)?;
         let expect_continue = expect_continue(&fields, version)?;
         let keep_alive = fields.keep_alive(version);
-        Ok(Request {
-            method,
-            target,
-            version,
-            fields,
-            body,
-            expect_continue,
-            keep_alive,
-        })
+        Ok(Request { method, target, version, fields, body, expect_continue, keep_alive })
     }
 }
 
@@ -159,11 +143,7 @@ impl<'o> RequestWriter<'o> {
     pub fn new(out: &'o mut Vec<u8>, method: &str, target: &str, host: &str) -> RequestWriter<'o> {
         out.extend_from_slice(method.as_bytes());
         out.push(b' ');
-        out.extend(
-            target
-                .bytes()
-                .map(|byte| if byte.is_ascii_graphic() { byte } else { b'_' }),
-        );
+        out.extend(target.bytes().map(|byte| if byte.is_ascii_graphic() { byte } else { b'_' }));
         out.extend_from_slice(b" HTTP/1.1\r\n");
         append_field(out, "Host", host.as_bytes());
         RequestWriter { out }
@@ -195,7 +175,6 @@ impl<'o> RequestWriter<'o> {
 
     /// Ends the head of a request whose body follows in chunks; see [`body::append_chunk`](super::body::append_chunk).
     pub fn finish_chunked(self) {
-        self.out
-            .extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+        self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
     }
 }

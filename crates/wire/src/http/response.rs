@@ -96,11 +96,7 @@ impl<'o> ResponseWriter<'o> {
 
     /// Adds `Connection: close`, unless the connection is to stay open.
     pub fn keep_alive(self, keep_alive: bool) -> ResponseWriter<'o> {
-        if keep_alive {
-            self
-        } else {
-            self.header("Connection", "close")
-        }
+        if keep_alive { self } else { self.header("Connection", "close") }
     }
 
     /// Ends the head with a `Content-Length` and appends the body.
@@ -126,8 +122,7 @@ impl<'o> ResponseWriter<'o> {
     /// Ends the head of a stream whose body follows in chunks; see
     /// [`body::append_chunk`](super::body::append_chunk). Not for HTTP/1.0 clients.
     pub fn finish_chunked(self) {
-        self.out
-            .extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+        self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
     }
 }
 
@@ -160,13 +155,10 @@ impl<'a> Response<'a> {
         request_method: &str,
     ) -> Result<Step<Response<'a>>, HeadError> {
         match scan.find_head(input, limits.head_bytes_max)? {
-            None => Ok(Step::More {
-                needed: input.len() + 1,
-            }),
-            Some((head, consumed)) => Ok(Step::Done {
-                value: Response::parse(head, request_method)?,
-                consumed,
-            }),
+            None => Ok(Step::More { needed: input.len() + 1 }),
+            Some((head, consumed)) => {
+                Ok(Step::Done { value: Response::parse(head, request_method)?, consumed })
+            }
         }
     }
 
@@ -215,13 +207,6 @@ impl<'a> Response<'a> {
             framing => framing,
         };
         let keep_alive = fields.keep_alive(version) && body != BodyFraming::UntilClose;
-        Ok(Response {
-            status,
-            reason,
-            version,
-            fields,
-            body,
-            keep_alive,
-        })
+        Ok(Response { status, reason, version, fields, body, keep_alive })
     }
 }

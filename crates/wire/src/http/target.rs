@@ -49,10 +49,7 @@ impl<'a> Target<'a> {
     /// [`TargetError::BadForm`] for anything else; the authority form of CONNECT is one.
     pub fn parse(target: &'a str) -> Result<Target<'a>, TargetError> {
         if target == "*" {
-            return Ok(Target {
-                path: target,
-                query: None,
-            });
+            return Ok(Target { path: target, query: None });
         }
         let local = if target.starts_with('/') {
             target
@@ -76,10 +73,7 @@ impl<'a> Target<'a> {
             None => (local, None),
         };
         // `http://host?query` has an empty path, which RFC 9112 section 3.2.1 reads as `/`.
-        Ok(Target {
-            path: if path.is_empty() { "/" } else { path },
-            query,
-        })
+        Ok(Target { path: if path.is_empty() { "/" } else { path }, query })
     }
 
     /// The path, decoded. An encoded slash (`%2F`) becomes a slash like any other.
@@ -182,10 +176,7 @@ fn decode(encoded: &str, plus_is_space: bool) -> Result<Cow<'_, str>, TargetErro
     let mut rest = encoded.as_bytes()[first..].iter().copied();
     while let Some(byte) = rest.next() {
         decoded.push(match byte {
-            b'%' => match (
-                rest.next().and_then(hex_digit),
-                rest.next().and_then(hex_digit),
-            ) {
+            b'%' => match (rest.next().and_then(hex_digit), rest.next().and_then(hex_digit)) {
                 (Some(high), Some(low)) => high << 4 | low,
                 _ => return Err(TargetError::BadEscape),
             },
@@ -193,9 +184,7 @@ fn decode(encoded: &str, plus_is_space: bool) -> Result<Cow<'_, str>, TargetErro
             byte => byte,
         });
     }
-    String::from_utf8(decoded)
-        .map(Cow::Owned)
-        .map_err(|_| TargetError::InvalidUtf8)
+    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| TargetError::InvalidUtf8)
 }
 
 fn hex_digit(byte: u8) -> Option<u8> {

@@ -68,10 +68,9 @@ impl<'a> Attributes<'a> {
         reader.end()?;
         match Self::read(options)? {
             (attributes, None) => Ok(attributes),
-            (_, Some(key)) => Err(FrameError::UnsupportedOption {
-                key,
-                reference: super::Reference::Connection,
-            }),
+            (_, Some(key)) => {
+                Err(FrameError::UnsupportedOption { key, reference: super::Reference::Connection })
+            }
         }
     }
 

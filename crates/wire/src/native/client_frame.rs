@@ -212,13 +212,7 @@ fn read_hello<'a>(reader: &mut Reader<'a>) -> Result<Hello<'a>, FrameError> {
             _ => skip_option(key, Reference::Connection)?,
         }
     }
-    Ok(Hello {
-        ping_interval_s,
-        token,
-        name,
-        ticket,
-        cursors: cursors.unwrap_or_default(),
-    })
+    Ok(Hello { ping_interval_s, token, name, ticket, cursors: cursors.unwrap_or_default() })
 }
 
 fn write_hello(hello: &Hello<'_>, out: &mut Vec<u8>) {
@@ -295,10 +289,7 @@ fn read_credit(reader: &mut Reader<'_>) -> Result<Credit, FrameError> {
     let subscription = reader.varint_u32()?;
     let messages = reader.varint_u32()?;
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok(Credit {
-        subscription,
-        messages,
-    })
+    Ok(Credit { subscription, messages })
 }
 
 fn read_ticket(reader: &mut Reader<'_>) -> Result<u32, FrameError> {

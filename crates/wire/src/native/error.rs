@@ -164,11 +164,7 @@ impl std::fmt::Display for ItemError {
 impl std::error::Error for ItemError {}
 
 fn topic_length_code(bytes: u64) -> ErrorCode {
-    if bytes == 0 {
-        ErrorCode::MalformedTopic
-    } else {
-        ErrorCode::TopicTooLong
-    }
+    if bytes == 0 { ErrorCode::MalformedTopic } else { ErrorCode::TopicTooLong }
 }
 
 /// An empty topic has passed no limit.
@@ -177,10 +173,7 @@ fn topic_length_limit(bytes: u64) -> Option<u64> {
 }
 
 fn topic_length_text(bytes: u64, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-    write!(
-        f,
-        "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}"
-    )
+    write!(f, "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}")
 }
 
 impl Hand for ErrorCode {

@@ -51,10 +51,7 @@ pub fn message_head(
     for value in [u64::from(alias), offset, prev_delta(offset, prev)] {
         length += varint::write(value, &mut bytes[length..]);
     }
-    MessageHead {
-        bytes,
-        length: length as u8,
-    }
+    MessageHead { bytes, length: length as u8 }
 }
 
 /// What the head of a NAMED_MESSAGE says.

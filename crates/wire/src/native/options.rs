@@ -35,10 +35,7 @@ impl<'a> Options<'a> {
     }
 
     pub(super) fn iter(self) -> OptionsIter<'a> {
-        OptionsIter {
-            count: self.count,
-            reader: Reader::new(self.bytes),
-        }
+        OptionsIter { count: self.count, reader: Reader::new(self.bytes) }
     }
 }
 

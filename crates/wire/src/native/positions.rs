@@ -66,10 +66,7 @@ impl Beginning {
 #[allow(private_interfaces)]
 impl<'a> Element<'a> for PartitionPosition {
     fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
-        Ok(Self {
-            partition: reader.varint_u32()?,
-            position: reader.position()?,
-        })
+        Ok(Self { partition: reader.varint_u32()?, position: reader.position()? })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -88,10 +85,7 @@ impl<'a> Element<'a> for PartitionBeginning {
             let reference = Reference::Connection;
             return Err(FrameError::UnsupportedOption { key, reference });
         }
-        Ok(Self {
-            partition,
-            beginning,
-        })
+        Ok(Self { partition, beginning })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -113,9 +107,7 @@ impl<'a> Element<'a> for ResumeCursor {
 
     fn write(&self, out: &mut Vec<u8>) {
         varint::encode(u64::from(self.subscription), out);
-        let plus_one = self
-            .partition
-            .map_or(0, |partition| u64::from(partition) + 1);
+        let plus_one = self.partition.map_or(0, |partition| u64::from(partition) + 1);
         varint::encode(plus_one, out);
         write_position(self.position, out);
     }

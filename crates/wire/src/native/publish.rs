@@ -97,13 +97,7 @@ pub fn encode_publish_head(
 }
 
 pub(super) fn write_publish(publish: &Publish<'_>, out: &mut Vec<u8>) {
-    let Publish {
-        request,
-        topic,
-        options,
-        attributes,
-        payload,
-    } = publish;
+    let Publish { request, topic, options, attributes, payload } = publish;
     encode_publish_head(*request, topic, options, attributes, out);
     out.extend_from_slice(payload);
 }

@@ -62,10 +62,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], FrameError> {
         let length = usize::try_from(self.varint()?).map_err(|_| FrameError::Truncated)?;
-        let (bytes, rest) = self
-            .rest
-            .split_at_checked(length)
-            .ok_or(FrameError::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(FrameError::Truncated)?;
         self.rest = rest;
         Ok(bytes)
     }
@@ -89,11 +86,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn end(self) -> Result<(), FrameError> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(FrameError::TrailingBytes)
-        }
+        if self.rest.is_empty() { Ok(()) } else { Err(FrameError::TrailingBytes) }
     }
 }
 

@@ -46,10 +46,7 @@ impl<'a> ServerFrame<'a> {
                 let request = reader.varint_u32()?;
                 let expires_ms = reader.varint()?;
                 read_no_options(&mut reader, flags, Reference::Connection)?;
-                Self::Renewed(Renewed {
-                    request,
-                    expires_ms,
-                })
+                Self::Renewed(Renewed { request, expires_ms })
             }
             frame_type::TOKEN_EXPIRES => Self::TokenExpires(read_token(&mut reader)?),
             _ => return Err(FrameError::UnknownFrame(kind)),
@@ -82,12 +79,7 @@ impl<'a> ServerFrame<'a> {
             }
             Self::NamedMessage(frame) => write_named_message(frame, out),
             Self::CaughtUp(frame) => {
-                write_of_partition(
-                    frame_type::CAUGHT_UP,
-                    frame.subscription,
-                    frame.partition,
-                    out,
-                );
+                write_of_partition(frame_type::CAUGHT_UP, frame.subscription, frame.partition, out);
                 varint::encode(frame.through, out);
             }
             Self::Gap(gap) => write_gap(gap, out),
@@ -276,11 +268,7 @@ fn read_caught_up(reader: &mut Reader<'_>) -> Result<CaughtUp, FrameError> {
     let (flags, subscription, partition) = read_of_partition(reader)?;
     let through = reader.varint()?;
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok(CaughtUp {
-        subscription,
-        partition,
-        through,
-    })
+    Ok(CaughtUp { subscription, partition, through })
 }
 
 fn read_ticket<'a>(reader: &mut Reader<'a>) -> Result<TicketIssued<'a>, FrameError> {
@@ -289,11 +277,7 @@ fn read_ticket<'a>(reader: &mut Reader<'a>) -> Result<TicketIssued<'a>, FrameErr
     let expires_ms = reader.varint()?;
     let ticket = reader.bytes()?;
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok(TicketIssued {
-        request,
-        expires_ms,
-        ticket,
-    })
+    Ok(TicketIssued { request, expires_ms, ticket })
 }
 
 fn read_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, FrameError> {
@@ -313,10 +297,9 @@ fn read_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, FrameError> 
 
 fn read_named_message<'a>(reader: &mut Reader<'a>) -> Result<NamedMessage<'a>, FrameError> {
     let flags = reader.flags(flag::RETAINED)?;
-    let topic = reader.topic()?.map_err(|bytes| FrameError::TopicLength {
-        bytes,
-        reference: Reference::Connection,
-    })?;
+    let topic = reader
+        .topic()?
+        .map_err(|bytes| FrameError::TopicLength { bytes, reference: Reference::Connection })?;
     let partition = reader.varint_u32()?;
     let epoch = reader.varint()?;
     let (offset, prev) = reader.offset_and_prev()?;
@@ -365,10 +348,9 @@ fn read_attributes<'a>(reader: &mut Reader<'a>, flags: u8) -> Result<Attributes<
 fn supported(options: Options<'_>) -> Result<Attributes<'_>, FrameError> {
     match Attributes::read(options)? {
         (attributes, None) => Ok(attributes),
-        (_, Some(key)) => Err(FrameError::UnsupportedOption {
-            key,
-            reference: Reference::Connection,
-        }),
+        (_, Some(key)) => {
+            Err(FrameError::UnsupportedOption { key, reference: Reference::Connection })
+        }
     }
 }
 
@@ -393,14 +375,7 @@ fn read_gap(reader: &mut Reader<'_>) -> Result<Gap, FrameError> {
     let to = reader.varint()?;
     let reason = GapReason::from_number(reader.byte()?);
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok(Gap {
-        subscription,
-        partition,
-        epoch,
-        from,
-        to,
-        reason,
-    })
+    Ok(Gap { subscription, partition, epoch, from, to, reason })
 }
 
 fn write_gap(gap: &Gap, out: &mut Vec<u8>) {
@@ -415,22 +390,13 @@ fn read_skipped(reader: &mut Reader<'_>) -> Result<Skipped, FrameError> {
     let (flags, subscription, partition) = read_of_partition(reader)?;
     let partition = match partition {
         None => None,
-        Some(partition) => Some(PartitionEpoch {
-            partition,
-            epoch: reader.varint()?,
-        }),
+        Some(partition) => Some(PartitionEpoch { partition, epoch: reader.varint()? }),
     };
     let from = reader.varint()?;
     let through = reader.varint()?;
     let reason = SkipReason::from_number(reader.byte()?);
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok(Skipped {
-        subscription,
-        partition,
-        from,
-        through,
-        reason,
-    })
+    Ok(Skipped { subscription, partition, from, through, reason })
 }
 
 fn write_skipped(skipped: &Skipped, out: &mut Vec<u8>) {
@@ -449,11 +415,7 @@ fn read_published(reader: &mut Reader<'_>) -> Result<Published, FrameError> {
     let request = reader.varint_u32()?;
     let position = reader.position()?;
     read_no_options(reader, flags, Reference::Connection)?;
-    Ok(Published {
-        request,
-        position,
-        duplicate: flags & flag::DUPLICATE != 0,
-    })
+    Ok(Published { request, position, duplicate: flags & flag::DUPLICATE != 0 })
 }
 
 fn read_history_page<'a>(reader: &mut Reader<'a>) -> Result<HistoryPage<'a>, FrameError> {
@@ -508,14 +470,7 @@ impl<'a> Element<'a> for HistoryRecord<'a> {
         let time_ms = reader.varint()?;
         let attributes = read_attributes(reader, flags)?;
         let payload = reader.bytes()?;
-        Ok(Self {
-            offset,
-            prev,
-            time_ms,
-            retained: read_retained(flags),
-            attributes,
-            payload,
-        })
+        Ok(Self { offset, prev, time_ms, retained: read_retained(flags), attributes, payload })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -602,10 +557,5 @@ fn read_go_away<'a>(reader: &mut Reader<'a>) -> Result<GoAway<'a>, FrameError> {
         }
     }
     let urls = List::read(reader)?;
-    Ok(GoAway {
-        code,
-        return_after_ms,
-        urls,
-        ticket,
-    })
+    Ok(GoAway { code, return_after_ms, urls, ticket })
 }

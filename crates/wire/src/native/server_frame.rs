@@ -313,10 +313,7 @@ impl<'a> ErrorFrame<'a> {
     /// What a client is told whose bytes were no frame.
     #[must_use]
     pub fn of_frame(error: &FrameError) -> Self {
-        Self {
-            limit: error.limit(),
-            ..Self::new(error.reference(), error.code())
-        }
+        Self { limit: error.limit(), ..Self::new(error.reference(), error.code()) }
     }
 }
 

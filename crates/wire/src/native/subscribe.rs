@@ -88,10 +88,7 @@ impl<'a> SubscribeItem<'a> {
     /// An item that asks for `request`.
     #[must_use]
     pub fn new(subscription: u32, request: SubscribeRequest<'a>) -> Self {
-        Self {
-            subscription,
-            request: Ok(request),
-        }
+        Self { subscription, request: Ok(request) }
     }
 }
 
@@ -99,13 +96,7 @@ impl<'a> SubscribeRequest<'a> {
     /// A request for `filter` from `start`, with gaps announced, no credit asked for and the rule's policy.
     #[must_use]
     pub fn new(filter: &'a str, start: Start<'a>) -> Self {
-        Self {
-            filter,
-            start,
-            fail_on_gap: false,
-            replay_credit: None,
-            policy: None,
-        }
+        Self { filter, start, fail_on_gap: false, replay_credit: None, policy: None }
     }
 }
 
@@ -162,10 +153,7 @@ impl<'a> Element<'a> for SubscribeItem<'a> {
                 policy: policy.flatten(),
             }),
         };
-        Ok(Self {
-            subscription,
-            request,
-        })
+        Ok(Self { subscription, request })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -176,11 +164,7 @@ impl<'a> Element<'a> for SubscribeItem<'a> {
             Err(ItemError::UnsupportedOption(key)) => {
                 out.extend_from_slice(&[flag::OPTIONS, 1, b'?', START_LIVE, 1]);
                 // No policy has this number.
-                let value: &[u8] = if key == option_key::POLICY {
-                    &[0xFF]
-                } else {
-                    &[]
-                };
+                let value: &[u8] = if key == option_key::POLICY { &[0xFF] } else { &[] };
                 write_option(key, value, out);
             }
             Err(ItemError::TopicLength(_)) => out.extend_from_slice(&[0, 0, START_LIVE]),

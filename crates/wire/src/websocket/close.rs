@@ -106,10 +106,7 @@ impl<'a> Close<'a> {
     /// One byte, a code that is not [sendable](CloseCode::is_sendable), a reason that is not UTF-8.
     pub fn decode(payload: &'a [u8]) -> Result<Close<'a>, CloseError> {
         match payload {
-            [] => Ok(Close {
-                code: None,
-                reason: "",
-            }),
+            [] => Ok(Close { code: None, reason: "" }),
             [_] => Err(CloseError::OneByte),
             [high, low, reason @ ..] => {
                 let code = CloseCode(u16::from_be_bytes([*high, *low]));
@@ -117,10 +114,7 @@ impl<'a> Close<'a> {
                     return Err(CloseError::ForbiddenCode(code));
                 }
                 match simdutf8::basic::from_utf8(reason) {
-                    Ok(reason) => Ok(Close {
-                        code: Some(code),
-                        reason,
-                    }),
+                    Ok(reason) => Ok(Close { code: Some(code), reason }),
                     Err(_) => Err(CloseError::InvalidReason),
                 }
             }
@@ -139,10 +133,7 @@ impl ClosePayload {
     /// The payload for `code` and `reason`. A reason longer than [`REASON_BYTES_MAX`] bytes is cut at a
     /// character boundary; a code that may not be on the wire gives the empty payload.
     pub fn new(code: CloseCode, reason: &str) -> ClosePayload {
-        let mut payload = ClosePayload {
-            bytes: [0; 2 + REASON_BYTES_MAX],
-            len: 0,
-        };
+        let mut payload = ClosePayload { bytes: [0; 2 + REASON_BYTES_MAX], len: 0 };
         if !code.is_sendable() {
             return payload;
         }
@@ -164,8 +155,6 @@ impl ClosePayload {
 
 impl fmt::Debug for ClosePayload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ClosePayload")
-            .field(&self.as_bytes())
-            .finish()
+        f.debug_tuple("ClosePayload").field(&self.as_bytes()).finish()
     }
 }

@@ -37,10 +37,7 @@ impl Deflater {
     /// `level` is 1 (quick) to 9 (small); others are brought into that range.
     pub fn new(level: u8) -> Deflater {
         let level = i32::from(level.clamp(1, 9));
-        Deflater {
-            stream: Deflate::new(level, false, WINDOW_BITS_MAX),
-            level,
-        }
+        Deflater { stream: Deflate::new(level, false, WINDOW_BITS_MAX), level }
     }
 
     /// Appends to `out` the compressed payload of a message that is the concatenation of `parts`. False, and nothing
@@ -134,10 +131,7 @@ impl Default for Inflater {
 impl Inflater {
     /// An inflater that takes whatever window the sender uses.
     pub fn new() -> Inflater {
-        Inflater {
-            stream: Inflate::new(false, WINDOW_BITS_MAX),
-            room: Vec::new(),
-        }
+        Inflater { stream: Inflate::new(false, WINDOW_BITS_MAX), room: Vec::new() }
     }
 
     /// The message that `payload` is: [`Event::Text`] or [`Event::Binary`].

@@ -154,9 +154,7 @@ fn window_bits(value: &[u8]) -> Option<u8> {
         [b'1', digit @ b'0'..=b'5'] => 10 + digit - b'0',
         _ => return None,
     };
-    (WINDOW_BITS_MIN..=WINDOW_BITS_MAX)
-        .contains(&bits)
-        .then_some(bits)
+    (WINDOW_BITS_MIN..=WINDOW_BITS_MAX).contains(&bits).then_some(bits)
 }
 
 /// Longer values are cut: none that we know is so long.

@@ -115,14 +115,8 @@ impl fmt::Display for FrameError {
             FrameError::Unmasked => f.write_str("frame from a client is not masked"),
             FrameError::Masked => f.write_str("frame from a server is masked"),
             FrameError::BadLength => f.write_str("payload length is not minimal"),
-            FrameError::TooLarge {
-                payload_bytes,
-                payload_bytes_max,
-            } => {
-                write!(
-                    f,
-                    "payload of {payload_bytes} bytes over the limit of {payload_bytes_max}"
-                )
+            FrameError::TooLarge { payload_bytes, payload_bytes_max } => {
+                write!(f, "payload of {payload_bytes} bytes over the limit of {payload_bytes_max}")
             }
         }
     }
@@ -174,9 +168,7 @@ impl FrameHeader {
         payload_bytes_max: usize,
     ) -> Result<Step<FrameHeader>, FrameError> {
         let Some(&first) = input.first() else {
-            return Ok(Step::More {
-                needed: header_bytes_min(role),
-            });
+            return Ok(Step::More { needed: header_bytes_min(role) });
         };
         // Section 5.2: reserved bits must be 0 unless an extension says otherwise. RFC 7692 section 6: RSV1 may stand in
         // the first frame of a data message, nowhere else.
@@ -194,9 +186,7 @@ impl FrameHeader {
             return Err(FrameError::FragmentedControl);
         }
         let Some(&second) = input.get(1) else {
-            return Ok(Step::More {
-                needed: header_bytes_min(role),
-            });
+            return Ok(Step::More { needed: header_bytes_min(role) });
         };
         let length = second & 0x7f;
         match (role, second & 0x80 != 0) {
@@ -210,9 +200,7 @@ impl FrameHeader {
         let (payload_bytes, mut header_bytes) = match length {
             126 => {
                 let Some(bytes) = array_at::<2>(input, 2) else {
-                    return Ok(Step::More {
-                        needed: header_bytes_min(role) + 2,
-                    });
+                    return Ok(Step::More { needed: header_bytes_min(role) + 2 });
                 };
                 let payload_bytes = u64::from(u16::from_be_bytes(bytes));
                 if payload_bytes < 126 {
@@ -222,9 +210,7 @@ impl FrameHeader {
             }
             127 => {
                 let Some(bytes) = array_at::<8>(input, 2) else {
-                    return Ok(Step::More {
-                        needed: header_bytes_min(role) + 8,
-                    });
+                    return Ok(Step::More { needed: header_bytes_min(role) + 8 });
                 };
                 let payload_bytes = u64::from_be_bytes(bytes);
                 if payload_bytes <= u64::from(u16::MAX) || payload_bytes >> 63 != 0 {
@@ -235,18 +221,13 @@ impl FrameHeader {
             length => (u64::from(length), 2),
         };
         if !opcode.is_control() && payload_bytes > payload_bytes_max as u64 {
-            return Err(FrameError::TooLarge {
-                payload_bytes,
-                payload_bytes_max,
-            });
+            return Err(FrameError::TooLarge { payload_bytes, payload_bytes_max });
         }
         let mask_key = match role {
             Role::Client => None,
             Role::Server => match array_at::<MASK_KEY_BYTES>(input, header_bytes) {
                 None => {
-                    return Ok(Step::More {
-                        needed: header_bytes + MASK_KEY_BYTES,
-                    });
+                    return Ok(Step::More { needed: header_bytes + MASK_KEY_BYTES });
                 }
                 key => {
                     header_bytes += MASK_KEY_BYTES;
@@ -256,17 +237,8 @@ impl FrameHeader {
         };
         // The cast is exact: the limit is a `usize`, and a control frame is tiny.
         let payload_bytes = payload_bytes as usize;
-        let value = FrameHeader {
-            fin,
-            opcode,
-            compressed,
-            payload_bytes,
-            mask_key,
-        };
-        Ok(Step::Done {
-            value,
-            consumed: header_bytes,
-        })
+        let value = FrameHeader { fin, opcode, compressed, payload_bytes, mask_key };
+        Ok(Step::Done { value, consumed: header_bytes })
     }
 }
 
@@ -330,10 +302,7 @@ impl<'a> Frame<'a> {
             compressed: header.compressed,
             payload,
         };
-        Ok(Step::Done {
-            value,
-            consumed: needed,
-        })
+        Ok(Step::Done { value, consumed: needed })
     }
 }
 
@@ -361,9 +330,7 @@ impl EncodedHeader {
 
 impl fmt::Debug for EncodedHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EncodedHeader")
-            .field(&self.as_bytes())
-            .finish()
+        f.debug_tuple("EncodedHeader").field(&self.as_bytes()).finish()
     }
 }
 
@@ -409,10 +376,7 @@ pub fn encode_header(
         bytes[len..len + MASK_KEY_BYTES].copy_from_slice(&key);
         len += MASK_KEY_BYTES;
     }
-    EncodedHeader {
-        bytes,
-        len: len as u8,
-    }
+    EncodedHeader { bytes, len: len as u8 }
 }
 
 /// Appends a whole frame to `out`, masked when a key is given. See [`encode_header`].

@@ -130,10 +130,7 @@ impl std::error::Error for Refusal {}
 
 /// `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (section 4.2.2).
 pub fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
-    let digest = Sha1::new()
-        .chain_update(key)
-        .chain_update(KEY_SUFFIX)
-        .finalize();
+    let digest = Sha1::new().chain_update(key).chain_update(KEY_SUFFIX).finalize();
     let mut accept = [0; ACCEPT_BYTES];
     // Twenty bytes always fill 28 characters.
     let written = BASE64.encode_slice(digest, &mut accept);
@@ -337,11 +334,7 @@ impl fmt::Display for ClientRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ClientRefusal::Status(status) => {
-                return write!(
-                    f,
-                    "server answered {status} {}",
-                    response::reason_phrase(*status)
-                );
+                return write!(f, "server answered {status} {}", response::reason_phrase(*status));
             }
             ClientRefusal::NotUpgraded => "server did not upgrade to websocket",
             ClientRefusal::Accept => "Sec-WebSocket-Accept does not match the key",

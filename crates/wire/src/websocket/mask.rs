@@ -9,9 +9,7 @@ pub const MASK_KEY_BYTES: usize = 4;
 /// Applies `key` to `payload` in place; `payload[0]` meets `key[0]`.
 #[inline]
 pub fn mask(payload: &mut [u8], key: [u8; MASK_KEY_BYTES]) {
-    let word = u64::from_ne_bytes([
-        key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3],
-    ]);
+    let word = u64::from_ne_bytes([key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3]]);
     // Whole words of eight bytes, so that the key needs no rotation and the compiler can use vectors.
     let (words, tail) = payload.as_chunks_mut::<8>();
     for bytes in words {
@@ -31,11 +29,8 @@ mod tests {
         let key = [0x37, 0xfa, 0x21, 0x3d];
         for len in 0..200usize {
             let plain: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
-            let expected: Vec<u8> = plain
-                .iter()
-                .enumerate()
-                .map(|(i, byte)| byte ^ key[i % 4])
-                .collect();
+            let expected: Vec<u8> =
+                plain.iter().enumerate().map(|(i, byte)| byte ^ key[i % 4]).collect();
             let mut masked = plain.clone();
             mask(&mut masked, key);
             assert_eq!(masked, expected, "{len} bytes");

@@ -172,11 +172,7 @@ impl Assembler {
 
     /// The state of a new connection; `deflate` says whether compression was agreed.
     pub const fn with_deflate(deflate: bool) -> Assembler {
-        Assembler {
-            open: Open::None,
-            deflate,
-            unfinished_bytes: 0,
-        }
+        Assembler { open: Open::None, deflate, unfinished_bytes: 0 }
     }
 
     /// Whether a fragmented message is open. When not, the assembly buffer's content is of no use any more and the
@@ -237,11 +233,7 @@ impl Assembler {
             }
             Opcode::Continuation => {
                 self.append(payload, message_bytes_max, assembly)?;
-                if frame.fin {
-                    self.finish(assembly)?
-                } else {
-                    Event::Fragment
-                }
+                if frame.fin { self.finish(assembly)? } else { Event::Fragment }
             }
             Opcode::Ping => Event::Ping(payload),
             Opcode::Pong => Event::Pong(payload),
@@ -273,9 +265,7 @@ impl Assembler {
         let len = assembly.len() + payload.len();
         if len > assembly.capacity() {
             // Doubling, but never beyond what the message may become.
-            let capacity = len
-                .max(assembly.capacity() * 2)
-                .min(message_bytes_max.max(len));
+            let capacity = len.max(assembly.capacity() * 2).min(message_bytes_max.max(len));
             assembly.reserve_exact(capacity - assembly.len());
         }
         assembly.extend_from_slice(payload);

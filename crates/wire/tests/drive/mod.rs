@@ -75,11 +75,7 @@ fn drive_stateless(
             let before = tail.clone();
             match step(&mut tail) {
                 Ok(Step::Done { value, consumed }) => {
-                    assert!(
-                        consumed > 0 && consumed <= tail.len(),
-                        "{consumed} of {}",
-                        tail.len()
-                    );
+                    assert!(consumed > 0 && consumed <= tail.len(), "{consumed} of {}", tail.len());
                     transcript.push(value);
                     tail.drain(..consumed);
                 }
@@ -105,9 +101,7 @@ pub fn proxy(input: &[u8], cuts: Cuts) -> Vec<String> {
     let mut is_done = false;
     drive_stateless(input, cuts, |tail| {
         if is_done {
-            return Ok(Step::More {
-                needed: tail.len() + 1,
-            });
+            return Ok(Step::More { needed: tail.len() + 1 });
         }
         let step = wire::proxy::decode(tail).map_err(|error| error.to_string())?;
         is_done = matches!(step, Step::Done { .. });
@@ -162,9 +156,7 @@ fn messages(
     let mut closed = false;
     let mut transcript = drive_stateless(input, cuts, |tail| {
         if closed {
-            return Ok(Step::More {
-                needed: tail.len() + 1,
-            });
+            return Ok(Step::More { needed: tail.len() + 1 });
         }
         let step = assembler.decode(tail, role, message_bytes_max, &mut assembly);
         let step = step.and_then(|step| {
@@ -181,11 +173,7 @@ fn messages(
             };
             Ok(Step::Done { value, consumed })
         });
-        assert!(
-            assembly.capacity() <= message_bytes_max.max(8),
-            "{}",
-            assembly.capacity()
-        );
+        assert!(assembly.capacity() <= message_bytes_max.max(8), "{}", assembly.capacity());
         step.map_err(|error| format!("{} {error:?}", error.close_code()))
     });
     transcript.retain(|line| line != "Fragment");
@@ -257,10 +245,7 @@ pub fn http_body(
     }
     assert_eq!(decoder.content_bytes(), content.len() as u64);
     assert!(decoder.content_bytes() <= body_bytes_max);
-    vec![
-        format!("{content:?}"),
-        format!("{:?}, {left_bytes} bytes left", decoder.finish()),
-    ]
+    vec![format!("{content:?}"), format!("{:?}, {left_bytes} bytes left", decoder.finish())]
 }
 
 /// One event stream.
@@ -296,11 +281,7 @@ pub fn event_stream(input: &[u8], event_bytes_max: usize, cuts: Cuts) -> Vec<Str
 /// Asserts that every way of cutting gives the transcript of the whole input, and returns it.
 pub fn check_cuts(seed: u64, transcript: impl Fn(Cuts) -> Vec<String>) -> Vec<String> {
     let whole = transcript(Cuts::Whole);
-    for cuts in [
-        Cuts::Bytes,
-        Cuts::Seeded(seed),
-        Cuts::Seeded(seed.rotate_left(17) ^ 0x9e37),
-    ] {
+    for cuts in [Cuts::Bytes, Cuts::Seeded(seed), Cuts::Seeded(seed.rotate_left(17) ^ 0x9e37)] {
         assert_eq!(whole, transcript(cuts), "{cuts:?}");
     }
     whole
@@ -319,17 +300,11 @@ fn drive_messages(
         let Some((decoder, content)) = &mut body else {
             return match head(tail)? {
                 Step::More { needed } => Ok(Step::More { needed }),
-                Step::Done {
-                    value: (line, framing),
-                    consumed,
-                } => {
+                Step::Done { value: (line, framing), consumed } => {
                     let decoder = BodyDecoder::new(framing, body_bytes_max)
                         .map_err(|error| format!("{} {error:?}", error.status()))?;
                     body = (!decoder.is_end()).then(|| (decoder, Vec::new()));
-                    Ok(Step::Done {
-                        value: line,
-                        consumed,
-                    })
+                    Ok(Step::Done { value: line, consumed })
                 }
             };
         };
@@ -348,10 +323,7 @@ fn drive_messages(
     });
     transcript.append(&mut lines);
     if let Some((decoder, content)) = body {
-        transcript.push(format!(
-            "unfinished body {content:?} {:?}",
-            decoder.finish()
-        ));
+        transcript.push(format!("unfinished body {content:?} {:?}", decoder.finish()));
     }
     transcript.retain(|line| !line.is_empty());
     transcript
@@ -367,18 +339,12 @@ fn drive_body(
     loop {
         let step = decoder.decode(&piece[at..]);
         match step.map_err(|error| format!("{} {error:?}", error.status()))? {
-            Step::Done {
-                value: BodyPart::Data(data),
-                consumed,
-            } => {
+            Step::Done { value: BodyPart::Data(data), consumed } => {
                 assert!(consumed > 0 && data.len() <= consumed);
                 content.extend_from_slice(data);
                 at += consumed;
             }
-            Step::Done {
-                value: BodyPart::End,
-                consumed,
-            } => return Ok(at + consumed),
+            Step::Done { value: BodyPart::End, consumed } => return Ok(at + consumed),
             Step::More { .. } => {
                 assert_eq!(at, piece.len());
                 return Ok(at);

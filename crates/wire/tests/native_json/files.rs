@@ -3,22 +3,10 @@
 use serde_json::Value;
 
 const FILES: [(&str, &str); 4] = [
-    (
-        "client_frames.json",
-        include_str!("../../../../spec/vectors/client_frames.json"),
-    ),
-    (
-        "server_frames.json",
-        include_str!("../../../../spec/vectors/server_frames.json"),
-    ),
-    (
-        "partitions.json",
-        include_str!("../../../../spec/vectors/partitions.json"),
-    ),
-    (
-        "proof.json",
-        include_str!("../../../../spec/vectors/proof.json"),
-    ),
+    ("client_frames.json", include_str!("../../../../spec/vectors/client_frames.json")),
+    ("server_frames.json", include_str!("../../../../spec/vectors/server_frames.json")),
+    ("partitions.json", include_str!("../../../../spec/vectors/partitions.json")),
+    ("proof.json", include_str!("../../../../spec/vectors/proof.json")),
 ];
 
 /// The list `key` of a file of vectors.

@@ -7,15 +7,11 @@ use serde_json::{Map, Value, json};
 use wire::native::*;
 
 pub fn field<'v>(value: &'v Value, key: &str) -> &'v Value {
-    value
-        .get(key)
-        .unwrap_or_else(|| panic!("no {key} in {value}"))
+    value.get(key).unwrap_or_else(|| panic!("no {key} in {value}"))
 }
 
 pub fn text(value: &Value) -> &str {
-    value
-        .as_str()
-        .unwrap_or_else(|| panic!("{value} is no string"))
+    value.as_str().unwrap_or_else(|| panic!("{value} is no string"))
 }
 
 pub fn big(value: &Value, key: &str) -> u64 {
@@ -23,9 +19,7 @@ pub fn big(value: &Value, key: &str) -> u64 {
 }
 
 fn small(value: &Value, key: &str) -> u32 {
-    let number = field(value, key)
-        .as_u64()
-        .unwrap_or_else(|| panic!("{key} in {value}"));
+    let number = field(value, key).as_u64().unwrap_or_else(|| panic!("{key} in {value}"));
     number.try_into().unwrap()
 }
 
@@ -127,10 +121,7 @@ fn partition_json(at: PartitionPosition) -> Value {
 }
 
 fn partition_position(value: &Value) -> PartitionPosition {
-    PartitionPosition {
-        partition: small(value, "partition"),
-        position: position(value),
-    }
+    PartitionPosition { partition: small(value, "partition"), position: position(value) }
 }
 
 fn beginning_json(beginning: &Beginning) -> Map<String, Value> {
@@ -146,10 +137,7 @@ fn beginning_json(beginning: &Beginning) -> Map<String, Value> {
 
 fn beginning(value: &Value) -> Beginning {
     Beginning {
-        through: Position {
-            epoch: big(value, "epoch"),
-            offset: big(value, "through"),
-        },
+        through: Position { epoch: big(value, "epoch"), offset: big(value, "through") },
         replaying: flag(value, "replaying"),
         continued: flag(value, "continued"),
     }
@@ -197,18 +185,11 @@ fn position_json(position: Position) -> Value {
 }
 
 fn position(value: &Value) -> Position {
-    Position {
-        epoch: big(value, "epoch"),
-        offset: big(value, "offset"),
-    }
+    Position { epoch: big(value, "epoch"), offset: big(value, "offset") }
 }
 
 fn with_body(mut fields: Value, attributes: &Attributes<'_>, payload: &[u8]) -> Value {
-    let tags: Vec<Value> = attributes
-        .tags
-        .iter()
-        .map(|tag| json!([tag.key, tag.value]))
-        .collect();
+    let tags: Vec<Value> = attributes.tags.iter().map(|tag| json!([tag.key, tag.value])).collect();
     let map: &mut Map<String, Value> = fields.as_object_mut().unwrap();
     map.insert("content_type".into(), json!(attributes.content_type));
     map.insert("tags".into(), json!(tags));
@@ -217,28 +198,15 @@ fn with_body(mut fields: Value, attributes: &Attributes<'_>, payload: &[u8]) -> 
 }
 
 fn tags(value: &Value) -> Vec<Tag<'_>> {
-    list(value, "tags")
-        .iter()
-        .map(|tag| Tag {
-            key: text(&tag[0]),
-            value: text(&tag[1]),
-        })
-        .collect()
+    list(value, "tags").iter().map(|tag| Tag { key: text(&tag[0]), value: text(&tag[1]) }).collect()
 }
 
 fn attributes<'v>(value: &'v Value, tags: &'v [Tag<'v>]) -> Attributes<'v> {
-    Attributes {
-        content_type: optional_text(value, "content_type"),
-        tags: tags.into(),
-    }
+    Attributes { content_type: optional_text(value, "content_type"), tags: tags.into() }
 }
 
 fn retained(value: &Value) -> Retained {
-    if flag(value, "retained") {
-        Retained::Yes
-    } else {
-        Retained::No
-    }
+    if flag(value, "retained") { Retained::Yes } else { Retained::No }
 }
 
 /// Builds the frame that `value` describes and hands it to `use_frame`.
@@ -298,17 +266,12 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
         "publish" => {
             let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
             let key = present(value, "idempotency_key").map(files::bytes);
-            let producer = present(value, "producer").map(|producer| {
-                (
-                    files::bytes(field(producer, "id")),
-                    big(producer, "sequence"),
-                )
-            });
+            let producer = present(value, "producer")
+                .map(|producer| (files::bytes(field(producer, "id")), big(producer, "sequence")));
             let once = match (&producer, &key) {
-                (Some((id, sequence)), _) => Some(Once::Producer(Producer {
-                    id,
-                    sequence: *sequence,
-                })),
+                (Some((id, sequence)), _) => {
+                    Some(Once::Producer(Producer { id, sequence: *sequence }))
+                }
                 (None, key) => key.as_deref().map(Once::Key),
             };
             use_frame(ClientFrame::Publish(Publish {
@@ -347,13 +310,8 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
     }
 }
 
-const GAP_REASONS: [&str; 5] = [
-    "evicted",
-    "unknown_epoch",
-    "beyond_head",
-    "history_limit",
-    "damaged",
-];
+const GAP_REASONS: [&str; 5] =
+    ["evicted", "unknown_epoch", "beyond_head", "history_limit", "damaged"];
 /// 0 and 2 have no meaning.
 const SKIP_REASONS: [&str; 4] = ["0", "conflated", "2", "dropped"];
 
@@ -461,11 +419,8 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
             "offset": published.position.offset.to_string(), "duplicate": published.duplicate,
         }),
         ServerFrame::HistoryPage(page) => {
-            let records: Vec<Value> = page
-                .records
-                .iter()
-                .map(|record| record_json(&record))
-                .collect();
+            let records: Vec<Value> =
+                page.records.iter().map(|record| record_json(&record)).collect();
             json!({
                 "type": "history_page", "request": page.request, "epoch": page.epoch.to_string(),
                 "head": page.head.to_string(), "more": page.more, "reverse": page.reverse,

@@ -31,14 +31,8 @@ pub fn generate(codes_toml: &str) -> Result<Vec<(PathBuf, String)>> {
     let closes = read_kind(&document, Kind::Close)?;
     let unsubscribes = read_kind(&document, Kind::Unsubscribe)?;
     Ok(vec![
-        (
-            PathBuf::from(RUST_PATH),
-            rust(&errors, &closes, &unsubscribes),
-        ),
-        (
-            PathBuf::from(DOCUMENT_PATH),
-            markdown(&errors, &closes, &unsubscribes),
-        ),
+        (PathBuf::from(RUST_PATH), rust(&errors, &closes, &unsubscribes)),
+        (PathBuf::from(DOCUMENT_PATH), markdown(&errors, &closes, &unsubscribes)),
     ])
 }
 
@@ -108,11 +102,7 @@ fn read_kind(document: &toml::Table, kind: Kind) -> Result<Vec<Code>> {
     let mut names = BTreeSet::new();
     for row in rows {
         let code = read_code(row, kind).with_context(|| format!("[[{}]] {row}", kind.table()))?;
-        ensure!(
-            names.insert(code.name.clone()),
-            "{} appears twice",
-            code.name
-        );
+        ensure!(names.insert(code.name.clone()), "{} appears twice", code.name);
         codes.push(code);
     }
     ensure!(
@@ -135,18 +125,14 @@ fn read_code(row: &toml::Value, kind: Kind) -> Result<Code> {
     };
     let string = |key: &str| -> Result<String> {
         let value = row.get(key).and_then(toml::Value::as_str);
-        Ok(value
-            .with_context(|| format!("{key} must be a string"))?
-            .to_owned())
+        Ok(value.with_context(|| format!("{key} must be a string"))?.to_owned())
     };
     let (number, name, text) = (integer("number")?, string("name")?, string("text")?);
     ensure!(kind.allows(number), "{number} is outside of its ranges");
     ensure!(
         name.split('_').all(|word| {
             word.starts_with(|first: char| first.is_ascii_lowercase())
-                && word
-                    .chars()
-                    .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
+                && word.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
         }),
         "{name} is not a name"
     );
@@ -159,34 +145,20 @@ fn read_code(row: &toml::Value, kind: Kind) -> Result<Code> {
     let (mut http_status, mut temporary) = (0, false);
     if kind == Kind::Error {
         http_status = integer("http_status")?;
-        ensure!(
-            (400..600).contains(&http_status),
-            "{http_status} is no status of an error"
-        );
+        ensure!((400..600).contains(&http_status), "{http_status} is no status of an error");
         temporary = match row.get("temporary").and_then(toml::Value::as_bool) {
             Some(temporary) => temporary,
             None => bail!("temporary must be true or false"),
         };
     }
-    Ok(Code {
-        number,
-        name,
-        text,
-        http_status,
-        temporary,
-    })
+    Ok(Code { number, name, text, http_status, temporary })
 }
 
 fn rust(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
     let mut out = String::from(
         "//! Error, close and unsubscribe codes. Generated from `spec/codes.toml` by `cargo xtask generate`; do not edit.\n",
     );
-    rust_enum(
-        &mut out,
-        "ErrorCode",
-        "What an ERROR frame or an HTTP problem says.",
-        errors,
-    );
+    rust_enum(&mut out, "ErrorCode", "What an ERROR frame or an HTTP problem says.", errors);
     out.push_str("\nimpl ErrorCode {\n");
     rust_method(
         &mut out,
@@ -218,12 +190,7 @@ fn rust(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
         |code| code.reconnects().to_string(),
     );
     out.push_str("}\n");
-    rust_enum(
-        &mut out,
-        "UnsubscribeCode",
-        "Why a subscription has ended.",
-        unsubscribes,
-    );
+    rust_enum(&mut out, "UnsubscribeCode", "Why a subscription has ended.", unsubscribes);
     out.push_str("\nimpl UnsubscribeCode {\n");
     rust_method(
         &mut out,
@@ -267,11 +234,7 @@ fn rust_enum(out: &mut String, name: &str, purpose: &str, codes: &[Code]) {
     push("    pub const fn from_number(number: u64) -> Option<Self> {".into());
     push("        Some(match number {".into());
     for code in codes {
-        push(format!(
-            "            {} => Self::{},",
-            code.number,
-            code.variant()
-        ));
+        push(format!("            {} => Self::{},", code.number, code.variant()));
     }
     push("            _ => return None,".into());
     push("        })".into());
@@ -318,11 +281,7 @@ fn rust_method(
             .filter(|code| value(code) == *shared)
             .map(|code| format!("Self::{}", code.variant()))
             .collect();
-        let _ = writeln!(
-            out,
-            "            {} => {shared},",
-            variants.join("\n            | ")
-        );
+        let _ = writeln!(out, "            {} => {shared},", variants.join("\n            | "));
     }
     let _ = writeln!(out, "        }}");
     let _ = writeln!(out, "    }}");
@@ -349,11 +308,8 @@ fn markdown(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
     );
     for code in closes {
         let reconnect = if code.reconnects() { "yes" } else { "no" };
-        let _ = writeln!(
-            out,
-            "| {} | `{}` | {reconnect} | {} |",
-            code.number, code.name, code.text
-        );
+        let _ =
+            writeln!(out, "| {} | `{}` | {reconnect} | {} |", code.number, code.name, code.text);
     }
     out.push_str(
         "\n## Unsubscribe codes\n\nBelow 2500 final; from 2500 subscribe again, from the last position.\n\n\
@@ -361,11 +317,7 @@ fn markdown(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
     );
     for code in unsubscribes {
         let again = if code.number >= 2500 { "yes" } else { "no" };
-        let _ = writeln!(
-            out,
-            "| {} | `{}` | {again} | {} |",
-            code.number, code.name, code.text
-        );
+        let _ = writeln!(out, "| {} | `{}` | {again} | {} |", code.number, code.name, code.text);
     }
     out
 }
@@ -388,10 +340,7 @@ mod tests {
 
     fn check(error: &str, expected: Result<(), &str>) {
         let close = row("close", "number = 3000\nname = \"shutdown\"\ntext = \"t\"");
-        let unsubscribe = row(
-            "unsubscribe",
-            "number = 0\nname = \"requested\"\ntext = \"t\"",
-        );
+        let unsubscribe = row("unsubscribe", "number = 0\nname = \"requested\"\ntext = \"t\"");
         let table = format!("{}{close}{unsubscribe}", row("error", error));
         match (generate(&table), expected) {
             (Ok(files), Ok(())) => assert_eq!(files.len(), 2),
@@ -416,9 +365,6 @@ mod tests {
         check(&good.replace("\"t\"", "\"a|b\""), Err("must be plain"));
         check(&format!("{good}\nmore = 1"), Err("unknown field more"));
         check(&format!("{good}\n[[error]]\n{good}"), Err("appears twice"));
-        check(
-            &format!("{good}\n[[error]]\n{}", good.replace("a_b", "c")),
-            Err("must increase"),
-        );
+        check(&format!("{good}\n[[error]]\n{}", good.replace("a_b", "c")), Err("must increase"));
     }
 }

@@ -14,20 +14,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("disk", &["stdx", "log"]),
     ("net", &["stdx"]),
     ("tls", &["stdx", "net"]),
-    (
-        "node",
-        &["stdx", "wire", "log", "disk", "broker", "net", "tls"],
-    ),
+    ("node", &["stdx", "wire", "log", "disk", "broker", "net", "tls"]),
     ("entitlement", &["stdx", "wire", "broker"]),
     ("client", &["stdx", "wire", "net", "tls"]),
-    (
-        "bench",
-        &["stdx", "wire", "log", "disk", "net", "tls", "client"],
-    ),
-    (
-        "sim",
-        &["stdx", "wire", "log", "broker", "net", "node", "client"],
-    ),
+    ("bench", &["stdx", "wire", "log", "disk", "net", "tls", "client"]),
+    ("sim", &["stdx", "wire", "log", "broker", "net", "node", "client"]),
     (
         "crore",
         &[
@@ -116,19 +107,14 @@ fn own_dependencies(manifest: &File) -> Vec<(String, bool)> {
     }
     let mut found = Vec::new();
     for section in sections {
-        for (kind, is_for_tests) in [
-            ("dependencies", false),
-            ("build-dependencies", false),
-            ("dev-dependencies", true),
-        ] {
+        for (kind, is_for_tests) in
+            [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)]
+        {
             let Some(dependencies) = section.get(kind).and_then(toml::Value::as_table) else {
                 continue;
             };
             for (key, value) in dependencies {
-                let package = value
-                    .get("package")
-                    .and_then(toml::Value::as_str)
-                    .unwrap_or(key);
+                let package = value.get("package").and_then(toml::Value::as_str).unwrap_or(key);
                 if ARROWS.iter().any(|(name, _)| *name == package) {
                     found.push((package.to_owned(), is_for_tests));
                 }
@@ -149,62 +135,20 @@ mod tests {
             assert_eq!(findings(arrows, manifests), expected);
         };
         let up = "crates/wire/Cargo.toml:0 wire may not depend on broker";
+        check(&[("crates/wire/Cargo.toml", "[dependencies]\nstdx.workspace = true")], &[]);
+        check(&[("crates/wire/Cargo.toml", "[dependencies]\nbroker.workspace = true")], &[up]);
+        check(&[("crates/wire/Cargo.toml", "[build-dependencies]\nbroker = \"1\"")], &[up]);
+        check(&[("crates/wire/Cargo.toml", "[dependencies]\nb = { package = \"broker\" }")], &[up]);
         check(
-            &[(
-                "crates/wire/Cargo.toml",
-                "[dependencies]\nstdx.workspace = true",
-            )],
-            &[],
-        );
-        check(
-            &[(
-                "crates/wire/Cargo.toml",
-                "[dependencies]\nbroker.workspace = true",
-            )],
+            &[("crates/wire/Cargo.toml", "[target.'cfg(unix)'.dependencies]\nbroker = \"1\"")],
             &[up],
         );
+        check(&[("crates/log/Cargo.toml", "[dev-dependencies]\nwire.workspace = true")], &[]);
         check(
-            &[(
-                "crates/wire/Cargo.toml",
-                "[build-dependencies]\nbroker = \"1\"",
-            )],
-            &[up],
-        );
-        check(
-            &[(
-                "crates/wire/Cargo.toml",
-                "[dependencies]\nb = { package = \"broker\" }",
-            )],
-            &[up],
-        );
-        check(
-            &[(
-                "crates/wire/Cargo.toml",
-                "[target.'cfg(unix)'.dependencies]\nbroker = \"1\"",
-            )],
-            &[up],
-        );
-        check(
-            &[(
-                "crates/log/Cargo.toml",
-                "[dev-dependencies]\nwire.workspace = true",
-            )],
-            &[],
-        );
-        check(
-            &[(
-                "crates/log/Cargo.toml",
-                "[dev-dependencies]\nnet.workspace = true",
-            )],
+            &[("crates/log/Cargo.toml", "[dev-dependencies]\nnet.workspace = true")],
             &["crates/log/Cargo.toml:0 log may not depend on net"],
         );
-        check(
-            &[(
-                "crates/net/Cargo.toml",
-                "[dev-dependencies]\nwire.workspace = true",
-            )],
-            &[],
-        );
+        check(&[("crates/net/Cargo.toml", "[dev-dependencies]\nwire.workspace = true")], &[]);
         check(
             &[("crates/new/Cargo.toml", "")],
             &["crates/new/Cargo.toml:0 new has no place in the arrows"],
@@ -222,10 +166,8 @@ mod tests {
                 ("tests/Cargo.toml", "[lints]\nworkspace = false"),
             ],
         );
-        let expected = [
-            format!("crates/b/Cargo.toml:0 {missing}"),
-            format!("tests/Cargo.toml:0 {missing}"),
-        ];
+        let expected =
+            [format!("crates/b/Cargo.toml:0 {missing}"), format!("tests/Cargo.toml:0 {missing}")];
         assert_eq!(found, expected);
     }
 
@@ -236,10 +178,7 @@ mod tests {
             ("crates/a/Cargo.toml", ""),
             ("crates/b/Cargo.toml", ""),
         ];
-        assert_eq!(
-            findings(architecture, &files),
-            ["ARCHITECTURE.md:0 `b` is not mentioned"]
-        );
+        assert_eq!(findings(architecture, &files), ["ARCHITECTURE.md:0 `b` is not mentioned"]);
         assert_eq!(findings(architecture, &[]).len(), 1);
     }
 }

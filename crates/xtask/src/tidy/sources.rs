@@ -29,12 +29,8 @@ const LEFTOVERS: &[&str] = &[
 ];
 
 /// Folders of somebody's machine. Split for the same reason.
-const MACHINE_FOLDERS: &[&str] = &[
-    concat!("/ho", "me/"),
-    concat!("/ro", "ot/"),
-    concat!("/t", "mp/"),
-    concat!("/wo", "rk/"),
-];
+const MACHINE_FOLDERS: &[&str] =
+    &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/t", "mp/"), concat!("/wo", "rk/")];
 
 /// Every file that decodes what a peer sent, and the fuzz target that feeds it.
 const FUZZ_TARGETS: &[(&str, &str)] = &[
@@ -43,14 +39,8 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/wire/src/http/event_stream.rs", "event_stream"),
     ("crates/wire/src/http/request.rs", "http_request"),
     ("crates/wire/src/http/response.rs", "http_response"),
-    (
-        "crates/wire/src/native/client_frame.rs",
-        "native_client_frame",
-    ),
-    (
-        "crates/wire/src/native/server_codec.rs",
-        "native_server_frame",
-    ),
+    ("crates/wire/src/native/client_frame.rs", "native_client_frame"),
+    ("crates/wire/src/native/server_codec.rs", "native_server_frame"),
     ("crates/wire/src/native/varint.rs", "native_client_frame"),
     ("crates/wire/src/proxy.rs", "proxy"),
     ("crates/wire/src/websocket/close.rs", "websocket_message"),
@@ -79,11 +69,7 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     };
     tree.rust()
         .filter(is_root)
-        .filter(|file| {
-            !file
-                .lines()
-                .any(|(_, line)| line == "#![forbid(unsafe_code)]")
-        })
+        .filter(|file| !file.lines().any(|(_, line)| line == "#![forbid(unsafe_code)]"))
         .map(|file| file.finding(0, "`#![forbid(unsafe_code)]` is missing"))
         .collect()
 }
@@ -92,12 +78,7 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
 pub fn opening(tree: &Tree) -> Vec<Finding> {
     tree.rust()
         .filter(|file| !file.text.starts_with("//! "))
-        .map(|file| {
-            file.finding(
-                1,
-                "the file must open with `//!`: purpose, place, invariants",
-            )
-        })
+        .map(|file| file.finding(1, "the file must open with `//!`: purpose, place, invariants"))
         .collect()
 }
 
@@ -109,9 +90,9 @@ pub fn file_length(tree: &Tree) -> Vec<Finding> {
         match longer {
             Some((_, max)) if lines > *max => Some(format!("{lines} lines; its bound is {max}")),
             Some(_) if lines <= FILE_LINES_MAX => Some("no longer needs an exception".to_owned()),
-            None if lines > FILE_LINES_MAX => Some(format!(
-                "{lines} lines; at most {FILE_LINES_MAX}, split by responsibility"
-            )),
+            None if lines > FILE_LINES_MAX => {
+                Some(format!("{lines} lines; at most {FILE_LINES_MAX}, split by responsibility"))
+            }
             _ => None,
         }
     };
@@ -134,16 +115,12 @@ pub fn function_length(tree: &Tree) -> Vec<Finding> {
                     && code.contains('(');
             let indent = &line[..line.len() - code.len()];
             let is_end = |line: &&str| {
-                line.strip_prefix(indent)
-                    .is_some_and(|rest| rest == "}" || rest == ");")
+                line.strip_prefix(indent).is_some_and(|rest| rest == "}" || rest == ");")
             };
             if !is_function || code.ends_with([';', '}']) {
                 continue;
             }
-            let length = lines[index..]
-                .iter()
-                .position(is_end)
-                .map_or(0, |end| end + 1);
+            let length = lines[index..].iter().position(is_end).map_or(0, |end| end + 1);
             if length > FUNCTION_LINES_MAX {
                 let text = format!("a function of {length} lines; at most {FUNCTION_LINES_MAX}");
                 findings.push(file.finding(index + 1, text));
@@ -166,9 +143,7 @@ pub fn module_names(tree: &Tree) -> Vec<Finding> {
         .collect();
     for file in tree.rust() {
         for (number, line) in file.lines() {
-            let name = line
-                .split_once("mod ")
-                .and_then(|(_, rest)| rest.strip_suffix(" {"));
+            let name = line.split_once("mod ").and_then(|(_, rest)| rest.strip_suffix(" {"));
             if name.is_some_and(|name| VAGUE_MODULES.contains(&name)) {
                 findings
                     .push(file.finding(number, "a module needs a name that says what is in it"));
@@ -193,9 +168,7 @@ pub fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
             let name = line.trim_start().strip_prefix("pub fn decode");
             name.is_some_and(|rest| rest.starts_with(['(', '<']))
         };
-        file.lines()
-            .find(|(_, line)| is_decoder(line))
-            .map(|(number, _)| number)
+        file.lines().find(|(_, line)| is_decoder(line)).map(|(number, _)| number)
     };
     let mut findings = Vec::new();
     for file in tree.rust().filter(|file| {
@@ -211,10 +184,7 @@ pub fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
                 );
             }
             (Some(number), Some((_, target))) => {
-                if tree
-                    .file(&format!("fuzz/fuzz_targets/{target}.rs"))
-                    .is_none()
-                {
+                if tree.file(&format!("fuzz/fuzz_targets/{target}.rs")).is_none() {
                     findings
                         .push(file.finding(number, format!("there is no fuzz target `{target}`")));
                 }
@@ -245,9 +215,7 @@ pub fn machine_paths(tree: &Tree) -> Vec<Finding> {
 
 /// No white space at the end of a line, no tab in Rust, one line feed at the end of a file.
 pub fn whitespace(tree: &Tree) -> Vec<Finding> {
-    let extensions = [
-        "css", "html", "js", "json", "md", "mjs", "py", "rs", "sh", "toml", "yml",
-    ];
+    let extensions = ["css", "html", "js", "json", "md", "mjs", "py", "rs", "sh", "toml", "yml"];
     let mut findings = Vec::new();
     for file in tree.with_extension(&extensions) {
         for (number, line) in file.text.split('\n').enumerate() {
@@ -266,9 +234,7 @@ pub fn whitespace(tree: &Tree) -> Vec<Finding> {
 }
 
 fn is_generated(file: &File) -> bool {
-    file.lines()
-        .take(3)
-        .any(|(_, line)| line.contains("Generated from"))
+    file.lines().take(3).any(|(_, line)| line.contains("Generated from"))
 }
 
 /// The lines that hold one of the words, which must not be a part of a longer one.
@@ -307,22 +273,10 @@ mod tests {
     fn unsafe_code_is_forbidden() {
         let forbidden = "//! A crate.\n#![forbid(unsafe_code)]\n";
         assert_eq!(count(unsafe_code, "crates/wire/src/lib.rs", forbidden), 0);
-        assert_eq!(
-            count(unsafe_code, "crates/wire/src/lib.rs", "//! A crate.\n"),
-            1
-        );
-        assert_eq!(
-            count(unsafe_code, "crates/crore/src/main.rs", "//! A crate.\n"),
-            1
-        );
-        assert_eq!(
-            count(unsafe_code, "crates/wire/src/frame.rs", "//! A module.\n"),
-            0
-        );
-        assert_eq!(
-            count(unsafe_code, "crates/net/src/lib.rs", "//! A crate.\n"),
-            0
-        );
+        assert_eq!(count(unsafe_code, "crates/wire/src/lib.rs", "//! A crate.\n"), 1);
+        assert_eq!(count(unsafe_code, "crates/crore/src/main.rs", "//! A crate.\n"), 1);
+        assert_eq!(count(unsafe_code, "crates/wire/src/frame.rs", "//! A module.\n"), 0);
+        assert_eq!(count(unsafe_code, "crates/net/src/lib.rs", "//! A crate.\n"), 0);
     }
 
     #[test]
@@ -350,14 +304,8 @@ mod tests {
                 "        b();\n".repeat(lines)
             )
         };
-        assert_eq!(
-            count(function_length, "a.rs", &function(FUNCTION_LINES_MAX - 2)),
-            0
-        );
-        assert_eq!(
-            count(function_length, "a.rs", &function(FUNCTION_LINES_MAX - 1)),
-            1
-        );
+        assert_eq!(count(function_length, "a.rs", &function(FUNCTION_LINES_MAX - 2)), 0);
+        assert_eq!(count(function_length, "a.rs", &function(FUNCTION_LINES_MAX - 1)), 1);
         let declarations = format!("fn a();\n{}}}\n", "const B: u8 = 1;\n".repeat(200));
         assert_eq!(count(function_length, "a.rs", &declarations), 0);
     }
@@ -365,28 +313,15 @@ mod tests {
     #[test]
     fn modules_have_telling_names() {
         assert_eq!(count(module_names, "crates/wire/src/utils.rs", ""), 1);
-        assert_eq!(
-            count(module_names, "crates/wire/src/common/frame.rs", ""),
-            1
-        );
-        assert_eq!(
-            count(module_names, "a.rs", concat!("pub mod he", "lpers {\n")),
-            1
-        );
-        assert_eq!(
-            count(module_names, "crates/wire/src/mask.rs", "mod utf8;\n"),
-            0
-        );
+        assert_eq!(count(module_names, "crates/wire/src/common/frame.rs", ""), 1);
+        assert_eq!(count(module_names, "a.rs", concat!("pub mod he", "lpers {\n")), 1);
+        assert_eq!(count(module_names, "crates/wire/src/mask.rs", "mod utf8;\n"), 0);
     }
 
     #[test]
     fn nothing_is_left_over() {
         for word in LEFTOVERS {
-            assert_eq!(
-                count(leftovers, "a.rs", &format!("a // {word}\n")),
-                1,
-                "{word}"
-            );
+            assert_eq!(count(leftovers, "a.rs", &format!("a // {word}\n")), 1, "{word}");
         }
         let longer: String = LEFTOVERS
             .iter()
@@ -404,38 +339,16 @@ mod tests {
         assert_eq!(findings(fuzz_targets, &[decoder, (&fuzz, "")]).len(), 0);
         assert_eq!(findings(fuzz_targets, &[decoder]).len(), 1);
         assert_eq!(findings(fuzz_targets, &[(path, "")]).len(), 1);
-        assert_eq!(
-            count(
-                fuzz_targets,
-                "crates/wire/src/new.rs",
-                "    pub fn decode<'a>(\n"
-            ),
-            1
-        );
-        assert_eq!(
-            count(fuzz_targets, "crates/wire/src/new.rs", "fn decode(\n"),
-            0
-        );
+        assert_eq!(count(fuzz_targets, "crates/wire/src/new.rs", "    pub fn decode<'a>(\n"), 1);
+        assert_eq!(count(fuzz_targets, "crates/wire/src/new.rs", "fn decode(\n"), 0);
     }
 
     #[test]
     fn paths_of_machines_are_found() {
         for folder in MACHINE_FOLDERS {
-            assert_eq!(
-                count(machine_paths, "a.md", &format!("see `{folder}a`\n")),
-                1,
-                "{folder}"
-            );
-            assert_eq!(
-                count(machine_paths, "a.md", &format!("{folder}a\n")),
-                1,
-                "{folder}"
-            );
-            assert_eq!(
-                count(machine_paths, "a.md", &format!("net{folder}a\n")),
-                0,
-                "{folder}"
-            );
+            assert_eq!(count(machine_paths, "a.md", &format!("see `{folder}a`\n")), 1, "{folder}");
+            assert_eq!(count(machine_paths, "a.md", &format!("{folder}a\n")), 1, "{folder}");
+            assert_eq!(count(machine_paths, "a.md", &format!("net{folder}a\n")), 0, "{folder}");
         }
     }
 

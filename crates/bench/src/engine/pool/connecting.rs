@@ -47,19 +47,12 @@ impl<P: Protocol> Pool<P> {
                 return;
             };
             // As fast as it goes: a connect is meant to begin when it can.
-            let at = if self.worker.connect_pace.is_paced() {
-                at
-            } else {
-                self.now_ns
-            };
+            let at = if self.worker.connect_pace.is_paced() { at } else { self.now_ns };
             let place = self.next_place;
             self.next_place += 1;
             if place as usize == self.slots.len() {
                 self.slots.push(Slot {
-                    conn: Conn {
-                        index: 0,
-                        generation: 0,
-                    },
+                    conn: Conn { index: 0, generation: 0 },
                     tail: None,
                     since_ns: at,
                     phase: Phase::Idle,
@@ -144,9 +137,6 @@ impl<P: Protocol> Pool<P> {
         let slot = &mut self.slots[place as usize];
         let bound = (RETRY_NS << slot.attempts.min(8)).min(self.worker.retry_ns_max);
         slot.attempts = slot.attempts.saturating_add(1);
-        self.retries.push(Reverse((
-            self.now_ns + self.random.between(0, bound),
-            place,
-        )));
+        self.retries.push(Reverse((self.now_ns + self.random.between(0, bound), place)));
     }
 }

@@ -115,12 +115,7 @@ mod tests {
     use super::*;
 
     fn publication(producer: u64, sequence: u64, connection: u64) -> Sequenced {
-        Sequenced {
-            producer: [producer, 0],
-            sequence,
-            connection,
-            topic: 0,
-        }
+        Sequenced { producer: [producer, 0], sequence, connection, topic: 0 }
     }
 
     #[test]
@@ -134,10 +129,7 @@ mod tests {
             holds.refused(1, &next, Code::LogFull);
         }
         assert_eq!(holds.check(1, &publication(2, 4, 5)), Ok(()));
-        assert_eq!(
-            holds.check(1, &publication(1, 7, 4)),
-            Err(Code::ProducerFenced)
-        );
+        assert_eq!(holds.check(1, &publication(1, 7, 4)), Err(Code::ProducerFenced));
         // It gives up the third.
         assert_eq!(holds.check(1, &publication(1, 4, 5)), Ok(()));
         assert_eq!(holds.check(1, &publication(1, 7, 5)), Ok(()));
@@ -154,11 +146,7 @@ mod tests {
         let last_ms = 7 + HOLD_MS_MAX - 1;
         assert_eq!(holds.check(last_ms, &next), Err(Code::MemoryFull));
         holds.refused(last_ms, &next, Code::MemoryFull);
-        assert_eq!(
-            holds.check(last_ms + 1, &publication(1, 5, 5)),
-            Ok(()),
-            "in time"
-        );
+        assert_eq!(holds.check(last_ms + 1, &publication(1, 5, 5)), Ok(()), "in time");
         // One that nothing has come after begins anew.
         for now_ms in [0, HOLD_MS_MAX] {
             holds.refused(now_ms, &first, Code::MemoryFull);
@@ -178,9 +166,6 @@ mod tests {
         }
         assert_eq!((holds.holds.len(), holds.by_age.len()), (2, 2));
         assert_eq!(holds.check(0, &publication(1, 2, 1)), Ok(()));
-        assert_eq!(
-            holds.check(0, &publication(2, 2, 1)),
-            Err(Code::ProducersFull)
-        );
+        assert_eq!(holds.check(0, &publication(2, 2, 1)), Err(Code::ProducersFull));
     }
 }

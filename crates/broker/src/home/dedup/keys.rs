@@ -61,12 +61,9 @@ impl Keys {
 
     /// Offset of the publication with this key.
     pub fn find(&self, now_ms: u64, key: Identity) -> Option<u64> {
-        let number = self.tables[table_of(key)].find(key[0], |number| {
-            self.entry(*number).is_some_and(|entry| entry.key == key)
-        })?;
-        self.entry(*number)
-            .filter(|entry| !self.is_old(entry, now_ms))
-            .map(|entry| entry.offset)
+        let number = self.tables[table_of(key)]
+            .find(key[0], |number| self.entry(*number).is_some_and(|entry| entry.key == key))?;
+        self.entry(*number).filter(|entry| !self.is_old(entry, now_ms)).map(|entry| entry.offset)
     }
 
     /// Remembers a key, in place of what it stood for before, and forgets the oldest when there are too many.
@@ -78,20 +75,12 @@ impl Keys {
         while self.len() >= self.keys_max {
             self.pop();
         }
-        if self
-            .pages
-            .back()
-            .is_none_or(|page| page.len() == PAGE_ENTRIES)
-        {
+        if self.pages.back().is_none_or(|page| page.len() == PAGE_ENTRIES) {
             self.pages.push_back(Vec::with_capacity(PAGE_ENTRIES));
         }
         let number = self.end();
         if let Some(page) = self.pages.back_mut() {
-            page.push(Entry {
-                key,
-                offset,
-                noted_ms: now_ms,
-            });
+            page.push(Entry { key, offset, noted_ms: now_ms });
         }
         let (pages, first) = (&self.pages, self.first);
         let table = &mut self.tables[table_of(key)];

@@ -81,9 +81,7 @@ impl Naive {
     }
 
     fn check(&mut self, partition: u32, op: &Op) -> Result<Verdict, Code> {
-        let Op::Publish(topic, producer, key) = *op else {
-            unreachable!()
-        };
+        let Op::Publish(topic, producer, key) = *op else { unreachable!() };
         if let Some((producer, sequence, connection)) = producer {
             let id = (partition, producer);
             match self.known.iter().position(|known| known.id == id) {
@@ -124,9 +122,7 @@ impl Naive {
     }
 
     fn note(&mut self, partition: u32, op: &Op) -> u64 {
-        let Op::Publish(topic, producer, key) = *op else {
-            unreachable!()
-        };
+        let Op::Publish(topic, producer, key) = *op else { unreachable!() };
         if let Some((producer, _, connection)) = producer {
             let id = (partition, producer);
             let recent = self.recent(id);
@@ -145,11 +141,7 @@ impl Naive {
                     if self.known.len() >= PRODUCERS_MAX as usize {
                         self.forget_idle();
                     }
-                    self.known.push(Known {
-                        id,
-                        owner: connection,
-                        active_ms: self.now_ms,
-                    });
+                    self.known.push(Known { id, owner: connection, active_ms: self.now_ms });
                 }
             }
         }
@@ -171,10 +163,7 @@ impl Naive {
 
     /// The newest publication of a partition is undone, if it still has its record.
     fn take_back(&mut self, partition: u32) -> Option<Appended> {
-        let place = self
-            .appended
-            .iter()
-            .rposition(|a| a.partition == partition)?;
+        let place = self.appended.iter().rposition(|a| a.partition == partition)?;
         if self.appended[place].offset <= self.evicted[partition as usize] {
             return None;
         }
@@ -199,9 +188,7 @@ impl Naive {
 }
 
 fn publication(op: &Op) -> Publication {
-    let Op::Publish(topic, producer, key) = *op else {
-        unreachable!()
-    };
+    let Op::Publish(topic, producer, key) = *op else { unreachable!() };
     Publication {
         topic: Slice::copy_of(&[b't', topic]),
         producer: producer.map(|(id, sequence, connection)| crate::mail::ProducerStamp {

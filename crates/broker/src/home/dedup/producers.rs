@@ -146,24 +146,15 @@ impl Producers {
         let known = self.find(publication.producer);
         let Some(producer) = known.and_then(|number| self.producers.get_mut(number)) else {
             let is_full = self.producers.len() >= self.producers_max && self.idle.is_empty();
-            return if is_full {
-                Err(Code::ProducersFull)
-            } else {
-                Ok(Found::New)
-            };
+            return if is_full { Err(Code::ProducersFull) } else { Ok(Found::New) };
         };
         if publication.connection < producer.owner {
             return Err(Code::ProducerFenced);
         }
-        if producer
-            .last()
-            .is_none_or(|last| last < publication.sequence)
-        {
+        if producer.last().is_none_or(|last| last < publication.sequence) {
             return Ok(Found::New);
         }
-        let place = producer
-            .recent
-            .binary_search_by_key(&publication.sequence, Recent::sequence);
+        let place = producer.recent.binary_search_by_key(&publication.sequence, Recent::sequence);
         let place = place.map_err(|_| Code::OutOfOrder)?;
         let found = producer.recent[place];
         if found.hash != publication.topic {
@@ -246,11 +237,7 @@ impl Producers {
         let Some(producer) = self.producers.get_mut(number) else {
             return;
         };
-        if producer
-            .recent
-            .back()
-            .is_some_and(|newest| newest.offset() == offset)
-        {
+        if producer.recent.back().is_some_and(|newest| newest.offset() == offset) {
             producer.recent.pop_back();
             self.entries -= 1;
             self.rest_if_idle(number);
@@ -265,19 +252,15 @@ impl Producers {
 
     /// Publications of a partition up to this offset have no record any more.
     pub fn evicted(&mut self, partition: u32, through: u64) {
-        while let Some(&(_, offset, number)) = self
-            .oldest
-            .range((partition, 0, 0)..=(partition, through, u32::MAX))
-            .next()
+        while let Some(&(_, offset, number)) =
+            self.oldest.range((partition, 0, 0)..=(partition, through, u32::MAX)).next()
         {
             let Some(producer) = self.producers.get_mut(number) else {
                 self.oldest.remove(&(partition, offset, number));
                 continue;
             };
             let bytes_before = producer.recent_bytes();
-            let count = producer
-                .recent
-                .partition_point(|recent| recent.offset() <= through);
+            let count = producer.recent.partition_point(|recent| recent.offset() <= through);
             producer.forget(count);
             self.entries -= count;
             self.recent_bytes = self.recent_bytes - bytes_before + producer.recent_bytes();
@@ -311,18 +294,14 @@ impl Producers {
         if !producer.recent.is_empty() {
             return;
         }
-        self.oldest
-            .remove(&(producer.partition, producer.oldest, number));
+        self.oldest.remove(&(producer.partition, producer.oldest, number));
         self.several.remove(&(producer.several_rank, number));
         self.idle.insert((producer.rank, number));
     }
 
     fn find(&self, id: Identity) -> Option<u32> {
-        let same = |number: &u32| {
-            self.producers
-                .get(*number)
-                .is_some_and(|producer| producer.id == id)
-        };
+        let same =
+            |number: &u32| self.producers.get(*number).is_some_and(|producer| producer.id == id);
         self.table.find(id[0], same).copied()
     }
 
@@ -357,10 +336,7 @@ impl Producers {
             return;
         };
         self.recent_bytes -= producer.recent_bytes();
-        if let Ok(found) = self
-            .table
-            .find_entry(producer.id[0], |other| *other == number)
-        {
+        if let Ok(found) = self.table.find_entry(producer.id[0], |other| *other == number) {
             found.remove();
         }
     }
@@ -451,10 +427,7 @@ mod tests {
             publish(&mut producers, producer, 1);
         }
         assert_eq!(producers.entries, 10);
-        assert_eq!(
-            producers.check(&publication(11, 1)),
-            Err(Code::ProducersFull)
-        );
+        assert_eq!(producers.check(&publication(11, 1)), Err(Code::ProducersFull));
         producers.evicted(0, 100);
         assert_eq!((producers.entries, producers.several.len()), (0, 0));
         assert_eq!(producers.idle.len(), 10);
@@ -485,18 +458,12 @@ mod tests {
             producers.check(&publication(7, 10_000 - 4_095)),
             Ok(Found::Duplicate(last - 4_095))
         );
-        assert_eq!(
-            producers.check(&publication(7, 10_000 - 4_096)),
-            Err(Code::OutOfOrder)
-        );
+        assert_eq!(producers.check(&publication(7, 10_000 - 4_096)), Err(Code::OutOfOrder));
         producers.evicted(0, last);
         let idle = producers.allocated_bytes() / 100_000;
         assert!(idle <= 160, "{idle} bytes for an idle producer");
         assert_eq!(producers.recent_bytes, 0);
-        assert_eq!(
-            producers.check(&publication(7, 10_000)),
-            Err(Code::OutOfOrder)
-        );
+        assert_eq!(producers.check(&publication(7, 10_000)), Err(Code::OutOfOrder));
         assert_eq!(producers.check(&publication(7, 10_001)), Ok(Found::New));
     }
 }

@@ -96,11 +96,9 @@ impl World<'_> {
 /// `by-node/3004`, `by-client/1000`: connections that ended so; `error/not_found`: how often that was told.
 fn count_of(sum: &EdgeStatistics, name: &str) -> u64 {
     let found = match name.split_once('/') {
-        Some(("error", code)) => sum
-            .errors
-            .iter()
-            .find(|(known, _)| known.name() == code)
-            .map(|(_, count)| count),
+        Some(("error", code)) => {
+            sum.errors.iter().find(|(known, _)| known.name() == code).map(|(_, count)| count)
+        }
         Some((side, code)) => {
             let side = side.strip_prefix("by-");
             let mut ends = sum.ends.iter();

@@ -17,14 +17,9 @@ impl Port {
             ),
         };
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        write!(stream, "{line} HTTP/1.1\r\nHost: {fields}\r\nConnection: close\r\n\r\n{body}")
             .unwrap();
-        write!(
-            stream,
-            "{line} HTTP/1.1\r\nHost: {fields}\r\nConnection: close\r\n\r\n{body}"
-        )
-        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
@@ -46,9 +41,7 @@ impl Port {
     /// An event stream of a topic, from its first event on.
     fn stream(&self, topic: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.clients()).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         write!(
             stream,
             "GET /events?topic={topic} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
@@ -82,10 +75,7 @@ fn a_connection_is_found_looked_at_and_ended() {
     let found = &page["connections"][0];
     assert_eq!(found["protocol"], "events");
     assert_eq!(found["address"], "127.0.0.1");
-    assert_eq!(
-        (&found["tls"], &found["lagging"]),
-        (&json!(false), &json!(false))
-    );
+    assert_eq!((&found["tls"], &found["lagging"]), (&json!(false), &json!(false)));
     let id = found["id"].as_str().unwrap().to_owned();
     // Its outbox may fill and empty between two requests.
     let without_outbox = |connection: &Value| {
@@ -114,10 +104,7 @@ fn a_connection_is_found_looked_at_and_ended() {
     assert_eq!(port.json(&end, None).0, 204);
     let told = &port.get("/api/v1/logs?target=operators")["lines"][0];
     assert_eq!(told["message"], "An operator has ended a connection.");
-    assert_eq!(
-        (&told["connection"], &told["may_return"]),
-        (&json!(id), &json!("false"))
-    );
+    assert_eq!((&told["connection"], &told["may_return"]), (&json!(id), &json!("false")));
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
     // Its end is known to the client first.
@@ -134,19 +121,14 @@ fn a_topic_is_published_to_found_and_read() {
         publish(json!({"topic": "a/b", "b64data": "dHdv", "content_type": "text/plain"}));
     publish(json!({"topic": "c", "data": "other"}));
     let _stream = port.stream("a/b");
-    until("the topic has a subscriber", || {
-        port.get("/api/v1/topic?topic=a/b")["subscribers"] == 1
-    });
+    until("the topic has a subscriber", || port.get("/api/v1/topic?topic=a/b")["subscribers"] == 1);
 
     let topics = port.get("/api/v1/topics?prefix=a/");
     assert_eq!(topics["topics"].as_array().unwrap().len(), 1);
     assert_eq!(topics["topics"][0]["position"], second["position"]);
     assert_eq!(topics["topics"][0]["retained_bytes"], 3);
     assert!(topics["topics"][0]["rate"].is_number(), "{topics}");
-    assert_eq!(
-        port.get("/api/v1/topics?filter=%2B")["topics"][0]["topic"],
-        "c"
-    );
+    assert_eq!(port.get("/api/v1/topics?filter=%2B")["topics"][0]["topic"], "c");
     let one = port.get("/api/v1/topic?topic=a/b");
     assert_eq!(one["records"]["count"], 2);
     assert_eq!(one["records"]["oldest"], first["position"]);
@@ -197,10 +179,7 @@ fn rules_limits_and_statistics() {
     assert_eq!(statistics["io_threads"], 2);
     assert!(statistics["memory"].as_object().unwrap().len() > 5);
     let history = port.get("/api/v1/statistics/history?from=0");
-    assert_eq!(
-        (&history["samples_max"], &history["samples"]),
-        (&json!(150), &json!([]))
-    );
+    assert_eq!((&history["samples_max"], &history["samples"]), (&json!(150), &json!([])));
 }
 
 #[test]
@@ -236,14 +215,8 @@ fn what_makes_no_sense_is_refused() {
         ("GET /api/v1/statistics?from=5", "known are: none"),
         ("GET /api/v1/rules?topic=a", "known are: none"),
         ("GET /api/v1/session?x", "known are: none"),
-        (
-            "DELETE /api/v1/connections/5?returns=true",
-            "known are: return",
-        ),
-        (
-            "GET /api/v1/logs?levels=info",
-            "known are: after, limit, level, target",
-        ),
+        ("DELETE /api/v1/connections/5?returns=true", "known are: return"),
+        ("GET /api/v1/logs?levels=info", "known are: after, limit, level, target"),
     ] {
         let (status, value) = port.json(request, None);
         assert_eq!(
@@ -257,10 +230,7 @@ fn what_makes_no_sense_is_refused() {
     // A method that a path does not have is the first thing that is wrong.
     for request in ["PATCH /api/v1/topics?prefix=a", "TRACE /api/v1/session?x"] {
         let (status, value) = port.json(request, None);
-        assert_eq!(
-            (status, &value["code"]),
-            (405, &json!("method_not_allowed"))
-        );
+        assert_eq!((status, &value["code"]), (405, &json!("method_not_allowed")));
     }
     let no_topic = json!({"data": "x"});
     assert_eq!(port.json("POST /api/v1/publish", Some(&no_topic)).0, 400);
@@ -285,12 +255,8 @@ fn what_operators_revoke_is_told() {
     let path = format!("DELETE /api/v1/revocations/{id}");
     assert_eq!(port.json(&path, None).0, 204);
     let page = port.get("/api/v1/logs?target=operators");
-    let told = |place: usize| {
-        (
-            &page["lines"][place]["message"],
-            &page["lines"][place]["revocation"],
-        )
-    };
+    let told =
+        |place: usize| (&page["lines"][place]["message"], &page["lines"][place]["revocation"]);
     let revoked = json!("An operator has revoked tokens.");
     assert_eq!(told(0), (&revoked, &json!(id)));
     let taken_back = json!("An operator has taken a revocation back.");

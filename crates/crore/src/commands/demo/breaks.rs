@@ -119,9 +119,7 @@ struct Place {
 
 impl Place {
     fn new(is_in_memory: bool) -> Result<Place, Ending> {
-        let place = Place {
-            path: new_directory().context("no temporary directory can be made")?,
-        };
+        let place = Place { path: new_directory().context("no temporary directory can be made")? };
         let durability = match is_in_memory {
             true => "memory",
             false => "disk",
@@ -203,12 +201,8 @@ impl Run {
         let patience = arguments.duration.unwrap_or(LIMIT);
         let deadline = Instant::now() + patience;
         let mut setup = place.setup();
-        let Started {
-            server,
-            io_threads,
-            clients,
-            notes,
-        } = Started::new(arguments.clients, &setup)?;
+        let Started { server, io_threads, clients, notes } =
+            Started::new(arguments.clients, &setup)?;
         // The nodes that come after it listen at the same addresses.
         setup.addresses = Some([&server.clients, &server.operators].map(|url| authority(url)));
         introduce(arguments, clients, &place.path, &server, &notes)?;
@@ -315,9 +309,7 @@ impl Run {
             }
         };
         let after = self.server.process();
-        Ok(format!(
-            "Process {after} is the node instead of {before}.{told}"
-        ))
+        Ok(format!("Process {after} is the node instead of {before}.{told}"))
     }
 
     fn start_again(&mut self) -> Result<(), Ending> {
@@ -484,10 +476,7 @@ mod tests {
 
     #[test]
     fn one_message_less_is_seen() {
-        let mut tally = Tally {
-            messages: 10,
-            ..Tally::default()
-        };
+        let mut tally = Tally { messages: 10, ..Tally::default() };
         let row = |published, tally: &Tally| Row::new("1 subscriber".into(), published, tally);
         assert!(row(10, &tally).is_clean());
         assert_eq!(row(11, &tally).lost, 1);

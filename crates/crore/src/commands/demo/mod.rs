@@ -133,12 +133,7 @@ enum Halt {
 impl Demo {
     fn start(arguments: &Arguments, signal: Receiver<Signal>) -> Result<Demo, Ending> {
         let started = Started::new(arguments.clients, &Setup::default())?;
-        let Started {
-            server,
-            io_threads,
-            clients,
-            notes,
-        } = started;
+        let Started { server, io_threads, clients, notes } = started;
         introduce(arguments, clients, io_threads, &server, &notes);
         let prices = Prices::start(&server.clients).map_err(|error| anyhow!("{error}"))?;
         let now = Instant::now();
@@ -150,15 +145,10 @@ impl Demo {
             publishers: None,
             prices: Some(prices),
             panel: Panel::new(),
-            figures: Figures {
-                clients,
-                ..Figures::default()
-            },
+            figures: Figures { clients, ..Figures::default() },
             signal,
             began: now,
-            deadline: arguments
-                .duration
-                .and_then(|duration| now.checked_add(duration)),
+            deadline: arguments.duration.and_then(|duration| now.checked_add(duration)),
             next_refresh: now + REFRESH,
             last_refresh: now,
         })
@@ -235,10 +225,7 @@ impl Demo {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             return Err(Halt::Over);
         }
-        match self
-            .signal
-            .recv_timeout(self.next_refresh.saturating_duration_since(now))
-        {
+        match self.signal.recv_timeout(self.next_refresh.saturating_duration_since(now)) {
             Ok(signal) => return Err(Halt::Signal(signal)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -256,10 +243,7 @@ impl Demo {
     fn refresh(&mut self, published: Option<&Snapshot>) -> Result<(), Halt> {
         let received = self.received();
         let now = Instant::now();
-        let span_s = now
-            .duration_since(self.last_refresh)
-            .as_secs_f64()
-            .max(1e-3);
+        let span_s = now.duration_since(self.last_refresh).as_secs_f64().max(1e-3);
         self.last_refresh = now;
         let figures = &mut self.figures;
         figures.elapsed_s = now.duration_since(self.began).as_secs();
@@ -273,17 +257,12 @@ impl Demo {
         figures.node_cores = (usage.cpu_s - self.last_cpu_s).max(0.0) / span_s;
         self.last_cpu_s = usage.cpu_s;
         count(figures, &received.total);
-        self.panel
-            .show(figures)
-            .map_err(|error| Halt::Failed(error.into()))
+        self.panel.show(figures).map_err(|error| Halt::Failed(error.into()))
     }
 
     /// All parts of the subscribers together.
     fn received(&mut self) -> Snapshot {
-        let mut all = Snapshot {
-            interval: Tally::default(),
-            total: Tally::default(),
-        };
+        let mut all = Snapshot { interval: Tally::default(), total: Tally::default() };
         for part in &mut self.subscribers {
             let snapshot = part.snapshot();
             all.interval.merge(&snapshot.interval);
@@ -295,10 +274,8 @@ impl Demo {
     fn end(mut self, ending: Result<(), Halt>) -> Result<(), Ending> {
         self.prices = None;
         // Publishers first: what they have sent arrives while the subscribers still listen.
-        let unacknowledged = self
-            .publishers
-            .take()
-            .map_or(0, |publishers| publishers.stop().total.unacknowledged);
+        let unacknowledged =
+            self.publishers.take().map_or(0, |publishers| publishers.stop().total.unacknowledged);
         std::thread::sleep(Duration::from_millis(200));
         let connections = self.figures.connections;
         let mut received = Tally::default();
@@ -356,12 +333,7 @@ impl Started {
             server.connections_max - others,
             "the node's descriptors (ulimit -n, for each I/O thread where descriptor tables are private) allow no more",
         );
-        Ok(Started {
-            server,
-            io_threads,
-            clients,
-            notes,
-        })
+        Ok(Started { server, io_threads, clients, notes })
     }
 }
 
@@ -369,11 +341,7 @@ impl Started {
 fn limit(clients: &mut u64, notes: &mut Vec<String>, most: u64, why: &str) {
     let most = most.max(1);
     if *clients > most {
-        notes.push(format!(
-            "{} clients instead of {}: {why}.",
-            grouped(most),
-            grouped(*clients)
-        ));
+        notes.push(format!("{} clients instead of {}: {why}.", grouped(most), grouped(*clients)));
         *clients = most;
     }
 }
@@ -386,9 +354,7 @@ fn start_server(connections: u64, setup: &Setup) -> Result<(Server, u64), Ending
     while server.connections_max < connections && threads < IO_THREADS_MAX {
         let held = server.connections_max;
         let wanted = connections.div_ceil((held / threads).max(1));
-        let more = (wanted + wanted / 8)
-            .clamp(threads + 1, threads * 2)
-            .min(IO_THREADS_MAX);
+        let more = (wanted + wanted / 8).clamp(threads + 1, threads * 2).min(IO_THREADS_MAX);
         // The ports are the same again: the smaller node has to go first.
         drop(server);
         match Server::try_start(more, setup) {
@@ -439,13 +405,7 @@ fn introduce(
         ),
         format!("Live page, to watch and to publish by hand: {page}"),
     ];
-    lines.extend(
-        server
-            .notices
-            .iter()
-            .chain(notes)
-            .map(|note| format!("Note: {note}")),
-    );
+    lines.extend(server.notices.iter().chain(notes).map(|note| format!("Note: {note}")));
     // Whoever reads nothing is noticed at the first refresh.
     let _ = println(&lines.join("\n"));
 }

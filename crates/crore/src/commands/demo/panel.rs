@@ -183,9 +183,7 @@ fn one_line(figures: &Figures) -> String {
         figures.in_rate.round(),
         figures.out_rate.round(),
         latencies(&figures.now),
-        figures
-            .connection_bytes
-            .map_or("-".into(), |bytes| format!("{bytes} B/connection")),
+        figures.connection_bytes.map_or("-".into(), |bytes| format!("{bytes} B/connection")),
         figures.gaps,
         figures.faults,
         figures.failed
@@ -273,12 +271,9 @@ mod tests {
 
     #[test]
     fn numbers() {
-        for (number, expected) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
+        for (number, expected) in
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]
+        {
             assert_eq!(grouped(number), expected);
         }
         for (microseconds, expected) in [
@@ -297,21 +292,10 @@ mod tests {
     fn lines_fit_the_terminal() {
         assert_eq!(cut("abcdef", 4), "abcd");
         assert_eq!(cut("\x1b[31mabcdef\x1b[0m", 4), "\x1b[31mabcd\x1b[0m");
-        let panel = Panel {
-            redraws: true,
-            has_colours: true,
-            lines_shown: 0,
-        };
-        let figures = Figures {
-            clients: 10_000,
-            gaps: 1,
-            ..Figures::default()
-        };
+        let panel = Panel { redraws: true, has_colours: true, lines_shown: 0 };
+        let figures = Figures { clients: 10_000, gaps: 1, ..Figures::default() };
         assert!(
-            panel
-                .lines(&figures)
-                .iter()
-                .any(|line| line.contains("\x1b[31m1\x1b[0m announced"))
+            panel.lines(&figures).iter().any(|line| line.contains("\x1b[31m1\x1b[0m announced"))
         );
         assert!(!one_line(&figures).contains('\x1b') && !one_line(&figures).contains('\n'));
     }

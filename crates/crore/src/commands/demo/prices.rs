@@ -36,10 +36,7 @@ impl Prices {
         let is_ending = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&is_ending);
         let thread = std::thread::spawn(move || publish(&client, &asked));
-        Ok(Prices {
-            is_ending,
-            thread: Some(thread),
-        })
+        Ok(Prices { is_ending, thread: Some(thread) })
     }
 }
 
@@ -73,10 +70,7 @@ fn publish(client: &Client, is_ending: &AtomicBool) {
             *price % 10_000,
             step / count
         );
-        if client
-            .publish_unacknowledged(&topic, text, options.clone())
-            .is_err()
-        {
+        if client.publish_unacknowledged(&topic, text, options.clone()).is_err() {
             return;
         }
         std::thread::sleep(PACE);

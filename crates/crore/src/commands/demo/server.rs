@@ -76,17 +76,9 @@ impl Server {
         let mut notices = Vec::new();
         let program = std::env::current_exe().context("this program's own file is not known")?;
         let mut command = Command::new(program);
-        command.args([
-            "serve",
-            "--end-with-stdin",
-            "--io-threads",
-            &io_threads.to_string(),
-        ]);
+        command.args(["serve", "--end-with-stdin", "--io-threads", &io_threads.to_string()]);
         let [clients, operators] = setup.addresses.clone().unwrap_or_else(|| {
-            [
-                address(8800, "clients", &mut notices),
-                address(8801, "operators", &mut notices),
-            ]
+            [address(8800, "clients", &mut notices), address(8801, "operators", &mut notices)]
         });
         command.args(["--listen", &clients, "--admin-listen", &operators]);
         command.args(&setup.arguments);
@@ -110,16 +102,9 @@ impl Server {
             ));
         }
         // Ctrl-C is for this process, which then ends the node.
-        command
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(errors);
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().context("the node cannot be started")?;
-        let output = child
-            .stdout
-            .take()
-            .context("the node's output cannot be read")?;
+        let output = child.stdout.take().context("the node's output cannot be read")?;
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -231,10 +216,8 @@ impl Server {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let line = self
-                .lines
-                .recv_timeout(left)
-                .map_err(|_| anyhow!("the node did not start"))?;
+            let line =
+                self.lines.recv_timeout(left).map_err(|_| anyhow!("the node did not start"))?;
             if let Some(url) = line.strip_prefix("listening clients ") {
                 self.clients = url.into();
             } else if let Some(url) = line.strip_prefix("listening operators ") {
@@ -285,9 +268,7 @@ fn address(port: u16, whose: &str, notices: &mut Vec<String>) -> String {
     match TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => format!("127.0.0.1:{port}"),
         Err(error) => {
-            notices.push(format!(
-                "Another port than {port} is used for {whose}: {error}."
-            ));
+            notices.push(format!("Another port than {port} is used for {whose}: {error}."));
             "127.0.0.1:0".into()
         }
     }

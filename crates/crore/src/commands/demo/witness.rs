@@ -31,11 +31,7 @@ impl Witness {
         let counted = Arc::new(Mutex::new(Tally::default()));
         let shared = Arc::clone(&counted);
         let thread = std::thread::spawn(move || Judge::default().run(events, &shared));
-        Ok(Witness {
-            client,
-            counted,
-            thread: Some(thread),
-        })
+        Ok(Witness { client, counted, thread: Some(thread) })
     }
 
     /// The messages since the last [`Witness::take`].
@@ -125,9 +121,7 @@ impl Judge {
         tally.messages += u64::from(is_new);
         tally.recovered += u64::from(is_new && self.is_replaying);
         let now_ns = Clock::Monotonic.now_ns();
-        tally
-            .latency
-            .record_ns(now_ns.saturating_sub(header.intended_ns));
+        tally.latency.record_ns(now_ns.saturating_sub(header.intended_ns));
     }
 }
 
@@ -167,10 +161,7 @@ mod tests {
             subscription: Some(SUBSCRIPTION),
             also: Vec::new(),
             topic: "load/1".into(),
-            position: Position {
-                epoch: 1,
-                offset: sequence,
-            },
+            position: Position { epoch: 1, offset: sequence },
             partition: Some(0),
             prev: sequence - 1,
             payload,
@@ -192,17 +183,11 @@ mod tests {
     }
 
     fn connected() -> Event {
-        Event::Connected {
-            connection: 1,
-            node: None,
-        }
+        Event::Connected { connection: 1, node: None }
     }
 
     fn disconnected() -> Event {
-        Event::Disconnected {
-            reason: Reason::Ended,
-            retry_in_ms: Some(1),
-        }
+        Event::Disconnected { reason: Reason::Ended, retry_in_ms: Some(1) }
     }
 
     fn counted(events: &[Event]) -> Tally {

@@ -70,8 +70,7 @@ pub fn socket(
         Err(error) if takes_over || wanted == Wanted::Auto => {
             let sentence = "There is no operators' socket: operators need an API key.";
             let told = [("error", &*error.to_string())];
-            log.to(Target::Operators)
-                .write(Level::Warn, sentence, &told);
+            log.to(Target::Operators).write(Level::Warn, sentence, &told);
             Ok(None)
         }
         Err(error) => Err(Ending::from(
@@ -88,9 +87,8 @@ pub fn listeners(
     ports: Vec<TcpListener>,
     socket: Option<&OperatorsSocket>,
 ) -> Result<Listeners, Ending> {
-    let socket = socket
-        .map(|socket| Ok((socket.listener.try_clone()?, socket.is_for_group)))
-        .transpose();
+    let socket =
+        socket.map(|socket| Ok((socket.listener.try_clone()?, socket.is_for_group))).transpose();
     let socket = socket
         .map_err(|error: std::io::Error| anyhow::Error::new(error).context("no descriptors"))?;
     Ok(Listeners { ports, socket })
@@ -110,9 +108,6 @@ pub fn announce(
         && !own_url.is_empty()
         && let Some(link) = sessions.link(own_url)
     {
-        log.announce(
-            "administration, once and within an hour:",
-            &[("url", &link)],
-        );
+        log.announce("administration, once and within an hour:", &[("url", &link)]);
     }
 }

@@ -97,10 +97,7 @@ impl Serving {
                 node.reload(settings);
             }
         };
-        Logging {
-            log,
-            change: Arc::new(change),
-        }
+        Logging { log, change: Arc::new(change) }
     }
 
     /// Reads the configuration again when somebody wants it, for this node.
@@ -133,8 +130,7 @@ impl Serving {
             // The node before may have had none.
             let know =
                 |bytes: &[u8]| bytes.is_empty() || judge.is_none_or(|judge| judge.take_over(bytes));
-            node.take_over(&know)
-                .context("the other process is still the node")?;
+            node.take_over(&know).context("the other process is still the node")?;
         }
         Ok(())
     }
@@ -145,10 +141,7 @@ impl Serving {
         let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
         let draining = Arc::clone(&self.draining);
         let pushes = Arc::clone(&self.pushes);
-        let judge = self
-            .entitled
-            .as_ref()
-            .map(|entitled| Arc::clone(&entitled.judge));
+        let judge = self.entitled.as_ref().map(|entitled| Arc::clone(&entitled.judge));
         Arc::new(move || {
             let node = node.read().unwrap_or_else(PoisonError::into_inner);
             let mut statistics = node.as_ref().map(Node::statistics).unwrap_or_default();

@@ -49,9 +49,7 @@ pub fn start(
     notices.extend(about(Target::Entitlement, entitled::notices(configuration)));
     let of_files = private_files::notices(configuration);
     notices.extend(about(Target::Node, of_files));
-    options.judge = entitled
-        .as_ref()
-        .map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
+    options.judge = entitled.as_ref().map(|entitled| Arc::clone(&entitled.judge) as Arc<dyn Judge>);
     options.inheritance = inherited.take();
     let node = node::start(options).map_err(|error| not_started(configuration, error))?;
     let of_node = node.notices().iter().cloned();
@@ -76,9 +74,7 @@ fn about(
     notices: impl IntoIterator<Item = (Level, String)>,
 ) -> Vec<(Target, Level, String)> {
     let notices = notices.into_iter();
-    notices
-        .map(|(level, notice)| (target, level, notice))
-        .collect()
+    notices.map(|(level, notice)| (target, level, notice)).collect()
 }
 
 /// By which a browser calls the operators' addresses.
@@ -99,28 +95,18 @@ fn keys_of_tickets(
     configuration: &Configuration,
     options: &mut NodeOptions,
 ) -> Vec<ticket_keys::Notice> {
-    let now_ms = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis() as u64;
+    let now_ms =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let key_age_max_ms = configuration.number("tickets.key_age_max").unwrap_or(0);
     let data_dir = options.data_dir.as_deref();
-    ticket_keys::provide(
-        &mut options.settings.tickets,
-        data_dir,
-        key_age_max_ms,
-        now_ms,
-    )
+    ticket_keys::provide(&mut options.settings.tickets, data_dir, key_age_max_ms, now_ms)
 }
 
 /// A log that is not as the configuration says is the configuration's fault.
 fn not_started(configuration: &Configuration, error: StartError) -> Ending {
     if let StartError::Log(name, reason) = &error
         && reason.is_configuration()
-        && let Some(log) = configuration
-            .logs
-            .iter()
-            .find(|log| log.text("name") == Some(name))
+        && let Some(log) = configuration.logs.iter().find(|log| log.text("name") == Some(name))
     {
         return Ending::Configuration(Faults(vec![Fault {
             origin: log.origin_of("partitions_count"),

@@ -27,10 +27,7 @@ fn check(before: &str, after: &str, expected: &[&str]) -> Configuration {
     // Read again, what waits is told again and nothing else.
     let (_, waiting) = assemble::settings(&merged, 1).renewed(assemble::settings(&wanted, 1));
     let again = super::changes(&merged, &wanted, &waiting);
-    let still: Vec<&Change> = changes
-        .iter()
-        .filter(|change| !change.is_in_force)
-        .collect();
+    let still: Vec<&Change> = changes.iter().filter(|change| !change.is_in_force).collect();
     assert_eq!(again.iter().collect::<Vec<_>>(), still);
     merged
 }
@@ -59,10 +56,7 @@ fn secrets_are_not_told() {
     let found = changes(&running, &wanted, &[]);
     assert_eq!(found.len(), 1);
     let shown = format!("{found:?}");
-    assert!(
-        shown.contains("<secret ") && !shown.contains("1111"),
-        "{shown}"
-    );
+    assert!(shown.contains("<secret ") && !shown.contains("1111"), "{shown}");
     assert!(found[0].is_in_force && found[0].old != found[0].new);
     // Its own would have to be made.
     let gone = changes(&running, &configuration(""), &[]);
@@ -127,11 +121,7 @@ fn rules() {
             "restart rule \"e\": nothing -> {filter = \"e\", log = \"d\"}",
         ],
     );
-    let filters: Vec<&str> = merged
-        .rules
-        .iter()
-        .filter_map(|rule| rule.text("filter"))
-        .collect();
+    let filters: Vec<&str> = merged.rules.iter().filter_map(|rule| rule.text("filter")).collect();
     assert_eq!(filters, ["a", "c", "d/#"]);
     assert_eq!(merged.rules[0].text("log"), None);
 }
@@ -191,9 +181,7 @@ fn declarations_say_what_a_running_node_takes() {
     for spec in OPTIONS {
         if let Some(value) = other_value(spec) {
             let mut changed = base.clone();
-            changed
-                .values
-                .insert(spec.key, (value, super::super::Origin::Default));
+            changed.values.insert(spec.key, (value, super::super::Origin::Default));
             check(spec.key, spec.apply, &changed, &base);
         }
     }
@@ -212,11 +200,7 @@ fn declarations_say_what_a_running_node_takes() {
             // Another age or name is the rules' as well; the log itself is what counts here.
             let (running, wanted) = (settings(&base), settings(&changed));
             let renewed = running.renewed(wanted.clone()).0;
-            let expected = if spec.apply == Apply::Reload {
-                &wanted
-            } else {
-                &running
-            };
+            let expected = if spec.apply == Apply::Reload { &wanted } else { &running };
             let text = |settings: &Settings| format!("{:?}", settings.logs);
             assert_eq!(text(&renewed), text(expected), "{}", spec.key);
         }

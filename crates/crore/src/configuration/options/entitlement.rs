@@ -140,30 +140,15 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
         "",
         "Whose key it is: tokens that it has signed must name this issuer (`iss`). Give it where keys of several issuers are known. Not given: it may sign for any.",
     ),
-    live(
-        "secret",
-        Kind::Secret,
-        "",
-        "For HS256, HS384, HS512: the secret, at least 32 bytes.",
-    ),
-    live(
-        "secret_file",
-        PATH,
-        "",
-        "The same from a file, without the line's end.",
-    ),
+    live("secret", Kind::Secret, "", "For HS256, HS384, HS512: the secret, at least 32 bytes."),
+    live("secret_file", PATH, "", "The same from a file, without the line's end."),
     live(
         "secret_encoding",
         Kind::Choice(&["text", "base64", "hex"]),
         "text",
         "How the secret is written.",
     ),
-    live(
-        "public_key_file",
-        PATH,
-        "",
-        "For the other algorithms: the public key in PEM.",
-    ),
+    live("public_key_file", PATH, "", "For the other algorithms: the public key in PEM."),
 ];
 
 /// Keys of each `[[api_key]]`.
@@ -180,30 +165,10 @@ pub const API_KEY_OPTIONS: &[OptionSpec] = &[
         "",
         "SHA-256 of the key. `crore token key` makes both. Must be given.",
     ),
-    live(
-        "subscribe",
-        Kind::Filters,
-        "",
-        "Filters that it may subscribe to.",
-    ),
-    live(
-        "publish",
-        Kind::Filters,
-        "",
-        "Filters that it may publish to.",
-    ),
-    live(
-        "history",
-        Kind::Filters,
-        "",
-        "Filters whose history it may read.",
-    ),
-    live(
-        "expires",
-        Kind::Moment,
-        "",
-        "It is refused from then on. Not given: never.",
-    ),
+    live("subscribe", Kind::Filters, "", "Filters that it may subscribe to."),
+    live("publish", Kind::Filters, "", "Filters that it may publish to."),
+    live("history", Kind::Filters, "", "Filters whose history it may read."),
+    live("expires", Kind::Moment, "", "It is refused from then on. Not given: never."),
     live(
         "operate",
         Kind::Boolean,
@@ -219,11 +184,7 @@ pub const TABLES: &[(&str, &str, &[OptionSpec])] = &[
         "Keys that verify tokens, beside a key set of the issuer. Any number of them.",
         TOKEN_KEY_OPTIONS,
     ),
-    (
-        "api_key",
-        "API keys of servers. Any number of them.",
-        API_KEY_OPTIONS,
-    ),
+    ("api_key", "API keys of servers. Any number of them.", API_KEY_OPTIONS),
 ];
 
 /// Options of this part that have no default.

@@ -188,12 +188,7 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
         "64KiB",
         "One page of history or replay. One message always fits.",
     ),
-    live(
-        "limits.page_records_max",
-        count(1, 65_536),
-        "256",
-        "Messages of one such page.",
-    ),
+    live("limits.page_records_max", count(1, 65_536), "256", "Messages of one such page."),
     live(
         "limits.scan_bytes_max",
         size(KIB, 64 * MIB),
@@ -208,12 +203,7 @@ pub(super) const LIMIT_OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "limits.idempotency_window",
-        Kind::Duration {
-            min_ms: 1_000,
-            max_ms: 7 * DAY_S * 1_000,
-            step_ms: 1,
-            auto: false,
-        },
+        Kind::Duration { min_ms: 1_000, max_ms: 7 * DAY_S * 1_000, step_ms: 1, auto: false },
         "5m",
         "For how long it remembers them at most.",
     ),

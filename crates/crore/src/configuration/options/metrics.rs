@@ -11,12 +11,7 @@ pub(super) const METRICS_OPTIONS: &[OptionSpec] = &[
         "",
         "Where the metrics are pushed in InfluxDB's line protocol, for Telegraf and its like: file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH. Not given: nowhere. A push that fails is counted, told in the log, and not repeated.",
     ),
-    option(
-        "metrics.push_interval",
-        seconds(1, 3_600),
-        "10s",
-        "How often.",
-    ),
+    option("metrics.push_interval", seconds(1, 3_600), "10s", "How often."),
     option(
         "metrics.push_file_bytes_max",
         size(MIB, 64 * GIB),

@@ -17,12 +17,7 @@ pub(super) const SYS_OPTIONS: &[OptionSpec] = &[
         "false",
         "Publish figures of the node on $sys/node/NAME/statistics.",
     ),
-    live(
-        "sys.interval",
-        seconds(1, 3_600),
-        "10s",
-        "How often these figures are published.",
-    ),
+    live("sys.interval", seconds(1, 3_600), "10s", "How often these figures are published."),
     live(
         "sys.clients",
         Kind::Boolean,

@@ -5,12 +5,7 @@ use crate::configuration::value::Kind;
 
 /// Keys of each `[[log]]`.
 pub const LOG_OPTIONS: &[OptionSpec] = &[
-    option(
-        "name",
-        Kind::Text { bytes_max: 64 },
-        "memory",
-        "By which rules name it.",
-    ),
+    option("name", Kind::Text { bytes_max: 64 }, "memory", "By which rules name it."),
     option(
         "durability",
         Kind::Choice(&["memory", "disk"]),
@@ -37,12 +32,7 @@ pub const LOG_OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "age_max",
-        Kind::Duration {
-            min_ms: 1_000,
-            max_ms: 3_650 * DAY_S * 1_000,
-            step_ms: 1,
-            auto: true,
-        },
+        Kind::Duration { min_ms: 1_000, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true },
         "auto",
         "Segments whose newest message is older are dropped. Auto: 180s of a log in memory; of one on disk only bytes_max counts.",
     ),
@@ -83,22 +73,13 @@ pub const RULE_OPTIONS: &[OptionSpec] = &[
     ),
     live(
         "history_age_max",
-        Kind::Duration {
-            min_ms: 0,
-            max_ms: 3_650 * DAY_S * 1_000,
-            step_ms: 1,
-            auto: true,
-        },
+        Kind::Duration { min_ms: 0, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true },
         "auto",
         "Older messages are not served. Auto: as long as the log keeps them.",
     ),
     live(
         "message_bytes_max",
-        Kind::Size {
-            min: 1,
-            max: 256 * MIB,
-            auto: true,
-        },
+        Kind::Size { min: 1, max: 256 * MIB, auto: true },
         "auto",
         "Payload of one message. Auto: limits.message_bytes_max.",
     ),

@@ -86,23 +86,13 @@ fn check_section(configuration: &Configuration, faults: &mut Vec<Fault>) {
         && Url::parse(url).is_none()
     {
         let expected = "an address such as \"https://id.example.com/.well-known/jwks.json\"";
-        push(
-            "entitlement.jwks_url",
-            origin,
-            format!("{url:?} is none"),
-            expected,
-        );
+        push("entitlement.jwks_url", origin, format!("{url:?} is none"), expected);
     }
     if let Some((_, origin)) = configuration.given("entitlement.jwks_ca_file")
         && configuration.given("entitlement.jwks_url").is_none()
     {
         let problem = "entitlement.jwks_url is not given".into();
-        push(
-            "entitlement.jwks_ca_file",
-            origin,
-            problem,
-            "both, or neither",
-        );
+        push("entitlement.jwks_ca_file", origin, problem, "both, or neither");
     }
 }
 
@@ -143,10 +133,7 @@ fn check_token_key(entry: &Entry, faults: &mut Vec<Fault>) {
         _ => &["public_key_file"],
     };
     let all = ["secret", "secret_file", "public_key_file"];
-    let given: Vec<&str> = all
-        .into_iter()
-        .filter(|key| entry.get(key).is_some())
-        .collect();
+    let given: Vec<&str> = all.into_iter().filter(|key| entry.get(key).is_some()).collect();
     if given.len() != 1 || !wanted.contains(&given[0]) {
         let problem = match given.as_slice() {
             [] => format!("{algorithm} has no key"),

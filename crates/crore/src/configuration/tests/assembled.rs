@@ -7,14 +7,8 @@ use broker::settings::{LagPolicy, Limits};
 #[test]
 fn defaults_are_those_of_the_broker() {
     let options = assemble::node_options(&Configuration::default(), 4);
-    assert_eq!(
-        format!("{:?}", options.settings.limits),
-        format!("{:?}", Limits::default())
-    );
-    assert_eq!(
-        (options.settings.edges_count, options.settings.homes_count),
-        (4, 4)
-    );
+    assert_eq!(format!("{:?}", options.settings.limits), format!("{:?}", Limits::default()));
+    assert_eq!((options.settings.edges_count, options.settings.homes_count), (4, 4));
     assert_eq!(options.settings.logs.len(), 1);
     assert_eq!(options.settings.rules.len(), 1);
     assert_eq!(options.settings.rules[0].history_messages_max, 1_000);
@@ -34,16 +28,8 @@ fn the_age_of_a_log_depends_on_where_it_is() {
     let settings = assemble::node_options(&configuration, 4).settings;
     let ages: Vec<u64> = settings.logs.iter().map(|log| log.age_max_ms).collect();
     assert_eq!(ages, [180_000, u64::MAX, 7 * 86_400_000]);
-    let served: Vec<u64> = settings
-        .rules
-        .iter()
-        .map(|rule| rule.history_age_max_ms)
-        .collect();
-    assert_eq!(
-        served,
-        [u64::MAX; 3],
-        "by no clock: as long as the log keeps them"
-    );
+    let served: Vec<u64> = settings.rules.iter().map(|rule| rule.history_age_max_ms).collect();
+    assert_eq!(served, [u64::MAX; 3], "by no clock: as long as the log keeps them");
 }
 
 #[test]
@@ -55,22 +41,12 @@ fn logs_and_rules_are_assembled() {
     let options = assemble::node_options(&configuration, 4);
     let settings = &options.settings;
     assert_eq!((settings.edges_count, settings.homes_count), (6, 2));
-    assert_eq!(
-        settings
-            .logs
-            .iter()
-            .map(|log| log.first_partition)
-            .collect::<Vec<_>>(),
-        [0, 8]
-    );
+    assert_eq!(settings.logs.iter().map(|log| log.first_partition).collect::<Vec<_>>(), [0, 8]);
     assert_ne!(settings.logs[0].epoch, settings.logs[1].epoch);
     assert_eq!(settings.rule_filters.most_specific("x/y"), Some(&1));
     assert_eq!(settings.rule_filters.most_specific("y"), None);
     let rule = &settings.rules[1];
-    assert_eq!(
-        (rule.log, rule.history_messages_max, rule.history_age_max_ms),
-        (1, 0, 5_000)
-    );
+    assert_eq!((rule.log, rule.history_messages_max, rule.history_age_max_ms), (1, 0, 5_000));
     assert_eq!(rule.when_lagging, LagPolicy::Conflate);
     assert_eq!((&*rule.filter, &rule.publishing), ("x/#", &None));
     assert_eq!(settings.rules[0].when_lagging, LagPolicy::Replay);
@@ -104,15 +80,9 @@ fn tickets() {
     let tickets = assemble::node_options(&configuration, 1).settings.tickets;
     let secrets: Vec<[u8; 32]> = tickets.keys.iter().map(|key| key.secret).collect();
     assert_eq!(secrets, [[10; 32], [11; 32]]);
-    assert_eq!(
-        (tickets.lifetime_ms, tickets.not_before_ms),
-        (90_000, 60_000)
-    );
+    assert_eq!((tickets.lifetime_ms, tickets.not_before_ms), (90_000, 60_000));
     let shown = document::in_force(&configuration);
-    assert!(
-        shown.contains("\"<secret ") && !shown.contains("0a0a"),
-        "{shown}"
-    );
+    assert!(shown.contains("\"<secret ") && !shown.contains("0a0a"), "{shown}");
 
     let configuration = load_text(Path::new("crore.toml"), "").unwrap();
     let tickets = assemble::node_options(&configuration, 1).settings.tickets;
@@ -123,10 +93,7 @@ fn tickets() {
 fn open_listens_everywhere_unless_told_where() {
     for (flags, expected) in [
         (&[("listen.open", "true")][..], "0.0.0.0:8800"),
-        (
-            &[("listen.open", "true"), ("listen.clients", "10.1.2.3:80")][..],
-            "10.1.2.3:80",
-        ),
+        (&[("listen.open", "true"), ("listen.clients", "10.1.2.3:80")][..], "10.1.2.3:80"),
         (&[][..], "127.0.0.1:8800"),
     ] {
         let configuration = load(&sources(&[], flags)).unwrap();

@@ -34,16 +34,9 @@ fn help_to_some() {
     for (name, lines) in [
         (
             "limits.topics_max",
-            &[
-                "limits.topics_max",
-                "environment  CRORE_LIMITS_TOPICS_MAX, or",
-                "needs a reload",
-            ][..],
+            &["limits.topics_max", "environment  CRORE_LIMITS_TOPICS_MAX, or", "needs a reload"][..],
         ),
-        (
-            "limits",
-            &["[limits]", "limits.ring_bytes", "limits.topics_max"],
-        ),
+        ("limits", &["[limits]", "limits.ring_bytes", "limits.topics_max"]),
         ("[[rule]]", &["[[rule]]", "rule.filter", "rule.publishers"]),
         ("log.age_max", &["log.age_max", "needs a restart"]),
     ] {
@@ -78,28 +71,19 @@ fn what_is_in_force_as_json() {
     assert_eq!(json["rule"][0]["filter"]["value"], "a");
     assert_eq!(json["log"][0]["name"]["origin"], "default");
     let shown = json.to_string();
-    assert!(
-        shown.contains("<secret ") && !shown.contains("1111"),
-        "{shown}"
-    );
+    assert!(shown.contains("<secret ") && !shown.contains("1111"), "{shown}");
 }
 
 #[test]
 fn the_committed_page_is_the_generated_one() {
     let committed = include_str!("../../../../../docs/configuration.md");
-    assert!(
-        committed == document::reference(),
-        "run `crore config doc > docs/configuration.md`"
-    );
+    assert!(committed == document::reference(), "run `crore config doc > docs/configuration.md`");
 }
 
 #[test]
 fn the_committed_file_is_the_generated_one() {
     let committed = include_str!("../../../../../crore.toml");
-    assert!(
-        committed == document::default_file(),
-        "run `crore config default > crore.toml`"
-    );
+    assert!(committed == document::default_file(), "run `crore config default > crore.toml`");
 }
 
 #[test]
@@ -107,10 +91,7 @@ fn the_default_file_and_what_is_in_force_read_back() {
     let path = Path::new("crore.toml");
     let defaults = format!("{:?}", assemble_without_chance(&Configuration::default()));
     let commented = load_text(path, &document::default_file()).unwrap();
-    assert_eq!(
-        format!("{:?}", assemble_without_chance(&commented)),
-        defaults
-    );
+    assert_eq!(format!("{:?}", assemble_without_chance(&commented)), defaults);
     // With every line uncommented, help aside.
     let uncommented: String = document::default_file()
         .lines()
@@ -126,21 +107,13 @@ fn the_default_file_and_what_is_in_force_read_back() {
         .collect();
     let all = load_text(path, &uncommented).unwrap();
     assert_eq!(all.rules.len(), 1);
-    let changed = [
-        "entitlement.mode",
-        "entitlement.secret",
-        "entitlement.audiences",
-    ];
+    let changed = ["entitlement.mode", "entitlement.secret", "entitlement.audiences"];
     for spec in OPTIONS.iter().filter(|spec| !changed.contains(&spec.key)) {
         let default = Configuration::default();
         // Without a default an example stands in the file.
         let expected = default.given(spec.key).unwrap_or(all.get(spec.key));
         assert_eq!(all.get(spec.key).0, expected.0, "{}", spec.key);
-        assert!(
-            matches!(all.get(spec.key).1, Origin::File(..)),
-            "{}",
-            spec.key
-        );
+        assert!(matches!(all.get(spec.key).1, Origin::File(..)), "{}", spec.key);
     }
     let again = load_text(path, &document::in_force(&all)).unwrap();
     assert_eq!(
@@ -151,7 +124,6 @@ fn the_default_file_and_what_is_in_force_read_back() {
 
 fn is_assignment(text: &str) -> bool {
     text.split_once(" = ").is_some_and(|(name, _)| {
-        name.bytes()
-            .all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit())
     })
 }

@@ -53,24 +53,12 @@ fn unknown_keys() {
 fn bad_values() {
     for (line, expected) in [
         ("io_threads = 0", "an integer from 1 to 1024 or \"auto\""),
-        (
-            "io_threads = \"many\"",
-            "an integer from 1 to 1024 or \"auto\"",
-        ),
+        ("io_threads = \"many\"", "an integer from 1 to 1024 or \"auto\""),
         ("io_threads = 1.5", "an integer from 1 to 1024 or \"auto\""),
-        (
-            "io_threads = 99999999999999999999999999999999999999999",
-            "an integer from 1 to 1024",
-        ),
+        ("io_threads = 99999999999999999999999999999999999999999", "an integer from 1 to 1024"),
         ("private_tables = \"yes\"", "true or false"),
-        (
-            "drain_window = 5",
-            "a duration from 0s to 1d in whole seconds, such as \"25s\"",
-        ),
-        (
-            "drain_window = \"1500ms\"",
-            "a duration from 0s to 1d in whole seconds",
-        ),
+        ("drain_window = 5", "a duration from 0s to 1d in whole seconds, such as \"25s\""),
+        ("drain_window = \"1500ms\"", "a duration from 0s to 1d in whole seconds"),
         ("name = \"\"", "a text of 1 to 64 bytes"),
         ("name = 1979-05-27", "a text of 1 to 64 bytes"),
     ] {
@@ -111,32 +99,12 @@ fn bad_values() {
 
 #[test]
 fn shape_of_the_file() {
-    check(
-        "node = 5\n",
-        "crore.toml:1: node: 5 is not a section; expected [node]",
-        "",
-    );
-    check(
-        "log = 5\n",
-        "crore.toml:1: log: 5 is not an array of tables; expected [[log]]",
-        "",
-    );
-    check(
-        "[log]\nname = \"a\"\n",
-        "crore.toml:1: log: a table is not an array of tables",
-        "",
-    );
-    check(
-        "rule = [5]\n",
-        "crore.toml:1: rule: 5 is not a table; expected [[rule]]",
-        "",
-    );
+    check("node = 5\n", "crore.toml:1: node: 5 is not a section; expected [node]", "");
+    check("log = 5\n", "crore.toml:1: log: 5 is not an array of tables; expected [[log]]", "");
+    check("[log]\nname = \"a\"\n", "crore.toml:1: log: a table is not an array of tables", "");
+    check("rule = [5]\n", "crore.toml:1: rule: 5 is not a table; expected [[rule]]", "");
     check("[node]\nname = \n", "crore.toml:2: not TOML: ", "");
-    check(
-        "[node]\nname = \"a\"\nname = \"b\"\n",
-        "crore.toml:3: not TOML: ",
-        "duplicate key",
-    );
+    check("[node]\nname = \"a\"\nname = \"b\"\n", "crore.toml:3: not TOML: ", "duplicate key");
     check("log = []\n", "default: log: there is no log", "");
 }
 
@@ -157,11 +125,7 @@ fn relations_between_options() {
         "crore.toml:2: listen.clients: 0.0.0.0:8800 can be reached from outside",
         "--open (listen.open = true)",
     );
-    check(
-        "[listen]\nclients = []\n",
-        "crore.toml:2: listen.clients: there is no address",
-        "",
-    );
+    check("[listen]\nclients = []\n", "crore.toml:2: listen.clients: there is no address", "");
     check(
         "[[log]]\nname = \"a\"\ndurability = \"disk\"\n",
         "crore.toml:3: log.durability: a log on disk needs a directory, and node.data_dir is not given",
@@ -182,16 +146,8 @@ fn relations_between_options() {
         "crore.toml:2: log.segment_bytes: 65536 bytes cannot hold one message",
         "",
     );
-    check(
-        "[[log]]\nbytes_max = \"3MiB\"\n",
-        "crore.toml:2: log.bytes_max: ",
-        "two segments",
-    );
-    check(
-        "[[rule]]\nlog = \"memory\"\n",
-        "crore.toml:1: rule.filter: the rule has no filter",
-        "",
-    );
+    check("[[log]]\nbytes_max = \"3MiB\"\n", "crore.toml:2: log.bytes_max: ", "two segments");
+    check("[[rule]]\nlog = \"memory\"\n", "crore.toml:1: rule.filter: the rule has no filter", "");
     check(
         "[[rule]]\nfilter = \"a\"\nlog = \"disk\"\n",
         "crore.toml:3: rule.log: there is no log \"disk\"; expected one of: memory",

@@ -8,17 +8,10 @@ fn precedence() {
     let folder = std::env::temp_dir().join(format!("crore-precedence-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("crore.toml");
-    std::fs::write(
-        &file,
-        "[node]\nname = \"file\"\nio_threads = 3\n[limits]\ntopics_max = 7\n",
-    )
-    .unwrap();
+    std::fs::write(&file, "[node]\nname = \"file\"\nio_threads = 3\n[limits]\ntopics_max = 7\n")
+        .unwrap();
     let mut all = sources(
-        &[
-            ("CRORE_NODE_NAME", "variable"),
-            ("CRORE_NODE_IO_THREADS", "4"),
-            ("PATH", "/bin"),
-        ],
+        &[("CRORE_NODE_NAME", "variable"), ("CRORE_NODE_IO_THREADS", "4"), ("PATH", "/bin")],
         &[("node.name", "flag")],
     );
     all.file = Some(file);
@@ -27,10 +20,7 @@ fn precedence() {
     assert_eq!(configuration.text("node.name"), "flag");
     assert_eq!(configuration.number("node.io_threads"), Some(4));
     assert_eq!(configuration.number("limits.topics_max"), Some(7));
-    assert!(matches!(
-        configuration.get("limits.topics_max").1,
-        Origin::File(_, 5)
-    ));
+    assert!(matches!(configuration.get("limits.topics_max").1, Origin::File(_, 5)));
 }
 
 /// Who has set a variable for `crore pub` can start a node beside it.
@@ -65,9 +55,7 @@ fn variables_and_flags() {
         ),
         ("CRORE_LOG", "x", "environment CRORE_LOG: unknown variable"),
     ] {
-        let found = load(&sources(&[(name, text)], &[]))
-            .unwrap_err()
-            .to_string();
+        let found = load(&sources(&[(name, text)], &[])).unwrap_err().to_string();
         assert!(found.starts_with(expected), "{found}");
     }
     for name in [
@@ -82,29 +70,18 @@ fn variables_and_flags() {
         "CRORE_CONFIG",
         "CRORE_URL",
     ] {
-        assert!(
-            load(&sources(&[(name, "tcp://10.0.0.1:8800")], &[])).is_ok(),
-            "{name}"
-        );
+        assert!(load(&sources(&[(name, "tcp://10.0.0.1:8800")], &[])).is_ok(), "{name}");
     }
-    let found = load(&sources(&[], &[("limits.topic_max", "1")]))
-        .unwrap_err()
-        .to_string();
+    let found = load(&sources(&[], &[("limits.topic_max", "1")])).unwrap_err().to_string();
     assert!(
         found.starts_with(
             "flag --set: limits.topic_max: unknown key, did you mean limits.topics_max?"
         ),
         "{found}"
     );
-    let missing = Sources {
-        file: Some("no-such-file.toml".into()),
-        ..Sources::default()
-    };
+    let missing = Sources { file: Some("no-such-file.toml".into()), ..Sources::default() };
     let found = load(&missing).unwrap_err().to_string();
-    assert!(
-        found.starts_with("flag --config: no-such-file.toml cannot be read: "),
-        "{found}"
-    );
+    assert!(found.starts_with("flag --config: no-such-file.toml cannot be read: "), "{found}");
 }
 
 /// A file with this text, and what is read from it as the value of `CRORE_{name}_FILE`.
@@ -131,10 +108,7 @@ fn values_from_files() {
     let configuration = from_file("TICKETS_KEYS", lines.as_bytes()).unwrap();
     assert!(matches!(&configuration.get("tickets.keys").0, Value::Keys(keys) if keys.len() == 2));
     // This one is an option itself.
-    let variables = [
-        ("CRORE_TLS_KEY_FILE", "k.pem"),
-        ("CRORE_TLS_CERTIFICATE_FILE", "c.pem"),
-    ];
+    let variables = [("CRORE_TLS_KEY_FILE", "k.pem"), ("CRORE_TLS_CERTIFICATE_FILE", "c.pem")];
     let configuration = load(&sources(&variables, &[])).unwrap();
     assert!(matches!(&configuration.get("tls.key_file").0, Value::Text(path) if path == "k.pem"));
 }
@@ -156,14 +130,8 @@ fn faults_of_files_tell_no_secret() {
     }
     let missing = sources(&[("CRORE_NODE_NAME_FILE", "/no/such/file")], &[]);
     let found = load(&missing).unwrap_err().to_string();
-    assert!(
-        found.contains("node.name: /no/such/file cannot be read: "),
-        "{found}"
-    );
-    let both = sources(
-        &[("CRORE_NODE_NAME_FILE", "/x"), ("CRORE_NODE_NAME", "n")],
-        &[],
-    );
+    assert!(found.contains("node.name: /no/such/file cannot be read: "), "{found}");
+    let both = sources(&[("CRORE_NODE_NAME_FILE", "/x"), ("CRORE_NODE_NAME", "n")], &[]);
     let found = load(&both).unwrap_err().to_string();
     assert!(
         found.contains("CRORE_NODE_NAME: node.name: CRORE_NODE_NAME_FILE is given, too"),

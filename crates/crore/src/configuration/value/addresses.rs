@@ -9,10 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub fn expectation(raw: &Raw, expected: String) -> String {
     let wrong = match raw {
         Raw::Text(text) => Some(text.as_str()),
-        Raw::Array(parts) => parts
-            .iter()
-            .filter_map(Raw::text)
-            .find(|text| text.parse::<SocketAddr>().is_err()),
+        Raw::Array(parts) => {
+            parts.iter().filter_map(Raw::text).find(|text| text.parse::<SocketAddr>().is_err())
+        }
         _ => None,
     };
     match wrong.and_then(proposal) {
@@ -61,22 +60,13 @@ mod tests {
             (":8800", Some(both)),
             ("8800", Some(both)),
             ("localhost:8800", Some("write \"127.0.0.1:8800\"")),
-            (
-                "*:8800",
-                Some("write \"0.0.0.0:8800\" for all addresses of this machine"),
-            ),
+            ("*:8800", Some("write \"0.0.0.0:8800\" for all addresses of this machine")),
             ("http://10.0.0.1:80/", Some("write \"10.0.0.1:80\"")),
             ("ws://localhost:80", Some("write \"127.0.0.1:80\"")),
-            (
-                "10.0.0.1",
-                Some("the port is missing, as in \"10.0.0.1:8800\""),
-            ),
+            ("10.0.0.1", Some("the port is missing, as in \"10.0.0.1:8800\"")),
             ("::1", Some("the port is missing, as in \"[::1]:8800\"")),
             ("[::1]", Some("the port is missing, as in \"[::1]:8800\"")),
-            (
-                "example.com:80",
-                Some("a name is not looked up, write its IP address"),
-            ),
+            ("example.com:80", Some("a name is not looked up, write its IP address")),
             ("example.com", None),
             ("127.0.0.1:99999", None),
             ("", None),

@@ -37,17 +37,8 @@ fn sizes_and_durations() {
 
 #[test]
 fn shown_values_read_back() {
-    let size = Kind::Size {
-        min: 0,
-        max: u64::MAX,
-        auto: true,
-    };
-    let duration = Kind::Duration {
-        min_ms: 0,
-        max_ms: u64::MAX,
-        step_ms: 1,
-        auto: true,
-    };
+    let size = Kind::Size { min: 0, max: u64::MAX, auto: true };
+    let duration = Kind::Duration { min_ms: 0, max_ms: u64::MAX, step_ms: 1, auto: true };
     for (kind, text, shown) in [
         (size, "262144", "\"256KiB\""),
         (size, "1000", "\"1000\""),
@@ -59,22 +50,10 @@ fn shown_values_read_back() {
         (duration, "0s", "\"0s\""),
         (Kind::Boolean, "true", "true"),
         (Kind::Text { bytes_max: 9 }, "a\"b", "\"a\\\"b\""),
-        (
-            Kind::Addresses,
-            "127.0.0.1:1,[::1]:2",
-            "[\"127.0.0.1:1\", \"[::1]:2\"]",
-        ),
-        (
-            Kind::Origins,
-            "https://a.example",
-            "[\"https://a.example\"]",
-        ),
+        (Kind::Addresses, "127.0.0.1:1,[::1]:2", "[\"127.0.0.1:1\", \"[::1]:2\"]"),
+        (Kind::Origins, "https://a.example", "[\"https://a.example\"]"),
         (Kind::Origins, "", "[]"),
-        (
-            Kind::Networks,
-            "10.0.0.0/8, ::1",
-            "[\"10.0.0.0/8\", \"::1/128\"]",
-        ),
+        (Kind::Networks, "10.0.0.0/8, ::1", "[\"10.0.0.0/8\", \"::1/128\"]"),
     ] {
         let value = kind.read_text(text).unwrap();
         assert_eq!(value.to_string(), shown);
@@ -83,10 +62,7 @@ fn shown_values_read_back() {
             toml::Value::String(text) => kind.read(&Raw::Text(text.clone())),
             toml::Value::Boolean(switch) => kind.read(&Raw::Boolean(*switch)),
             toml::Value::Array(parts) => kind.read(&Raw::Array(
-                parts
-                    .iter()
-                    .map(|part| Raw::Text(part.as_str().unwrap().into()))
-                    .collect(),
+                parts.iter().map(|part| Raw::Text(part.as_str().unwrap().into())).collect(),
             )),
             other => panic!("{other}"),
         };
@@ -96,34 +72,16 @@ fn shown_values_read_back() {
 
 #[test]
 fn refusals_say_what_was_expected() {
-    let count = Kind::Count {
-        min: 1,
-        max: 9,
-        auto: true,
-    };
+    let count = Kind::Count { min: 1, max: 9, auto: true };
     for bad in ["0", "10", "-1", "x", "1.5", ""] {
         let refusal = count.read_text(bad).unwrap_err();
-        assert_eq!(
-            refusal.expected, "an integer from 1 to 9 or \"auto\"",
-            "{bad}"
-        );
+        assert_eq!(refusal.expected, "an integer from 1 to 9 or \"auto\"", "{bad}");
     }
-    let seconds = Kind::Duration {
-        min_ms: 0,
-        max_ms: 60_000,
-        step_ms: 1_000,
-        auto: false,
-    };
+    let seconds = Kind::Duration { min_ms: 0, max_ms: 60_000, step_ms: 1_000, auto: false };
     for bad in ["1500ms", "61s", "5", "auto"] {
         assert!(seconds.read_text(bad).is_err(), "{bad}");
     }
-    for bad in [
-        "example.com",
-        "https://a/b",
-        "https://",
-        "HTTPS://a",
-        "https://*",
-    ] {
+    for bad in ["example.com", "https://a/b", "https://", "HTTPS://a", "https://*"] {
         assert!(Kind::Origins.read_text(bad).is_err(), "{bad}");
     }
     for bad in ["00", &"0".repeat(63), &"g".repeat(64)] {

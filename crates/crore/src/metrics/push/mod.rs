@@ -65,28 +65,23 @@ pub struct Push {
 /// # Errors
 /// No thread to be had.
 pub fn spawn(mut push: Push) -> io::Result<()> {
-    std::thread::Builder::new()
-        .name("metrics".into())
-        .spawn(move || {
-            let mut telling = Telling::default();
-            let mut due = Instant::now();
-            loop {
-                let result = push.once();
-                push.tell(&mut telling, &result);
-                // One that took longer than an interval is not made up for.
-                due = (due + push.interval).max(Instant::now());
-                std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            }
-        })?;
+    std::thread::Builder::new().name("metrics".into()).spawn(move || {
+        let mut telling = Telling::default();
+        let mut due = Instant::now();
+        loop {
+            let result = push.once();
+            push.tell(&mut telling, &result);
+            // One that took longer than an interval is not made up for.
+            due = (due + push.interval).max(Instant::now());
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+    })?;
     Ok(())
 }
 
 impl Push {
     fn once(&mut self) -> io::Result<()> {
-        let unix_ns = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos();
+        let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let lines = line_protocol::lines(&(self.gather)(), &self.node_name, unix_ns);
         let result = self.target.send(&lines);
         let counter = match result {
@@ -120,9 +115,7 @@ impl Telling {
         result: &io::Result<()>,
     ) -> Option<(Level, &'static str, String)> {
         let was_failing = std::mem::replace(&mut self.is_failing, result.is_err());
-        let may_tell = self
-            .told_at
-            .is_none_or(|told_at| now.duration_since(told_at) >= TELL_EVERY);
+        let may_tell = self.told_at.is_none_or(|told_at| now.duration_since(told_at) >= TELL_EVERY);
         match result {
             Err(error) if may_tell => {
                 self.told_at = Some(now);

@@ -45,10 +45,8 @@ impl Target {
     pub fn parse(text: &str, file_bytes_max: u64) -> Option<Target> {
         let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if let Some(path) = text.strip_prefix("file:") {
-            return (!path.is_empty()).then(|| Target::File {
-                path: path.into(),
-                bytes_max: file_bytes_max,
-            });
+            return (!path.is_empty())
+                .then(|| Target::File { path: path.into(), bytes_max: file_bytes_max });
         }
         if let Some(address) = text.strip_prefix("udp:") {
             return (is_plain(address) && has_port(address))
@@ -107,9 +105,7 @@ fn has_port(address: &str) -> bool {
     };
     // The colons of an IPv6 address stand in brackets.
     let is_host = match host.strip_prefix('[') {
-        Some(rest) => rest
-            .strip_suffix(']')
-            .is_some_and(|host| host.parse::<Ipv6Addr>().is_ok()),
+        Some(rest) => rest.strip_suffix(']').is_some_and(|host| host.parse::<Ipv6Addr>().is_ok()),
         None => !host.is_empty() && !host.contains(':'),
     };
     is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
@@ -195,7 +191,5 @@ fn status_of(answer: &[u8]) -> Option<u16> {
 /// The first of the host's addresses.
 fn resolve(address: &str) -> io::Result<SocketAddr> {
     let mut addresses = address.to_socket_addrs()?;
-    addresses
-        .next()
-        .ok_or_else(|| io::Error::other("the name has no address"))
+    addresses.next().ok_or_else(|| io::Error::other("the name has no address"))
 }

@@ -61,10 +61,7 @@ fn check_lines(text: &str) {
 
 #[test]
 fn targets() {
-    let file = |path: &str| Target::File {
-        path: path.into(),
-        bytes_max: 9,
-    };
+    let file = |path: &str| Target::File { path: path.into(), bytes_max: 9 };
     let http = |authority: &str, path: &str| Target::Http {
         authority: authority.into(),
         path: path.into(),
@@ -72,18 +69,12 @@ fn targets() {
     for (text, expected) in [
         ("file:/a b", Some(file("/a b"))),
         ("file:", None),
-        (
-            "udp:localhost:8094",
-            Some(Target::Udp("localhost:8094".into())),
-        ),
+        ("udp:localhost:8094", Some(Target::Udp("localhost:8094".into()))),
         ("udp:[::1]:8094", Some(Target::Udp("[::1]:8094".into()))),
         ("udp:localhost", None),
         ("udp:::1:8094", None),
         ("udp:a:0", None),
-        (
-            "http://a:8086/write?db=x",
-            Some(http("a:8086", "/write?db=x")),
-        ),
+        ("http://a:8086/write?db=x", Some(http("a:8086", "/write?db=x"))),
         ("http://a", Some(http("a:80", "/"))),
         ("http://a?b", Some(http("a:80", "/?b"))),
         ("http://[::1]:1/x", Some(http("[::1]:1", "/x"))),
@@ -111,12 +102,8 @@ fn what_the_log_hears_stays_a_line_of_its_target() {
     push.log = Log::new(Format::Json, &Levels::new(Level::Info)).to(LogTarget::Operators);
     let refused = Err(io::Error::other("refused"));
     push.tell(&mut Telling::default(), &refused);
-    let found = push.log.recent().find(&Wanted {
-        after: 0,
-        level: Level::Info,
-        target: None,
-        len_max: 2,
-    });
+    let found =
+        push.log.recent().find(&Wanted { after: 0, level: Level::Info, target: None, len_max: 2 });
     let line: serde_json::Value = serde_json::from_str(&found.lines[0]).unwrap();
     assert_eq!(line["target"], "operators");
     assert_eq!(line["to"], "udp:127.0.0.1:1");
@@ -148,9 +135,7 @@ fn to_a_file_that_stays_bounded() {
 #[test]
 fn to_a_socket_in_datagrams_that_fit() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let address = socket.local_addr().unwrap();
     push(&format!("udp:{address}")).once().unwrap();
     let mut text = String::new();
@@ -172,16 +157,12 @@ fn to_a_socket_in_datagrams_that_fit() {
 fn serve_once(listener: TcpListener, answer: &'static str) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut request = String::new();
         let mut part = [0; 4_096];
         let is_whole = |request: &str| {
             let (head, body) = request.split_once("\r\n\r\n")?;
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("Content-Length: "))?;
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "))?;
             (body.len() == length.parse::<usize>().ok()?).then_some(())
         };
         while is_whole(&request).is_none() {
@@ -209,17 +190,11 @@ fn to_a_server() {
         assert_eq!(push.once().is_ok(), is_taken, "{answer}");
         let request = server.join().unwrap();
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
-        assert!(
-            head.starts_with("POST /write?db=crore HTTP/1.1\r\n"),
-            "{head}"
-        );
+        assert!(head.starts_with("POST /write?db=crore HTTP/1.1\r\n"), "{head}");
         assert!(head.contains(&format!("\r\nHost: {address}\r\n")), "{head}");
         check_lines(body);
         let counts = push.counters.counts();
-        assert_eq!(
-            (counts.sent, counts.failed),
-            (is_taken.into(), (!is_taken).into())
-        );
+        assert_eq!((counts.sent, counts.failed), (is_taken.into(), (!is_taken).into()));
     }
 }
 
@@ -233,9 +208,7 @@ fn nobody_there() {
 #[test]
 fn it_goes_on_by_itself() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let push = push(&format!("udp:{}", socket.local_addr().unwrap()));
     let counters = Arc::clone(&push.counters);
     spawn(push).unwrap();
