@@ -150,9 +150,11 @@ fn system_packages(workspace: &Workspace) -> Result<()> {
         (_, true) => &["sudo", "-n", "env", "DEBIAN_FRONTEND=noninteractive"],
         _ => bail!("please install as root: {}", missing.join(" ")),
     };
-    shell::run(&mut workspace.command(&[prefix, &["apt-get", "-q", "update"]].concat()))?;
-    let install = ["apt-get", "-q", "install", "-y", "--no-install-recommends"];
-    shell::run(&mut workspace.command(&[prefix, &install, &missing].concat()))
+    // A fresh machine may still be installing on its own.
+    let apt = [prefix, &["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"]].concat();
+    shell::run(&mut workspace.command(&[&apt[..], &["update"]].concat()))?;
+    let install = ["install", "-y", "--no-install-recommends"];
+    shell::run(&mut workspace.command(&[&apt[..], &install, &missing].concat()))
 }
 
 /// Prometheus' checker and the server itself, out of the server's package, as `foreign/promtool/usr/bin/promtool` and `prometheus`.
