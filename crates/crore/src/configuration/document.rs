@@ -238,17 +238,25 @@ fn write_option(text: &mut String, name: &str, spec: &OptionSpec) {
     let _ = writeln!(text, "# Takes {}.", spec.kind.expectation());
     match spec.default_value() {
         Some(value) => _ = writeln!(text, "# {name} = {value}"),
-        // Without a default an example stands there.
-        None if name == "data_dir" => _ = writeln!(text, "# {name} = \"/var/lib/crore\""),
-        None if name == "certificate_file" => {
-            _ = writeln!(text, "# {name} = \"/etc/crore/cert.pem\"")
-        }
-        None if name == "key_file" => _ = writeln!(text, "# {name} = \"/etc/crore/key.pem\""),
-        None if name == "push_to" => _ = writeln!(text, "# {name} = \"udp:127.0.0.1:8094\""),
-        None if name == "filter" => _ = writeln!(text, "# {name} = \"prices/#\""),
-        None => {
-            let example = entitlement::example(name).unwrap_or("memory");
-            _ = writeln!(text, "# {name} = \"{example}\"");
+        // An option without a default shows an example.
+        None => _ = writeln!(text, "# {name} = \"{}\"", example(spec.key)),
+    }
+}
+
+/// The value that `crore.toml` shows for an option without a default.
+fn example(key: &str) -> &'static str {
+    match key {
+        "node.data_dir" => "/var/lib/crore",
+        "node.user" | "node.group" => "crore",
+        "operators.socket_group" => "adm",
+        "tls.certificate_file" => "/etc/crore/cert.pem",
+        "tls.key_file" => "/etc/crore/key.pem",
+        "metrics.push_to" => "udp:127.0.0.1:8094",
+        "filter" => "prices/#",
+        "log" => "memory",
+        _ => {
+            let name = key.rsplit('.').next().unwrap_or(key);
+            entitlement::example(name).unwrap_or_else(|| panic!("{key} has no example"))
         }
     }
 }

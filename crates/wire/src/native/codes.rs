@@ -88,7 +88,7 @@ pub enum ErrorCode {
     UriTooLong = 304,
     /// The session holds subscriptions_per_session_max subscriptions.
     TooManySubscriptions = 305,
-    /// The connection has inflight_max requests unanswered.
+    /// The connection's previous request for a ticket is not answered yet.
     TooManyRequestsInFlight = 306,
     /// One request names too many topics.
     TooManyTopics = 307,
@@ -428,7 +428,7 @@ impl ErrorCode {
             Self::HeaderTooLarge => "the request's header is too large",
             Self::UriTooLong => "the request's target is too long",
             Self::TooManySubscriptions => "the session holds subscriptions_per_session_max subscriptions",
-            Self::TooManyRequestsInFlight => "the connection has inflight_max requests unanswered",
+            Self::TooManyRequestsInFlight => "the connection's previous request for a ticket is not answered yet",
             Self::TooManyTopics => "one request names too many topics",
             Self::TooManyTags => "the message's tags and content type are too large",
             Self::FilterTooWide => "the filter covers too much for this request",
