@@ -29,7 +29,7 @@ usage: cargo xtask <command>
 
   ci [--all] [--only STEP]  run the gate; --all adds the slow suites, --only runs one step
   ci --list                 name the steps
-  tidy                      check the house rules of the sources
+  tidy [--store]            check the house rules of the sources; --store lowers the numbers of its ratchet
   generate [--check]        write the generated files, or only compare them
   budget --store            measure what a message costs, and make it the budget
   fuzz --minutes N [--jobs N] [--target NAME]
@@ -66,6 +66,9 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
             let violations = tidy::check(&tidy::Tree::load(&workspace.root)?);
             violations.iter().for_each(|violation| println!("{violation}"));
             Ok(violations.is_empty())
+        }
+        ["tidy", "--store"] => {
+            tidy::store(&tidy::Tree::load(&workspace.root)?, &workspace.root).map(|()| true)
         }
         ["generate"] => generate::write(&workspace.root).map(|()| true),
         ["generate", "--check"] => generate::check(&workspace.root).map(|()| true),

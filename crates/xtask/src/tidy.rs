@@ -10,7 +10,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 mod manifests;
+mod ratchet;
 mod sources;
+
+pub use ratchet::store;
 
 /// Folders that hold nothing of ours.
 const FOREIGN_FOLDERS: &[&str] = &[".git", "artifacts", "node_modules", "target"];
@@ -39,6 +42,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "fuzz targets", find: sources::fuzz_targets },
     Rule { name: "machine paths", find: sources::machine_paths },
     Rule { name: "whitespace", find: sources::whitespace },
+    Rule { name: "ratchet", find: ratchet::check },
 ];
 
 /// A place that breaks a rule.

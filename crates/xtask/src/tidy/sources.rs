@@ -102,32 +102,40 @@ pub fn file_length(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Relies on the formatter: a function's last brace stands below its `fn`.
+/// A function beyond this bound is refused; `ratchet` counts those beyond a lower one.
 pub fn function_length(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust().filter(|file| !is_generated(file)) {
-        let lines: Vec<&str> = file.text.lines().collect();
-        for (index, line) in lines.iter().enumerate() {
-            let code = line.trim_start();
-            let is_function = code.starts_with("fn ")
-                || (code.starts_with("pub") || code.starts_with("const fn"))
-                    && code.contains("fn ")
-                    && code.contains('(');
-            let indent = &line[..line.len() - code.len()];
-            let is_end = |line: &&str| {
-                line.strip_prefix(indent).is_some_and(|rest| rest == "}" || rest == ");")
-            };
-            if !is_function || code.ends_with([';', '}']) {
-                continue;
-            }
-            let length = lines[index..].iter().position(is_end).map_or(0, |end| end + 1);
+        for (number, length) in functions(file) {
             if length > FUNCTION_LINES_MAX {
                 let text = format!("a function of {length} lines; at most {FUNCTION_LINES_MAX}");
-                findings.push(file.finding(index + 1, text));
+                findings.push(file.finding(number, text));
             }
         }
     }
     findings
+}
+
+/// The functions of a Rust file: line and length. Relies on the formatter: a function's last brace stands below its `fn`.
+pub fn functions(file: &File) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = file.text.lines().collect();
+    let mut functions = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let is_function = code.starts_with("fn ")
+            || (code.starts_with("pub") || code.starts_with("const fn"))
+                && code.contains("fn ")
+                && code.contains('(');
+        let indent = &line[..line.len() - code.len()];
+        let is_end =
+            |line: &&str| line.strip_prefix(indent).is_some_and(|rest| rest == "}" || rest == ");");
+        if !is_function || code.ends_with([';', '}']) {
+            continue;
+        }
+        let length = lines[index..].iter().position(is_end).map_or(0, |end| end + 1);
+        functions.push((index + 1, length));
+    }
+    functions
 }
 
 /// A shared helper has a name of its own in `stdx`, or stands beside its one user.
@@ -233,7 +241,7 @@ pub fn whitespace(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn is_generated(file: &File) -> bool {
+pub fn is_generated(file: &File) -> bool {
     file.lines().take(3).any(|(_, line)| line.contains("Generated from"))
 }
 
