@@ -1,6 +1,6 @@
 //! The servers, and how each is started in its best configuration for many idle connections.
 //!
-//! Place: below `server`, which runs what is made here. The reasons stand at the settings; `docs/performance.md` repeats
+//! Place: below `server`, which runs what is made here. The reasons stand at the settings; `docs/benchmarks.md` repeats
 //! them. All of them: no log of connections, and no pings within a measurement, for a
 //! ping of one and none of the other would be compared.
 
