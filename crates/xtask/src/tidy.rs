@@ -33,6 +33,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "arrows", find: manifests::arrows },
     Rule { name: "lint table", find: manifests::lint_table },
     Rule { name: "architecture", find: manifests::architecture },
+    Rule { name: "documents", find: manifests::documents },
     Rule { name: "unsafe code", find: sources::unsafe_code },
     Rule { name: "opening", find: sources::opening },
     Rule { name: "file length", find: sources::file_length },

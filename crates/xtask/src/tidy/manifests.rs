@@ -124,6 +124,19 @@ fn own_dependencies(manifest: &File) -> Vec<(String, bool)> {
     found
 }
 
+/// Every page of `docs/` has its place in the map by reader.
+pub fn documents(tree: &Tree) -> Vec<Finding> {
+    const MAP: &str = "docs/README.md";
+    let is_page = |file: &&File| {
+        let name = file.path.strip_prefix("docs/").and_then(|rest| rest.strip_suffix(".md"));
+        name.is_some_and(|name| !name.contains('/') && name != "README")
+    };
+    let map = tree.file(MAP).map_or("", |file| file.text.as_str());
+    let is_missing = |file: &&File| !map.contains(&format!("({})", &file.path["docs/".len()..]));
+    let pages = tree.with_extension(&["md"]).filter(is_page).filter(is_missing);
+    pages.map(|file| file.finding(0, format!("{MAP} does not link to this page"))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::findings;
@@ -180,5 +193,13 @@ mod tests {
         ];
         assert_eq!(findings(architecture, &files), ["ARCHITECTURE.md:0 `b` is not mentioned"]);
         assert_eq!(findings(architecture, &[]).len(), 1);
+    }
+
+    #[test]
+    fn documents_have_a_place_in_the_map() {
+        let map = ("docs/README.md", "[a](a.md)");
+        let files = [map, ("docs/a.md", ""), ("docs/b.md", ""), ("docs/decisions/c.md", "")];
+        let found = super::super::testing::findings(documents, &files);
+        assert_eq!(found, ["docs/b.md:0 docs/README.md does not link to this page"]);
     }
 }
