@@ -358,7 +358,7 @@ stdx::hand!(
     }
 );
 
-/// Every bound of a shard. Defaults in [`Limits::default`]; what happens at the edge of each stands in `ARCHITECTURE.md`.
+/// Every bound of a shard. Defaults stand in [`Limits::default`]; the principle in `ARCHITECTURE.md`.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections of one edge.
