@@ -111,12 +111,12 @@ fn anonymous_clients() {
             a: 101 crore.v1
             a: welcome ping 60s
         a: subscribe 1 public/a, 2 public/#, 3 private, 4 #
-            a: error subscription 3 forbidden
-            a: error subscription 4 forbidden
+            a: error subscription 3 unauthorized
+            a: error subscription 4 unauthorized
             a: subscribed 1 through 7:0
             a: subscribed 2 filter
         a: publish 5 public/a hi
-            a: error request 5 forbidden
+            a: error request 5 unauthorized
         a: history 6 public/a
             a: history 6 head 0 []
         a: renew 7 anna.all

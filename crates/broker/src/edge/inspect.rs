@@ -6,15 +6,13 @@
 
 use super::slots::{Protocol, Slot};
 use super::subscriptions::Stage;
-use super::{Edge, flag};
+use super::{Edge, Offer, Placement, flag};
 use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
     Spoken, Subscribers, Subscription,
 };
-use crate::mail::{Code, HomeId, Publication, Reply, Request, publication_cost};
+use crate::mail::{Code, HomeId, Publication, Reply, Request};
 use crate::position::Position;
-use crate::settings::Publishers;
-use crate::sys;
 use crate::topic::TopicName;
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -257,32 +255,14 @@ impl Edge {
 
     /// Operators may publish wherever a client might; not where the node alone does, nor more than a rule allows.
     fn publish_for_operator(&mut self, publication: Publication, number: u32) -> Result<(), Code> {
-        let name = std::str::from_utf8(&publication.topic).map_err(|_| Code::MalformedTopic)?;
-        TopicName::parse(name).map_err(|_| Code::MalformedTopic)?;
-        if sys::is_reserved(name) {
-            return Err(Code::Forbidden);
-        }
-        let (rule, partition) = self.settings.locate(name);
+        let topic = std::str::from_utf8(&publication.topic).map_err(|_| Code::MalformedTopic)?;
+        let Placement { rule, partition } = self.admit_for_operator(Offer {
+            topic,
+            payload_bytes: publication.payload.len(),
+            attributes_bytes: publication.attributes.len(),
+            retain: publication.retain,
+        })?;
         let home = self.settings.home_of(partition);
-        if !self.may_request(home) {
-            return Err(Code::Overloaded);
-        }
-        let cost = publication_cost(publication.payload.len() + publication.attributes.len());
-        if !self.may_publish(partition, cost.into()) {
-            return Err(Code::LogUnavailable);
-        }
-        let limits = &self.settings.limits;
-        let of_rule = &self.settings.rules[usize::from(rule)];
-        let bytes_max = of_rule.message_bytes_max.min(limits.message_bytes_max);
-        if publication.payload.len() > bytes_max as usize {
-            return Err(Code::MessageTooLarge);
-        }
-        if let Some(publishing) = &of_rule.publishing
-            && (publishing.publishers == Publishers::Nobody
-                || publication.retain && !publishing.may_retain)
-        {
-            return Err(Code::Forbidden);
-        }
         self.statistics.publishes += 1;
         let request =
             Request::Publish { partition, rule, reply: Some(operator(number)), publication };

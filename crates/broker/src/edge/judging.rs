@@ -79,7 +79,7 @@ impl Edge {
     /// What a connection may do with all topics that a filter covers; everything where nobody is asked.
     ///
     /// # Errors
-    /// `forbidden`; `token_expired` and `token_revoked` of who was entitled.
+    /// `unauthorized` without an accepted credential, `forbidden` with one; `token_expired`, `token_revoked`.
     #[inline]
     pub(crate) fn permit(
         &mut self,
@@ -142,21 +142,23 @@ impl Edge {
         action: Action,
         wanted: Filter<'_>,
     ) -> Result<(), ErrorCode> {
-        let is_permitted = match self.slots[index].entitlement {
+        let (is_permitted, refusal) = match self.slots[index].entitlement {
             NONE => {
                 let settings = self.settings.entitlement.as_ref();
-                settings.is_some_and(|settings| settings.anonymous.permit("", action, wanted))
+                let anonymous = settings.map(|settings| &settings.anonymous);
+                let is_permitted = anonymous.is_some_and(|all| all.permit("", action, wanted));
+                (is_permitted, ErrorCode::Unauthorized)
             }
             at => {
                 self.check_entitlement(at)?;
-                self.judging.entitlements.permits(at, action, wanted)
+                (self.judging.entitlements.permits(at, action, wanted), ErrorCode::Forbidden)
             }
         };
         match is_permitted {
             true => Ok(()),
             false => {
                 self.statistics.forbidden.count(action);
-                Err(ErrorCode::Forbidden)
+                Err(refusal)
             }
         }
     }
@@ -169,18 +171,17 @@ impl Edge {
         let Some(settings) = &self.settings.entitlement else {
             return Ok(());
         };
-        let permissions = match self.slots[index].entitlement {
-            NONE => &settings.anonymous,
+        let (permissions, refusal) = match self.slots[index].entitlement {
+            NONE => (&settings.anonymous, ErrorCode::Unauthorized),
             at => {
                 self.check_entitlement(at)?;
-                &self.judging.entitlements.terms(at).permissions
+                (&self.judging.entitlements.terms(at).permissions, ErrorCode::Forbidden)
             }
         };
         if !permissions.of(action).is_empty() {
             return Ok(());
         }
         self.statistics.forbidden.count(action);
-        let refusal = ErrorCode::Forbidden;
         self.tell_decision(index, Deed::Act(action), "", Some(refusal));
         Err(refusal)
     }

@@ -211,10 +211,11 @@ impl Edge {
         }
     }
 
-    /// The longest payload that a session may publish: its frame has room for the topic and the rest.
+    /// The longest payload that a connection may publish. A frame that a client without a credential sends has room for
+    /// the topic and the rest beside it; a body over HTTP is the payload.
     pub(crate) fn payload_bytes_max(&self, index: u32) -> u32 {
         let payload_bytes_max = self.settings.limits.message_bytes_max;
-        match self.is_anonymous(index) {
+        match self.is_anonymous(index) && self.slots[index].protocol != Protocol::Http {
             true => payload_bytes_max
                 .min(self.settings.limits.anonymous_input_bytes_max.saturating_sub(ENVELOPE_BYTES)),
             false => payload_bytes_max,

@@ -7,6 +7,7 @@
 //! Invariants: an idle connection owns a slot, a stamp and its subscriptions, nothing else; nothing here waits; a slow
 //! connection costs its own outbox; whatever a peer sends becomes a typed error, a close code and a counter.
 
+mod admission;
 mod behind;
 mod behind_held;
 mod behind_reads;
@@ -54,6 +55,7 @@ pub use pressure::Pressure;
 pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
 pub use users::{CountedUser, UserChange};
 
+pub(crate) use admission::{ATTRIBUTES_BYTES_MAX, Detail, NotAdmitted, Offer, Placement};
 pub(crate) use ends::End;
 pub(crate) use fanout::{append_attributes, retained};
 pub(crate) use input::{Progress, make_room};

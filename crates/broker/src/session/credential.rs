@@ -181,9 +181,9 @@ impl Edge {
     /// send it.
     pub(super) fn permit_some_body(&mut self, index: u32) -> Result<(), Fault> {
         let permitted = self.permit_some(index, Action::Publish);
-        permitted.map_err(|code| match self.is_unknown(index, code) {
-            true => Fault::anonymous(),
-            false => code.into(),
+        permitted.map_err(|code| match code {
+            ErrorCode::Unauthorized => Fault::anonymous(),
+            code => code.into(),
         })
     }
 
@@ -202,15 +202,10 @@ impl Edge {
         let wanted = Filter::parse(wanted)
             .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
         let permitted = self.permit_as(index, action, wanted, is_done);
-        permitted.map_err(|code| match self.is_unknown(index, code) {
-            true => Fault::anonymous(),
-            false => Fault::of_act((action, wanted.as_str()), code),
+        permitted.map_err(|code| match code {
+            ErrorCode::Unauthorized => Fault::anonymous(),
+            code => Fault::of_act((action, wanted.as_str()), code),
         })
-    }
-
-    /// Whether something is refused because the client has shown nothing: it hears what would help.
-    fn is_unknown(&self, index: u32, code: ErrorCode) -> bool {
-        code == ErrorCode::Forbidden && self.is_anonymous(index)
     }
 
     /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has been refused.

@@ -160,18 +160,6 @@ pub(super) struct Message {
     pub once: Once,
 }
 
-impl Message {
-    /// Payload bytes of its publications together.
-    pub fn all_bytes(&self) -> usize {
-        self.payload.len() * self.topics.len()
-    }
-
-    /// Bytes that its publications append together.
-    pub fn appended_bytes(&self) -> u64 {
-        ((self.payload.len() + self.attributes.len()) * self.topics.len()) as u64
-    }
-}
-
 /// The messages of an envelope, and whether it is one message to one topic.
 ///
 /// `all` is what the request's headers say of every message: its key stands for the first one, and with the message's

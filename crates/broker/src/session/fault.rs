@@ -1,5 +1,6 @@
 //! What is wrong with an HTTP request, and what its client is told to do about it.
 
+use crate::edge::{Detail, NotAdmitted};
 use crate::entitlement::Action;
 use crate::mail::PublishRefusal;
 use crate::position::Position;
@@ -29,6 +30,36 @@ impl From<ErrorCode> for Fault {
 impl From<PublishRefusal> for Fault {
     fn from(refusal: PublishRefusal) -> Fault {
         Fault { present: refusal.present, ..Fault::from(refusal.code) }
+    }
+}
+
+impl From<NotAdmitted<'_>> for Fault {
+    fn from(NotAdmitted { code, detail }: NotAdmitted<'_>) -> Fault {
+        match detail {
+            Detail::None => code.into(),
+            Detail::Name(error) => Fault::new(code, error.to_string()),
+            Detail::Topic(_) if code == ErrorCode::Unauthorized => Fault::anonymous(),
+            Detail::Topic(topic) => Fault::of_act((Action::Publish, topic), code),
+            Detail::Message(topic, bytes_max) => {
+                Fault::new(code, format!("a message of {topic} has at most {bytes_max} bytes"))
+            }
+            Detail::Attributes(bytes_max) => {
+                Fault::new(code, format!("content type and tags take at most {bytes_max} bytes"))
+            }
+            Detail::Request(bytes, bytes_max) => Fault::new(
+                code,
+                format!(
+                    "the request would append {bytes} bytes; one request appends at most {bytes_max}"
+                ),
+            ),
+            Detail::Rate(too_fast) => Fault {
+                retry_after_s: too_fast.after_ms.div_ceil(1_000),
+                ..Fault::new(
+                    code,
+                    format!("a connection publishes at most {} in a second", too_fast.limit),
+                )
+            },
+        }
     }
 }
 

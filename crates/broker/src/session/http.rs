@@ -5,7 +5,7 @@ use super::State;
 use super::credential::Entry;
 use super::fault::Fault;
 use super::parameters;
-use super::publish::{Intent, MAX_TAGS_BYTES};
+use super::publish::Intent;
 use super::route::{self, Route};
 use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make_room};
 use crate::entitlement::Action;
@@ -581,5 +581,3 @@ pub(super) fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
         )),
     }
 }
-
-const _: () = assert!(MAX_TAGS_BYTES <= u16::MAX as usize);

@@ -18,6 +18,7 @@ pub(crate) mod items;
 mod json;
 mod native;
 mod native_filters;
+mod native_refusals;
 mod once;
 mod parameters;
 mod poll;
@@ -25,7 +26,6 @@ pub(crate) mod positions;
 mod publish;
 pub(crate) mod renewal;
 mod route;
-mod rules;
 pub(crate) mod ticket;
 mod websocket;
 

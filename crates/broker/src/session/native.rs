@@ -1,13 +1,13 @@
 //! The native protocol (`spec/protocol.md`): frames to commands, deliveries to frames.
 
 use crate::edge::{
-    Edge, Grant, LeftOut, Pressure, Protocol, Refusal, Wish, append_attributes, flag, retained,
+    Edge, Grant, LeftOut, Offer, Placement, Pressure, Protocol, Refusal, Wish, append_attributes,
+    flag, retained,
 };
 use crate::entitlement::Action;
-use crate::journal::Deed;
 use crate::mail::{
     Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
-    Reply, Request, Start, publication_cost,
+    Reply, Request, Start,
 };
 use crate::position::Position;
 use crate::settings::LagPolicy;
@@ -223,49 +223,22 @@ impl Edge {
 
     fn native_publish(&mut self, index: u32, publish: &native::Publish<'_>) {
         self.statistics.publishes += 1;
-        let reference = Reference::Request(publish.request);
-        let Ok(topic) = TopicName::parse(publish.topic) else {
-            return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
-        };
-        if let Err(code) = self.permit(index, Action::Publish, topic.into()) {
-            let act = (Action::Publish, publish.topic);
-            return self.native_refuse_act(index, reference, act, code);
-        }
-        let (number, partition) = self.settings.locate(publish.topic);
-        let rule = &self.settings.rules[usize::from(number)];
-        if let Some(publishing) = &rule.publishing
-            && let Err(code) = self.may_publish_under(index, publishing, publish.options.retain)
-        {
-            self.tell_decision(index, Deed::Act(Action::Publish), publish.topic, Some(code));
-            let act = (Action::Publish, publish.topic);
-            return self.native_refuse_act(index, reference, act, code);
-        }
-        let limit = rule.message_bytes_max.min(self.payload_bytes_max(index));
-        if publish.payload.len() > limit as usize {
-            let frame = ErrorFrame {
-                limit: Some(u64::from(limit)),
-                ..ErrorFrame::new(reference, ErrorCode::MessageTooLarge)
-            };
-            return self.send_native(index, &ServerFrame::Error(frame));
-        }
         let mut block = Vec::new();
         if !publish.attributes.is_empty() {
             publish.attributes.encode_block(&mut block);
         }
-        let cost = publication_cost(publish.payload.len() + block.len());
-        if !self.may_publish(partition, cost.into()) {
-            return self.native_refuse(index, reference, ErrorCode::LogUnavailable);
-        }
-        if let Err(code) = self.refuse_from(Pressure::Publications) {
-            return self.native_refuse(index, reference, code);
-        }
-        if let Err(too_fast) = self.take_publish(index, 1, publish.payload.len() as u64) {
-            let frame = ErrorFrame {
-                limit: Some(too_fast.limit),
-                ..ErrorFrame::new(reference, ErrorCode::RateLimited)
-            };
-            return self.send_native(index, &ServerFrame::Error(frame));
-        }
+        let offer = Offer {
+            topic: publish.topic,
+            payload_bytes: publish.payload.len(),
+            attributes_bytes: block.len(),
+            retain: publish.options.retain,
+        };
+        let Placement { rule, partition } = match self.admit(index, offer) {
+            Ok(placement) => placement,
+            Err(fault) => {
+                return self.native_not_admitted(index, Reference::Request(publish.request), fault);
+            }
+        };
         let (producer, idempotency_key) = match publish.options.once {
             None => (None, Slice::empty()),
             Some(Once::Key(key)) => (None, self.mail.copy(key)),
@@ -290,7 +263,7 @@ impl Edge {
         // Request 0 is the one that waits for a refusal only.
         let reply = Some(Reply { connection: self.slots.key(index), request: publish.request });
         let home = self.settings.home_of(partition);
-        self.request(home, Request::Publish { partition, rule: number, reply, publication });
+        self.request(home, Request::Publish { partition, rule, reply, publication });
     }
 
     fn native_ask_history(&mut self, index: u32, history: &native::History<'_>) {
@@ -541,10 +514,6 @@ impl Edge {
     pub(super) fn native_ping(&mut self, index: u32) {
         let token = u64::from(self.now_s());
         self.send_native(index, &ServerFrame::Ping(token));
-    }
-
-    pub(super) fn native_refuse(&mut self, index: u32, reference: Reference, code: ErrorCode) {
-        self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
     }
 
     fn native_fail(&mut self, index: u32, code: ErrorCode, close: CloseCode) {

@@ -7,16 +7,9 @@ use super::http::Answer;
 use super::json;
 use super::once::Once;
 use super::parameters;
-use crate::edge::{Edge, flag};
-use crate::entitlement::Action;
-use crate::journal::Deed;
-use crate::mail::{
-    Appended, PartitionId, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter,
-    publication_cost,
-};
+use crate::edge::{ATTRIBUTES_BYTES_MAX, Edge, Offer, flag};
+use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter};
 use crate::position::Position;
-use crate::topic::TopicName;
-use std::collections::BTreeMap;
 use wire::http::Target;
 use wire::http::problem::append_json_string;
 use wire::http::request::Request;
@@ -51,8 +44,6 @@ pub(crate) struct Publishing {
 
 stdx::hand!(struct Publishing { answer, results, waiting, single });
 
-/// Content type and tags of one message, in bytes as they are kept.
-pub(super) const MAX_TAGS_BYTES: usize = 16 << 10;
 /// The number of the first publication of a request: all of them wait for their acknowledgements.
 const FIRST_REQUEST: u32 = Reply::REFUSALS_ONLY + 1;
 /// Publications of one request.
@@ -123,10 +114,16 @@ impl Edge {
             ),
             Intent::Envelope(all) => parse_envelope(&body, &all)?,
         };
-        self.check_messages(index, &messages)?;
+        let offers = messages.iter().flat_map(|message| {
+            message.topics.iter().map(|topic| Offer {
+                topic,
+                payload_bytes: message.payload.len(),
+                attributes_bytes: message.attributes.len(),
+                retain: message.retain,
+            })
+        });
+        self.admit_all(index, offers)?;
         let count: usize = messages.iter().map(|message| message.topics.len()).sum();
-        let bytes: usize = messages.iter().map(Message::all_bytes).sum();
-        self.take_request_rate(index, count as u64, bytes as u64)?;
         let key = self.slots.key(index);
         // Clients pool their connections, so that a request counts as one that has just begun.
         let connection = self.request_stamp();
@@ -177,70 +174,6 @@ impl Edge {
             })),
         );
         Ok(())
-    }
-
-    /// Whether a request may publish all that it wants to. Nothing has been done yet.
-    fn check_messages(&mut self, index: u32, messages: &[Message]) -> Result<(), Fault> {
-        let all_bytes: u64 = messages.iter().map(Message::appended_bytes).sum();
-        let all_bytes_max = self.settings.limits.request_bytes_max;
-        if all_bytes > u64::from(all_bytes_max) {
-            let detail = format!(
-                "the request would append {all_bytes} bytes; one request appends at most {all_bytes_max}"
-            );
-            return Err(Fault::new(ErrorCode::RequestTooLarge, detail));
-        }
-        // What the request itself brings to each log of each home.
-        let mut costs = BTreeMap::new();
-        for message in messages {
-            let cost = publication_cost(message.payload.len() + message.attributes.len());
-            for topic in &message.topics {
-                let partition = self.check_topic_of(index, topic, message)?;
-                let home = self.settings.home_of(partition);
-                let log = self.settings.log_number(partition);
-                let sum: &mut u64 = costs.entry((home, log)).or_default();
-                *sum += u64::from(cost);
-                if !self.may_publish(partition, *sum) {
-                    return Err(ErrorCode::LogUnavailable.into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a message may be published to one of its topics, as far as permissions and rules go; the partition.
-    fn check_topic_of(
-        &mut self,
-        index: u32,
-        topic: &str,
-        message: &Message,
-    ) -> Result<PartitionId, Fault> {
-        TopicName::parse(topic).map_err(|error| Fault::topic(ErrorCode::MalformedTopic, error))?;
-        self.permit_request(index, Action::Publish, topic)?;
-        let (rule, partition) = self.settings.locate(topic);
-        let rule = &self.settings.rules[usize::from(rule)];
-        if let Some(publishing) = &rule.publishing {
-            let permitted = self.may_publish_under(index, publishing, message.retain);
-            if let Err(code) = permitted {
-                self.tell_decision(index, Deed::Act(Action::Publish), topic, Some(code));
-                return Err(Fault::of_act((Action::Publish, topic), code));
-            }
-        }
-        let limit = rule.message_bytes_max.min(self.settings.limits.message_bytes_max);
-        if message.payload.len() > limit as usize {
-            let detail = format!("a message of {topic} has at most {limit} bytes");
-            return Err(Fault::new(ErrorCode::MessageTooLarge, detail));
-        }
-        Ok(partition)
-    }
-
-    fn take_request_rate(&mut self, index: u32, messages: u64, bytes: u64) -> Result<(), Fault> {
-        self.take_publish(index, messages, bytes).map_err(|too_fast| Fault {
-            retry_after_s: too_fast.after_ms.div_ceil(1_000),
-            ..Fault::new(
-                ErrorCode::RateLimited,
-                format!("a connection publishes at most {} in a second", too_fast.limit),
-            )
-        })
     }
 
     pub(super) fn http_published(
@@ -336,8 +269,8 @@ pub(super) fn encode_attributes(
     if !attributes.is_empty() {
         attributes.encode_block(&mut block);
     }
-    if block.len() > MAX_TAGS_BYTES {
-        let detail = format!("content type and tags take at most {MAX_TAGS_BYTES} bytes");
+    if block.len() > ATTRIBUTES_BYTES_MAX {
+        let detail = format!("content type and tags take at most {ATTRIBUTES_BYTES_MAX} bytes");
         return Err(Fault::new(ErrorCode::TooManyTags, detail));
     }
     Ok(block)

@@ -1,0 +1,330 @@
+//! Admission of publications: the same questions in the same order for every protocol, and one code for each fault.
+//!
+//! Step 3 of the path. A session decodes what its client publishes to [`Offer`]s and asks here once for each request;
+//! a [`NotAdmitted`] goes back to the client in the words of its protocol. The order:
+//!
+//! 1. memory of the process: `memory_full`;
+//! 2. bytes that the request appends in all: `request_too_large`;
+//! 3. for each publication
+//!    1. the name: `malformed_topic`, `topic_too_long`;
+//!    2. the credential: `unauthorized`, `forbidden`, `token_expired`, `token_revoked`;
+//!    3. the publishers of the topic's rule: `forbidden`;
+//!    4. the size: `message_too_large`, `too_many_tags`;
+//!    5. the backlog of the topic's log: `log_unavailable`;
+//! 4. rates of the connection, which only an admitted request uses up: `rate_limited`.
+//!
+//! A request is admitted as a whole or not at all. The home answers what only it knows: duplicates, epochs, room.
+
+use super::Edge;
+use super::pressure::Pressure;
+use super::rates::TooFast;
+use crate::entitlement::{Action, CredentialKind};
+use crate::journal::Deed;
+use crate::mail::{HomeId, PartitionId, publication_cost};
+use crate::settings::{PublishSettings, Publishers};
+use crate::sys;
+use crate::topic::{TopicError, TopicName};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use wire::native::ErrorCode;
+
+/// Content type and tags of one message, in bytes as a record keeps them.
+pub(crate) const ATTRIBUTES_BYTES_MAX: usize = 16 << 10;
+
+// A record holds their length in 16 bits.
+const _: () = assert!(ATTRIBUTES_BYTES_MAX <= u16::MAX as usize);
+
+/// The publisher of a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Publisher {
+    /// The client of a connection.
+    Connection(u32),
+    /// An operator. Credentials and rates of clients do not apply; rules and limits do.
+    Operator,
+}
+
+/// One message for one topic.
+#[derive(Clone, Copy)]
+pub(crate) struct Offer<'a> {
+    pub topic: &'a str,
+    pub payload_bytes: usize,
+    /// Content type and tags.
+    pub attributes_bytes: usize,
+    pub retain: bool,
+}
+
+/// The topic's rule and partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Placement {
+    pub rule: u16,
+    pub partition: PartitionId,
+}
+
+/// The first fault of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NotAdmitted<'a> {
+    pub code: ErrorCode,
+    pub detail: Detail<'a>,
+}
+
+/// What the code alone does not tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detail<'a> {
+    /// Nothing more is known.
+    None,
+    /// The fault of a name.
+    Name(TopicError),
+    /// The topic that may not be published to.
+    Topic(&'a str),
+    /// The topic, and the most bytes of a message to it.
+    Message(&'a str, u32),
+    /// The most bytes of content type and tags.
+    Attributes(usize),
+    /// The bytes that a request would append, and the most that it may.
+    Request(u64, u32),
+    /// The rate that is used up.
+    Rate(TooFast),
+}
+
+impl From<ErrorCode> for NotAdmitted<'_> {
+    fn from(code: ErrorCode) -> Self {
+        NotAdmitted { code, detail: Detail::None }
+    }
+}
+
+impl Edge {
+    /// Admits one publication of a connection.
+    ///
+    /// # Errors
+    /// As the introduction lists them.
+    pub(crate) fn admit<'a>(
+        &mut self,
+        index: u32,
+        offer: Offer<'a>,
+    ) -> Result<Placement, NotAdmitted<'a>> {
+        self.refuse_from(Pressure::Publications)?;
+        let placement = self.admit_one(Publisher::Connection(index), offer)?;
+        self.check_backlog(placement.partition, offer.cost())?;
+        self.take_rates(index, 1, offer.payload_bytes)?;
+        Ok(placement)
+    }
+
+    /// Admits all publications of one request of a connection, or none.
+    ///
+    /// # Errors
+    /// As the introduction lists them.
+    pub(crate) fn admit_all<'a>(
+        &mut self,
+        index: u32,
+        offers: impl Iterator<Item = Offer<'a>> + Clone,
+    ) -> Result<(), NotAdmitted<'a>> {
+        self.refuse_from(Pressure::Publications)?;
+        let appended =
+            offers.clone().map(|offer| (offer.payload_bytes + offer.attributes_bytes) as u64);
+        let (bytes, bytes_max) = (appended.sum(), self.settings.limits.request_bytes_max);
+        if bytes > u64::from(bytes_max) {
+            let detail = Detail::Request(bytes, bytes_max);
+            return Err(NotAdmitted { code: ErrorCode::RequestTooLarge, detail });
+        }
+        // What the request itself brings to each log of each home.
+        let mut costs: BTreeMap<(HomeId, u16), u64> = BTreeMap::new();
+        let (mut messages, mut payload_bytes) = (0, 0);
+        for offer in offers {
+            let Placement { partition, .. } =
+                self.admit_one(Publisher::Connection(index), offer)?;
+            let log = (self.settings.home_of(partition), self.settings.log_number(partition));
+            let cost = costs.entry(log).or_default();
+            *cost += offer.cost();
+            self.check_backlog(partition, *cost)?;
+            messages += 1;
+            payload_bytes += offer.payload_bytes;
+        }
+        self.take_rates(index, messages, payload_bytes)
+    }
+
+    /// Admits a publication of an operator.
+    ///
+    /// # Errors
+    /// As the introduction lists them, without those of credentials and rates; `overloaded`.
+    pub(crate) fn admit_for_operator(&mut self, offer: Offer<'_>) -> Result<Placement, ErrorCode> {
+        self.refuse_from(Pressure::Publications)?;
+        let placement = self.admit_one(Publisher::Operator, offer).map_err(|fault| fault.code)?;
+        self.check_backlog(placement.partition, offer.cost())?;
+        // Operators' questions do not wait in a row.
+        match self.may_request(self.settings.home_of(placement.partition)) {
+            true => Ok(placement),
+            false => Err(ErrorCode::Overloaded),
+        }
+    }
+
+    fn admit_one<'a>(
+        &mut self,
+        publisher: Publisher,
+        offer: Offer<'a>,
+    ) -> Result<Placement, NotAdmitted<'a>> {
+        let topic = TopicName::parse(offer.topic).map_err(|error| NotAdmitted {
+            code: match error {
+                TopicError::TooLong => ErrorCode::TopicTooLong,
+                _ => ErrorCode::MalformedTopic,
+            },
+            detail: Detail::Name(error),
+        })?;
+        let refused = |code| NotAdmitted { code, detail: Detail::Topic(offer.topic) };
+        match publisher {
+            Publisher::Connection(index) => {
+                self.permit(index, Action::Publish, topic.into()).map_err(refused)?;
+            }
+            Publisher::Operator if sys::is_reserved(offer.topic) => {
+                return Err(refused(ErrorCode::Forbidden));
+            }
+            Publisher::Operator => {}
+        }
+        let (rule, partition) = self.settings.locate(offer.topic);
+        let of_rule = &self.settings.rules[usize::from(rule)];
+        if let Some(publishing) = &of_rule.publishing
+            && !publishing.permits(self.publisher_origin(publisher), offer.retain)
+        {
+            if let Publisher::Connection(index) = publisher {
+                let deed = Deed::Act(Action::Publish);
+                self.tell_decision(index, deed, offer.topic, Some(ErrorCode::Forbidden));
+            }
+            return Err(refused(ErrorCode::Forbidden));
+        }
+        let of_publisher = match publisher {
+            Publisher::Connection(index) => self.payload_bytes_max(index),
+            Publisher::Operator => self.settings.limits.message_bytes_max,
+        };
+        let bytes_max = of_rule.message_bytes_max.min(of_publisher);
+        if offer.payload_bytes > bytes_max as usize {
+            let detail = Detail::Message(offer.topic, bytes_max);
+            return Err(NotAdmitted { code: ErrorCode::MessageTooLarge, detail });
+        }
+        if offer.attributes_bytes > ATTRIBUTES_BYTES_MAX {
+            let detail = Detail::Attributes(ATTRIBUTES_BYTES_MAX);
+            return Err(NotAdmitted { code: ErrorCode::TooManyTags, detail });
+        }
+        Ok(Placement { rule, partition })
+    }
+
+    fn check_backlog(&self, partition: PartitionId, cost: u64) -> Result<(), ErrorCode> {
+        match self.may_publish(partition, cost) {
+            true => Ok(()),
+            false => Err(ErrorCode::LogUnavailable),
+        }
+    }
+
+    fn take_rates<'a>(
+        &mut self,
+        index: u32,
+        messages: u64,
+        payload_bytes: usize,
+    ) -> Result<(), NotAdmitted<'a>> {
+        let taken = self.take_publish(index, messages, payload_bytes as u64);
+        taken.map_err(|too_fast| NotAdmitted {
+            code: ErrorCode::RateLimited,
+            detail: Detail::Rate(too_fast),
+        })
+    }
+
+    fn publisher_origin(&self, publisher: Publisher) -> Origin {
+        match publisher {
+            Publisher::Connection(index) => Origin::Client {
+                credential: self.shown_kind(index),
+                address: self.client_address(index),
+            },
+            Publisher::Operator => Origin::Operator,
+        }
+    }
+}
+
+impl Offer<'_> {
+    /// What it costs on its way to its home.
+    fn cost(&self) -> u64 {
+        publication_cost(self.payload_bytes + self.attributes_bytes).into()
+    }
+}
+
+/// What a rule knows of a publisher.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    Client {
+        /// The kind of its accepted credential.
+        credential: Option<CredentialKind>,
+        /// `None`: unknown, such as behind a proxy that does not name its clients.
+        address: Option<IpAddr>,
+    },
+    Operator,
+}
+
+impl PublishSettings {
+    /// Whether the rule lets this publisher publish, and retain. It takes away from what a credential permits, and never
+    /// adds to it. An unknown address matches no network.
+    fn permits(&self, origin: Origin, retain: bool) -> bool {
+        let is_publisher = match (origin, self.publishers) {
+            (_, Publishers::Nobody) => false,
+            (Origin::Operator, _) | (_, Publishers::All) => true,
+            (Origin::Client { credential, .. }, Publishers::Entitled) => credential.is_some(),
+            (Origin::Client { credential, .. }, Publishers::ApiKeys) => {
+                credential == Some(CredentialKind::ApiKey)
+            }
+        };
+        let is_from_there = match origin {
+            Origin::Operator => true,
+            Origin::Client { address, .. } => {
+                self.from.is_empty() || address.is_some_and(|address| self.from.contains(address))
+            }
+        };
+        is_publisher && is_from_there && (self.may_retain || !retain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::networks::Network;
+
+    #[test]
+    fn rules_choose_publishers_by_credential() {
+        use CredentialKind::{ApiKey, Token};
+        for (publishers, expected) in [
+            (Publishers::All, [true, true, true, true]),
+            (Publishers::Entitled, [false, true, true, true]),
+            (Publishers::ApiKeys, [false, false, true, true]),
+            (Publishers::Nobody, [false, false, false, false]),
+        ] {
+            let rule = PublishSettings { publishers, ..PublishSettings::default() };
+            let client = |credential| Origin::Client { credential, address: None };
+            let origins =
+                [client(None), client(Some(Token)), client(Some(ApiKey)), Origin::Operator];
+            assert_eq!(
+                origins.map(|origin| rule.permits(origin, true)),
+                expected,
+                "{publishers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn rules_choose_publishers_by_address_and_may_forbid_to_retain() {
+        let rule = PublishSettings {
+            may_retain: false,
+            from: ["10.0.0.0/8", "2001:db8::/32"].into_iter().filter_map(Network::parse).collect(),
+            ..PublishSettings::default()
+        };
+        let check = |origin, expected: bool| {
+            assert_eq!(rule.permits(origin, false), expected, "{origin:?}");
+            assert!(!rule.permits(origin, true), "{origin:?}");
+        };
+        for (address, expected) in [
+            (Some("10.1.2.3"), true),
+            (Some("::ffff:10.1.2.3"), true),
+            (Some("2001:db8::1"), true),
+            (Some("11.0.0.1"), false),
+            (None, false),
+        ] {
+            let address = address.map(|text| text.parse().unwrap());
+            check(Origin::Client { credential: None, address }, expected);
+        }
+        check(Origin::Operator, true);
+    }
+}

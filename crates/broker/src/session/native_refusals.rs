@@ -1,0 +1,52 @@
+//! Refusals of the native protocol: one ERROR frame for each.
+//!
+//! Step 3 of the path.
+
+use crate::edge::{Detail, Edge, NotAdmitted};
+use crate::entitlement::Action;
+use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
+
+impl Edge {
+    /// Refuses a request.
+    pub(super) fn native_refuse(&mut self, index: u32, reference: Reference, code: ErrorCode) {
+        self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
+    }
+
+    /// Refuses an action on a topic or filter. The message names both where the permission is missing.
+    #[cold]
+    pub(super) fn native_refuse_act(
+        &mut self,
+        index: u32,
+        reference: Reference,
+        (action, wanted): (Action, &str),
+        code: ErrorCode,
+    ) {
+        if code != ErrorCode::Forbidden {
+            return self.native_refuse(index, reference, code);
+        }
+        let frame =
+            ErrorFrame { message: &action.refusal(wanted), ..ErrorFrame::new(reference, code) };
+        self.send_native(index, &ServerFrame::Error(frame));
+    }
+
+    /// Refuses a publication.
+    #[cold]
+    pub(super) fn native_not_admitted(
+        &mut self,
+        index: u32,
+        reference: Reference,
+        NotAdmitted { code, detail }: NotAdmitted<'_>,
+    ) {
+        let limit = match detail {
+            Detail::Topic(topic) => {
+                return self.native_refuse_act(index, reference, (Action::Publish, topic), code);
+            }
+            Detail::Message(_, bytes_max) | Detail::Request(_, bytes_max) => Some(bytes_max.into()),
+            Detail::Attributes(bytes_max) => Some(bytes_max as u64),
+            Detail::Rate(too_fast) => Some(too_fast.limit),
+            Detail::None | Detail::Name(_) => None,
+        };
+        let frame = ErrorFrame { limit, ..ErrorFrame::new(reference, code) };
+        self.send_native(index, &ServerFrame::Error(frame));
+    }
+}
