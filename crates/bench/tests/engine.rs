@@ -31,6 +31,9 @@ fn run(transport: Transport, per_client: u32, plant: Plant) -> Faults {
     let clients = config.clients;
     let mut subscribers = Subscribers::start(config).unwrap();
     wait(&mut subscribers, |total| total.connections == clients as i64);
+    if transport == Transport::Ws {
+        wait(&mut subscribers, |total| total.clients_live == clients as i64);
+    }
     // A poll counts as open before it has arrived, and only then messages may flow.
     server.wait_ready(clients as usize);
     let mut load = PublishersConfig::new(server.common(), "t/{1..8}".parse().unwrap(), 400.0);
@@ -176,33 +179,37 @@ struct Line {
     command: BenchCommand,
 }
 
-/// The whole command, until a duration or a stop, with its exit code.
+/// The whole command, until a count or a stop, with its exit code.
 #[test]
 fn commands_end_with_their_exit_code() {
     fn exit_of(line: &str, stop: &AtomicBool) -> ExitCode {
         let words = std::iter::once("bench").chain(line.split_ascii_whitespace());
         bench::run(Line::try_parse_from(words).unwrap().command, stop).unwrap()
     }
-    for (plant, wanted) in [(Plant::Nothing, ExitCode::SUCCESS), (Plant::Lose, ExitCode::from(1))] {
+    let subscribe = |url: &str, count: u64, stop: &Arc<AtomicBool>| {
+        let line = format!(
+            "sub --url {url} --clients 3 --topics c/{{1..3}} --count {count} --interval 100ms --json"
+        );
+        let stop = stop.clone();
+        thread::spawn(move || exit_of(&line, &stop))
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for (plant, count, wanted) in
+        [(Plant::Nothing, 60, ExitCode::SUCCESS), (Plant::Lose, 59, ExitCode::from(1))]
+    {
         let server = Server::start(plant);
         let url = server.url();
-        let stop = Arc::new(AtomicBool::new(false));
-        let subscribing = {
-            let (stop, url) = (stop.clone(), url.clone());
-            thread::spawn(move || {
-                let line = format!(
-                    "sub --url {url} --clients 3 --topics c/{{1..3}} --interval 100ms --json"
-                );
-                exit_of(&line, &stop)
-            })
-        };
+        let subscribing = subscribe(&url, count, &stop);
         server.wait_ready(3);
         let line = format!(
             "pub --url {url} --topics c/{{1..3}} --rate 500 --count 60 --size 100 --interval 100ms"
         );
         assert_eq!(exit_of(&line, &AtomicBool::new(false)), ExitCode::SUCCESS);
-        thread::sleep(Duration::from_secs(1)); // what was published last is on its way
-        stop.store(true, Ordering::Release);
         assert_eq!(subscribing.join().unwrap(), wanted, "{plant:?}");
     }
+    let server = Server::start(Plant::Nothing);
+    let subscribing = subscribe(&server.url(), 0, &stop);
+    server.wait_ready(3);
+    stop.store(true, Ordering::Release);
+    assert_eq!(subscribing.join().unwrap(), ExitCode::SUCCESS);
 }

@@ -19,7 +19,8 @@ use wire::websocket::{Assembler, Event, Role, frame};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is done to the tenth record on its way to subscribers.
+/// What is done to one record on its way to subscribers: from the tenth on the first that is not its topic's first, as before
+/// that one a subscriber misses nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plant {
     Nothing,
@@ -88,16 +89,29 @@ impl Drop for Server {
 /// The records in the order in which this server delivers them.
 fn delivered(node: &Node, from: usize, plant: Plant) -> Vec<usize> {
     let mut order: Vec<usize> = (from..node.records.len()).collect();
-    if let Some(at) = order.iter().position(|index| *index == 9) {
+    let planted = match plant {
+        Plant::Nothing | Plant::Cut => None,
+        Plant::Lose | Plant::Repeat | Plant::Swap => planted(node),
+    };
+    if let Some(at) = order.iter().position(|index| Some(*index) == planted) {
         match plant {
             Plant::Nothing | Plant::Cut => {}
             Plant::Lose => drop(order.remove(at)),
-            Plant::Repeat => order.insert(at, 9),
-            Plant::Swap if order.contains(&10) => order.swap(at, at + 1),
+            Plant::Repeat => order.insert(at, order[at]),
+            Plant::Swap if at + 1 < order.len() => order.swap(at, at + 1),
             Plant::Swap => order.truncate(at), // waits for its partner
         }
     }
     order
+}
+
+/// The place of the record that is not delivered as it should be.
+fn planted(node: &Node) -> Option<usize> {
+    let has_one_before = |at: &usize| {
+        let topic = &node.records[*at].topic;
+        node.records[..*at].iter().any(|before| before.topic == *topic)
+    };
+    (9..node.records.len()).find(has_one_before)
 }
 
 fn serve(
