@@ -309,37 +309,48 @@ mod tests {
     #[test]
     fn a_log_that_hangs_is_named() {
         for is_quiet in [false, true] {
-            let (control, _other) = Passage::pair().unwrap();
-            let (log, incoming) = channel();
-            let thread = std::thread::spawn(move || {
-                // Kept: an answer that is dropped would be one.
-                let mut hanging = Vec::new();
-                for message in incoming {
-                    match message {
-                        ToLog::Upgrade(LogOrder::Count(answer)) if is_quiet => {
-                            answer.send((0, 0)).unwrap();
-                        }
-                        message => hanging.push(message),
-                    }
-                }
-                hanging.len()
-            });
-            let coordinator = Coordinator {
-                shards: &[],
-                own: &[],
-                control: &control,
-                logs: vec![(0, "kept", &log)],
-                freeze_patience: Duration::from_millis(50),
-                judge: &Vec::new,
-            };
-            let given = coordinator.freeze_and_commit(&mut || panic!("nothing was committed"));
-            assert!(
-                matches!(&given, Err(UpgradeError::Log(name, _)) if name == "kept"),
-                "{given:?}"
-            );
-            drop(coordinator);
-            drop(log);
-            assert_eq!(thread.join().unwrap(), 2, "freezing, and what hangs");
+            let mut patience = Duration::from_millis(50);
+            // On a busy machine the log's thread may come too late to what it does not hang in.
+            while orders_left_hanging(is_quiet, patience) != 2 {
+                assert!(patience < Duration::from_secs(60), "freezing, and what hangs");
+                patience *= 2;
+            }
         }
+    }
+
+    /// Freezes a node whose log hangs, and says how many orders the log has not carried out.
+    fn orders_left_hanging(is_quiet: bool, freeze_patience: Duration) -> usize {
+        let (control, _other) = Passage::pair().unwrap();
+        let (log, incoming) = channel();
+        let thread = std::thread::spawn(move || {
+            // Kept: an answer that is dropped would be one.
+            let mut hanging = Vec::new();
+            for message in incoming {
+                match message {
+                    ToLog::Upgrade(LogOrder::Count(answer)) if is_quiet => {
+                        // Nobody waits for a late one.
+                        let _ = answer.send((0, 0));
+                    }
+                    message => hanging.push(message),
+                }
+            }
+            hanging.len()
+        });
+        let coordinator = Coordinator {
+            shards: &[],
+            own: &[],
+            control: &control,
+            logs: vec![(0, "kept", &log)],
+            freeze_patience,
+            judge: &Vec::new,
+        };
+        let given = coordinator.freeze_and_commit(&mut || panic!("nothing was committed"));
+        let is_named = matches!(&given, Err(UpgradeError::Log(name, _)) if name == "kept");
+        assert!(is_named || matches!(given, Err(UpgradeError::Slow("settling"))), "{given:?}");
+        drop(coordinator);
+        drop(log);
+        let count = thread.join().unwrap();
+        assert!(is_named || count < 2, "{given:?}");
+        count
     }
 }
