@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn received(socket: &UnixDatagram) -> String {
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut bytes = [0; 512];
         let length = socket.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..length]).into_owned()

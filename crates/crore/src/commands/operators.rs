@@ -173,9 +173,17 @@ mod tests {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port =
             Port { url: format!("http://{}", silent.local_addr().unwrap()), api_key_file: None };
-        let error = ask_within(Duration::from_millis(20), &port, ("GET", "/"), None).unwrap_err();
-        let text = format!("{error:#}");
-        assert!(text.contains("has not answered within 20ms"), "{text}");
+        let mut patience = Duration::from_millis(20);
+        let text = loop {
+            let error = ask_within(patience, &port, ("GET", "/"), None).unwrap_err();
+            let text = format!("{error:#}");
+            // A busy machine may take longer to connect.
+            if !text.contains("no node answers") || patience > PATIENCE {
+                break text;
+            }
+            patience *= 2;
+        };
+        assert!(text.contains(&format!("has not answered within {patience:?}")), "{text}");
     }
 
     #[test]
