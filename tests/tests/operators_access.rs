@@ -117,21 +117,30 @@ fn commands_go_by_the_socket() {
 
     let old = server.process.id();
     ask(&["upgrade"], &url).assert_success();
+    wait_for_successor(&socket, old);
     let listed = ask(&["topic", "list"], &url);
     listed.assert_success();
-    let successor = successor_of(&socket, old);
     ask(&["drain", "--window", "1s"], &url).assert_success();
     wait_until_gone(&socket);
-    assert_ne!(successor, old);
 }
 
-/// The process that answers at the socket, which is not this one.
-fn successor_of(socket: &Path, old: u32) -> u32 {
-    let stream = UnixStream::connect(socket).expect("a node");
-    let peer = rustix::net::sockopt::socket_peercred(&stream).expect("the peer");
-    let id = peer.pid.as_raw_nonzero().get().unsigned_abs();
-    assert_ne!(id, old);
-    id
+/// Waits until another process listens at the socket. That one is the node first, and then makes the socket.
+fn wait_for_successor(socket: &Path, old: u32) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => {
+                let peer = rustix::net::sockopt::socket_peercred(&stream).expect("the peer");
+                if peer.pid.as_raw_nonzero().get().unsigned_abs() != old {
+                    return;
+                }
+            }
+            // The old process has ended; its file is there until the new one takes its place.
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused),
+        }
+        assert!(std::time::Instant::now() < deadline, "{} is the old one's", socket.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn wait_until_gone(path: &Path) {
