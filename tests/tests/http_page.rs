@@ -11,9 +11,9 @@ const DOCUMENT: &str = include_str!("../../spec/openapi.json");
 
 /// Where the page's commands go.
 const ADDRESS: &str = "127.0.0.1:8800";
-/// For how long the page's commands read a stream.
+/// The time limit of the streams in the commands of the page.
 const PAGES_TIME: &str = "--max-time 1";
-/// For how long they may read it here, at least, if the answer does not come sooner.
+/// The longest limit that a command gets here is at least this.
 const PATIENCE_S: u64 = 60;
 /// curl's exit code when `--max-time` is over: streams do not end by themselves.
 const TIMED_OUT: i32 = 28;

@@ -124,7 +124,8 @@ fn commands_go_by_the_socket() {
     wait_until_gone(&socket);
 }
 
-/// Waits until another process listens at the socket. That one is the node first, and then makes the socket.
+/// Waits until another process listens at the socket. The new process makes the socket after it has
+/// become the node.
 fn wait_for_successor(socket: &Path, old: u32) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     loop {

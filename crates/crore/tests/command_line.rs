@@ -351,8 +351,8 @@ fn a_node_that_was_killed_is_found_again() {
 /// The whole chain of point 1 of the README, small: a node as a child, subscribers, publishers, figures, summary.
 #[test]
 fn the_demo_shows_figures_and_ends_with_a_summary() {
-    // Held, or somebody else's: the demo takes free ports. Default ports that are free when it looks may be taken when its node
-    // starts, by another run of this test on the machine.
+    // The default ports are taken, so the demo uses free ones. Another run of this test on the
+    // machine could take a default port between the demo's look and its node's start.
     let _default_ports = [8800, 8801].map(|port| TcpListener::bind(("127.0.0.1", port)));
     let mut demo = crore(&["demo", "--clients", "50", "--rate", "100", "--duration", "5m"])
         .stdout(Stdio::piped())

@@ -19,8 +19,8 @@ use wire::websocket::{Assembler, Event, Role, frame};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is done to one record on its way to subscribers: from the tenth on the first that is not its topic's first, as before
-/// that one a subscriber misses nothing.
+/// The fault of one record on its way to subscribers. It is the first from the tenth on that is not
+/// the first of its topic: a subscriber does not miss the first message of a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plant {
     Nothing,

@@ -328,7 +328,7 @@ mod tests {
             for message in incoming {
                 match message {
                     ToLog::Upgrade(LogOrder::Count(answer)) if is_quiet => {
-                        // Nobody waits for a late one.
+                        // A late answer has no receiver.
                         let _ = answer.send((0, 0));
                     }
                     message => hanging.push(message),
