@@ -1,7 +1,7 @@
-//! Admission of publications: the same questions in the same order for every protocol, and one code for each fault.
+//! Admission of publications: one order of checks for all protocols, and one code for each fault.
 //!
-//! Step 3 of the path. A session decodes what its client publishes to [`Offer`]s and asks here once for each request;
-//! a [`NotAdmitted`] goes back to the client in the words of its protocol. The order:
+//! Step 3 of the path. A session decodes the publications of a request to [`Offer`]s and asks here once.
+//! A [`NotAdmitted`] goes back to the client in the words of its protocol. The order:
 //!
 //! 1. memory of the process: `memory_full`;
 //! 2. bytes that the request appends in all: `request_too_large`;
@@ -13,7 +13,8 @@
 //!    5. the backlog of the topic's log: `log_unavailable`;
 //! 4. rates of the connection, which only an admitted request uses up: `rate_limited`.
 //!
-//! A request is admitted as a whole or not at all. The home answers what only it knows: duplicates, epochs, room.
+//! A request is admitted as a whole or not at all. Its home then decides about duplicates, epochs and
+//! room.
 
 use super::Edge;
 use super::pressure::Pressure;
@@ -67,10 +68,10 @@ pub(crate) struct NotAdmitted<'a> {
     pub detail: Detail<'a>,
 }
 
-/// What the code alone does not tell.
+/// The details behind the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Detail<'a> {
-    /// Nothing more is known.
+    /// The code is all.
     None,
     /// The fault of a name.
     Name(TopicError),
@@ -96,7 +97,7 @@ impl Edge {
     /// Admits one publication of a connection.
     ///
     /// # Errors
-    /// As the introduction lists them.
+    /// The first fault in the order of the introduction.
     pub(crate) fn admit<'a>(
         &mut self,
         index: u32,
@@ -112,7 +113,7 @@ impl Edge {
     /// Admits all publications of one request of a connection, or none.
     ///
     /// # Errors
-    /// As the introduction lists them.
+    /// The first fault in the order of the introduction.
     pub(crate) fn admit_all<'a>(
         &mut self,
         index: u32,
@@ -126,7 +127,7 @@ impl Edge {
             let detail = Detail::Request(bytes, bytes_max);
             return Err(NotAdmitted { code: ErrorCode::RequestTooLarge, detail });
         }
-        // What the request itself brings to each log of each home.
+        // The costs of this request alone, by home and log.
         let mut costs: BTreeMap<(HomeId, u16), u64> = BTreeMap::new();
         let (mut messages, mut payload_bytes) = (0, 0);
         for offer in offers {
@@ -145,7 +146,7 @@ impl Edge {
     /// Admits a publication of an operator.
     ///
     /// # Errors
-    /// As the introduction lists them, without those of credentials and rates; `overloaded`.
+    /// The first fault in the order of the introduction, without credentials and rates; `overloaded`.
     pub(crate) fn admit_for_operator(&mut self, offer: Offer<'_>) -> Result<Placement, ErrorCode> {
         self.refuse_from(Pressure::Publications)?;
         let placement = self.admit_one(Publisher::Operator, offer).map_err(|fault| fault.code)?;
@@ -238,13 +239,13 @@ impl Edge {
 }
 
 impl Offer<'_> {
-    /// What it costs on its way to its home.
+    /// Its cost on the way to its home, in bytes.
     fn cost(&self) -> u64 {
         publication_cost(self.payload_bytes + self.attributes_bytes).into()
     }
 }
 
-/// What a rule knows of a publisher.
+/// A publisher as a rule sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Origin {
     Client {
@@ -257,8 +258,8 @@ enum Origin {
 }
 
 impl PublishSettings {
-    /// Whether the rule lets this publisher publish, and retain. It takes away from what a credential permits, and never
-    /// adds to it. An unknown address matches no network.
+    /// Whether the rule permits this publisher, and retained messages. It narrows the permissions of a
+    /// credential and never widens them. An unknown address matches no network.
     fn permits(&self, origin: Origin, retain: bool) -> bool {
         let is_publisher = match (origin, self.publishers) {
             (_, Publishers::Nobody) => false,
