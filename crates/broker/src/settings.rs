@@ -358,7 +358,7 @@ stdx::hand!(
     }
 );
 
-/// Every bound of a shard. Defaults stand in [`Limits::default`]; the principle in `ARCHITECTURE.md`.
+/// Every bound of a shard. [`Limits::default`] has the defaults, `ARCHITECTURE.md` the principle.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections of one edge.

@@ -1,7 +1,7 @@
 //! Admission of publications: one order of checks for all protocols, and one code for each fault.
 //!
-//! Step 3 of the path. A session decodes the publications of a request to [`Offer`]s and asks here once.
-//! A [`NotAdmitted`] goes back to the client in the words of its protocol. The order:
+//! Step 3 of the path. A session decodes the publications of a request to [`Offer`]s and asks here
+//! once. A [`NotAdmitted`] goes back to the client in the words of its protocol. The order:
 //!
 //! 1. memory of the process: `memory_full`;
 //! 2. bytes that the request appends in all: `request_too_large`;
@@ -13,8 +13,8 @@
 //!    5. the backlog of the topic's log: `log_unavailable`;
 //! 4. rates of the connection, which only an admitted request uses up: `rate_limited`.
 //!
-//! A request is admitted as a whole or not at all. Its home then decides about duplicates, epochs and
-//! room.
+//! A request is admitted as a whole or not at all. Its home then decides about duplicates, epochs
+//! and room.
 
 use super::Edge;
 use super::pressure::Pressure;
@@ -146,7 +146,8 @@ impl Edge {
     /// Admits a publication of an operator.
     ///
     /// # Errors
-    /// The first fault in the order of the introduction, without credentials and rates; `overloaded`.
+    /// The first fault in the order of the introduction, without credentials and rates;
+    /// `overloaded`.
     pub(crate) fn admit_for_operator(&mut self, offer: Offer<'_>) -> Result<Placement, ErrorCode> {
         self.refuse_from(Pressure::Publications)?;
         let placement = self.admit_one(Publisher::Operator, offer).map_err(|fault| fault.code)?;
@@ -258,8 +259,8 @@ enum Origin {
 }
 
 impl PublishSettings {
-    /// Whether the rule permits this publisher, and retained messages. It narrows the permissions of a
-    /// credential and never widens them. An unknown address matches no network.
+    /// Whether the rule permits this publisher, and retained messages. A rule narrows the permissions
+    /// of a credential and never widens them. An unknown address matches no network.
     fn permits(&self, origin: Origin, retain: bool) -> bool {
         let is_publisher = match (origin, self.publishers) {
             (_, Publishers::Nobody) => false,

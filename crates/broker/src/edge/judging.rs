@@ -79,7 +79,8 @@ impl Edge {
     /// What a connection may do with all topics that a filter covers; everything where nobody is asked.
     ///
     /// # Errors
-    /// `unauthorized` without an accepted credential, `forbidden` with one; `token_expired`, `token_revoked`.
+    /// `unauthorized` without an accepted credential, `forbidden` with one; `token_expired`,
+    /// `token_revoked`.
     #[inline]
     pub(crate) fn permit(
         &mut self,

@@ -211,8 +211,8 @@ impl Edge {
         }
     }
 
-    /// The longest payload that a connection may publish. A frame that a client without a credential sends has room for
-    /// the topic and the rest beside it; a body over HTTP is the payload.
+    /// The longest payload that a connection may publish, in bytes. Frames of a client without a
+    /// credential have room for topic and tags beside it; a body over HTTP is the payload.
     pub(crate) fn payload_bytes_max(&self, index: u32) -> u32 {
         let payload_bytes_max = self.settings.limits.message_bytes_max;
         match self.is_anonymous(index) && self.slots[index].protocol != Protocol::Http {

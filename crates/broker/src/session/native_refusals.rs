@@ -12,7 +12,7 @@ impl Edge {
         self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
     }
 
-    /// Refuses an action on a topic or filter. The message names both where the permission is missing.
+    /// Refuses an action on a topic or filter. Where a permission is missing, the message names both.
     #[cold]
     pub(super) fn native_refuse_act(
         &mut self,
