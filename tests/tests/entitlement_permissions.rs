@@ -172,7 +172,7 @@ fn anonymous_clients() {
     let server = place.start();
     let (mut native, _) = Native::connect(&server.clients, None);
     assert!(matches!(native.subscribe_one(1, "public/a"), Frame::Subscribed { .. }));
-    assert!(matches!(native.subscribe_one(2, "a"), Frame::Error { code: FORBIDDEN, .. }));
+    assert!(matches!(native.subscribe_one(2, "a"), Frame::Error { code: UNAUTHORIZED, .. }));
     native.renew(3, &issuer.token("--sub anna --all #"));
     let answer = native.next_frame();
     assert!(matches!(answer, Frame::Error { code: UNAUTHORIZED, id: 3, .. }), "{answer:?}");
