@@ -60,7 +60,7 @@ fn nobody_else_can_read_what_a_node_keeps() {
         assert_private(&directory);
         successor.kill(server);
 
-        // What is open is closed at a start, and told.
+        // A start takes open modes away from files and logs it.
         let open = |path: &Path, mode| {
             let permissions = fs::Permissions::from_mode(mode);
             fs::set_permissions(path, permissions).expect("it is ours");

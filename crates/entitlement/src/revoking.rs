@@ -95,7 +95,7 @@ impl TokenJudge {
         let rules = self.rules();
         let is_key = matches!(wanted.revoked, Revoked::Key(_));
         let ends_s = wanted.ends_s.or_else(|| {
-            // Whoever has a stolen key signs another token tomorrow.
+            // A stolen key signs another token tomorrow.
             if is_key {
                 return None;
             }

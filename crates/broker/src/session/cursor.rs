@@ -507,7 +507,7 @@ mod tests {
         check(&[true, true], "!,-/7:5", Some("!,-/7:5"));
         check(&[true, true], "!,!", Some("!,!"));
         check(&[true, false], "!,7:1", Some("!,7:1"));
-        // Of another stream: nothing of it counts for this one.
+        // The id of another stream is ignored.
         check(&[true, true], "-/7:5", None);
         check(&[true], "-,-/7:5", None);
         check(&[true], "7:1/7:5", None);

@@ -152,7 +152,7 @@ impl Places {
             return true;
         }
         let idle = self.0.iter().filter(|(_, (place, _))| {
-            // Whoever has shown no key keeps nothing by asking.
+            // A connection without a permitted request may give way.
             !place.works.load(Ordering::Relaxed)
         });
         let oldest = idle.min_by_key(|(_, (place, _))| place.heard.load(Ordering::Relaxed));
@@ -251,7 +251,7 @@ mod tests {
         assert!(!places.0.contains_key(&old));
         assert!(places.make_room(2));
         assert!(!places.0.contains_key(&new));
-        // What is left has a permitted request under way.
+        // The connection left has a permitted request under way.
         assert!(!places.make_room(1));
         assert!(places.0.contains_key(&works));
     }
