@@ -1,6 +1,6 @@
 //! The home role of one thread: it orders and keeps the topics of its partitions and knows which edges want them.
 //!
-//! Place on the path: an edge posts a [`Request`]; [`Home::handle`] appends, acknowledges, answers and posts the message
+//! Place on the path: an edge posts a [`ToHome`]; [`Home::handle`] appends, acknowledges, answers and posts the message
 //! to every edge with interest; [`Home::pump`] reads lagging streams on from the log and evicts what is too old.
 //! Values in, values out: the time comes with each call, letters go into [`HomeOutputs`]. Of a log on disk a home keeps the
 //! newest records in memory; what it says to the log thread and hears from it is in [`crate::disk`].
@@ -62,7 +62,7 @@ pub use statistics::{HomeRefusals, HomeStatistics};
 pub use window::FoundWindow;
 
 use crate::disk::{DiskLetter, DiskRequest};
-use crate::mail::{EdgeId, HomeId, Lane, Letter, PartitionId, Reply, Request};
+use crate::mail::{EdgeId, HomeId, Lane, PartitionId, Reply, ToEdge, ToHome};
 use crate::now::Now;
 use crate::settings::Settings;
 use crate::sys::Occupancy;
@@ -130,7 +130,7 @@ stdx::hand!(struct Caller { edge, cost, lane });
 #[derive(Debug)]
 pub struct HomeOutputs {
     /// For each edge, in order. The caller takes them.
-    pub letters: Vec<Vec<Letter>>,
+    pub letters: Vec<Vec<ToEdge>>,
     /// For each log by its index in the settings, in order; it may end before the last of them. The caller takes them.
     pub disk: Vec<Vec<DiskRequest>>,
     /// Who listens, for an edge of the same thread to publish. The caller takes it.
@@ -154,7 +154,7 @@ impl HomeOutputs {
         self.disk[log].push(request);
     }
 
-    fn post(&mut self, edge: EdgeId, letter: Letter) {
+    fn post(&mut self, edge: EdgeId, letter: ToEdge) {
         if let Some(letters) = self.letters.get_mut(usize::from(edge)) {
             letters.push(letter);
         }
@@ -214,7 +214,7 @@ impl Home {
         &mut self,
         now: Now,
         from: EdgeId,
-        request: Request,
+        request: ToHome,
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
@@ -226,19 +226,19 @@ impl Home {
         };
         let from = Caller { edge: from, cost: request.cost(), lane: request.lane(&self.settings) };
         match request {
-            Request::Credit { bytes } => {
+            ToHome::Credit { bytes } => {
                 edge.credit = credit_max.min(edge.credit + i64::from(bytes));
             }
-            Request::Subscribe { partition, rule, topic, subscription, start } => {
+            ToHome::Subscribe { partition, rule, topic, subscription, start } => {
                 let asked = Subscribing { partition, rule, topic, subscription, start };
                 self.subscribe(now_ms, from, asked, Found::Nothing, out);
             }
-            Request::Release { index, generation } => self.release(from, (index, generation), out),
-            Request::Read { partition: _, index, subscription, after, mode, limits } => {
+            ToHome::Release { index, generation } => self.release(from, (index, generation), out),
+            ToHome::Read { partition: _, index, subscription, after, mode, limits } => {
                 let reading = Reading { index, subscription, after, mode, limits };
                 self.in_turn(now_ms, Waiting::Page(from, reading), out);
             }
-            Request::History { partition, rule, topic, reply, beyond, reverse, limits } => {
+            ToHome::History { partition, rule, topic, reply, beyond, reverse, limits } => {
                 let query = HistoryQuery {
                     partition,
                     rule,
@@ -251,32 +251,32 @@ impl Home {
                 };
                 self.in_turn(now_ms, Waiting::History(from, query), out);
             }
-            Request::Retained { partition, topic, reply } => {
+            ToHome::Retained { partition, topic, reply } => {
                 self.tell_retained(from, (partition, &topic), reply, out)
             }
-            Request::Describe { connection, number, indexes, positions } => {
+            ToHome::Describe { connection, number, indexes, positions } => {
                 self.consumed(from);
                 self.describe(from.edge, (connection, number), &indexes, positions, out);
             }
-            Request::Positions => {
+            ToHome::Positions => {
                 self.consumed(from);
                 self.tell_positions(from.edge, out);
             }
-            Request::Publish { partition, rule, reply, publication } => {
+            ToHome::Publish { partition, rule, reply, publication } => {
                 self.publish(now_ms, from, partition, rule, reply, &publication, memory, out);
             }
-            Request::AddFilter { user, filter, subscription, since } => {
+            ToHome::AddFilter { user, filter, subscription, since } => {
                 self.consumed(from);
                 self.add_filter((from.edge, user), &filter, subscription, &since, out);
             }
-            Request::ReadFilter { partition, filters, subscription, after, mode, limits } => {
+            ToHome::ReadFilter { partition, filters, subscription, after, mode, limits } => {
                 let Some(local) = self.local(partition) else {
                     return self.consumed(from);
                 };
                 let scan = Scan { local, filters, subscription, after, mode, limits };
                 self.in_turn(now_ms, Waiting::Scan(from, scan), out);
             }
-            Request::RemoveFilter { filter } => {
+            ToHome::RemoveFilter { filter } => {
                 self.consumed(from);
                 self.remove_filter(from.edge, &filter);
             }
@@ -292,7 +292,7 @@ impl Home {
     ) {
         self.consumed(from);
         let result = self.retained_page(partition, topic);
-        out.post(from.edge, Letter::History { reply, result });
+        out.post(from.edge, ToEdge::History { reply, result });
     }
 
     /// An edge has no subscription to a topic any more.
@@ -353,7 +353,7 @@ impl Home {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
             state.consumed.sort_unstable_by_key(|(lane, ..)| *lane);
             for (lane, requests, bytes) in state.consumed.drain(..) {
-                out.post(edge, Letter::Consumed { lane, requests, bytes });
+                out.post(edge, ToEdge::Consumed { lane, requests, bytes });
             }
         }
     }
@@ -435,6 +435,6 @@ impl Home {
             false => Vec::new(),
         };
         let names = Slice::copy_of(&names);
-        out.post(from, Letter::Described { connection, number, names, positions });
+        out.post(from, ToEdge::Described { connection, number, names, positions });
     }
 }

@@ -1,17 +1,17 @@
 //! Letters: all that edges and homes say to each other. Plain immutable values, carried by the mailboxes of `node`.
 //!
-//! An edge sends [`Request`]s to a home and receives [`Letter`]s back. Between one edge and one home both directions are
+//! An edge sends [`ToHome`]s to a home and receives [`ToEdge`]s back. Between one edge and one home both directions are
 //! first in, first out; that order is what makes history, live messages and answers one stream without a window in
 //! which a message could be lost, repeated or overtaken.
 //!
-//! Credit. A home sends live messages ([`Letter::Message`], [`Letter::Announce`]) only while the edge's credit lasts
-//! ([`Request::Credit`], pooled over the partitions of that home); out of credit it keeps one number for each
+//! Credit. A home sends live messages ([`ToEdge::Message`], [`ToEdge::Announce`]) only while the edge's credit lasts
+//! ([`ToHome::Credit`], pooled over the partitions of that home); out of credit it keeps one number for each
 //! (partition, edge), `lag_from`, and later reads the log forward from there. Answers are paid for by the request that
 //! asked for them, and never wait. An edge sends at most [`Limits::requests_inflight_max`](crate::settings::Limits)
-//! requests to one home before [`Letter::Consumed`] gives credit back; without it the edge stops reading the sockets
+//! requests to one home before [`ToEdge::Consumed`] gives credit back; without it the edge stops reading the sockets
 //! concerned. They are counted in lanes ([`Lane`]). What may have to wait for a log on disk has one for each of these logs,
 //! so that a disk that hangs holds up only those who use it; and a log that gets nothing done for a while
-//! ([`Letter::Stalled`]) holds up nobody: what needs its disk is refused. Pages for subscriptions that replay or lag have
+//! ([`ToEdge::Stalled`]) holds up nobody: what needs its disk is refused. Pages for subscriptions that replay or lag have
 //! lanes of their own, so that a storm of them does not hold up who publishes or subscribes.
 
 use crate::position::Position;
@@ -174,8 +174,8 @@ stdx::hand!(struct Skip { from, through });
 
 /// Edge to home.
 #[derive(Clone, Debug)]
-pub enum Request {
-    /// Interest in a topic, for one subscription. Answered by [`Letter::Granted`] or [`Letter::Refused`].
+pub enum ToHome {
+    /// Interest in a topic, for one subscription. Answered by [`ToEdge::Granted`] or [`ToEdge::Refused`].
     Subscribe {
         /// Where the topic lives.
         partition: PartitionId,
@@ -196,7 +196,7 @@ pub enum Request {
         /// The newest generation that the edge has seen for it.
         generation: u32,
     },
-    /// The next page for a replaying or lagging subscription. Answered by [`Letter::Page`].
+    /// The next page for a replaying or lagging subscription. Answered by [`ToEdge::Page`].
     Read {
         /// Where the topic lives.
         partition: PartitionId,
@@ -211,7 +211,7 @@ pub enum Request {
         /// Bounds of the page.
         limits: PageLimits,
     },
-    /// One page of a topic's history. Answered by [`Letter::History`].
+    /// One page of a topic's history. Answered by [`ToEdge::History`].
     History {
         /// Where the topic lives.
         partition: PartitionId,
@@ -228,7 +228,7 @@ pub enum Request {
         /// Bounds of the page.
         limits: PageLimits,
     },
-    /// A topic's retained message. Answered by [`Letter::History`], with it as the only record or with none.
+    /// A topic's retained message. Answered by [`ToEdge::History`], with it as the only record or with none.
     Retained {
         /// Where the topic lives.
         partition: PartitionId,
@@ -238,7 +238,7 @@ pub enum Request {
         reply: Reply,
     },
     /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of, and what a new token is held
-    /// against. Answered by [`Letter::Described`].
+    /// against. Answered by [`ToEdge::Described`].
     Describe {
         /// The connection whose subscriptions they are.
         connection: Key,
@@ -249,9 +249,9 @@ pub enum Request {
         /// Positions of partitions are wanted too.
         positions: bool,
     },
-    /// How far this edge's streams have come, to be told to filters. Answered by [`Letter::Positions`].
+    /// How far this edge's streams have come, to be told to filters. Answered by [`ToEdge::Positions`].
     Positions,
-    /// Append a message. Answered by [`Letter::Published`] if `reply` is given.
+    /// Append a message. Answered by [`ToEdge::Published`] if `reply` is given.
     Publish {
         /// Where the topic lives.
         partition: PartitionId,
@@ -263,7 +263,7 @@ pub enum Request {
         /// The message.
         publication: Publication,
     },
-    /// A subscription to a filter, asked of every home. Answered by [`Letter::FilterGranted`].
+    /// A subscription to a filter, asked of every home. Answered by [`ToEdge::FilterGranted`].
     AddFilter {
         /// Whose it is, as a hash; 0: nobody's, where nobody is asked who it is.
         user: u64,
@@ -275,7 +275,7 @@ pub enum Request {
         since: Vec<PartitionCursor>,
     },
     /// The next page of one partition for a subscription to filters that replays or lags. Answered by
-    /// [`Letter::FilterPage`], after other requests of the same edge if need be.
+    /// [`ToEdge::FilterPage`], after other requests of the same edge if need be.
     ReadFilter {
         /// Of this home.
         partition: PartitionId,
@@ -297,18 +297,18 @@ pub enum Request {
     },
     /// So many more bytes of live messages may be on their way. Costs no request credit.
     Credit {
-        /// Bytes, counted by [`Letter::cost`].
+        /// Bytes, counted by [`ToEdge::cost`].
         bytes: u32,
     },
 }
 
 /// Home to edge.
 #[derive(Clone, Debug)]
-pub enum Letter {
+pub enum ToEdge {
     /// The subscription has interest. From here on the stream carries the topic's messages after `through`.
     ///
     /// A `Live` start is live at once, complete from `through`. Any other start is replaying: the edge asks for pages
-    /// ([`Request::Read`]) from `through` on and ignores the live messages of the stream until a page says `caught_up`.
+    /// ([`ToHome::Read`]) from `through` on and ignores the live messages of the stream until a page says `caught_up`.
     Granted {
         /// Who asked.
         subscription: SubscriptionKey,
@@ -364,7 +364,7 @@ pub enum Letter {
         /// The live messages that follow this letter on the stream continue from `through`.
         caught_up: bool,
     },
-    /// The first delivery for a filter: from here on `index` stands for this topic, until [`Letter::Released`].
+    /// The first delivery for a filter: from here on `index` stands for this topic, until [`ToEdge::Released`].
     Announce {
         /// The topic between this home and this edge.
         index: u32,
@@ -418,7 +418,7 @@ pub enum Letter {
         /// The page, or why not.
         result: Result<HistoryPage, Code>,
     },
-    /// The answer to [`Request::Describe`]. Of each partition, everything up to its position that this edge has interest
+    /// The answer to [`ToHome::Describe`]. Of each partition, everything up to its position that this edge has interest
     /// in has been posted before this letter.
     Described {
         /// The connection.
@@ -430,7 +430,7 @@ pub enum Letter {
         /// Of all partitions of this home, if asked for.
         positions: Vec<(PartitionId, u64)>,
     },
-    /// The answer to [`Request::Positions`]: of each partition of this home how far the stream to this edge has come.
+    /// The answer to [`ToHome::Positions`]: of each partition of this home how far the stream to this edge has come.
     Positions {
         /// In the order of the partitions.
         positions: Vec<StreamPosition>,
@@ -448,7 +448,7 @@ pub enum Letter {
         lane: Lane,
         /// How many.
         requests: u32,
-        /// What they cost together ([`Request::cost`]).
+        /// What they cost together ([`ToHome::cost`]).
         bytes: u64,
     },
     /// A log on disk has got nothing done for a while, although it was asked, or goes on again. Until it does, this home
@@ -569,25 +569,25 @@ pub enum Lane {
 
 stdx::hand!(enum Lane { Memory, Disk(0: a), Pages(0: a) });
 
-impl Request {
+impl ToHome {
     /// The lane in which it is counted.
     pub fn lane(&self, settings: &Settings) -> Lane {
         match self {
-            Request::Subscribe { start: Start::Live, .. }
-            | Request::Release { .. }
-            | Request::Describe { .. }
-            | Request::Positions
-            | Request::Retained { .. }
-            | Request::AddFilter { .. }
-            | Request::RemoveFilter { .. }
-            | Request::Credit { .. } => Lane::Memory,
-            Request::Subscribe { partition, .. }
-            | Request::History { partition, .. }
-            | Request::Publish { partition, .. } => {
+            ToHome::Subscribe { start: Start::Live, .. }
+            | ToHome::Release { .. }
+            | ToHome::Describe { .. }
+            | ToHome::Positions
+            | ToHome::Retained { .. }
+            | ToHome::AddFilter { .. }
+            | ToHome::RemoveFilter { .. }
+            | ToHome::Credit { .. } => Lane::Memory,
+            ToHome::Subscribe { partition, .. }
+            | ToHome::History { partition, .. }
+            | ToHome::Publish { partition, .. } => {
                 let log = settings.log_on_disk(*partition);
                 log.map_or(Lane::Memory, Lane::Disk)
             }
-            Request::Read { partition, .. } | Request::ReadFilter { partition, .. } => {
+            ToHome::Read { partition, .. } | ToHome::ReadFilter { partition, .. } => {
                 Lane::Pages(settings.log_number(*partition))
             }
         }
@@ -596,7 +596,7 @@ impl Request {
     /// What this request takes of the bytes that may be on their way from an edge to a home.
     pub fn cost(&self) -> u32 {
         let message_bytes = match self {
-            Request::Publish { publication, .. } => {
+            ToHome::Publish { publication, .. } => {
                 publication.payload.len() + publication.attributes.len()
             }
             _ => 0,
@@ -610,12 +610,12 @@ pub(crate) fn publication_cost(message_bytes: usize) -> u32 {
     (message_bytes as u32).saturating_add(REQUEST_BYTES)
 }
 
-impl Letter {
+impl ToEdge {
     /// What this letter takes of the edge's credit, in bytes. Only live traffic costs.
     pub fn cost(&self) -> u32 {
         match self {
-            Letter::Message { record, .. } => LETTER_BYTES + record.len() as u32,
-            Letter::Announce { topic, .. } => LETTER_BYTES + topic.len() as u32,
+            ToEdge::Message { record, .. } => LETTER_BYTES + record.len() as u32,
+            ToEdge::Announce { topic, .. } => LETTER_BYTES + topic.len() as u32,
             _ => 0,
         }
     }
@@ -639,7 +639,7 @@ mod tests {
                 attributes: Slice::copy_of(&vec![0; attributes]),
                 ..Publication::default()
             };
-            let request = Request::Publish { partition: 0, rule: 0, reply: None, publication };
+            let request = ToHome::Publish { partition: 0, rule: 0, reply: None, publication };
             request.cost()
         };
         assert_eq!(cost(1_000, 0), cost(0, 1_000));

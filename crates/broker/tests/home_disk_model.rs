@@ -192,7 +192,7 @@ impl World {
                     edge.next_key += 1;
                     edge.asked.insert(filter, edge.next_key);
                     let subscription = Key { index: filter as u32, generation: edge.next_key };
-                    edge.requests.push_back(Request::AddFilter {
+                    edge.requests.push_back(ToHome::AddFilter {
                         user: 0,
                         filter: slice(FILTERS[filter]),
                         subscription,
@@ -204,7 +204,7 @@ impl World {
             Op::Receive { edge, count } => (0..count).for_each(|_| self.receive_one(edge)),
             Op::Credit { edge } => {
                 let bytes = std::mem::take(&mut self.edges[edge].owed);
-                let credit = Request::Credit { bytes };
+                let credit = ToHome::Credit { bytes };
                 self.edges[edge].requests.push_back(credit);
             }
             Op::Pump => {
@@ -260,7 +260,7 @@ impl World {
             ..Publication::default()
         };
         self.unanswered.insert(request, (partition, publication.clone()));
-        self.edges[edge].requests.push_back(Request::Publish {
+        self.edges[edge].requests.push_back(ToHome::Publish {
             partition,
             rule,
             reply: Some(Reply { connection: key(0), request }),
@@ -295,7 +295,7 @@ impl World {
             known: through,
             state: State::Asked,
         });
-        edge.requests.push_back(Request::Subscribe {
+        edge.requests.push_back(ToHome::Subscribe {
             partition,
             rule,
             topic: slice(topic),
@@ -308,7 +308,7 @@ impl World {
         let Some(request) = self.edges[edge].requests.pop_front() else {
             return;
         };
-        if !matches!(request, Request::Credit { .. }) {
+        if !matches!(request, ToHome::Credit { .. }) {
             self.inflight[edge].0 += 1;
             self.inflight[edge].1 += u64::from(request.cost());
         }
@@ -340,9 +340,9 @@ impl World {
         }
     }
 
-    fn look_at(&mut self, edge: usize, letter: &Letter) {
+    fn look_at(&mut self, edge: usize, letter: &ToEdge) {
         match letter {
-            Letter::Published { reply, result } => {
+            ToEdge::Published { reply, result } => {
                 let (partition, publication) = self.unanswered.remove(&reply.request).unwrap();
                 let Ok(appended) = result else {
                     return;
@@ -361,9 +361,9 @@ impl World {
                 let before = self.model.records.insert((partition, offset), published);
                 assert!(before.is_none(), "{offset} twice");
             }
-            Letter::Granted { gap: Some(gap), .. } if gap.reason == GapReason::UnknownEpoch => {}
-            Letter::Granted { subscription, gap: Some(gap), .. }
-            | Letter::Page { subscription, gap: Some(gap), .. } => {
+            ToEdge::Granted { gap: Some(gap), .. } if gap.reason == GapReason::UnknownEpoch => {}
+            ToEdge::Granted { subscription, gap: Some(gap), .. }
+            | ToEdge::Page { subscription, gap: Some(gap), .. } => {
                 let subscriptions = &self.edges[edge].subscriptions;
                 let found = subscriptions.iter().find(|s| s.key == subscription.index);
                 let Some((partition, topic)) = found.map(|found| (found.partition, found.topic))
@@ -379,7 +379,7 @@ impl World {
                 );
                 self.gaps += u64::from(!lost.iter().any(is_damaged));
             }
-            Letter::Consumed { requests, bytes, .. } => {
+            ToEdge::Consumed { requests, bytes, .. } => {
                 self.inflight[edge].0 -= requests;
                 self.inflight[edge].1 -= bytes;
             }
@@ -408,7 +408,7 @@ impl World {
             self.run(&Op::Pump);
             let is_quiet = self.edges.iter().all(|edge| {
                 let mut rest = edge.requests.iter();
-                rest.all(|r| matches!(r, Request::Credit { bytes: 0 })) && edge.letters.is_empty()
+                rest.all(|r| matches!(r, ToHome::Credit { bytes: 0 })) && edge.letters.is_empty()
             });
             let s = self.home.statistics();
             if is_quiet

@@ -172,7 +172,7 @@ impl World {
                     ..Publication::default()
                 };
                 let reply = Some(Reply { connection: key(0), request: self.next_payload });
-                let publish = Request::Publish { partition, rule, reply, publication };
+                let publish = ToHome::Publish { partition, rule, reply, publication };
                 self.edges[edge].requests.push_back(publish);
             }
             Op::Subscribe { edge, topic, ref start } => self.subscribe(edge, TOPICS[topic], start),
@@ -184,7 +184,7 @@ impl World {
                     let subscription = Key { index: filter as u32, generation: edge.next_key };
                     edge.asked.insert(filter, edge.next_key);
                     let filter = slice(FILTERS[filter]);
-                    edge.requests.push_back(Request::AddFilter {
+                    edge.requests.push_back(ToHome::AddFilter {
                         user: 0,
                         filter,
                         subscription,
@@ -199,14 +199,14 @@ impl World {
                     edge.granted.remove(&filter);
                     edge.filtered.clear();
                     let filter = slice(FILTERS[filter]);
-                    edge.requests.push_back(Request::RemoveFilter { filter });
+                    edge.requests.push_back(ToHome::RemoveFilter { filter });
                 }
             }
             Op::Handle { edge, count } => (0..count).for_each(|_| self.handle_one(edge)),
             Op::Receive { edge, count } => (0..count).for_each(|_| self.receive_one(edge)),
             Op::Credit { edge } => {
                 let bytes = std::mem::take(&mut self.edges[edge].owed);
-                self.edges[edge].requests.push_back(Request::Credit { bytes });
+                self.edges[edge].requests.push_back(ToHome::Credit { bytes });
             }
             Op::Pump => {
                 self.home.pump(self.now, &mut self.memory, &mut self.out);
@@ -254,7 +254,7 @@ impl World {
         });
         let subscription = key(edge.next_key);
         let topic = slice(topic);
-        edge.requests.push_back(Request::Subscribe { partition, rule, topic, subscription, start });
+        edge.requests.push_back(ToHome::Subscribe { partition, rule, topic, subscription, start });
     }
 
     fn handle_one(&mut self, edge: usize) {
@@ -262,7 +262,7 @@ impl World {
             return;
         };
         let published = match &request {
-            Request::Publish { partition, publication, .. } => {
+            ToHome::Publish { partition, publication, .. } => {
                 Some((*partition, publication.clone()))
             }
             _ => None,
@@ -270,7 +270,7 @@ impl World {
         self.home.handle(self.now, edge as EdgeId, request, &mut self.memory, &mut self.out);
         if let Some((partition, publication)) = published {
             let appended = self.out.letters[edge].iter().find_map(|letter| match letter {
-                Letter::Published { result: Ok(appended), .. } => Some(appended.position),
+                ToEdge::Published { result: Ok(appended), .. } => Some(appended.position),
                 _ => None,
             });
             if let Some(position) = appended {
@@ -291,15 +291,15 @@ impl World {
         for edge in 0..EDGES {
             for letter in std::mem::take(&mut self.out.letters[edge]) {
                 match &letter {
-                    Letter::Granted { subscription, gap: Some(gap), .. }
-                    | Letter::Page { subscription, gap: Some(gap), .. } => {
+                    ToEdge::Granted { subscription, gap: Some(gap), .. }
+                    | ToEdge::Page { subscription, gap: Some(gap), .. } => {
                         self.check_gap(edge, subscription.index, *gap);
                     }
                     _ => {}
                 }
                 self.edges[edge].letters.push_back(letter);
             }
-            let live: u32 = self.edges[edge].letters.iter().map(Letter::cost).sum();
+            let live: u32 = self.edges[edge].letters.iter().map(ToEdge::cost).sum();
             let letter_max = 3 * LETTER_BYTES + (PAYLOAD_BYTES_MAX + 64) as u32;
             assert!(live <= CREDIT + letter_max, "{live} bytes on their way");
         }
@@ -312,7 +312,7 @@ impl World {
         };
         let (rule, partition) = self.settings.locate(found.topic);
         let topic = found.topic;
-        let request = Request::History {
+        let request = ToHome::History {
             partition,
             rule,
             topic: slice(topic),
@@ -327,7 +327,7 @@ impl World {
             self.home.pump(self.now, &mut self.memory, &mut self.out);
         }
         let letters = std::mem::take(&mut self.out.letters[usize::from(INSPECTOR)]);
-        let Some(Letter::History { result: Ok(page), .. }) = letters.last() else {
+        let Some(ToEdge::History { result: Ok(page), .. }) = letters.last() else {
             panic!("{letters:?}")
         };
         if let Some(oldest) = page.records.first() {
@@ -354,7 +354,7 @@ impl World {
             }
             self.run(&Op::Pump);
             let is_quiet = self.edges.iter().all(|edge| {
-                let rest = edge.requests.iter().all(|r| matches!(r, Request::Credit { bytes: 0 }));
+                let rest = edge.requests.iter().all(|r| matches!(r, ToHome::Credit { bytes: 0 }));
                 rest && edge.letters.is_empty()
             });
             if is_quiet && self.home.statistics().lagging_streams == 0 {

@@ -146,7 +146,7 @@ impl Shards {
                 for (edge, letters) in self.edges.iter_mut().zip(&mut out.letters) {
                     for letter in std::mem::take(letters) {
                         is_quiet = false;
-                        edge.letter(home, letter);
+                        edge.handle(home, letter);
                     }
                 }
             }

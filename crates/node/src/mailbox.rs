@@ -11,7 +11,7 @@ use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;
 use broker::inspect::Question;
-use broker::mail::{Letter, Request};
+use broker::mail::{ToEdge, ToHome};
 use broker::settings::Settings;
 use net::Wake;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub enum Post {
         /// For measurement.
         stamps: Stamps,
         /// In order.
-        requests: Vec<Request>,
+        requests: Vec<ToHome>,
     },
     /// From a home to an edge.
     Letters {
@@ -38,7 +38,7 @@ pub enum Post {
         /// For measurement.
         stamps: Stamps,
         /// In order.
-        letters: Vec<Letter>,
+        letters: Vec<ToEdge>,
     },
     /// From a log thread to a home.
     Disk {

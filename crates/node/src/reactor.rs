@@ -17,7 +17,7 @@ use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::Judge;
 use broker::home::{Home, HomeOutputs};
-use broker::mail::{Letter, Request};
+use broker::mail::{ToEdge, ToHome};
 use broker::now::Now;
 use broker::settings::Settings;
 use log::Memory;
@@ -354,7 +354,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn give_home(&mut self, from: u16, since_us: u64, requests: impl IntoIterator<Item = Request>) {
+    fn give_home(&mut self, from: u16, since_us: u64, requests: impl IntoIterator<Item = ToHome>) {
         self.watch.home_takes(since_us);
         let Some(home) = &mut self.home else {
             debug_assert!(false, "requests go to homes");
@@ -375,10 +375,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    fn give_edge(&mut self, from: u16, since_us: u64, letters: impl IntoIterator<Item = Letter>) {
+    fn give_edge(&mut self, from: u16, since_us: u64, letters: impl IntoIterator<Item = ToEdge>) {
         let before = self.edge.delivered_live();
         for letter in letters {
-            self.edge.letter(from, letter);
+            self.edge.handle(from, letter);
             if self.edge.wants_flush() {
                 self.flush();
             }

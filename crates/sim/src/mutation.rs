@@ -3,7 +3,7 @@
 //! Place: in the simulator's own mailbox and network only; production code knows nothing of it.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskRequest};
-use broker::mail::{Letter, Request, Start};
+use broker::mail::{Start, ToEdge, ToHome};
 use broker::sys;
 use node::mailbox::Post;
 use node::users::Users;
@@ -393,10 +393,10 @@ impl Saboteur {
         }
     }
 
-    fn requests(&mut self, mut requests: Vec<Request>) -> Vec<Request> {
+    fn requests(&mut self, mut requests: Vec<ToHome>) -> Vec<ToHome> {
         if self.mutation == Some(Mutation::FeedOldEpoch) {
             for request in &mut requests {
-                if let Request::Subscribe { start: Start::Since(position), .. } = request
+                if let ToHome::Subscribe { start: Start::Since(position), .. } = request
                     && Some(position.epoch) == self.former
                     && self.random.chance(0.5)
                 {
@@ -407,7 +407,7 @@ impl Saboteur {
         }
         if self.mutation == Some(Mutation::DropKeys) {
             for request in &mut requests {
-                if let Request::Publish { publication, .. } = request
+                if let ToHome::Publish { publication, .. } = request
                     && !publication.idempotency_key.is_empty()
                     && self.strikes()
                 {
@@ -417,7 +417,7 @@ impl Saboteur {
         }
         if self.mutation == Some(Mutation::LoseCursors) {
             for request in &mut requests {
-                if let Request::AddFilter { since, .. } = request
+                if let ToHome::AddFilter { since, .. } = request
                     && !since.is_empty()
                     && self.strikes()
                 {
@@ -432,7 +432,7 @@ impl Saboteur {
         };
         if let Some(lost) = lost {
             for request in &mut requests {
-                if let Request::Publish { publication, .. } = request
+                if let ToHome::Publish { publication, .. } = request
                     && *publication.topic == *lost.as_bytes()
                     && self.strikes()
                 {
@@ -443,7 +443,7 @@ impl Saboteur {
         if self.mutation == Some(Mutation::AckWithoutAppend) {
             for request in &mut requests {
                 // Of a publish only the acknowledgement is left: it goes to another topic's name in the same partition.
-                if let Request::Publish { publication, .. } = request
+                if let ToHome::Publish { publication, .. } = request
                     && self.random.chance(CHANCE)
                 {
                     self.strikes += 1;
@@ -454,70 +454,70 @@ impl Saboteur {
         requests
     }
 
-    fn letters(&mut self, from: u16, to: u16, letters: Vec<Letter>) -> Vec<Letter> {
-        let mut kept: Vec<Letter> = Vec::with_capacity(letters.len());
+    fn letters(&mut self, from: u16, to: u16, letters: Vec<ToEdge>) -> Vec<ToEdge> {
+        let mut kept: Vec<ToEdge> = Vec::with_capacity(letters.len());
         for mut letter in letters {
             match (&mut letter, self.mutation) {
-                (Letter::Page { records, .. }, Some(Mutation::SkipReplayed))
+                (ToEdge::Page { records, .. }, Some(Mutation::SkipReplayed))
                     if records.len() > 1 && self.strikes() =>
                 {
                     let at = self.random.below(records.len() as u64) as usize;
                     records.remove(at);
                 }
-                (Letter::Page { records, .. }, Some(Mutation::RepeatPage))
+                (ToEdge::Page { records, .. }, Some(Mutation::RepeatPage))
                     if !records.is_empty() && self.strikes() =>
                 {
                     records.extend_from_within(..);
                 }
-                (Letter::Page { caught_up, .. }, Some(Mutation::CaughtUpEarly))
+                (ToEdge::Page { caught_up, .. }, Some(Mutation::CaughtUpEarly))
                     if !*caught_up && self.strikes() =>
                 {
                     *caught_up = true;
                 }
-                (Letter::FilterPage { records, .. }, Some(Mutation::SkipReplayed))
+                (ToEdge::FilterPage { records, .. }, Some(Mutation::SkipReplayed))
                     if records.len() > 1 && self.strikes() =>
                 {
                     let at = self.random.below(records.len() as u64) as usize;
                     records.remove(at);
                 }
-                (Letter::FilterPage { records, .. }, Some(Mutation::RepeatPage))
+                (ToEdge::FilterPage { records, .. }, Some(Mutation::RepeatPage))
                     if !records.is_empty() && self.strikes() =>
                 {
                     records.extend_from_within(..);
                 }
-                (Letter::FilterPage { caught_up, .. }, Some(Mutation::CaughtUpEarly))
+                (ToEdge::FilterPage { caught_up, .. }, Some(Mutation::CaughtUpEarly))
                     if !*caught_up && self.strikes() =>
                 {
                     *caught_up = true;
                 }
-                (Letter::Page { skipped: Some(skipped), .. }, Some(Mutation::SkipLess))
+                (ToEdge::Page { skipped: Some(skipped), .. }, Some(Mutation::SkipLess))
                     if self.strikes() =>
                 {
                     *skipped -= 1
                 }
-                (Letter::FilterPage { skipped, .. }, Some(Mutation::SkipLess))
+                (ToEdge::FilterPage { skipped, .. }, Some(Mutation::SkipLess))
                     if !skipped.is_empty() && self.strikes() =>
                 {
                     let at = self.random.below(skipped.len() as u64) as usize;
                     let skip = &mut skipped[at];
                     skip.through = self.random.between(skip.from, skip.through - 1);
                 }
-                (Letter::Message { record, .. }, Some(Mutation::WrongPrev)) if self.strikes() => {
+                (ToEdge::Message { record, .. }, Some(Mutation::WrongPrev)) if self.strikes() => {
                     *record = with_wrong_prev(record, self.random.chance(0.5));
                 }
-                (Letter::Message { .. }, Some(Mutation::LoseMessage)) if self.strikes() => continue,
-                (Letter::Message { index, .. }, Some(Mutation::LoseInterest))
+                (ToEdge::Message { .. }, Some(Mutation::LoseMessage)) if self.strikes() => continue,
+                (ToEdge::Message { index, .. }, Some(Mutation::LoseInterest))
                     if self.silent.contains(&(from, to, *index)) =>
                 {
                     continue;
                 }
-                (Letter::Granted { index, .. }, Some(Mutation::LoseInterest)) if self.strikes() => {
+                (ToEdge::Granted { index, .. }, Some(Mutation::LoseInterest)) if self.strikes() => {
                     self.silent.push((from, to, *index));
                 }
-                (Letter::Granted { epoch, .. }, Some(Mutation::OldEpoch)) if self.strikes() => {
+                (ToEdge::Granted { epoch, .. }, Some(Mutation::OldEpoch)) if self.strikes() => {
                     *epoch -= 1;
                 }
-                (Letter::Described { names, .. }, Some(Mutation::OtherNames))
+                (ToEdge::Described { names, .. }, Some(Mutation::OtherNames))
                     if !names.is_empty() && self.strikes() =>
                 {
                     let mut other = names.to_vec();
@@ -526,22 +526,22 @@ impl Saboteur {
                     }
                     *names = Slice::copy_of(&other);
                 }
-                (Letter::Described { positions, .. }, Some(Mutation::TicketAhead))
+                (ToEdge::Described { positions, .. }, Some(Mutation::TicketAhead))
                     if !positions.is_empty() =>
                 {
                     self.strikes += 1;
                     positions.iter_mut().for_each(|(_, offset)| *offset += 1);
                 }
-                (Letter::Positions { positions }, Some(Mutation::PositionAhead)) => {
+                (ToEdge::Positions { positions }, Some(Mutation::PositionAhead)) => {
                     self.strikes += 1;
                     positions.iter_mut().for_each(|at| at.through += 1);
                 }
-                (Letter::Positions { .. }, Some(Mutation::LosePositions)) => {
+                (ToEdge::Positions { .. }, Some(Mutation::LosePositions)) => {
                     self.strikes += 1;
                     continue;
                 }
-                (Letter::Published { .. }, Some(Mutation::LoseAck)) if self.strikes() => continue,
-                (Letter::Released { .. }, Some(Mutation::DropReleased)) if self.strikes() => {
+                (ToEdge::Published { .. }, Some(Mutation::LoseAck)) if self.strikes() => continue,
+                (ToEdge::Released { .. }, Some(Mutation::DropReleased)) if self.strikes() => {
                     continue;
                 }
                 _ => {}
@@ -552,7 +552,7 @@ impl Saboteur {
             for at in 1..kept.len() {
                 let same_index = matches!(
                     (&kept[at - 1], &kept[at]),
-                    (Letter::Message { index: one, .. }, Letter::Message { index: two, .. }) if one == two
+                    (ToEdge::Message { index: one, .. }, ToEdge::Message { index: two, .. }) if one == two
                 );
                 if same_index && self.strikes() {
                     kept.swap(at - 1, at);

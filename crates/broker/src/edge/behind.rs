@@ -23,7 +23,7 @@ use super::opening::Opening;
 use super::ring::Origin;
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
-use crate::mail::{Gap, PageLimits, PartitionId, Request, Skip, SubscriptionKey};
+use crate::mail::{Gap, PageLimits, PartitionId, Skip, SubscriptionKey, ToHome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use stdx::chunk::Slice;
@@ -219,7 +219,7 @@ impl Edge {
         let subscription = self.subscription_key(first);
         self.request(
             home,
-            Request::ReadFilter { partition, filters, subscription, after, mode, limits },
+            ToHome::ReadFilter { partition, filters, subscription, after, mode, limits },
         );
     }
 

@@ -10,7 +10,7 @@ use super::Refusal;
 use super::large::FILTERS;
 use super::slots::flag;
 use super::subscriptions::{Kind, Subscription};
-use crate::mail::{HomeId, PartitionCursor, PartitionId, Request};
+use crate::mail::{HomeId, PartitionCursor, PartitionId, ToHome};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::blocks::List;
@@ -141,7 +141,7 @@ impl Edge {
             let since = since.iter().filter(is_theirs).copied().collect();
             self.request(
                 home,
-                Request::AddFilter { user, filter: name.clone(), subscription: key, since },
+                ToHome::AddFilter { user, filter: name.clone(), subscription: key, since },
             );
         }
         Some(subscription)
@@ -205,7 +205,7 @@ impl Edge {
         }
         self.filters_version += 1;
         for home in 0..self.settings.homes_count {
-            self.request(home, Request::RemoveFilter { filter: filter.name.clone() });
+            self.request(home, ToHome::RemoveFilter { filter: filter.name.clone() });
         }
     }
 

@@ -11,7 +11,7 @@ use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
     Spoken, Subscribers, Subscription,
 };
-use crate::mail::{Code, HomeId, Publication, Reply, Request};
+use crate::mail::{Code, HomeId, Publication, Reply, ToHome};
 use crate::position::Position;
 use crate::topic::TopicName;
 use std::net::IpAddr;
@@ -265,7 +265,7 @@ impl Edge {
         let home = self.settings.home_of(partition);
         self.statistics.publishes += 1;
         let request =
-            Request::Publish { partition, rule, reply: Some(operator(number)), publication };
+            ToHome::Publish { partition, rule, reply: Some(operator(number)), publication };
         self.request(home, request);
         Ok(())
     }
@@ -281,7 +281,7 @@ impl Edge {
             return Err(Code::Overloaded);
         }
         let topic = self.mail.copy(topic.as_bytes());
-        let request = Request::History {
+        let request = ToHome::History {
             partition,
             rule,
             topic,

@@ -8,7 +8,7 @@
 use super::Edge;
 use super::slots::{Protocol, flag};
 use crate::journal::{Client, Deed, Entry, Event, METHOD_BYTES_MAX, Transport, path_of, start_of};
-use crate::mail::{Publication, Request};
+use crate::mail::{Publication, ToHome};
 use crate::settings::Settings;
 use crate::sys::{self, Object, Occupancy};
 use std::collections::BTreeMap;
@@ -428,7 +428,7 @@ impl Edge {
             payload: self.mail.copy(payload),
             ..Publication::default()
         };
-        let request = Request::Publish { partition, rule, reply: None, publication };
+        let request = ToHome::Publish { partition, rule, reply: None, publication };
         self.request(home, request);
     }
 }

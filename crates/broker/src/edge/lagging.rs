@@ -9,7 +9,7 @@
 use super::Edge;
 use super::slots::{NONE, flag};
 use super::subscriptions::Stage;
-use crate::mail::{PageLimits, Request};
+use crate::mail::{PageLimits, ToHome};
 use crate::settings::LagPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::memory::tree_bytes;
@@ -148,7 +148,7 @@ impl Edge {
         *self.laggards.reading.entry((connection, log)).or_default() += 1;
         self.request(
             home,
-            Request::Read { partition, index, subscription: key, after, mode, limits },
+            ToHome::Read { partition, index, subscription: key, after, mode, limits },
         );
     }
 }

@@ -4,7 +4,7 @@ use super::Edge;
 use super::opening::Opening;
 use super::users::UserChange;
 use crate::entitlement::Question;
-use crate::mail::Request;
+use crate::mail::ToHome;
 use std::net::IpAddr;
 use stdx::key::Key;
 use stdx::memory::{Component, Components, tree_bytes, vector_bytes};
@@ -33,7 +33,7 @@ impl Edge {
         memory.add(Component::Input, self.input_bytes());
         memory.add(Component::Work, self.work_bytes());
         let requests = self.out.requests.iter().map(Vec::capacity);
-        let requests = vector_bytes::<Request>(requests.sum());
+        let requests = vector_bytes::<ToHome>(requests.sum());
         memory.add(Component::Mailboxes, requests + self.mail.memory_bytes());
         memory
     }

@@ -1,7 +1,7 @@
 //! The edge role of one I/O thread: serves connections, holds subscriptions, writes.
 //!
 //! Steps 2 to 4, 8 and 9 of the path. Values in, values out: the reactor gives what the network and the mailboxes
-//! brought ([`Edge::accepted`], [`Edge::received`], [`Edge::letter`], ...), the edge leaves requests to homes, closes
+//! brought ([`Edge::accepted`], [`Edge::received`], [`Edge::handle`], ...), the edge leaves requests to homes, closes
 //! and connections to read in [`Edge::out`], and writes through the function given to [`Edge::flush`].
 //!
 //! Invariants: an idle connection owns a slot, a stamp and its subscriptions, nothing else; nothing here waits; a slow
@@ -71,7 +71,7 @@ use crate::entitlement::Question;
 use crate::filters::FilterTrie;
 use crate::inspect::Answer;
 use crate::journal::Entry;
-use crate::mail::{EdgeId, HomeId, Letter, Request};
+use crate::mail::{EdgeId, HomeId, ToEdge, ToHome};
 use crate::now::Now;
 use crate::position::Position;
 use crate::session::State;
@@ -108,7 +108,7 @@ impl Refusal {
 #[derive(Debug, Default)]
 pub struct Outputs {
     /// Requests, by home, in order.
-    pub requests: Vec<Vec<Request>>,
+    pub requests: Vec<Vec<ToHome>>,
     /// Connections to close; true: at once, whatever was written.
     pub closes: Vec<(Key, bool)>,
     /// Connections whose peers are to acknowledge what they get within so many milliseconds from now on, or are lost.
@@ -388,13 +388,13 @@ impl Edge {
     }
 
     /// A letter from a home, in the order of that home's mailbox.
-    pub fn letter(&mut self, home: HomeId, letter: Letter) {
+    pub fn handle(&mut self, home: HomeId, letter: ToEdge) {
         let cost = letter.cost();
-        if !self.lost.is_empty() && !matches!(letter, Letter::StreamGap { .. }) {
+        if !self.lost.is_empty() && !matches!(letter, ToEdge::StreamGap { .. }) {
             self.leave_lost_streams();
         }
         match letter {
-            Letter::Granted {
+            ToEdge::Granted {
                 subscription,
                 index,
                 generation,
@@ -419,11 +419,11 @@ impl Edge {
                 };
                 self.granted(home, subscription, grant);
             }
-            Letter::Refused { subscription, code } => self.refused_by_home(subscription, code),
-            Letter::FilterGranted { subscription, result } => {
+            ToEdge::Refused { subscription, code } => self.refused_by_home(subscription, code),
+            ToEdge::FilterGranted { subscription, result } => {
                 self.filter_granted(home, subscription, result)
             }
-            Letter::FilterPage {
+            ToEdge::FilterPage {
                 subscription,
                 partition,
                 after,
@@ -444,26 +444,26 @@ impl Edge {
                 };
                 self.filter_page(subscription, &page);
             }
-            Letter::Announce { index, partition, topic } => {
+            ToEdge::Announce { index, partition, topic } => {
                 self.announced(home, index, partition, topic)
             }
-            Letter::Message { index, record } => self.deliver(home, index, &record),
-            Letter::Released { index } => self.released(home, index),
-            Letter::Page { subscription, gap, skipped, records, through, caught_up } => {
+            ToEdge::Message { index, record } => self.deliver(home, index, &record),
+            ToEdge::Released { index } => self.released(home, index),
+            ToEdge::Page { subscription, gap, skipped, records, through, caught_up } => {
                 let page = Page { gap, skipped, records, through, caught_up };
                 self.page(subscription, page);
             }
-            Letter::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),
-            Letter::History { reply, result } => self.history_answered(reply, result),
-            Letter::Published { reply, result } => self.publish_answered(reply, result),
-            Letter::Described { connection, number, names, positions } => {
+            ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),
+            ToEdge::History { reply, result } => self.history_answered(reply, result),
+            ToEdge::Published { reply, result } => self.publish_answered(reply, result),
+            ToEdge::Described { connection, number, names, positions } => {
                 self.described(home, (connection, number), &names, &positions)
             }
-            Letter::Positions { positions } => self.positions_are(home, &positions),
-            Letter::Consumed { lane, requests, bytes } => {
+            ToEdge::Positions { positions } => self.positions_are(home, &positions),
+            ToEdge::Consumed { lane, requests, bytes } => {
                 self.consumed(home, lane, requests, bytes)
             }
-            Letter::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
+            ToEdge::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
         }
         if self.renewals.have_settled() {
             self.continue_renewals();
@@ -504,7 +504,7 @@ impl Edge {
         link.credit_due += bytes;
         if link.credit_due >= self.settings.limits.stream_credit_bytes / 8 {
             let bytes = std::mem::take(&mut link.credit_due);
-            self.out.requests[usize::from(home)].push(Request::Credit { bytes });
+            self.out.requests[usize::from(home)].push(ToHome::Credit { bytes });
         }
     }
 

@@ -21,7 +21,7 @@ use super::opening::Beginning;
 use super::ring::{Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
-use crate::mail::{HomeId, PartitionId, Request, StreamPosition};
+use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
 use crate::session::events::ID_LINE_BYTES_MAX;
 use crate::session::positions::POSITION_BYTES_MAX;
 use crate::settings::LogSettings;
@@ -128,7 +128,7 @@ impl Edge {
         for home in 0..self.settings.homes_count {
             // One without room is asked the next time.
             if self.may_request(home) && self.positions.asked.insert(home) {
-                self.request(home, Request::Positions);
+                self.request(home, ToHome::Positions);
             }
         }
     }

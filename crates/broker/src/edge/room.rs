@@ -16,7 +16,7 @@
 
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
-use crate::mail::{HomeId, Lane, PartitionId, Request};
+use crate::mail::{HomeId, Lane, PartitionId, ToHome};
 use crate::settings::Limits;
 use std::collections::{BTreeSet, VecDeque};
 use stdx::key::Key;
@@ -221,7 +221,7 @@ impl Edge {
 
     /// Posts a request. Callers that can wait have asked [`Edge::may_request`] or [`Edge::may_read`]; one frame's worth may
     /// go beyond.
-    pub(crate) fn request(&mut self, home: HomeId, request: Request) {
+    pub(crate) fn request(&mut self, home: HomeId, request: ToHome) {
         let lane = request.lane(&self.settings);
         let room = self.homes[usize::from(home)].room(lane);
         room.inflight += 1;

@@ -8,7 +8,7 @@
 use super::policies::{Terms, Wish};
 use super::slots::{NONE, flag};
 use super::{Edge, Refusal};
-use crate::mail::{Gap, HomeId, PartitionId, Request, SubscriptionKey};
+use crate::mail::{Gap, HomeId, PartitionId, SubscriptionKey, ToHome};
 use crate::position::Position;
 use crate::settings::LagPolicy;
 use log::RecordView;
@@ -149,7 +149,7 @@ impl Edge {
         let topic = self.mail.copy(topic.as_bytes());
         self.request(
             home,
-            Request::Subscribe { partition, rule, topic, subscription: key, start: wish.start },
+            ToHome::Subscribe { partition, rule, topic, subscription: key, start: wish.start },
         );
         subscription
     }
@@ -522,7 +522,7 @@ impl Edge {
         let topic = self.topics[usize::from(home)].at(index);
         if topic.subscribers.is_empty() {
             let generation = topic.generation;
-            self.request(home, Request::Release { index, generation });
+            self.request(home, ToHome::Release { index, generation });
         }
     }
 

@@ -22,8 +22,8 @@ use super::recovery::{Asking, Question, Waiting};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
 use crate::mail::{
-    Code, EdgeId, FilterStart, Gap, GapReason, Letter, PageLimits, PartitionCursor, ReadMode,
-    Resumed, Skip, SubscriptionKey,
+    Code, EdgeId, FilterStart, Gap, GapReason, PageLimits, PartitionCursor, ReadMode, Resumed,
+    Skip, SubscriptionKey, ToEdge,
 };
 use crate::position::Standing;
 use crate::settings::LogSettings;
@@ -99,7 +99,7 @@ impl Home {
                 .map(|local| self.filter_start(from, local, since, out))
                 .collect()
         });
-        out.post(from, Letter::FilterGranted { subscription, result });
+        out.post(from, ToEdge::FilterGranted { subscription, result });
     }
 
     /// What the filter had matched is released when each topic is next compared.
@@ -239,7 +239,7 @@ impl Home {
         self.consumed(from);
         out.post(
             from.edge,
-            Letter::FilterPage {
+            ToEdge::FilterPage {
                 subscription: scan.subscription,
                 partition: self.partitions[scan.local as usize].id,
                 after: scan.after,

@@ -7,7 +7,7 @@ use super::read::{cut_at_break, gap_between, log_limits, offset_of};
 use super::recovery::{Asked, Asking, DiskPage, Question};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
-use crate::mail::{Code, Gap, GapReason, HistoryPage, Letter, PageLimits, PartitionId, Reply};
+use crate::mail::{Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, Reply, ToEdge};
 use crate::position::{Position, Standing};
 use log::TopicPage;
 use stdx::chunk::Slice;
@@ -97,7 +97,7 @@ impl Home {
         }
         self.consumed(from);
         let reply = query.reply;
-        out.post(from.edge, Letter::History { reply, result });
+        out.post(from.edge, ToEdge::History { reply, result });
     }
 
     /// A page of a topic's retained message, if there is one. It is in memory, whatever the log.

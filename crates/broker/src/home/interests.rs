@@ -10,7 +10,7 @@
 use super::HomeOutputs;
 use super::edges::{Edge, Filters};
 use super::topics::{Interest, TopicTable, interest};
-use crate::mail::{EdgeId, Letter, PartitionId};
+use crate::mail::{EdgeId, PartitionId, ToEdge};
 use stdx::chunk::Slice;
 
 #[derive(Debug)]
@@ -144,14 +144,14 @@ impl Interests {
         let mut cost = 0;
         if to.has(interest::NAMED) && !to.has(interest::ANNOUNCED) {
             let topic_name = Slice::copy_of(self.topics.name(topic));
-            let letter = Letter::Announce { index, partition, topic: topic_name };
+            let letter = ToEdge::Announce { index, partition, topic: topic_name };
             cost += i64::from(letter.cost());
             out.post(edge, letter);
             if let Some(found) = self.topics.interest_mut(topic, edge) {
                 found.flags |= interest::ANNOUNCED | interest::SEEN;
             }
         }
-        let letter = Letter::Message { index, record };
+        let letter = ToEdge::Message { index, record };
         cost += i64::from(letter.cost());
         out.post(edge, letter);
         self.edges[usize::from(edge)].credit -= cost;
@@ -163,7 +163,7 @@ impl Interests {
         };
         self.edges[usize::from(edge)].free(gone.index);
         if gone.has(interest::SEEN) {
-            out.post(edge, Letter::Released { index: gone.index });
+            out.post(edge, ToEdge::Released { index: gone.index });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::partitions::HomePartition;
 use super::{Home, HomeOutputs};
-use crate::mail::Letter;
+use crate::mail::ToEdge;
 use stdx::chunk::Slice;
 use stdx::memory::{Component, Components, vector_bytes};
 
@@ -45,6 +45,6 @@ impl HomeOutputs {
     /// Bytes of the lists of letters.
     pub fn memory_bytes(&self) -> usize {
         let letters = self.letters.iter().map(Vec::capacity);
-        vector_bytes::<Letter>(letters.sum())
+        vector_bytes::<ToEdge>(letters.sum())
     }
 }

@@ -9,7 +9,7 @@ use super::dedup::{Names, Verdict};
 use super::partitions::HomePartition;
 use super::topics::NONE;
 use super::{Caller, Home, HomeOutputs};
-use crate::mail::{Appended, Code, Letter, PartitionId, Publication, PublishRefusal, Reply};
+use crate::mail::{Appended, Code, PartitionId, Publication, PublishRefusal, Reply, ToEdge};
 use crate::position::Position;
 use log::{
     AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
@@ -207,7 +207,7 @@ impl Home {
         if let Some(reply) = waiting {
             let position = Position { epoch: self.partitions[local as usize].epoch, offset };
             let result = Ok(Appended { position, duplicate });
-            out.post(from.edge, Letter::Published { reply, result });
+            out.post(from.edge, ToEdge::Published { reply, result });
         }
     }
 
@@ -222,7 +222,7 @@ impl Home {
         self.statistics.refused.count(refusal.code);
         if let Some(reply) = reply {
             let result = Err(refusal);
-            out.post(from.edge, Letter::Published { reply, result });
+            out.post(from.edge, ToEdge::Published { reply, result });
         }
     }
 

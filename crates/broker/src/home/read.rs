@@ -10,7 +10,7 @@
 use super::recovery::{Asking, DiskPage, Question};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
-use crate::mail::{Gap, GapReason, Letter, PageLimits, ReadMode, SubscriptionKey};
+use crate::mail::{Gap, GapReason, PageLimits, ReadMode, SubscriptionKey, ToEdge};
 use log::{RecordView, TopicPage};
 use stdx::chunk::Slice;
 
@@ -46,7 +46,7 @@ impl Home {
         if after > settled {
             // The client knows more than this stream has carried: the edge drops what it has, until the stream has
             // come so far.
-            let page = Letter::Page {
+            let page = ToEdge::Page {
                 subscription,
                 gap: None,
                 skipped: None,
@@ -65,7 +65,7 @@ impl Home {
             // What has been evicted or damaged is left out with the rest, if it may have been the topic's.
             let floor = self.partitions[local as usize].floor();
             let is_evicted = reach > after && (floor > after + 1 || reach > last);
-            let page = Letter::Page {
+            let page = ToEdge::Page {
                 subscription,
                 gap: None,
                 skipped: (newest.is_some() || is_evicted).then_some(settled),
@@ -106,7 +106,7 @@ impl Home {
         let through = if caught_up { settled } else { page.through };
         out.post(
             from.edge,
-            Letter::Page { subscription, gap, skipped, records, through, caught_up },
+            ToEdge::Page { subscription, gap, skipped, records, through, caught_up },
         );
     }
 
@@ -136,7 +136,7 @@ impl Home {
         let through = page.records.last().map_or(through, offset_of);
         out.post(
             from.edge,
-            Letter::Page {
+            ToEdge::Page {
                 subscription: reading.subscription,
                 gap,
                 skipped,

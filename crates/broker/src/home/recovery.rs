@@ -14,7 +14,7 @@ use super::read::Reading;
 use super::subscribe::{Found, Subscribing};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::{DiskAnswer, DiskQuery, DiskRequest, Token};
-use crate::mail::{Code, Gap, Letter};
+use crate::mail::{Code, Gap, ToEdge};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
 use stdx::memory::{tree_bytes, vector_bytes};
@@ -350,10 +350,10 @@ impl Home {
             Question::Page(Reading { subscription, .. }, _)
             | Question::Scan(Scan { subscription, .. }, _)
             | Question::Start(Subscribing { subscription, .. }, _) => {
-                Letter::Refused { subscription, code }
+                ToEdge::Refused { subscription, code }
             }
             Question::HistoryStart(query, _) | Question::History(query, _) => {
-                Letter::History { reply: query.reply, result: Err(code) }
+                ToEdge::History { reply: query.reply, result: Err(code) }
             }
         };
         out.post(from.edge, letter);

@@ -9,7 +9,7 @@
 //! They are answered when the disk goes on.
 
 use super::{Home, HomeOutputs};
-use crate::mail::{EdgeId, Letter};
+use crate::mail::{EdgeId, ToEdge};
 
 /// One look at the clock adds at most so many milliseconds: a thread that did not run is no disk that hangs.
 const STEP_MS_MAX: u64 = 1_000;
@@ -112,7 +112,7 @@ impl Home {
     fn say_stalled(&self, share: usize, is_stalled: bool, out: &mut HomeOutputs) {
         for edge in 0..self.interests.edges.len() as EdgeId {
             let log = share as u16;
-            out.post(edge, Letter::Stalled { log, is_stalled });
+            out.post(edge, ToEdge::Stalled { log, is_stalled });
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::interests::Interests;
 use super::partitions::HomePartition;
 use super::{Home, HomeOutputs};
-use crate::mail::{EdgeId, Letter, StreamPosition};
+use crate::mail::{EdgeId, StreamPosition, ToEdge};
 use log::ForwardLimits;
 use stdx::chunk::Slice;
 
@@ -91,7 +91,7 @@ impl Home {
         for local in std::iter::once(local).chain(lagging.iter().copied()) {
             let partition = &mut self.partitions[local as usize];
             if partition.has_lost(edge) {
-                let letter = Letter::StreamGap {
+                let letter = ToEdge::StreamGap {
                     partition: partition.id,
                     from: partition.lag_from[edge] - 1,
                     to: partition.log.head(),
@@ -112,7 +112,7 @@ impl Home {
             oldest: partition.floor(),
         };
         let positions = self.partitions.iter().map(position).collect();
-        out.post(edge, Letter::Positions { positions });
+        out.post(edge, ToEdge::Positions { positions });
     }
 
     /// Reads a lagging stream on from the log. Returns how many records it looked at.

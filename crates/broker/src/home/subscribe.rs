@@ -15,7 +15,7 @@ use super::recovery::{Asking, Question};
 use super::topics::NONE;
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
-use crate::mail::{Code, Gap, GapReason, Letter, PartitionId, Start, SubscriptionKey};
+use crate::mail::{Code, Gap, GapReason, PartitionId, Start, SubscriptionKey, ToEdge};
 use crate::position::Standing;
 use log::RecordView;
 use stdx::chunk::Slice;
@@ -110,7 +110,7 @@ impl Home {
             Err(code) => {
                 self.consumed(from);
                 self.statistics.refused.count(code);
-                return out.post(from.edge, Letter::Refused { subscription, code });
+                return out.post(from.edge, ToEdge::Refused { subscription, code });
             }
         };
         self.settle_stream(from.edge, local, out);
@@ -144,7 +144,7 @@ impl Home {
         self.consumed(from);
         out.post(
             from.edge,
-            Letter::Granted {
+            ToEdge::Granted {
                 subscription,
                 index,
                 generation,

@@ -8,7 +8,7 @@ use super::parameters::{self, DataForm};
 use super::poll::Poll;
 use crate::edge::{Edge, Pressure, flag};
 use crate::entitlement::Action;
-use crate::mail::{HistoryPage, PageLimits, Reply, Request};
+use crate::mail::{HistoryPage, PageLimits, Reply, ToHome};
 use crate::position::Position;
 use log::RecordView;
 use wire::http::Target;
@@ -74,7 +74,7 @@ impl Edge {
         }
         let (rule, partition) = self.settings.locate(&topic);
         let limits = PageLimits { records_max: limit, bytes_max: limits.page_bytes };
-        let request = Request::History {
+        let request = ToHome::History {
             partition,
             rule,
             topic: self.mail.copy(topic.as_bytes()),
@@ -97,7 +97,7 @@ impl Edge {
     ) -> Result<(), Fault> {
         self.permit_request(index, Action::Subscribe, &topic)?;
         let (_, partition) = self.settings.locate(&topic);
-        let request = Request::Retained {
+        let request = ToHome::Retained {
             partition,
             topic: self.mail.copy(topic.as_bytes()),
             reply: self.history_reply(index),

@@ -7,7 +7,7 @@ use crate::edge::{
 use crate::entitlement::Action;
 use crate::mail::{
     Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
-    Reply, Request, Start,
+    Reply, Start, ToHome,
 };
 use crate::position::Position;
 use crate::settings::LagPolicy;
@@ -260,10 +260,10 @@ impl Edge {
             idempotency_key,
             expected_epoch: publish.options.expected_epoch,
         };
-        // Request 0 is the one that waits for a refusal only.
+        // ToHome 0 is the one that waits for a refusal only.
         let reply = Some(Reply { connection: self.slots.key(index), request: publish.request });
         let home = self.settings.home_of(partition);
-        self.request(home, Request::Publish { partition, rule, reply, publication });
+        self.request(home, ToHome::Publish { partition, rule, reply, publication });
     }
 
     fn native_ask_history(&mut self, index: u32, history: &native::History<'_>) {
@@ -287,7 +287,7 @@ impl Edge {
             records_max: or_server(history.records_max, limits.page_records_max),
             bytes_max: or_server(history.bytes_max, limits.page_bytes),
         };
-        let request = Request::History {
+        let request = ToHome::History {
             partition,
             rule,
             topic: self.mail.copy(history.topic.as_bytes()),

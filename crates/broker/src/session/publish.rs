@@ -8,7 +8,7 @@ use super::json;
 use super::once::Once;
 use super::parameters;
 use crate::edge::{ATTRIBUTES_BYTES_MAX, Edge, Offer, flag};
-use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, Request as Letter};
+use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, ToHome};
 use crate::position::Position;
 use wire::http::Target;
 use wire::http::problem::append_json_string;
@@ -153,7 +153,7 @@ impl Edge {
                 self.statistics.publishes += 1;
                 self.request(
                     self.settings.home_of(partition),
-                    Letter::Publish { partition, rule, reply, publication },
+                    ToHome::Publish { partition, rule, reply, publication },
                 );
                 results.push((topic, None));
             }

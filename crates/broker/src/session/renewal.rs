@@ -2,7 +2,7 @@
 //!
 //! A renewal is done in three steps, and the connection is not read meanwhile. *Judged*: the new token is, as that of HELLO.
 //! *Asked*: if it permits something else than the old one, the names of plain topics are needed, which the edge does not
-//! keep; once no subscription waits for its home, the homes are asked ([`Request::Describe`], as for tickets). *Done*: all have
+//! keep; once no subscription waits for its home, the homes are asked ([`ToHome::Describe`], as for tickets). *Done*: all have
 //! answered; what is not covered ends with UNSUBSCRIBED, and RENEWED follows, so that nothing comes behind it that the new
 //! token does not permit. Until then the old token holds, and the time of the old one counts.
 //!
@@ -17,7 +17,7 @@ use super::credential::Credential;
 use super::ticket::names_in;
 use crate::edge::{Edge, Shown, flag};
 use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
-use crate::mail::{HomeId, Request};
+use crate::mail::{HomeId, ToHome};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
@@ -173,7 +173,7 @@ impl Edge {
         let connection = self.slots.key(index);
         for (&home, indexes) in &asked.waiting {
             // It may go beyond the room that the home has, as one frame of a connection may.
-            let request = Request::Describe {
+            let request = ToHome::Describe {
                 connection,
                 number: asked.number,
                 indexes: indexes.clone(),

@@ -1,7 +1,7 @@
 //! Resume tickets of native sessions: made on request and for GO_AWAY, and brought back with HELLO.
 //!
 //! A ticket is made in three steps. *Asked*: once no subscription waits for its home, the homes are asked for what an
-//! edge does not keep, the names of topics, and for filters how far their streams have come ([`Request::Describe`]).
+//! edge does not keep, the names of topics, and for filters how far their streams have come ([`ToHome::Describe`]).
 //! *Described*: all homes have answered. *Issued*: when the connection's outbox is next empty, and before anything is
 //! queued behind it, the ticket is made of the cursors of that moment.
 //!
@@ -22,7 +22,7 @@
 
 use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
-use crate::mail::{HomeId, PartitionId, Request};
+use crate::mail::{HomeId, PartitionId, ToHome};
 use crate::position::Position;
 use crate::session::native::wire_policy;
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
@@ -196,7 +196,7 @@ impl Edge {
         }
         let connection = self.slots.key(index);
         for (&home, indexes) in &asked.waiting {
-            let request = Request::Describe {
+            let request = ToHome::Describe {
                 connection,
                 number: asked.number,
                 indexes: indexes.clone(),

@@ -36,8 +36,8 @@ pub struct Known {
 
 #[derive(Default)]
 pub struct Edge {
-    pub requests: VecDeque<Request>,
-    pub letters: VecDeque<Letter>,
+    pub requests: VecDeque<ToHome>,
+    pub letters: VecDeque<ToEdge>,
     pub subscriptions: Vec<Subscription>,
     pub indexes: BTreeMap<u32, Known>,
     pub filters: BTreeSet<usize>,
@@ -80,12 +80,12 @@ impl Edge {
         let others = self.subscriptions.iter();
         if !others.clone().any(|s| settled(s) && s.index == gone.index) {
             let generation = self.indexes[&gone.index].generation;
-            self.requests.push_back(Request::Release { index: gone.index, generation });
+            self.requests.push_back(ToHome::Release { index: gone.index, generation });
         }
     }
 
-    pub fn read(requests: &mut VecDeque<Request>, subscription: &Subscription) {
-        requests.push_back(Request::Read {
+    pub fn read(requests: &mut VecDeque<ToHome>, subscription: &Subscription) {
+        requests.push_back(ToHome::Read {
             partition: subscription.partition,
             index: subscription.index,
             subscription: key(subscription.key),
@@ -95,9 +95,9 @@ impl Edge {
         });
     }
 
-    pub fn receive(&mut self, letter: Letter, model: &Model) {
+    pub fn receive(&mut self, letter: ToEdge, model: &Model) {
         match letter {
-            Letter::Granted {
+            ToEdge::Granted {
                 subscription: asked,
                 index,
                 generation,
@@ -144,11 +144,11 @@ impl Edge {
                     Edge::read(&mut self.requests, subscription);
                 }
             }
-            Letter::Refused { subscription, code } => {
+            ToEdge::Refused { subscription, code } => {
                 assert!(matches!(code, Code::TopicsFull | Code::LogUnavailable));
                 self.end(subscription.index);
             }
-            Letter::Page { subscription, gap, skipped, records, through, caught_up } => {
+            ToEdge::Page { subscription, gap, skipped, records, through, caught_up } => {
                 assert_eq!(skipped, None, "nobody asked to have anything left out");
                 let Some(subscription) =
                     self.subscriptions.iter_mut().find(|s| s.key == subscription.index)
@@ -172,7 +172,7 @@ impl Edge {
                     false => Edge::read(&mut self.requests, subscription),
                 }
             }
-            Letter::Announce { index, partition, topic } => {
+            ToEdge::Announce { index, partition, topic } => {
                 let topic = text(&topic);
                 let known = self.indexes.entry(index).or_insert_with(|| Known {
                     topic: topic.clone(),
@@ -183,14 +183,14 @@ impl Edge {
                 assert_eq!((&known.topic, known.partition), (&topic, partition));
                 known.announced = true;
             }
-            Letter::Message { index, record } => self.message(index, &record, model),
-            Letter::Released { index } => {
+            ToEdge::Message { index, record } => self.message(index, &record, model),
+            ToEdge::Released { index } => {
                 assert!(self.indexes.remove(&index).is_some(), "released twice");
                 let users = self.subscriptions.iter();
                 let users = users.filter(|s| s.state != State::Asked && s.index == index);
                 assert_eq!(users.count(), 0, "released in use");
             }
-            Letter::StreamGap { partition, from, to } => {
+            ToEdge::StreamGap { partition, from, to } => {
                 assert!(from < to);
                 self.filtered.clear();
                 for subscription in &mut self.subscriptions {
@@ -201,18 +201,18 @@ impl Edge {
                     }
                 }
             }
-            Letter::FilterGranted { result, subscription } => {
+            ToEdge::FilterGranted { result, subscription } => {
                 assert!(result.is_ok());
                 let filter = subscription.index as usize;
                 if self.asked.get(&filter) == Some(&subscription.generation) {
                     self.granted.insert(filter);
                 }
             }
-            Letter::Published { .. } | Letter::Consumed { .. } | Letter::Stalled { .. } => {}
-            Letter::History { .. }
-            | Letter::FilterPage { .. }
-            | Letter::Described { .. }
-            | Letter::Positions { .. } => panic!("nobody asked"),
+            ToEdge::Published { .. } | ToEdge::Consumed { .. } | ToEdge::Stalled { .. } => {}
+            ToEdge::History { .. }
+            | ToEdge::FilterPage { .. }
+            | ToEdge::Described { .. }
+            | ToEdge::Positions { .. } => panic!("nobody asked"),
         }
     }
 

@@ -127,7 +127,7 @@ impl World {
     }
 
     /// The request that a command stands for, and whose it is.
-    fn request(&self, words: &[&str]) -> Option<(EdgeId, Request)> {
+    fn request(&self, words: &[&str]) -> Option<(EdgeId, ToHome)> {
         let number = |word: &str| word.trim_start_matches(char::is_alphabetic).parse().unwrap();
         let edge = words
             .get(1)
@@ -146,13 +146,7 @@ impl World {
                     _ => panic!("{words:?}"),
                 };
                 let topic = slice(topic);
-                Request::Subscribe {
-                    partition,
-                    rule,
-                    topic,
-                    subscription: subscription(key),
-                    start,
-                }
+                ToHome::Subscribe { partition, rule, topic, subscription: subscription(key), start }
             }
             ["pub", topic, payload, ref how @ ..] => {
                 let (rule, partition) = self.settings.locate(topic);
@@ -169,12 +163,12 @@ impl World {
                     true => Some(Reply { request: Reply::REFUSALS_ONLY, ..reply }),
                     false => how.contains(&"ack").then_some(reply),
                 };
-                Request::Publish { partition, rule, reply, publication }
+                ToHome::Publish { partition, rule, reply, publication }
             }
             ["release", _, index, generation] => {
-                Request::Release { index: number(index), generation: number(generation) }
+                ToHome::Release { index: number(index), generation: number(generation) }
             }
-            ["read", _, key, index, "after", after, ref max @ ..] => Request::Read {
+            ["read", _, key, index, "after", after, ref max @ ..] => ToHome::Read {
                 partition: 0,
                 index: number(index),
                 subscription: subscription(key),
@@ -189,12 +183,12 @@ impl World {
                 let max = how.iter().position(|word| *word == "max");
                 let limits = page_limits(max.map_or(&[], |place| &how[place..]));
                 let topic = slice(topic);
-                Request::History { partition, rule, topic, reply, beyond, reverse, limits }
+                ToHome::History { partition, rule, topic, reply, beyond, reverse, limits }
             }
             ["filter" | "scan", ..] => filter_request(words),
-            ["positions", _] => Request::Positions,
-            ["unfilter", _, filter] => Request::RemoveFilter { filter: slice(filter) },
-            ["credit", _, bytes] => Request::Credit { bytes: bytes.parse().unwrap() },
+            ["positions", _] => ToHome::Positions,
+            ["unfilter", _, filter] => ToHome::RemoveFilter { filter: slice(filter) },
+            ["credit", _, bytes] => ToHome::Credit { bytes: bytes.parse().unwrap() },
             _ => return None,
         };
         Some((edge, request))
@@ -371,14 +365,14 @@ fn producer(word: &str) -> Option<ProducerStamp> {
 }
 
 /// `offset<prev payload`, with `!` if retained.
-fn filter_request(words: &[&str]) -> Request {
+fn filter_request(words: &[&str]) -> ToHome {
     let number = |word: &str| {
         let digits = word.trim_start_matches(char::is_alphabetic);
         digits.parse::<u32>().unwrap()
     };
     let subscription = |word: &str| Key { index: number(word), generation: 0 };
     match words {
-        ["filter", _, key, filter, each @ ..] => Request::AddFilter {
+        ["filter", _, key, filter, each @ ..] => ToHome::AddFilter {
             user: 0,
             filter: slice(filter),
             subscription: subscription(key),
@@ -390,7 +384,7 @@ fn filter_request(words: &[&str]) -> Request {
                 })
                 .collect(),
         },
-        [_, _, key, partition, filters, "after", after, max @ ..] => Request::ReadFilter {
+        [_, _, key, partition, filters, "after", after, max @ ..] => ToHome::ReadFilter {
             partition: number(partition),
             filters: filters.split('|').map(slice).collect(),
             subscription: subscription(key),

@@ -30,9 +30,9 @@ fn flag(is: bool, name: &str) -> String {
     if is { format!(" {name}") } else { String::new() }
 }
 
-pub fn text_of(letter: &Letter) -> String {
+pub fn text_of(letter: &ToEdge) -> String {
     match letter {
-        Letter::Granted {
+        ToEdge::Granted {
             subscription,
             index,
             generation,
@@ -53,17 +53,17 @@ pub fn text_of(letter: &Letter) -> String {
                 subscription.index
             )
         }
-        Letter::Refused { subscription, code } => {
+        ToEdge::Refused { subscription, code } => {
             format!("refused s{} {code:?}", subscription.index)
         }
-        Letter::FilterGranted { subscription, result } => {
+        ToEdge::FilterGranted { subscription, result } => {
             let result = match result {
                 Err(code) => format!(" {code:?}"),
                 Ok(starts) => starts.iter().map(filter_start).collect(),
             };
             format!("filter s{}{result}", subscription.index)
         }
-        Letter::FilterPage {
+        ToEdge::FilterPage {
             subscription,
             partition,
             after,
@@ -88,14 +88,14 @@ pub fn text_of(letter: &Letter) -> String {
                 flag(*caught_up, "caught-up")
             )
         }
-        Letter::Announce { index, topic, .. } => {
+        ToEdge::Announce { index, topic, .. } => {
             format!("announce i{index} {}", std::str::from_utf8(topic).unwrap())
         }
-        Letter::Message { index, record: message } => {
+        ToEdge::Message { index, record: message } => {
             format!("message i{index} {}", record(message))
         }
-        Letter::Released { index } => format!("released i{index}"),
-        Letter::Page { subscription, gap: lost, skipped, records: page, through, caught_up } => {
+        ToEdge::Released { index } => format!("released i{index}"),
+        ToEdge::Page { subscription, gap: lost, skipped, records: page, through, caught_up } => {
             format!(
                 "page s{}{}{} {} through {through}{}",
                 subscription.index,
@@ -105,39 +105,39 @@ pub fn text_of(letter: &Letter) -> String {
                 flag(*caught_up, "caught-up")
             )
         }
-        Letter::Described { names, positions, .. } => {
+        ToEdge::Described { names, positions, .. } => {
             format!("described {:?} {positions:?}", String::from_utf8_lossy(names))
         }
-        Letter::Positions { positions } => {
+        ToEdge::Positions { positions } => {
             let position = |at: &StreamPosition| {
                 let StreamPosition { partition, through, oldest } = at;
                 format!(" p{partition} through {through} of {oldest}..")
             };
             format!("positions{}", positions.iter().map(position).collect::<String>())
         }
-        Letter::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
-        Letter::History { result: Ok(page), .. } => format!(
+        ToEdge::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
+        ToEdge::History { result: Ok(page), .. } => format!(
             "history head {}{} {}{}",
             page.head,
             gap(&page.gap),
             records(&page.records),
             flag(page.more, "more")
         ),
-        Letter::History { result: Err(code), .. } => format!("history {code:?}"),
-        Letter::Published { result: Ok(appended), .. } => {
+        ToEdge::History { result: Err(code), .. } => format!("history {code:?}"),
+        ToEdge::Published { result: Ok(appended), .. } => {
             format!("published {}{}", appended.position, flag(appended.duplicate, "duplicate"))
         }
-        Letter::Published { result: Err(refusal), .. } => format!(
+        ToEdge::Published { result: Err(refusal), .. } => format!(
             "published {:?}{}",
             refusal.code,
             refusal.present.map_or(String::new(), |present| format!(" present {present}"))
         ),
-        Letter::Consumed { lane, requests, .. } => match lane {
+        ToEdge::Consumed { lane, requests, .. } => match lane {
             Lane::Memory => format!("consumed {requests}"),
             Lane::Disk(_) => format!("consumed {requests} of the log"),
             Lane::Pages(_) => format!("consumed {requests} pages"),
         },
-        Letter::Stalled { is_stalled, .. } => match is_stalled {
+        ToEdge::Stalled { is_stalled, .. } => match is_stalled {
             true => "stalled".into(),
             false => "goes on".into(),
         },

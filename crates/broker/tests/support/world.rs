@@ -12,7 +12,7 @@ use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::{Judge, Judged, Question};
 use broker::home::{Home, HomeOutputs};
 use broker::inspect::{Answer, ConnectionId, Question as Asked};
-use broker::mail::{Code, Letter, Request};
+use broker::mail::{Code, ToEdge, ToHome};
 use broker::now::Now;
 use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
@@ -32,8 +32,8 @@ struct Shard {
     free: Vec<Key>,
     places: u32,
     /// Requests and letters on their way to this shard, by sender.
-    requests: VecDeque<(u16, Request)>,
-    letters: VecDeque<(u16, Letter)>,
+    requests: VecDeque<(u16, ToHome)>,
+    letters: VecDeque<(u16, ToEdge)>,
     /// With the verdicts of the moment when they were asked.
     questions: VecDeque<(Question, Judged)>,
 }
@@ -474,7 +474,7 @@ impl<'a> World<'a> {
                 && let Some((from, letter)) = self.shards[at].letters.pop_front()
             {
                 is_quiet = false;
-                self.shards[at].edge.letter(from, letter);
+                self.shards[at].edge.handle(from, letter);
                 if self.shards[at].edge.wants_flush() {
                     self.flush(at);
                 }
@@ -509,12 +509,12 @@ impl<'a> World<'a> {
         };
         let is_busy = !requests.is_empty();
         while let Some((from, request)) = requests.pop_front() {
-            if let Request::Read { subscription, .. } | Request::ReadFilter { subscription, .. } =
+            if let ToHome::Read { subscription, .. } | ToHome::ReadFilter { subscription, .. } =
                 &request
                 && self.reads_fail
             {
                 let letter =
-                    Letter::Refused { subscription: *subscription, code: Code::LogUnavailable };
+                    ToEdge::Refused { subscription: *subscription, code: Code::LogUnavailable };
                 out.letters[usize::from(from)].push(letter);
                 continue;
             }
