@@ -15,8 +15,8 @@ mod sources;
 
 pub use ratchet::store;
 
-/// Folders that hold nothing of ours.
-const FOREIGN_FOLDERS: &[&str] = &[".git", "artifacts", "node_modules", "target"];
+/// Folders that hold nothing of ours; `.git` is a file in a worktree.
+const FOREIGN: &[&str] = &[".git", "artifacts", "node_modules", "target"];
 
 /// Bytes of a file above which it is data, not a source.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
@@ -97,11 +97,12 @@ impl Tree {
         for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
             let entry = entry?;
             let name = entry.file_name();
+            if FOREIGN.iter().any(|foreign| name == **foreign) {
+                continue;
+            }
             let metadata = entry.metadata()?;
             if metadata.is_dir() {
-                if !FOREIGN_FOLDERS.iter().any(|foreign| name == **foreign) {
-                    self.load_folder(root, &entry.path())?;
-                }
+                self.load_folder(root, &entry.path())?;
             } else if metadata.is_file()
                 && metadata.len() <= TEXT_BYTES_MAX
                 && let Ok(text) = String::from_utf8(fs::read(entry.path())?)
