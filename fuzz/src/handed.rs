@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::handing::{Hand, Input};
 
-#[derive(PartialEq, Debug)]
+#[derive(PartialEq, Debug, Hand)]
 struct Values {
     texts: Vec<String>,
     names: VecDeque<Box<str>>,
@@ -25,16 +25,12 @@ struct Values {
     numbers: (Vec<NonZeroU32>, Option<NonZeroU8>, usize, u128),
 }
 
-stdx::hand!(struct Values { texts, names, lists, wide, map, set, kinds, shared, addresses, numbers });
-
-#[derive(PartialEq, Debug)]
+#[derive(PartialEq, Debug, Hand)]
 enum Kind {
     Nothing,
     Named { name: Box<str>, count: u32 },
     Nested(Box<Vec<u16>>, [u8; 3]),
 }
-
-stdx::hand!(enum Kind { Nothing, Named { name, count }, Nested(0: list, 1: bytes) });
 
 /// See the module.
 pub fn handed(data: &[u8]) {

@@ -14,12 +14,13 @@
 
 use crate::mail::{Code, PageLimits, PartitionId};
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
 /// A home's number for a question to a log.
 pub type Token = u64;
 
 /// Home to log thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub enum DiskRequest {
     /// Make a record durable. Answered by [`DiskLetter::Committed`], together with others.
     Append {
@@ -43,10 +44,8 @@ pub enum DiskRequest {
     },
 }
 
-stdx::hand!(enum DiskRequest { Append { generation, partition, topic, record }, Read { token, partition, query } });
-
 /// What is to be read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub enum DiskQuery {
     /// A topic's records in (`after`, `through`], oldest first. [`DiskAnswer::Page`].
     Page {
@@ -100,12 +99,6 @@ pub enum DiskQuery {
     },
 }
 
-stdx::hand!(enum DiskQuery {
-    Page { topic, after, through, limits }, PageBack { topic, before, oldest, limits },
-    Start { topic, through, count, not_before_ms, after },
-    Scan { filters, after, through, limits, bytes_scanned_max },
-});
-
 /// Log thread to home.
 #[derive(Clone, Debug)]
 pub enum DiskLetter {
@@ -137,7 +130,7 @@ pub enum DiskLetter {
 }
 
 /// What was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub enum DiskAnswer {
     /// Records of one topic. Their topic ids mean nothing.
     Page {
@@ -175,8 +168,3 @@ pub enum DiskAnswer {
         damaged: bool,
     },
 }
-
-stdx::hand!(enum DiskAnswer {
-    Page { records, first_prev, complete, damaged }, Start { oldest, prev, count, damaged },
-    Scan { records, floor, through, damaged },
-});

@@ -11,6 +11,7 @@ use crate::topic::Filter;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use wire::native::ErrorCode;
 
@@ -28,20 +29,13 @@ pub const SUBJECT_PLACE: &str = "{sub}";
 pub const NEVER: u32 = u32::MAX;
 
 /// What a client shows to say who it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Hand)]
 pub enum CredentialKind {
     /// A signed token (JWT, RFC 7519).
     Token,
     /// A secret of a server.
     ApiKey,
 }
-
-stdx::hand!(
-    enum CredentialKind {
-        Token,
-        ApiKey,
-    }
-);
 
 impl CredentialKind {
     /// What tells so of its issue ([`Entitlement::issued_s`]).
@@ -54,10 +48,8 @@ impl CredentialKind {
 }
 
 /// A credential by its hash: two are the same if, and for all purposes only if, their digests are.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Hand)]
 pub struct Digest(pub [u8; 16]);
-
-stdx::hand!(value Digest);
 
 impl Digest {
     /// Of a credential: the first half of a SHA-256 over its kind and its bytes.
@@ -74,6 +66,7 @@ impl Digest {
 }
 
 /// What an edge wants to know of its shell. At most one of a connection is on its way.
+#[derive(Hand)]
 pub struct Question {
     /// Who waits.
     pub connection: Key,
@@ -87,8 +80,6 @@ pub struct Question {
     pub digest: Digest,
 }
 
-stdx::hand!(struct Question { connection, purpose, kind, credential, digest });
-
 impl fmt::Debug for Question {
     /// Without the credential.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,7 +89,7 @@ impl fmt::Debug for Question {
 }
 
 /// What a verdict is wanted for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum Purpose {
     /// An HTTP request, whose head waits in the connection's input. It may become a WebSocket connection.
     Request,
@@ -110,8 +101,6 @@ pub enum Purpose {
         request: u32,
     },
 }
-
-stdx::hand!(enum Purpose { Request, Hello, Renewal { request } });
 
 /// Answers questions: the shell's half. One for all I/O threads, so what it keeps it shares; nothing of it is on the path of
 /// a message.
@@ -152,7 +141,7 @@ pub struct Entitlement {
 }
 
 /// What is permitted, how much, and by whose word.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Terms {
     /// To which topics.
     pub permissions: Permissions,
@@ -162,10 +151,8 @@ pub struct Terms {
     pub signer: Signer,
 }
 
-stdx::hand!(struct Terms { permissions, limits, signer });
-
 /// By whose word a token holds. Empty for API keys.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Signer {
     /// `iss`, at most [`ISSUER_BYTES_MAX`] bytes; empty where the token does not say. Subjects of two issuers are two users.
     pub issuer: Box<str>,
@@ -174,8 +161,6 @@ pub struct Signer {
     /// A hash of that key.
     pub key_thumbprint: u64,
 }
-
-stdx::hand!(struct Signer { issuer, key_id, key_thumbprint });
 
 impl Signer {
     /// The key's hash as operators write it: 16 hexadecimal digits.
@@ -193,7 +178,7 @@ pub fn user_name(issuer: &str, subject: &str) -> String {
 }
 
 /// How much a subject may do; `None`: as much as the node's limits allow.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct EntitlementLimits {
     /// Connections of the subject at one node, of those whose tokens say so.
     pub connections_max: Option<u32>,
@@ -202,8 +187,6 @@ pub struct EntitlementLimits {
     /// Publications of one connection in a second.
     pub publish_rate_max: Option<u32>,
 }
-
-stdx::hand!(struct EntitlementLimits { connections_max, subscriptions_max, publish_rate_max });
 
 /// What may be done with a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -229,7 +212,7 @@ impl Action {
 }
 
 /// Filters for each action. They may hold `{sub}` as a whole level, and are valid filters with it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Permissions {
     /// For [`Action::Subscribe`].
     pub subscribe: Vec<Box<str>>,
@@ -238,8 +221,6 @@ pub struct Permissions {
     /// For [`Action::History`].
     pub history: Vec<Box<str>>,
 }
-
-stdx::hand!(struct Permissions { subscribe, publish, history });
 
 impl Permissions {
     /// The filters of an action.

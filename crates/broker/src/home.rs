@@ -79,6 +79,7 @@ use recovery::{Recovery, Waiting};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::hash::Seed;
 use stdx::key::Key;
 use stdx::slab::Slab;
@@ -117,14 +118,12 @@ pub struct Home {
 }
 
 /// Who sent a request, and what it costs until it has been dealt with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hand)]
 struct Caller {
     edge: EdgeId,
     cost: u32,
     lane: Lane,
 }
-
-stdx::hand!(struct Caller { edge, cost, lane });
 
 /// What a home has to say.
 #[derive(Debug)]

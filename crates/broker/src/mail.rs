@@ -17,6 +17,7 @@
 use crate::position::Position;
 use crate::settings::Settings;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::key::Key;
 pub use wire::native::ErrorCode as Code;
 pub use wire::native::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
@@ -32,7 +33,7 @@ pub type PartitionId = u32;
 pub type SubscriptionKey = Key;
 
 /// Who waits for an answer: a connection of the edge and the number that the session gave to its question.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Reply {
     /// The connection.
     pub connection: Key,
@@ -40,15 +41,13 @@ pub struct Reply {
     pub request: u32,
 }
 
-stdx::hand!(struct Reply { connection, request });
-
 impl Reply {
     /// The request of a publisher that wants no acknowledgement.
     pub const REFUSALS_ONLY: u32 = 0;
 }
 
 /// Where a subscription begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum Start {
     /// With the next message.
     Live,
@@ -59,8 +58,6 @@ pub enum Start {
     /// With the retained message, or else the newest in history, then live.
     Snapshot,
 }
-
-stdx::hand!(enum Start { Live, Since(0: a), Last(0: a), Snapshot });
 
 /// A message as a publisher gave it, on its way to the log.
 #[derive(Clone, Debug, Default)]
@@ -95,15 +92,13 @@ pub struct ProducerStamp {
 }
 
 /// The cursor of a subscription to a filter in one partition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct PartitionCursor {
     /// The partition, numbered over all logs.
     pub partition: PartitionId,
     /// Everything up to here is settled.
     pub position: Position,
 }
-
-stdx::hand!(struct PartitionCursor { partition, position });
 
 /// Where a subscription to a filter stands in one partition when its home has granted it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +114,7 @@ pub struct FilterStart {
 }
 
 /// What a position of a returning subscription amounts to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Resumed {
     /// Records after this offset are to come: by pages up to where the stream goes on; above that, it waits.
     pub after: u64,
@@ -127,10 +122,8 @@ pub struct Resumed {
     pub gap: Option<Gap>,
 }
 
-stdx::hand!(struct Resumed { after, gap });
-
 /// Bounds of one page of history.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct PageLimits {
     /// At most so many records.
     pub records_max: u32,
@@ -138,10 +131,8 @@ pub struct PageLimits {
     pub bytes_max: u32,
 }
 
-stdx::hand!(struct PageLimits { records_max, bytes_max });
-
 /// What a page for a subscription is to bring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum ReadMode {
     /// All records, page by page.
     #[default]
@@ -153,24 +144,14 @@ pub enum ReadMode {
     Skip,
 }
 
-stdx::hand!(
-    enum ReadMode {
-        Replay,
-        Newest,
-        Skip,
-    }
-);
-
 /// Messages left out of a page on purpose.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Skip {
     /// Exclusive: what comes before is settled.
     pub from: u64,
     /// Inclusive.
     pub through: u64,
 }
-
-stdx::hand!(struct Skip { from, through });
 
 /// Edge to home.
 #[derive(Clone, Debug)]
@@ -462,7 +443,7 @@ pub enum ToEdge {
 }
 
 /// What an acknowledgement says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Appended {
     /// Where the message stands.
     pub position: Position,
@@ -470,18 +451,14 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
-stdx::hand!(struct Appended { position, duplicate });
-
 /// Why a message was not appended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct PublishRefusal {
     /// Why.
     pub code: Code,
     /// With `epoch_mismatch`: the epoch and head of the partition.
     pub present: Option<Position>,
 }
-
-stdx::hand!(struct PublishRefusal { code, present });
 
 impl From<Code> for PublishRefusal {
     fn from(code: Code) -> PublishRefusal {
@@ -508,7 +485,7 @@ pub struct HistoryPage {
 
 /// Records of one topic, or of what a filter covers in one partition, that cannot be had any more: those after `from` up
 /// to and including `to`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Gap {
     /// Exclusive: the last settled offset (0 where the asked position belonged to another epoch).
     pub from: u64,
@@ -518,10 +495,8 @@ pub struct Gap {
     pub reason: GapReason,
 }
 
-stdx::hand!(struct Gap { from, to, reason });
-
 /// Why records cannot be had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum GapReason {
     /// The log has evicted them.
     Evicted,
@@ -535,16 +510,6 @@ pub enum GapReason {
     Damaged,
 }
 
-stdx::hand!(
-    enum GapReason {
-        Evicted,
-        UnknownEpoch,
-        BeyondHead,
-        HistoryLimit,
-        Damaged,
-    }
-);
-
 /// How far a stream has come in one partition, and what the log still has there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamPosition {
@@ -557,7 +522,7 @@ pub struct StreamPosition {
 }
 
 /// Which of an edge's counts of requests on their way to a home a request is in. Logs are indexes into the settings.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hand)]
 pub enum Lane {
     /// The home deals with it from memory, at once.
     Memory,
@@ -566,8 +531,6 @@ pub enum Lane {
     /// Pages of this log, in memory or on disk, for subscriptions that replay or lag.
     Pages(u16),
 }
-
-stdx::hand!(enum Lane { Memory, Disk(0: a), Pages(0: a) });
 
 impl ToHome {
     /// The lane in which it is counted.

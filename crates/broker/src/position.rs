@@ -7,17 +7,16 @@ use crate::mail::PartitionId;
 use crate::settings::LogSettings;
 use std::fmt;
 use std::str::FromStr;
+use stdx::handing::Hand;
 
 /// A place in a log: which life of the log, and the partition's counter in it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Hand)]
 pub struct Position {
     /// The life of the log.
     pub epoch: u64,
     /// The partition's counter; 0 is before the first record.
     pub offset: u64,
 }
-
-stdx::hand!(struct Position { epoch, offset });
 
 /// How a position stands to a log of some epoch and head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,12 +6,13 @@ use crate::filters::FilterTrie;
 use crate::mail::{HomeId, PartitionId};
 use crate::topic::Filter;
 use std::num::NonZeroU32;
+use stdx::handing::Hand;
 use stdx::hash::partition_of;
 use stdx::networks::Networks;
 pub use wire::http::ForwardedField;
 
 /// Everything that shards need to know. What of it may change while they run, [`Settings::renewed`] says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct Settings {
     /// I/O threads; each runs an edge.
     pub edges_count: u16,
@@ -45,13 +46,8 @@ pub struct Settings {
     pub sys: SysSettings,
 }
 
-stdx::hand!(struct Settings {
-    edges_count, homes_count, logs, rules, rule_filters, limits, tickets, addresses, node_name, other_addresses,
-    compression, allowed_origins, entitlement, journal, sys,
-});
-
 /// What edges tell of their clients, for the access log and the audit log. Nothing by default.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub struct JournalSettings {
     /// Sessions that begin and end, and HTTP requests.
     pub access: bool,
@@ -65,8 +61,6 @@ pub struct JournalSettings {
     pub audit_rate_max: u32,
 }
 
-stdx::hand!(struct JournalSettings { access, granted, refused, access_rate_max, audit_rate_max });
-
 impl JournalSettings {
     /// Whether anything is told.
     pub fn is_on(&self) -> bool {
@@ -75,7 +69,7 @@ impl JournalSettings {
 }
 
 /// What is published on `$sys/...`. Nothing by default.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub struct SysSettings {
     /// Sessions that begin and end.
     pub clients: bool,
@@ -87,10 +81,8 @@ pub struct SysSettings {
     pub is_open: bool,
 }
 
-stdx::hand!(struct SysSettings { clients, topics, events_rate_max, is_open });
-
 /// Clients are asked who they are.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct EntitlementSettings {
     /// What is permitted to who shows no credential. Nothing by default.
     pub anonymous: Permissions,
@@ -100,10 +92,8 @@ pub struct EntitlementSettings {
     pub users_are_counted: bool,
 }
 
-stdx::hand!(struct EntitlementSettings { anonymous, notice_before_s, users_are_counted });
-
 /// Where clients are, and who may say so of others. The default keeps no addresses.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct AddressSettings {
     /// Peers whose requests tell whose they are.
     pub trusted_proxies: Networks,
@@ -118,8 +108,6 @@ pub struct AddressSettings {
     pub are_loopback: bool,
 }
 
-stdx::hand!(struct AddressSettings { trusted_proxies, field, are_counted, are_wanted, are_loopback });
-
 impl AddressSettings {
     /// Whether edges keep the addresses of their connections.
     pub fn are_kept(&self) -> bool {
@@ -128,7 +116,7 @@ impl AddressSettings {
 }
 
 /// What is compressed, and how (RFC 7692, without context takeover).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct CompressionSettings {
     /// Shorter messages go as they are, in bytes.
     pub bytes_min: u32,
@@ -136,10 +124,8 @@ pub struct CompressionSettings {
     pub level: u8,
 }
 
-stdx::hand!(struct CompressionSettings { bytes_min, level });
-
 /// Who signs resume tickets, and which of them count. Without keys none are issued, and none is taken.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct TicketSettings {
     /// The first signs, all are believed: a new key is put in front, and the old one taken away when its tickets have
     /// expired.
@@ -150,8 +136,6 @@ pub struct TicketSettings {
     pub not_before_ms: u64,
 }
 
-stdx::hand!(struct TicketSettings { keys, lifetime_ms, not_before_ms });
-
 impl TicketSettings {
     /// How long tickets hold, in whole seconds; none where none are issued.
     pub fn lifetime_s(&self) -> Option<u32> {
@@ -161,15 +145,13 @@ impl TicketSettings {
 }
 
 /// A secret that signs tickets, and by which name tickets call it. See `ticket` for how it is made.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hand)]
 pub struct TicketKey {
     /// Made of the secret.
     pub id: u32,
     /// Random; never told to anybody.
     pub secret: [u8; 32],
 }
-
-stdx::hand!(struct TicketKey { id, secret });
 
 impl std::fmt::Debug for TicketKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -178,7 +160,7 @@ impl std::fmt::Debug for TicketKey {
 }
 
 /// One log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct LogSettings {
     /// Its name.
     pub name: String,
@@ -205,13 +187,8 @@ pub struct LogSettings {
     pub retained_bytes_max: u64,
 }
 
-stdx::hand!(struct LogSettings {
-    name, partitions_count, first_partition, durability, epoch, older_epochs, log_bytes_max, cache_bytes,
-    age_max_ms, segment_bytes, retained_bytes_max,
-});
-
 /// Where the records of a log are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum Durability {
     /// In the homes' memory: gone with the process.
     Memory,
@@ -219,15 +196,8 @@ pub enum Durability {
     Disk,
 }
 
-stdx::hand!(
-    enum Durability {
-        Memory,
-        Disk,
-    }
-);
-
 /// A life of a log that ended because acknowledged records might have been lost.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct OlderEpoch {
     /// Its number.
     pub epoch: u64,
@@ -235,10 +205,8 @@ pub struct OlderEpoch {
     pub valid_below: Vec<u64>,
 }
 
-stdx::hand!(struct OlderEpoch { epoch, valid_below });
-
 /// What a rule says about its topics.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct RuleSettings {
     /// The topics that it is for; empty: all that no other rule is for.
     pub filter: Box<str>,
@@ -256,10 +224,6 @@ pub struct RuleSettings {
     /// one look at it.
     pub publishing: Option<Box<PublishSettings>>,
 }
-
-stdx::hand!(struct RuleSettings {
-    filter, log, history_messages_max, history_age_max_ms, message_bytes_max, when_lagging, publishing,
-});
 
 impl Default for RuleSettings {
     /// The first log keeps its topics, and a thousand messages of each are served.
@@ -285,7 +249,7 @@ impl RuleSettings {
 
 /// Who may publish to the topics of a rule, and how much. It only ever takes away: what an entitlement does not permit
 /// stays forbidden.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct PublishSettings {
     /// Who may.
     pub publishers: Publishers,
@@ -296,8 +260,6 @@ pub struct PublishSettings {
     /// From which addresses; none: from all.
     pub from: Networks,
 }
-
-stdx::hand!(struct PublishSettings { publishers, may_retain, rate_max, from });
 
 impl Default for PublishSettings {
     /// Nothing is taken away.
@@ -312,7 +274,7 @@ impl Default for PublishSettings {
 }
 
 /// Who may publish to the topics of a rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum Publishers {
     /// Whoever the entitlement lets.
     #[default]
@@ -325,17 +287,8 @@ pub enum Publishers {
     Nobody,
 }
 
-stdx::hand!(
-    enum Publishers {
-        All,
-        Entitled,
-        ApiKeys,
-        Nobody,
-    }
-);
-
 /// What becomes of a subscription that has begun and whose client does not take its messages as fast as they come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum LagPolicy {
     /// All that it has missed is read from the log, in pages.
     #[default]
@@ -349,17 +302,8 @@ pub enum LagPolicy {
     Disconnect,
 }
 
-stdx::hand!(
-    enum LagPolicy {
-        Replay,
-        Conflate,
-        Drop,
-        Disconnect,
-    }
-);
-
 /// Every bound of a shard. [`Limits::default`] has the defaults, `ARCHITECTURE.md` the principle.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub struct Limits {
     /// Connections of one edge.
     pub connections_max: u32,
@@ -446,17 +390,6 @@ pub struct Limits {
     /// Such publications of all producers of a home together, and one more for each producer.
     pub producer_window_entries_max: u32,
 }
-
-stdx::hand!(struct Limits {
-    connections_max, topics_max, filters_per_shard_max, filters_per_user_max, filter_levels_max, subscriptions_per_session_max,
-    filters_per_session_max, subscribe_rate_max, publish_rate_max, publish_bytes_rate_max, requests_rate_max, ping_rate_max, errors_max,
-    frame_bytes_max, message_bytes_max, echo_bytes_max, head_bytes_max, handshake_timeout_ms, keep_alive_timeout_ms,
-    ping_interval_s, outbox_len_max, outbox_bytes_max, pinned_bytes_max,
-    anonymous_input_bytes_max, unfinished_input_timeout_ms, request_bytes_max, ring_bytes, requests_inflight_max,
-    log_stall_timeout_ms, stream_credit_bytes, turn_frames_max, page_bytes, page_records_max, scan_bytes_max,
-    wait_max_ms, heartbeat_interval_s, idempotency_keys_max, idempotency_window_ms, producers_max,
-    producer_window_max, producer_window_entries_max,
-});
 
 impl Default for Limits {
     fn default() -> Self {

@@ -5,16 +5,15 @@
 //! ascend, and so do its offsets.
 
 use crate::record::RecordView;
+use stdx::handing::Hand;
 
 /// Offset and position of every record of a segment, ascending.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hand)]
 pub struct Table {
     entries: Vec<Entry>,
 }
 
-stdx::hand!(struct Table { entries });
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hand)]
 struct Entry {
     /// Offset less the segment's base offset.
     relative: u32,
@@ -22,17 +21,13 @@ struct Entry {
     position: u32,
 }
 
-stdx::hand!(struct Entry { relative, position });
-
 /// Topic -> positions of its records, ascending. Of a sealed segment; immutable.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hand)]
 pub struct TopicIndex {
     /// Topics, ascending, each with the end of its positions; they start where those of the one before end.
     topics: Box<[(u32, u32)]>,
     positions: Box<[u32]>,
 }
-
-stdx::hand!(struct TopicIndex { topics, positions });
 
 impl Table {
     /// Adds the next record; its offset is above all earlier ones.

@@ -12,9 +12,10 @@ use crate::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentHeader};
 use std::collections::VecDeque;
 use std::fmt;
 use stdx::chunk::{CHUNK_BYTES_MAX, Slice};
+use stdx::handing::Hand;
 
 /// What a partition is told when it is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Settings {
     /// Bytes of a segment, header included, from 104 to 4 GiB; brought into these bounds. A larger record gets a
     /// segment of its own. Eviction drops whole segments, so a partition needs several within its bytes.
@@ -24,8 +25,6 @@ pub struct Settings {
     /// The log's epoch; written into segments.
     pub epoch: u64,
 }
-
-stdx::hand!(struct Settings { segment_bytes, partition, epoch });
 
 /// One append-only partition.
 #[derive(Debug)]

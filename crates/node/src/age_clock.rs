@@ -8,12 +8,13 @@
 //! A step back after one forwards is set off against it. Time in which the machine slept is a step.
 
 use crate::logs::LogTime;
+use stdx::handing::Hand;
 
 /// What the wall clock gains or loses between two looks, in milliseconds, and is no step.
 const DRIFT_MS_MAX: u64 = 1_000;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(crate) struct AgeClock {
     age_max_ms: u64,
     /// The last look: monotonic and wall clock.
@@ -23,8 +24,6 @@ pub(crate) struct AgeClock {
     /// Until then that counts; monotonic.
     until_ms: u64,
 }
-
-stdx::hand!(struct AgeClock { age_max_ms, last_ms, ahead_ms, until_ms });
 
 impl AgeClock {
     /// For records that are kept for so long.

@@ -25,7 +25,9 @@ use log::store::{
     Append, Disk, DiskError, Dropped, ScanQuery, StartQuery, Store, StoreError, StorePage,
 };
 use std::collections::VecDeque;
+use stdx::Counters;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::histogram::Histogram;
 
 /// Bytes of records in one batch, about.
@@ -53,7 +55,7 @@ pub struct LogTime {
 }
 
 /// What a log thread has counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters)]
 pub struct LogStatistics {
     /// Batches made durable.
     pub batches: u64,
@@ -68,6 +70,7 @@ pub struct LogStatistics {
     /// How long batches took, write and sync.
     pub syncs: Histogram,
     /// The longest of them, in microseconds.
+    #[counters(max)]
     pub sync_us_max: u64,
     /// Reads served.
     pub reads: u64,
@@ -93,35 +96,6 @@ pub struct LogStatistics {
     pub damages: u64,
     /// Bytes of memory: the indexes of segments, and the batch on its way.
     pub memory_bytes: u64,
-}
-
-stdx::hand!(struct LogStatistics {
-    batches, batch_records, batch_bytes, batches_failed, records_refused, syncs, sync_us_max, reads, reads_failed, reads_damaged,
-    bytes, segments_dropped, expiries_failed, removals_failed, retained_lost, unavailable, torn_bytes, damages, memory_bytes,
-});
-
-impl std::ops::AddAssign for LogStatistics {
-    fn add_assign(&mut self, other: LogStatistics) {
-        self.batches += other.batches;
-        self.batch_records += other.batch_records;
-        self.batch_bytes += other.batch_bytes;
-        self.batches_failed += other.batches_failed;
-        self.records_refused += other.records_refused;
-        self.syncs += other.syncs;
-        self.sync_us_max = self.sync_us_max.max(other.sync_us_max);
-        self.reads += other.reads;
-        self.reads_failed += other.reads_failed;
-        self.reads_damaged += other.reads_damaged;
-        self.bytes += other.bytes;
-        self.memory_bytes += other.memory_bytes;
-        self.segments_dropped += other.segments_dropped;
-        self.expiries_failed += other.expiries_failed;
-        self.removals_failed += other.removals_failed;
-        self.retained_lost += other.retained_lost;
-        self.unavailable += other.unavailable;
-        self.torn_bytes += other.torn_bytes;
-        self.damages += other.damages;
-    }
 }
 
 /// One log's worker; see the module.

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use stdx::Counters;
 use stdx::memory::{Component, Components, vector_bytes};
 use stdx::networks::{Networks, UNNAMED};
 use stdx::slab::Slab;
@@ -46,7 +47,7 @@ pub struct ProxiedCounters {
 }
 
 /// The numbers at one moment; those of several threads can be added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
 pub struct ProxiedStatistics {
     /// Headers taken off.
     pub headers: u64,
@@ -71,16 +72,6 @@ impl ProxiedCounters {
             late: read(&self.late),
             gone: read(&self.gone),
         }
-    }
-}
-
-impl std::ops::AddAssign for ProxiedStatistics {
-    fn add_assign(&mut self, other: ProxiedStatistics) {
-        self.headers += other.headers;
-        self.refused += other.refused;
-        self.malformed += other.malformed;
-        self.late += other.late;
-        self.gone += other.gone;
     }
 }
 

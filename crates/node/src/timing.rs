@@ -7,6 +7,7 @@
 //! Invariants: only live deliveries count; pages of a replay, and messages that a stream without credit brings later, have waited
 //! for their reader and say nothing of the node. One clock for all threads of a node.
 
+use stdx::Counters;
 use stdx::histogram::Histogram;
 
 /// A turn of more work than this counts as long.
@@ -24,7 +25,7 @@ pub struct Stamps {
 }
 
 /// What one I/O thread has measured, or all of them together.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Counters)]
 pub struct Timings {
     /// Work of a turn, from the return of the poll to its end.
     pub turns: Histogram,
@@ -34,15 +35,6 @@ pub struct Timings {
     pub mailboxes: Histogram,
     /// From the turn that read a publication to the end of the turn that wrote it to a subscriber; each delivery counts.
     pub deliveries: Histogram,
-}
-
-impl std::ops::AddAssign for Timings {
-    fn add_assign(&mut self, other: Timings) {
-        self.turns += other.turns;
-        self.long_turns += other.long_turns;
-        self.mailboxes += other.mailboxes;
-        self.deliveries += other.deliveries;
-    }
 }
 
 /// The stop watch of one reactor.

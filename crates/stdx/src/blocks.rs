@@ -14,7 +14,7 @@
 //!
 //! A [`List`] owns its place in the pool: `clear` it before dropping it, or its blocks stay taken.
 
-use crate::hand;
+use crate::handing::Hand;
 use crate::memory::vector_bytes;
 use crate::slab::Slab;
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ const BLOCK_LEN: usize = 14;
 const CHAIN_AGAIN_LEN: usize = SPILL_LEN / 4;
 
 /// Handle of one list in a pool: 8 bytes. Use it only with the pool that it grew in.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Hand)]
 pub struct List {
     /// Length, and in the lowest bit whether the values are in an array.
     len_and_spilled: u32,
@@ -38,22 +38,18 @@ pub struct List {
     place: u32,
 }
 
-hand!(struct List { len_and_spilled, place });
-
 const _: () = assert!(size_of::<List>() == 8 && Slab::<Block>::ENTRY_BYTES == 64);
 
 /// The blocks and arrays of many lists. Owned by one shard. Memory: 64 bytes per block, 40 bytes and up to 8 per
 /// value for an array; freed blocks are reused, arrays shrink as they empty.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hand)]
 pub struct ListPool {
     blocks: Slab<Block>,
     arrays: Slab<VecDeque<u32>>,
 }
 
-hand!(struct ListPool { blocks, arrays });
-
 /// Part of a chain, which is a ring: the last block names the first, so that one handle reaches both ends.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 struct Block {
     values: [u32; BLOCK_LEN],
     next: u32,
@@ -61,8 +57,6 @@ struct Block {
     /// A block without values is freed at once; that leaves 0 to mark a free place in the slab.
     count: NonZeroU8,
 }
-
-hand!(struct Block { values, next, start, count });
 
 impl List {
     /// A list without values.

@@ -8,6 +8,7 @@
 //! be read is `None`.
 
 use crate::chunk::{ChunkWriter, Slice};
+pub use derive::Hand;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::Arc;
@@ -98,92 +99,6 @@ pub fn layout_of<T: Hand>() -> u64 {
     let mut layout = Layout(0xcbf2_9ce4_8422_2325);
     T::layout(&mut layout);
     layout.0
-}
-
-/// Makes a structure something that can be handed over: `hand!(struct Type { field, ... })`, `hand!(value Type)` for one with a
-/// single nameless field, `hand!(enum Type { Variant, Variant { field, ... }, Variant(0: name, ...) })`. A field that is not
-/// named is an error of the compiler.
-#[macro_export]
-macro_rules! hand {
-    (struct $type:ty { $($field:ident),* $(,)? }) => {
-        impl $crate::handing::Hand for $type {
-            fn give(&self, out: &mut Vec<u8>) {
-                let Self { $($field),* } = self;
-                $($crate::handing::Hand::give($field, out);)*
-            }
-
-            fn take(input: &mut $crate::handing::Input<'_>) -> Option<Self> {
-                Some(Self { $($field: $crate::handing::Hand::take(input)?),* })
-            }
-
-            fn layout(layout: &mut $crate::handing::Layout) {
-                layout.name(stringify!($type));
-                $(layout.field(stringify!($field), |value: &Self| Some(&value.$field));)*
-            }
-        }
-    };
-    (value $type:ty) => {
-        impl $crate::handing::Hand for $type {
-            fn give(&self, out: &mut Vec<u8>) {
-                $crate::handing::Hand::give(&self.0, out);
-            }
-
-            fn take(input: &mut $crate::handing::Input<'_>) -> Option<Self> {
-                Some(Self($crate::handing::Hand::take(input)?))
-            }
-
-            fn layout(layout: &mut $crate::handing::Layout) {
-                layout.field(stringify!($type), |value: &Self| Some(&value.0));
-            }
-        }
-    };
-    (enum $type:ty {
-        $($variant:ident $({ $($field:ident),* $(,)? })? $(( $($place:tt: $name:ident),* ))?),* $(,)?
-    }) => {
-        impl $crate::handing::Hand for $type {
-            fn give(&self, out: &mut Vec<u8>) {
-                #[allow(dead_code)]
-                enum Tag { $($variant),* }
-                match self {
-                    $(Self::$variant { $($($field,)*)? $($($place: $name,)*)? } => {
-                        out.push(Tag::$variant as u8);
-                        $($($crate::handing::Hand::give($field, out);)*)?
-                        $($($crate::handing::Hand::give($name, out);)*)?
-                    })*
-                }
-            }
-
-            fn take(input: &mut $crate::handing::Input<'_>) -> Option<Self> {
-                #[allow(dead_code)]
-                enum Tag { $($variant),* }
-                let tag = <u8 as $crate::handing::Hand>::take(input)?;
-                $(if tag == Tag::$variant as u8 {
-                    return Some(Self::$variant {
-                        $($($field: $crate::handing::Hand::take(input)?,)*)?
-                        $($($place: $crate::handing::Hand::take(input)?,)*)?
-                    });
-                })*
-                None
-            }
-
-            fn layout(layout: &mut $crate::handing::Layout) {
-                layout.name(stringify!($type));
-                $(
-                    layout.name(stringify!($variant));
-                    $($(layout.field(stringify!($field), |value: &Self| match value {
-                        Self::$variant { $field, .. } => Some($field),
-                        #[allow(unreachable_patterns)]
-                        _ => None,
-                    });)*)?
-                    $($(layout.field(stringify!($name), |value: &Self| match value {
-                        Self::$variant { $place: $name, .. } => Some($name),
-                        #[allow(unreachable_patterns)]
-                        _ => None,
-                    });)*)?
-                )*
-            }
-        }
-    };
 }
 
 macro_rules! numbers {
@@ -542,7 +457,7 @@ impl Hand for ChunkWriter {
 mod tests {
     use super::*;
 
-    #[derive(Debug, PartialEq)]
+    #[derive(Debug, PartialEq, Hand)]
     struct Sample {
         number: u32,
         names: Vec<String>,
@@ -550,15 +465,12 @@ mod tests {
         kind: Kind,
     }
 
-    #[derive(Debug, PartialEq)]
+    #[derive(Debug, PartialEq, Hand)]
     enum Kind {
         Plain,
         Named { name: Box<str> },
         Pair(u8, [u16; 2]),
     }
-
-    hand!(struct Sample { number, names, map, kind });
-    hand!(enum Kind { Plain, Named { name }, Pair(0: first, 1: second) });
 
     fn samples() -> Vec<Sample> {
         let kinds = [Kind::Plain, Kind::Named { name: "x".into() }, Kind::Pair(7, [1, 65_535])];
@@ -600,14 +512,14 @@ mod tests {
 
     #[test]
     fn another_layout_has_another_number() {
+        #[derive(Hand)]
         struct Other {
             number: u64,
         }
+        #[derive(Hand)]
         struct Same {
             number: u32,
         }
-        hand!(struct Other { number });
-        hand!(struct Same { number });
         let all = [
             layout_of::<Sample>(),
             layout_of::<Other>(),

@@ -3,19 +3,19 @@
 //! Plain numbers, so that a shard's report is a copy. Recording costs a few instructions and allocates nothing. Whoever measures
 //! many things that took equally long records them at once.
 
+use crate::handing::Hand;
+
 /// Buckets: the least ends at 16 microseconds, each further one at twice as much, and the last has no end.
 pub const BUCKETS_COUNT: usize = 21;
 /// Where the least bucket ends is a power of two: this one.
 const LEAST_BITS: u32 = 4;
 
 /// Counts by duration, and their sum. Bounds are inclusive.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand)]
 pub struct Histogram {
     counts: [u64; BUCKETS_COUNT],
     sum_us: u64,
 }
-
-crate::hand!(struct Histogram { counts, sum_us });
 
 impl Histogram {
     /// One that took so many microseconds.

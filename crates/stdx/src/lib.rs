@@ -3,6 +3,9 @@
 //! Nothing here knows of topics, connections or frames. `unsafe` is allowed here and in `net` only; each
 //! block says why it is sound, and only `chunk` has any.
 
+// The derives name `::stdx`, here too.
+extern crate self as stdx;
+
 pub mod blocks;
 pub mod chunk;
 pub mod handing;
@@ -16,3 +19,5 @@ pub mod pages;
 pub mod prng;
 pub mod rate;
 pub mod slab;
+
+pub use derive::Counters;

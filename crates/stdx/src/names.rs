@@ -5,7 +5,7 @@
 //! A removed name's space is kept by size and given to the next name of that size; where none of that size is
 //! free, a larger one is split. Memory is that of the fullest moment, apart from splinters.
 
-use crate::hand;
+use crate::handing::Hand;
 use std::num::NonZeroU32;
 
 /// The longest name, in bytes.
@@ -21,16 +21,14 @@ const PLACE_UNITS_MAX: usize = (1 + NAME_BYTES_MAX).div_ceil(UNIT_BYTES);
 const SIZES: usize = PLACE_UNITS_MAX + 1;
 
 /// Where a name lies. 4 bytes, as is an `Option` of it. Valid until the name is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Hand)]
 pub struct Name(NonZeroU32);
-
-hand!(value Name);
 
 const _: () = assert!(size_of::<Option<Name>>() == 4);
 
 /// The arena. Owned by one shard, which never uses a handle after `remove`: another name may then lie there, or
 /// bytes that were never a name (wrong, but within bounds).
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub struct Names {
     pages: Vec<Box<[u8]>>,
     /// Units handed out of the newest page.
@@ -41,8 +39,6 @@ pub struct Names {
     len: usize,
     live_bytes: usize,
 }
-
-hand!(struct Names { pages, used_units, free, free_sizes, len, live_bytes });
 
 impl Names {
     /// An empty arena; allocates nothing but itself, about 600 bytes.

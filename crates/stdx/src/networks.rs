@@ -4,6 +4,7 @@
 //! into IPv6 (`::ffff:192.0.2.1`), so that a listener on `::` and one on `0.0.0.0` mean the same peers; a network of IPv6 holds
 //! no IPv4 address, `::/0` neither; bits behind the prefix are 0.
 
+use crate::handing::Hand;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,13 +16,11 @@ pub const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const MAPPED_BITS: u8 = 96;
 
 /// Addresses of one family that begin with the same bits (CIDR, RFC 4632 and RFC 4291, section 2.3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Hand)]
 pub struct Network {
     base: u128,
     bits: u8,
 }
-
-crate::hand!(struct Network { base, bits });
 
 impl Network {
     /// Of an address's first bits, counted as in its own family; more than it has are all of them.
@@ -82,10 +81,8 @@ impl fmt::Debug for Network {
 }
 
 /// Some networks; few enough to look at each.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Hand)]
 pub struct Networks(Box<[Network]>);
-
-crate::hand!(value Networks);
 
 impl Networks {
     /// Whether an address is in one of them.

@@ -3,6 +3,8 @@
 //! Invariant: over any time the cost that was let through is at most what the rate allows in it and the burst together; a bucket
 //! that is full always lets one thing through, whatever it costs.
 
+use crate::handing::Hand;
+
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -40,13 +42,11 @@ impl Allowance {
 }
 
 /// One bucket. Full at first.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand)]
 pub struct Bucket {
     /// When it will be full, in nanoseconds of the clock that the caller uses.
     full_ns: u64,
 }
-
-crate::hand!(struct Bucket { full_ns });
 
 impl Bucket {
     /// Takes so many units if they are there.

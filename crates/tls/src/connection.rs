@@ -6,6 +6,7 @@ use net::Conn;
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
 use std::sync::atomic::AtomicU64;
+use stdx::handing::Hand;
 
 use crate::counters::Counters;
 use crate::handshake::Handshake;
@@ -43,7 +44,7 @@ pub(crate) struct Open {
 const _: () = assert!(size_of::<Open>() <= 264);
 
 /// Bytes that belong to a connection for the moment.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Buffers {
     /// Records that have come and are not complete, or were not wanted yet.
     pub(crate) records: Vec<u8>,
@@ -55,8 +56,6 @@ pub(crate) struct Buffers {
     /// Unfinished messages after the handshake.
     pub(crate) inbox: Inbox,
 }
-
-stdx::hand!(struct Buffers { records, text, text_from, tail, inbox });
 
 impl Buffers {
     pub(crate) fn is_empty(&self) -> bool {
@@ -153,10 +152,8 @@ impl Connection {
 }
 
 /// A set of small facts.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hand)]
 pub(crate) struct Flags(u16);
-
-stdx::hand!(value Flags);
 
 impl Flags {
     /// `Readable` was said and the reader has not been told that there is nothing left.

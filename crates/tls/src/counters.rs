@@ -1,6 +1,7 @@
 //! What one thread's TLS has done and holds: counters that only this thread writes and anybody may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use stdx::Counters;
 
 /// Counters of one [`crate::Tls`], shared with whoever reports them. Relaxed: each number is right by itself.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub struct Counters {
 }
 
 /// The numbers at one moment; those of several threads can be added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
 pub struct Statistics {
     /// Handshakes done with certificates.
     pub handshakes_full: u64,
@@ -78,26 +79,6 @@ impl Counters {
             state_bytes: read(&self.state_bytes),
             buffer_bytes: read(&self.buffer_bytes),
         }
-    }
-}
-
-impl std::ops::AddAssign for Statistics {
-    fn add_assign(&mut self, other: Statistics) {
-        self.handshakes_full += other.handshakes_full;
-        self.handshakes_resumed += other.handshakes_resumed;
-        self.failed_plain_http += other.failed_plain_http;
-        self.failed_no_agreement += other.failed_no_agreement;
-        self.failed_refused_by_peer += other.failed_refused_by_peer;
-        self.failed_malformed += other.failed_malformed;
-        self.failed_gone += other.failed_gone;
-        self.faults += other.faults;
-        self.truncated += other.truncated;
-        self.key_updates += other.key_updates;
-        self.handshaking += other.handshaking;
-        self.open_tls12 += other.open_tls12;
-        self.open_tls13 += other.open_tls13;
-        self.state_bytes += other.state_bytes;
-        self.buffer_bytes += other.buffer_bytes;
     }
 }
 

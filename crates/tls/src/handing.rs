@@ -16,7 +16,7 @@ use crate::record::RecordLayer;
 use crate::{ENDING_TIMEOUT, Tls};
 
 /// How far a connection is that was handed over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 enum Stage {
     /// Nothing of it was read.
     Fresh,
@@ -25,14 +25,6 @@ enum Stage {
     /// Established.
     Open,
 }
-
-stdx::hand!(
-    enum Stage {
-        Fresh,
-        Begun,
-        Open,
-    }
-);
 
 /// Adds what [`Tls::hand_over`] writes.
 pub fn layout(layout: &mut Layout) {

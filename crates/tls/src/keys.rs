@@ -85,20 +85,12 @@ impl KeyType for Length {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 enum Aead {
     Aes128Gcm,
     Aes256Gcm,
     ChaCha20Poly1305,
 }
-
-stdx::hand!(
-    enum Aead {
-        Aes128Gcm,
-        Aes256Gcm,
-        ChaCha20Poly1305,
-    }
-);
 
 impl Aead {
     fn algorithm(self) -> &'static Algorithm {

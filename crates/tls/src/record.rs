@@ -7,6 +7,7 @@
 
 use aws_lc_rs::aead::LessSafeKey;
 use std::io::IoSlice;
+use stdx::handing::Hand;
 
 use crate::alert::{FATAL, Fault, WARNING, description};
 use crate::keys::{self, Keys, TAG_BYTES};
@@ -39,34 +40,21 @@ const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
 
 /// The version that was negotiated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Version {
     Tls12,
     Tls13,
 }
 
-stdx::hand!(
-    enum Version {
-        Tls12,
-        Tls13,
-    }
-);
-
 /// Which end we are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Side {
     Server,
     Client,
 }
 
-stdx::hand!(
-    enum Side {
-        Server,
-        Client,
-    }
-);
-
 /// An established connection: keys of both directions, and little else.
+#[derive(Hand)]
 pub(crate) struct RecordLayer {
     read: Keys,
     write: Keys,
@@ -77,8 +65,6 @@ pub(crate) struct RecordLayer {
     /// The peer wants new keys of us before our next data.
     update_due: bool,
 }
-
-stdx::hand!(struct RecordLayer { read, write, version, side, quiet, update_due });
 
 /// What one record held.
 #[derive(PartialEq, Eq, Debug)]
@@ -94,15 +80,13 @@ pub(crate) enum Opened<'a> {
 }
 
 /// What the record layer needs from one record to the next, seldom: its owner keeps it only while it is not empty.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Inbox {
     /// A message of the handshake protocol that is not complete.
     pub(crate) message: Vec<u8>,
     /// Bodies of session tickets for the client, to be taken.
     pub(crate) tickets: Vec<Vec<u8>>,
 }
-
-stdx::hand!(struct Inbox { message, tickets });
 
 impl RecordLayer {
     pub(crate) fn new(version: Version, side: Side, read: Keys, write: Keys) -> RecordLayer {

@@ -15,6 +15,7 @@ use crate::{budget, generate, setup, tidy as rules};
 const PURE_PACKAGES: &[&str] = &[
     // Ours.
     "broker",
+    "derive",
     "log",
     "stdx",
     "wire",

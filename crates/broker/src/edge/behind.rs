@@ -27,6 +27,7 @@ use crate::mail::{Gap, PageLimits, PartitionId, Skip, SubscriptionKey, ToHome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
 /// Who is behind: the connection, the subscription (or [`STREAM`]), the partition.
 pub(super) type Member = (u32, u32, PartitionId);
@@ -37,7 +38,7 @@ const STREAM: u32 = NONE;
 const MEMBERS_LOOKED_AT_MAX: usize = 8;
 
 /// The tables; see the module.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Behind {
     cursors: BTreeMap<Member, Cursor>,
     pub(super) reads: Reads,
@@ -45,10 +46,8 @@ pub(crate) struct Behind {
     pub(super) held: Held,
 }
 
-stdx::hand!(struct Behind { cursors, reads, opening, held });
-
 /// Where a member is read from in one partition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(super) struct Cursor {
     pub after: u64,
     /// A page is on its way.
@@ -56,8 +55,6 @@ pub(super) struct Cursor {
     /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags takes none.
     pub is_paid: bool,
 }
-
-stdx::hand!(struct Cursor { after, is_reading, is_paid });
 
 /// A page of one partition.
 pub(crate) struct FilterPage {

@@ -7,20 +7,19 @@
 use super::{Edge, flag};
 use crate::settings::Limits;
 use std::collections::BTreeMap;
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
 /// What one cursor takes in the table, about.
 const CURSOR_BYTES: u64 = 64;
 
 /// Cursors held.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Held {
     /// By connection; who holds none is not here.
     of_connections: BTreeMap<u32, u64>,
     all: u64,
 }
-
-stdx::hand!(struct Held { of_connections, all });
 
 impl Held {
     /// Whether a connection may hold so many more.

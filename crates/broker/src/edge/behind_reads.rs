@@ -10,6 +10,7 @@ use super::lagging::READS_MAX;
 use crate::mail::PartitionId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
 /// The place of a waiting cursor among those of its connection and log: the member, whether the cursor is paid, the partition.
@@ -17,14 +18,12 @@ use stdx::memory::tree_bytes;
 pub(super) type Turn = (u32, bool, PartitionId);
 
 /// See the module.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Reads {
     /// By connection and log.
     under_way: BTreeMap<(u32, u16), usize>,
     waiting: BTreeSet<(u32, u16, Turn)>,
 }
-
-stdx::hand!(struct Reads { under_way, waiting });
 
 impl Reads {
     /// A cursor in a partition of a log has changed.

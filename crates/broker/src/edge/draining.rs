@@ -13,18 +13,17 @@
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
 use crate::settings::Settings;
+use stdx::handing::Hand;
 use wire::native::CloseCode;
 
 /// A drain under way.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hand)]
 pub(super) struct Drain {
     window_ms: u64,
     step: Step,
 }
 
-stdx::hand!(struct Drain { window_ms, step });
-
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hand)]
 enum Step {
     /// Those before this index have been told.
     Telling(u32),
@@ -39,8 +38,6 @@ enum Step {
     /// Only what the others still owe is written.
     Over,
 }
-
-stdx::hand!(enum Step { Telling(0: next), Waiting { until_ms }, Holding(0: next), Settling, Closing(0: next), Over });
 
 impl Edge {
     /// Leads clients away: no new sessions are begun, streams end, sessions are told to return within `window_ms`. The turns

@@ -11,17 +11,16 @@ use super::ring::{Origin, Place};
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
 use stdx::blocks::List;
+use stdx::handing::Hand;
 
 /// Topics, by home and index, each with the place behind the last frame that a subscription was given before it ended.
 type Topics = BTreeMap<(HomeId, u32), Place>;
 
 /// Topics that have ended, by connection.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Ended {
     by_connection: BTreeMap<u32, Topics>,
 }
-
-stdx::hand!(struct Ended { by_connection });
 
 impl Ended {
     /// Whether no outbox has such frames.

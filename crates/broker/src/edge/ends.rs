@@ -6,6 +6,7 @@
 use super::statistics::Counts;
 use super::{Edge, slots::Slot};
 use std::borrow::Cow;
+use stdx::handing::Hand;
 use wire::native::CloseCode;
 
 /// Why a connection ends.
@@ -71,10 +72,8 @@ impl End {
 }
 
 /// How many connections have ended, by cause.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand)]
 pub struct EndCounts(Counts<ENDS_COUNT>);
-
-stdx::hand!(value EndCounts);
 
 impl EndCounts {
     /// For each cause: the side that it came from, the close code or the word for an end without one, and how often.

@@ -19,6 +19,7 @@ use stdx::slab::Slab;
 use wire::native::ErrorCode;
 
 /// What one credential entitles to.
+#[derive(Hand)]
 struct Entry {
     digest: [u32; 4],
     subject: Name,
@@ -32,17 +33,14 @@ struct Entry {
     is_revoked: bool,
 }
 
-stdx::hand!(struct Entry { digest, subject, token_id, issued_s, expires_s, terms, holders, is_revoked });
-
 const _: () = assert!(size_of::<Entry>() <= 48);
 
 /// Terms, and how many entries have them.
+#[derive(Hand)]
 struct Shared {
     terms: Arc<Terms>,
     entries: u32,
 }
-
-stdx::hand!(struct Shared { terms, entries });
 
 /// All entitlements of an edge.
 pub(crate) struct Entitlements {

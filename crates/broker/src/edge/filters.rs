@@ -15,18 +15,19 @@ use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
 
 /// One filter with its subscriptions.
+#[derive(Hand)]
 pub(crate) struct FilterEntry {
     pub name: Slice,
     pub members: List,
 }
 
-stdx::hand!(struct FilterEntry { name, members });
-
 /// A topic that some home has announced to this edge.
+#[derive(Hand)]
 pub(crate) struct NamedTopic {
     pub name: Slice,
     /// The version of the set of filters that `filters` was found with.
@@ -37,8 +38,6 @@ pub(crate) struct NamedTopic {
 
 /// In place of a version.
 const NEVER_MATCHED: u64 = u64::MAX;
-
-stdx::hand!(struct NamedTopic { name, version, filters });
 
 impl NamedTopic {
     /// Bytes of its name, a copy of its own, and of the list.

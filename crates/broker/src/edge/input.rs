@@ -12,19 +12,18 @@ use super::kept::Came;
 use super::slots::{NONE, Protocol, flag};
 use crate::session::State;
 use std::borrow::Cow;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use wire::http::HeadScan;
 
 /// Bytes kept for a connection.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Input {
     pub bytes: Vec<u8>,
     pub scan: HeadScan,
     /// How long the unit in front will be, as far as that is known.
     needs: usize,
 }
-
-stdx::hand!(struct Input { bytes, scan, needs });
 
 /// What a session made of the front of its input.
 #[derive(Clone, PartialEq, Eq, Debug)]

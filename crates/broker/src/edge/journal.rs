@@ -13,6 +13,7 @@ use crate::settings::Settings;
 use crate::sys::{self, Object, Occupancy};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::tree_bytes;
 use stdx::networks::{address_of, number_of};
@@ -29,7 +30,7 @@ const NORMAL: u16 = 1_000;
 const ORIGIN_PAUSE_MS: u64 = 60_000;
 
 /// What is known of a connection because somebody wants to be told.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hand)]
 struct Known {
     /// Where it comes from.
     address: u128,
@@ -45,8 +46,6 @@ struct Known {
     is_noted: bool,
 }
 
-stdx::hand!(struct Known { address, generation, began_ms, close_code, listener, has_begun, is_noted });
-
 const UNKNOWN: Known = Known {
     address: 0,
     generation: 0,
@@ -60,16 +59,15 @@ const UNKNOWN: Known = Known {
 const _: () = assert!(size_of::<Known>() <= 32);
 
 /// An HTTP request that has not been answered.
+#[derive(Hand)]
 struct Asked {
     method: Box<str>,
     path: Box<str>,
     at_ms: u64,
 }
 
-stdx::hand!(struct Asked { method, path, at_ms });
-
 /// See the module.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Journal {
     /// By the connections' indexes; nothing where nobody asks.
     known: Pages<Known, PAGE>,
@@ -83,18 +81,12 @@ pub(super) struct Journal {
     origins_told_from_ms: u64,
 }
 
-stdx::hand!(struct Journal {
-    known, asked, access, audit, connected, disconnected, origins_refused, origins_told_from_ms,
-});
-
 /// How much may still be told in this second, and what was not.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Hand)]
 struct Allowance {
     left: u32,
     left_out: u64,
 }
-
-stdx::hand!(struct Allowance { left, left_out });
 
 impl Allowance {
     fn take(&mut self) -> bool {

@@ -19,6 +19,7 @@ use crate::journal::Deed;
 use crate::session::{Credential, State};
 use crate::sys;
 use crate::topic::Filter;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
@@ -32,6 +33,7 @@ pub(crate) enum Shown {
 }
 
 /// Entitlements, and the work with them.
+#[derive(Hand)]
 pub(crate) struct Judging {
     pub(crate) entitlements: Entitlements,
     /// Connections that came with a ticket alone: their entitlement is to be looked at before they go on.
@@ -45,8 +47,6 @@ pub(crate) struct Judging {
     /// The next connection to be looked at since an entry was revoked.
     end_at: Option<u32>,
 }
-
-stdx::hand!(struct Judging { entitlements, unlooked, recheck_at, unsure_until_ms, unsure, end_at });
 
 impl Judging {
     pub fn new() -> Judging {

@@ -12,6 +12,7 @@ use super::Edge;
 use super::ends::End;
 use super::slots::{NONE, Protocol, flag};
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 use wire::native::CloseCode;
 
@@ -27,7 +28,7 @@ const ENVELOPE_BYTES: u32 = 8 << 10;
 type BySize = BTreeSet<(u64, u32)>;
 
 /// All connections with unfinished input.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Kept {
     /// By the connections' indexes.
     holdings: BTreeMap<u32, Holding>,
@@ -37,10 +38,8 @@ pub(super) struct Kept {
     unentitled_bytes: u64,
 }
 
-stdx::hand!(struct Kept { holdings, entitled, unentitled, bytes, unentitled_bytes });
-
 /// What one connection keeps.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hand)]
 struct Holding {
     bytes: u64,
     is_unentitled: bool,
@@ -49,8 +48,6 @@ struct Holding {
     /// Bytes that have come since then.
     come_bytes: u64,
 }
-
-stdx::hand!(struct Holding { bytes, is_unentitled, since_s, come_bytes });
 
 /// What a read, or going on with what was kept, has brought.
 #[derive(Clone, Copy, Default)]

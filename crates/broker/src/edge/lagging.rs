@@ -12,21 +12,20 @@ use super::subscriptions::Stage;
 use crate::mail::{PageLimits, ToHome};
 use crate::settings::LagPolicy;
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
 /// Pages on their way for one connection and log.
 pub(super) const READS_MAX: usize = 4;
 
 /// See the module.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Laggards {
     /// By connection.
     waiting: BTreeSet<(u32, u32)>,
     /// By connection and log.
     reading: BTreeMap<(u32, u16), usize>,
 }
-
-stdx::hand!(struct Laggards { waiting, reading });
 
 impl Laggards {
     /// Bytes of both, about.

@@ -9,18 +9,17 @@ use super::slots::{NONE, flag};
 use super::subscriptions::Subscription;
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
 /// Subscriptions of large sessions.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Large {
     /// By connection and the client's own number.
     by_client: BTreeMap<(u32, u32), u32>,
     /// By connection, home and index of the topic; those to filters by [`FILTERS`] and the filter.
     by_topic: BTreeMap<(u32, HomeId, u32), u32>,
 }
-
-stdx::hand!(struct Large { by_client, by_topic });
 
 /// In place of a home.
 pub(super) const FILTERS: HomeId = HomeId::MAX;

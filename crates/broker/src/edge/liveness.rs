@@ -11,12 +11,13 @@ use super::ends::End;
 use super::slots::{NONE, Protocol, Slot, flag};
 use super::sweep::Pace;
 use std::collections::VecDeque;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::vector_bytes;
 use wire::native::CloseCode;
 
 /// What a fast deadline is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Deadline {
     /// The first request's head must have arrived.
     Head(Key),
@@ -24,17 +25,13 @@ pub(crate) enum Deadline {
     Hello(Key),
 }
 
-stdx::hand!(enum Deadline { Head(0: a), Hello(0: a) });
-
 /// Deadlines of handshakes, the first one first. None is taken out before it comes: its connection tells then.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Handshakes {
     /// With the low half of the monotonic clock's milliseconds: each entry is there for ten seconds for every connection that
     /// comes.
     pending: VecDeque<(u32, Deadline)>,
 }
-
-stdx::hand!(struct Handshakes { pending });
 
 impl Handshakes {
     /// Comes at `at_ms`, but not before any that was set.

@@ -9,10 +9,11 @@ use super::subscriptions::Stage;
 use super::{Edge, Refusal};
 use crate::mail::{FilterStart, Gap, HomeId, PartitionId, Resumed, SubscriptionKey};
 use std::collections::BTreeMap;
+use stdx::handing::Hand;
 use wire::native::ErrorCode;
 
 /// A subscription (or a stream's) that waits for its homes.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Opening {
     /// Answers that are due.
     pub waiting: Vec<(u32, HomeId)>,
@@ -20,9 +21,8 @@ pub(super) struct Opening {
     partitions: BTreeMap<PartitionId, Granted>,
 }
 
-stdx::hand!(struct Opening { waiting, fail_on_gap, partitions });
-
 /// What a home has said of one partition.
+#[derive(Hand)]
 struct Granted {
     epoch: u64,
     through: u64,
@@ -30,8 +30,6 @@ struct Granted {
     /// The stream has gone on since.
     has_passed: bool,
 }
-
-stdx::hand!(struct Granted { epoch, through, resumed, has_passed });
 
 /// Where a subscription to filters begins in one partition.
 pub(crate) struct Beginning {

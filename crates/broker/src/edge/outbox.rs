@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::key::Key;
 
 /// What became of a write.
@@ -28,22 +29,18 @@ pub enum Written {
 }
 
 /// Bytes that a blocked connection owns: the rest of a frame begun on the wire, if there is one, and then whole frames.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Owned {
     pub(super) parts: VecDeque<Part>,
     pub(super) bytes: usize,
 }
 
-stdx::hand!(struct Owned { parts, bytes });
-
 /// A part of a frame.
-#[derive(Clone)]
+#[derive(Clone, Hand)]
 pub(crate) struct Part {
     pub(super) bytes: Slice,
     pub(super) ends_frame: bool,
 }
-
-stdx::hand!(struct Part { bytes, ends_frame });
 
 /// Parts of one vectored write.
 const PARTS_MAX: usize = 64;

@@ -11,6 +11,7 @@ use super::Edge;
 use super::slots::{Protocol, flag};
 use crate::session::refuse_client;
 use std::net::IpAddr;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::networks::{UNNAMED, address_of, number_of};
 use stdx::pages::Pages;
@@ -24,14 +25,12 @@ const PAGE: usize = 256;
 const UNKNOWN: u128 = 0;
 
 /// Addresses by the connections' indexes.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Peers {
     own: Pages<u128, PAGE>,
     /// Only where there are trusted proxies, or were.
     clients: Pages<u128, PAGE>,
 }
-
-stdx::hand!(struct Peers { own, clients });
 
 impl Peers {
     pub fn memory_bytes(&self) -> usize {

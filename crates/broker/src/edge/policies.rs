@@ -20,6 +20,7 @@ use super::subscriptions::{Kind, Stage};
 use crate::mail::{PartitionId, ReadMode, Skip, Start};
 use crate::settings::LagPolicy;
 use std::collections::BTreeSet;
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 use wire::native::SkipReason;
 
@@ -40,10 +41,8 @@ impl Wish {
 }
 
 /// A subscription's kind and policy in one byte.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hand)]
 pub(super) struct Terms(u8);
-
-stdx::hand!(value Terms);
 
 impl Terms {
     pub fn new(kind: Kind, policy: LagPolicy) -> Terms {
@@ -82,14 +81,12 @@ impl Terms {
 }
 
 /// Subscriptions that are owed a replay in spite of their policy, by connection.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Recovering {
     subscriptions: BTreeSet<(u32, u32)>,
     /// Those to filters, by partition.
     partitions: BTreeSet<Member>,
 }
-
-stdx::hand!(struct Recovering { subscriptions, partitions });
 
 impl Recovering {
     /// Bytes of both sets, about.

@@ -26,6 +26,7 @@ use crate::session::events::ID_LINE_BYTES_MAX;
 use crate::session::positions::POSITION_BYTES_MAX;
 use crate::settings::LogSettings;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::handing::Hand;
 use stdx::key::Key;
 
 /// Told again when the first of so many parts of what a log keeps is newer than what was told, by offsets and by age.
@@ -42,7 +43,7 @@ const STEP_BYTES_MAX: usize = 64 << 10;
 const OWED_FILTERS_MAX: usize = 32;
 
 /// See the module.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Positions {
     known: BTreeMap<PartitionId, Known>,
     /// Homes that have not answered.
@@ -54,10 +55,8 @@ pub(super) struct Positions {
     next_ms: u64,
 }
 
-stdx::hand!(struct Positions { known, asked, round, owed, next_ms });
-
 /// What a home has said of a partition, and what was told of it last.
-#[derive(Default)]
+#[derive(Default, Hand)]
 struct Known {
     through: u64,
     oldest: u64,
@@ -65,18 +64,15 @@ struct Known {
     told_s: u32,
 }
 
-stdx::hand!(struct Known { through, oldest, told, told_s });
-
 /// All subscriptions to filters are gone through, filter by filter, the newest of each first: one that is removed moves
 /// the newest into its place, which has been told then.
+#[derive(Hand)]
 struct Round {
     telling: Vec<(PartitionId, u64)>,
     filter: u32,
     /// The place in the filter's list behind the next one.
     member: usize,
 }
-
-stdx::hand!(struct Round { telling, filter, member });
 
 /// What is left of a step, and the frames for those who have given their subscription the same number.
 struct Step {

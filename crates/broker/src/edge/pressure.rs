@@ -5,10 +5,11 @@
 //! (`memory_full`); what waits goes on by itself when the pressure falls.
 
 use super::Edge;
+use stdx::handing::Hand;
 use wire::native::ErrorCode;
 
 /// How short of memory the process is; each includes those before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Hand)]
 #[repr(u8)]
 pub enum Pressure {
     /// Not at all.
@@ -21,15 +22,6 @@ pub enum Pressure {
     /// Publications are refused.
     Publications,
 }
-
-stdx::hand!(
-    enum Pressure {
-        None,
-        Recoveries,
-        Newcomers,
-        Publications,
-    }
-);
 
 impl Pressure {
     /// All, the lowest first.

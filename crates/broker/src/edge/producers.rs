@@ -13,6 +13,7 @@
 use super::Edge;
 use super::slots::{Slot, flag};
 use std::collections::BTreeMap;
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
 /// The greatest age that a slot tells, in milliseconds.
@@ -21,12 +22,10 @@ const AGE_MS_MAX: u32 = 1 << 31;
 const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
 
 /// When old sessions began that publish as producers: milliseconds of the monotonic clock, by connection.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct OldSessions {
     began_ms: BTreeMap<u32, u64>,
 }
-
-stdx::hand!(struct OldSessions { began_ms });
 
 impl OldSessions {
     /// The stamp of a connection's publications.

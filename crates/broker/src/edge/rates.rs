@@ -27,7 +27,7 @@ pub(super) struct Rates {
 }
 
 /// Of one connection.
-#[derive(Default)]
+#[derive(Default, Hand)]
 struct Buckets {
     publish: Bucket,
     publish_bytes: Bucket,
@@ -36,8 +36,6 @@ struct Buckets {
     subscribe: Bucket,
     errors: Bucket,
 }
-
-stdx::hand!(struct Buckets { publish, publish_bytes, requests, pings, subscribe, errors });
 
 /// A rate is used up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,7 +15,7 @@ use stdx::memory::vector_bytes;
 pub(crate) type Place = u32;
 
 /// What a frame carries, so that a connection that can not take it knows where to go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hand)]
 pub(crate) enum Origin {
     /// An answer to one connection: never dropped.
     Private,
@@ -43,11 +43,7 @@ pub(crate) enum Origin {
     Told,
 }
 
-stdx::hand!(enum Origin {
-    Private, Plain { home, index, prev, offset }, Named { partition, after, serial },
-    Addressed { subscription, partition, after, is_paid }, Told,
-});
-
+#[derive(Hand)]
 struct Frame {
     start: u32,
     len: u32,
@@ -55,8 +51,6 @@ struct Frame {
     /// The rest of the frame, when it is too large to be copied.
     body: Slice,
 }
-
-stdx::hand!(struct Frame { start, len, origin, body });
 
 /// Bytes of recent frames in one circular area.
 pub(crate) struct Ring {

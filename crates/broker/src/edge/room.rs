@@ -19,6 +19,7 @@ use super::slots::{NONE, Protocol, flag};
 use crate::mail::{HomeId, Lane, PartitionId, ToHome};
 use crate::settings::Limits;
 use std::collections::{BTreeSet, VecDeque};
+use stdx::handing::Hand;
 use stdx::key::Key;
 
 /// Bytes of requests that wait for one log and home, from which on an edge refuses publications to it. Far above what a
@@ -30,7 +31,7 @@ const BEYOND_BYTES_MAX: u64 = 64 << 20;
 const PAGES_INFLIGHT_MAX: u32 = 128;
 
 /// Requests of one lane on their way to a home.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(super) struct Room {
     /// Those that the home has not dealt with, and what they cost.
     inflight: u32,
@@ -43,8 +44,6 @@ pub(super) struct Room {
     served: VecDeque<Key>,
     waits: BTreeSet<Key>,
 }
-
-stdx::hand!(struct Room { inflight, inflight_bytes, is_stalled, waiting, served, waits });
 
 impl Room {
     fn has_room(&self, limits: &Limits) -> bool {
@@ -64,6 +63,7 @@ impl Room {
 }
 
 /// What is on its way to one home.
+#[derive(Hand)]
 pub(super) struct HomeLink {
     /// What is answered from memory.
     own: Room,
@@ -74,8 +74,6 @@ pub(super) struct HomeLink {
     /// Live bytes dealt with and not yet given back as credit.
     pub credit_due: u32,
 }
-
-stdx::hand!(struct HomeLink { own, logs, pages, credit_due });
 
 impl HomeLink {
     pub fn new(logs_count: usize) -> HomeLink {

@@ -4,6 +4,7 @@
 //! [`NONE`] then. The size of a slot is asserted.
 
 use stdx::blocks::List;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::pages::Pages;
 
@@ -11,7 +12,7 @@ use stdx::pages::Pages;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// What a connection speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Protocol {
     /// Nobody is here.
     Free,
@@ -26,17 +27,6 @@ pub(crate) enum Protocol {
     /// WebSocket, echo.
     Echo,
 }
-
-stdx::hand!(
-    enum Protocol {
-        Free,
-        Http,
-        Events,
-        NativeStart,
-        Native,
-        Echo,
-    }
-);
 
 /// One bit each.
 pub(crate) mod flag {
@@ -99,6 +89,7 @@ pub(crate) mod flag {
 }
 
 /// One connection.
+#[derive(Hand)]
 pub(crate) struct Slot {
     /// Against reuse of the index; from the network.
     pub generation: u32,
@@ -127,11 +118,6 @@ pub(crate) struct Slot {
     /// What its client is entitled to ([`super::entitled`]); [`NONE`]: to what anonymous clients are.
     pub entitlement: u32,
 }
-
-stdx::hand!(struct Slot {
-    generation, protocol, end, flags, ping_interval_s, places, owned, input, state, subscriptions,
-    subscriptions_count, named, hello_ms, entitlement,
-});
 
 const _: () = assert!(size_of::<Slot>() <= 52);
 
@@ -181,12 +167,11 @@ impl Slot {
 const PAGE: usize = 256;
 
 /// All connections of an edge; grows by pages, so that growth never moves what is there.
+#[derive(Hand)]
 pub(crate) struct Slots {
     slots: Pages<Slot, PAGE>,
     count: u32,
 }
-
-stdx::hand!(struct Slots { slots, count });
 
 impl Slots {
     pub fn new() -> Slots {

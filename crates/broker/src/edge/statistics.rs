@@ -2,12 +2,13 @@
 
 use super::ends::EndCounts;
 use crate::entitlement::Action;
+use stdx::Counters;
 use stdx::handing::{Hand, Input, Layout};
 use stdx::histogram::Histogram;
 use wire::native::ErrorCode;
 
 /// Counters and gauges of one edge, since its start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters)]
 pub struct EdgeStatistics {
     /// Connections accepted.
     pub accepted: u64,
@@ -130,18 +131,8 @@ pub struct EdgeStatistics {
     pub turned_away: TurnedAway,
 }
 
-stdx::hand!(struct EdgeStatistics {
-    accepted, closed, connections, native_sessions, event_streams, echo_sessions, long_polls, ends, handshakes, errors,
-    subscriptions, subscriptions_refused, filters, entitlements, questions, credentials_refused, forbidden, renewals,
-    tokens_expired, revoked, http_requests, http_errors, protocol_errors, publishes, delivered, replayed, recoveries,
-    lagging, conflated, dropped, disconnected, sent_away, tickets_issued, tickets_resumed, tickets_refused,
-    pages, gaps, slow_closed, slow_closed_for_all, disconnected_by_operators, handshake_timeouts, ping_timeouts,
-    unacknowledged, pings, read_bytes, written_bytes, pinned_bytes, ring_segment_bytes, kept_bytes, input_closed, input_timeouts, compressed,
-    compressed_plain_bytes, compressed_bytes, incompressible, inflated, inflate_too_large, own_publications_lost, turned_away,
-});
-
 /// Who was turned away, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters)]
 pub struct TurnedAway {
     /// Publications refused because their connection publishes faster than it may.
     pub publishes_too_fast: u64,
@@ -155,12 +146,12 @@ pub struct TurnedAway {
     pub subscriptions_too_many: u64,
     /// Filters refused because their session holds as many as it may.
     pub filters_too_many: u64,
-    /// Requests of trusted proxies that did not say whose they are.
-    pub clients_unknown: u64,
     /// Subscriptions refused because their session begins them faster than it may.
     pub subscriptions_too_fast: u64,
     /// Filters refused because their user has as many as it may.
     pub filters_of_user: u64,
+    /// Requests of trusted proxies that did not say whose they are.
+    pub clients_unknown: u64,
     /// Clients behind trusted proxies refused because their address has as much as it may.
     pub clients_refused: u64,
     /// Histories and long polls refused for want of memory.
@@ -169,94 +160,6 @@ pub struct TurnedAway {
     pub subscriptions_without_memory: u64,
     /// Publications refused for want of memory.
     pub publishes_without_memory: u64,
-}
-
-stdx::hand!(struct TurnedAway {
-    publishes_too_fast, requests_too_fast, ping_floods, error_floods, subscriptions_too_many, filters_too_many, subscriptions_too_fast,
-    filters_of_user,    clients_unknown, clients_refused, histories_without_memory, subscriptions_without_memory,
-    publishes_without_memory,
-});
-
-impl std::ops::AddAssign for TurnedAway {
-    fn add_assign(&mut self, other: TurnedAway) {
-        self.publishes_too_fast += other.publishes_too_fast;
-        self.requests_too_fast += other.requests_too_fast;
-        self.ping_floods += other.ping_floods;
-        self.error_floods += other.error_floods;
-        self.subscriptions_too_many += other.subscriptions_too_many;
-        self.filters_too_many += other.filters_too_many;
-        self.subscriptions_too_fast += other.subscriptions_too_fast;
-        self.filters_of_user += other.filters_of_user;
-        self.clients_unknown += other.clients_unknown;
-        self.clients_refused += other.clients_refused;
-        self.histories_without_memory += other.histories_without_memory;
-        self.subscriptions_without_memory += other.subscriptions_without_memory;
-        self.publishes_without_memory += other.publishes_without_memory;
-    }
-}
-
-impl std::ops::AddAssign for EdgeStatistics {
-    fn add_assign(&mut self, other: EdgeStatistics) {
-        self.accepted += other.accepted;
-        self.closed += other.closed;
-        self.connections += other.connections;
-        self.native_sessions += other.native_sessions;
-        self.event_streams += other.event_streams;
-        self.echo_sessions += other.echo_sessions;
-        self.long_polls += other.long_polls;
-        self.ends += other.ends;
-        self.handshakes += other.handshakes;
-        self.errors += other.errors;
-        self.subscriptions += other.subscriptions;
-        self.subscriptions_refused += other.subscriptions_refused;
-        self.filters += other.filters;
-        self.entitlements += other.entitlements;
-        self.questions += other.questions;
-        self.credentials_refused += other.credentials_refused;
-        self.forbidden += other.forbidden;
-        self.renewals += other.renewals;
-        self.tokens_expired += other.tokens_expired;
-        self.revoked += other.revoked;
-        self.http_requests += other.http_requests;
-        self.http_errors += other.http_errors;
-        self.protocol_errors += other.protocol_errors;
-        self.publishes += other.publishes;
-        self.delivered += other.delivered;
-        self.replayed += other.replayed;
-        self.recoveries += other.recoveries;
-        self.lagging += other.lagging;
-        self.conflated += other.conflated;
-        self.dropped += other.dropped;
-        self.disconnected += other.disconnected;
-        self.sent_away += other.sent_away;
-        self.tickets_issued += other.tickets_issued;
-        self.tickets_resumed += other.tickets_resumed;
-        self.tickets_refused += other.tickets_refused;
-        self.pages += other.pages;
-        self.gaps += other.gaps;
-        self.slow_closed += other.slow_closed;
-        self.slow_closed_for_all += other.slow_closed_for_all;
-        self.disconnected_by_operators += other.disconnected_by_operators;
-        self.handshake_timeouts += other.handshake_timeouts;
-        self.ping_timeouts += other.ping_timeouts;
-        self.unacknowledged += other.unacknowledged;
-        self.pings += other.pings;
-        self.read_bytes += other.read_bytes;
-        self.written_bytes += other.written_bytes;
-        self.pinned_bytes += other.pinned_bytes;
-        self.ring_segment_bytes += other.ring_segment_bytes;
-        self.kept_bytes += other.kept_bytes;
-        self.input_closed += other.input_closed;
-        self.input_timeouts += other.input_timeouts;
-        self.compressed += other.compressed;
-        self.compressed_plain_bytes += other.compressed_plain_bytes;
-        self.compressed_bytes += other.compressed_bytes;
-        self.incompressible += other.incompressible;
-        self.inflated += other.inflated;
-        self.inflate_too_large += other.inflate_too_large;
-        self.own_publications_lost += other.own_publications_lost;
-        self.turned_away += other.turned_away;
-    }
 }
 
 /// Numbers by place.
@@ -311,10 +214,8 @@ impl<const N: usize> std::ops::AddAssign for Counts<N> {
 }
 
 /// How often clients were told each error.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand)]
 pub struct ErrorCounts(Counts<{ ErrorCode::ALL.len() }>);
-
-stdx::hand!(value ErrorCounts);
 
 impl ErrorCounts {
     pub(crate) fn count(&mut self, code: ErrorCode) {
@@ -346,7 +247,7 @@ fn place_of(code: ErrorCode) -> usize {
 }
 
 /// What was not permitted, by what was wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
 pub struct Forbidden {
     /// Subscriptions.
     pub subscribe: u64,
@@ -355,8 +256,6 @@ pub struct Forbidden {
     /// Histories.
     pub history: u64,
 }
-
-stdx::hand!(struct Forbidden { subscribe, publish, history });
 
 impl Forbidden {
     pub(crate) fn count(&mut self, action: Action) {
@@ -374,16 +273,8 @@ impl Forbidden {
     }
 }
 
-impl std::ops::AddAssign for Forbidden {
-    fn add_assign(&mut self, other: Forbidden) {
-        self.subscribe += other.subscribe;
-        self.publish += other.publish;
-        self.history += other.history;
-    }
-}
-
 /// What became of subscriptions that came with a position.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
 pub struct Recoveries {
     /// Everything behind the position follows.
     pub complete: u64,
@@ -393,8 +284,6 @@ pub struct Recoveries {
     pub refused: u64,
 }
 
-stdx::hand!(struct Recoveries { complete, gap, refused });
-
 impl Recoveries {
     pub(crate) fn count(&mut self, is_resumed: bool, has_gap: bool) {
         match (is_resumed, has_gap) {
@@ -402,14 +291,6 @@ impl Recoveries {
             (true, false) => self.complete += 1,
             (false, false) => {}
         }
-    }
-}
-
-impl std::ops::AddAssign for Recoveries {
-    fn add_assign(&mut self, other: Recoveries) {
-        self.complete += other.complete;
-        self.gap += other.gap;
-        self.refused += other.refused;
     }
 }
 

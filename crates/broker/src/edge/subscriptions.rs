@@ -13,11 +13,12 @@ use crate::position::Position;
 use crate::settings::LagPolicy;
 use log::RecordView;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use wire::native::ErrorCode;
 
 /// Where a subscription stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Stage {
     /// Asked for; its home (or, for a filter, some home) has not answered.
     Pending,
@@ -31,17 +32,8 @@ pub(crate) enum Stage {
     Wide,
 }
 
-stdx::hand!(
-    enum Stage {
-        Pending,
-        Live,
-        Reading,
-        Lagging,
-        Wide,
-    }
-);
-
 /// One subscription.
+#[derive(Hand)]
 pub(crate) struct Subscription {
     generation: u32,
     pub connection: u32,
@@ -61,10 +53,6 @@ pub(crate) struct Subscription {
     pub stage: Stage,
     pub(super) terms: Terms,
 }
-
-stdx::hand!(struct Subscription {
-    generation, connection, next, previous, topic, position, client, cursor, home, stage, terms,
-});
 
 /// What a subscription is to, and what becomes of one that cannot begin where it was to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,6 +9,7 @@
 //! minutes takes more processor time than their pings when it is done every four seconds.
 
 use std::ops::Range;
+use stdx::handing::Hand;
 
 /// A round through all connections takes about so long, or a second if there are few.
 const ROUND_MS: Range<u64> = 4_000..16_000;
@@ -52,6 +53,7 @@ impl Pace {
 }
 
 /// Where a sweep is.
+#[derive(Hand)]
 pub(super) struct Sweep {
     swept_ms: u64,
     /// The next block of the round, before its bits are reversed.
@@ -59,8 +61,6 @@ pub(super) struct Sweep {
     /// How many bits; the round has two to the power of it blocks, of which those that do not exist are left out.
     bits: u32,
 }
-
-stdx::hand!(struct Sweep { swept_ms, at, bits });
 
 impl Sweep {
     pub fn new(now_ms: u64) -> Sweep {

@@ -3,10 +3,11 @@
 use super::Edge;
 use crate::mail::PartitionId;
 use stdx::blocks::List;
+use stdx::handing::Hand;
 use stdx::pages::Pages;
 
 /// A topic that this edge has interest in.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Topic {
     /// Plain subscriptions.
     pub subscribers: List,
@@ -17,17 +18,13 @@ pub(crate) struct Topic {
     pub named: u32,
 }
 
-stdx::hand!(struct Topic { subscribers, generation, partition, named });
-
 const _: () = assert!(size_of::<Topic>() <= 24);
 
 /// Topics of one home, by index; grows by pages.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Topics {
     topics: Pages<Topic, PAGE>,
 }
-
-stdx::hand!(struct Topics { topics });
 
 const PAGE: usize = 256;
 

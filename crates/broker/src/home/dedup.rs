@@ -43,6 +43,7 @@ use holds::Holds;
 use keys::Keys;
 use log::RecordView;
 use producers::{Found, Producers};
+use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};
 
 /// What a publication is known by: a hash of 128 bits under secret keys, so that two different names may be taken for
@@ -50,7 +51,7 @@ use stdx::hash::{Seed, keyed};
 type Identity = [u64; 2];
 
 /// The window of one home; see the module.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Dedup {
     keys: Keys,
     producers: Producers,
@@ -58,8 +59,6 @@ pub(super) struct Dedup {
     seeds: [Seed; 2],
     scratch: Vec<u8>,
 }
-
-stdx::hand!(struct Dedup { keys, producers, holds, seeds, scratch });
 
 /// What is known of a publication that may be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

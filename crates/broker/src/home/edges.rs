@@ -8,10 +8,11 @@ use crate::mail::{EdgeId, Lane};
 use crate::settings::Limits;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
+use stdx::handing::Hand;
 use stdx::memory::{tree_bytes, vector_bytes};
 use stdx::slab::Slab;
 
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Edge {
     indexes: Slab<Indexed>,
     generation: u32,
@@ -25,18 +26,14 @@ pub(super) struct Edge {
     pub lagging: VecDeque<u32>,
 }
 
-stdx::hand!(struct Edge { indexes, generation, credit, consumed, filters_version, lagging });
-
 /// An index in use.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hand)]
 pub(super) struct Indexed {
     /// The topic's id and one, so that a free place costs nothing.
     topic: NonZeroU32,
     /// Of the newest grant; 0 before the first.
     generation: u32,
 }
-
-stdx::hand!(struct Indexed { topic, generation });
 
 const _: () = assert!(Slab::<Indexed>::ENTRY_BYTES == 8);
 
@@ -106,7 +103,7 @@ impl Edge {
 }
 
 /// Filters and the edges that asked for them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hand)]
 pub(super) struct Filters {
     trie: crate::filters::FilterTrie<Wanted>,
     /// Filters of each user; a filter is whose subscription has brought it, until it goes.
@@ -115,16 +112,12 @@ pub(super) struct Filters {
     pub version: u32,
 }
 
-stdx::hand!(struct Filters { trie, of_users, version });
-
 /// Who wants a filter, and who has brought it.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Hand)]
 struct Wanted {
     edges: Vec<EdgeId>,
     user: u64,
 }
-
-stdx::hand!(struct Wanted { edges, user });
 
 /// What became of a filter that an edge wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -31,9 +31,10 @@ use crate::topic::Filter;
 use log::ForwardLimits;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
 /// A page that a subscription to filters waits for.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Scan {
     pub local: u32,
     pub filters: Vec<Slice>,
@@ -43,18 +44,14 @@ pub(super) struct Scan {
     pub limits: PageLimits,
 }
 
-stdx::hand!(struct Scan { local, filters, subscription, after, mode, limits });
-
 /// What the disk has found.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct DiskScan {
     pub records: Vec<(Slice, Slice)>,
     pub floor: u64,
     pub through: u64,
     pub damaged: bool,
 }
-
-stdx::hand!(struct DiskScan { records, floor, through, damaged });
 
 /// What a scan has found.
 #[derive(Debug, Default)]

@@ -11,9 +11,10 @@ use crate::mail::{Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, Re
 use crate::position::{Position, Standing};
 use log::TopicPage;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
 /// What of a topic's history is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub(super) struct HistoryQuery {
     pub partition: PartitionId,
     pub rule: u16,
@@ -25,8 +26,6 @@ pub(super) struct HistoryQuery {
     /// Forward: what lies in this gap is damaged, and the page goes on behind it.
     pub passed: Option<Gap>,
 }
-
-stdx::hand!(struct HistoryQuery { partition, rule, topic, reply, beyond, reverse, limits, passed });
 
 /// What the disk has said of it.
 #[derive(Debug)]

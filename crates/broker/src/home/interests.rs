@@ -12,8 +12,9 @@ use super::edges::{Edge, Filters};
 use super::topics::{Interest, TopicTable, interest};
 use crate::mail::{EdgeId, PartitionId, ToEdge};
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Interests {
     pub topics: TopicTable,
     pub edges: Vec<Edge>,
@@ -21,8 +22,6 @@ pub(super) struct Interests {
     /// Reused between calls.
     matched: Vec<EdgeId>,
 }
-
-stdx::hand!(struct Interests { topics, edges, filters, matched });
 
 impl Interests {
     pub fn new(topics: TopicTable, edges: Vec<Edge>) -> Interests {

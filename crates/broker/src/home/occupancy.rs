@@ -6,9 +6,10 @@
 
 use super::{Home, HomeOutputs};
 use crate::sys::{Occupancy, is_reserved};
+use stdx::handing::Hand;
 
 /// What may still be said in this second, and what was not.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hand)]
 pub(super) struct Told {
     second: u64,
     occupied: u32,
@@ -16,8 +17,6 @@ pub(super) struct Told {
     occupied_left_out: u64,
     vacated_left_out: u64,
 }
-
-stdx::hand!(struct Told { second, occupied, vacated, occupied_left_out, vacated_left_out });
 
 impl Told {
     fn owes(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::now::Now;
 use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
 use std::collections::VecDeque;
+use stdx::handing::Hand;
 
 /// A partition and what its home knows of it beside the log.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub(super) struct HomePartition {
 }
 
 /// What this home may use of one log.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Share {
     /// Own numbers of the log's partitions that live here.
     pub partitions: std::ops::Range<u32>,
@@ -56,16 +57,12 @@ pub(super) struct Share {
     pub disk: Option<Box<Staging>>,
 }
 
-stdx::hand!(struct Share { partitions, bytes_max, bytes, retained_bytes_max, retained_bytes, age_max_ms, disk });
-
 /// Milliseconds that have passed since the home was first told the time, by the monotonic clock.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hand)]
 pub(super) struct Steady {
     pub ms: u64,
     began_ms: Option<u64>,
 }
-
-stdx::hand!(struct Steady { ms, began_ms });
 
 impl HomePartition {
     /// Offset of the oldest record in memory; above the head if there is none.

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Bound::{Excluded, Unbounded};
+use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};
 use stdx::memory::tree_bytes;
 
@@ -21,7 +22,7 @@ const SWEEP_TAKE: usize = 2;
 const SWEEP_TURN: usize = 64;
 
 /// Buckets of topics that are not full.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Rates {
     /// By a secret hash of the topic's name: steady nanoseconds from which the bucket is full.
     full_from_ns: BTreeMap<u64, u64>,
@@ -29,8 +30,6 @@ pub(super) struct Rates {
     swept: u64,
     seed: Seed,
 }
-
-stdx::hand!(struct Rates { full_from_ns, swept, seed });
 
 impl Rates {
     /// No bucket. `seed` is the home's secret.

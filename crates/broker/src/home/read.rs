@@ -13,9 +13,10 @@ use crate::disk::DiskQuery;
 use crate::mail::{Gap, GapReason, PageLimits, ReadMode, SubscriptionKey, ToEdge};
 use log::{RecordView, TopicPage};
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
 /// A page that a subscription asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hand)]
 pub(super) struct Reading {
     pub index: u32,
     pub subscription: SubscriptionKey,
@@ -23,8 +24,6 @@ pub(super) struct Reading {
     pub mode: ReadMode,
     pub limits: PageLimits,
 }
-
-stdx::hand!(struct Reading { index, subscription, after, mode, limits });
 
 impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt with. An index that

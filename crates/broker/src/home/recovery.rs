@@ -17,6 +17,7 @@ use crate::disk::{DiskAnswer, DiskQuery, DiskRequest, Token};
 use crate::mail::{Code, Gap, ToEdge};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::memory::{tree_bytes, vector_bytes};
 
 /// Pages and histories of one turn.
@@ -27,7 +28,7 @@ const TURN_PAGE_BYTES_MAX: u64 = 1 << 20;
 const DISK_READS_MAX: usize = 64;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hand)]
 pub(super) struct Recovery {
     /// What has no room in this turn.
     waiting: VecDeque<Waiting>,
@@ -39,10 +40,8 @@ pub(super) struct Recovery {
     questions: Vec<Questions>,
 }
 
-stdx::hand!(struct Recovery { waiting, pages, bytes, parked, last_token, questions });
-
 /// Questions to one disk.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hand)]
 struct Questions {
     /// On their way.
     asked: usize,
@@ -50,10 +49,8 @@ struct Questions {
     unasked: VecDeque<DiskRequest>,
 }
 
-stdx::hand!(struct Questions { asked, unasked });
-
 /// What has a budget.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) enum Waiting {
     /// A page for a subscription.
     Page(Caller, Reading),
@@ -65,20 +62,16 @@ pub(super) enum Waiting {
     Answer(usize, Token, Result<DiskAnswer, Code>),
 }
 
-stdx::hand!(enum Waiting { Page(0: a, 1: b), Scan(0: a, 1: b), History(0: a, 1: b), Answer(0: a, 1: b, 2: c) });
-
 /// A request that the disk must answer first.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 struct Parked {
     from: Caller,
     local: u32,
     question: Question,
 }
 
-stdx::hand!(struct Parked { from, local, question });
-
 /// What the disk's answer is for.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) enum Question {
     /// A page for a subscription, through this offset.
     Page(Reading, u64),
@@ -92,12 +85,8 @@ pub(super) enum Question {
     History(HistoryQuery, Asked),
 }
 
-stdx::hand!(enum Question {
-    Page(0: a, 1: b), Scan(0: a, 1: b), Start(0: a, 1: b), HistoryStart(0: a, 1: b), History(0: a, 1: b),
-});
-
 /// The range of a page of history that the disk was asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hand)]
 pub(super) struct Asked {
     /// Where the history begins.
     pub oldest: Option<u64>,
@@ -109,18 +98,14 @@ pub(super) struct Asked {
     pub damaged: bool,
 }
 
-stdx::hand!(struct Asked { oldest, beyond, through, damaged });
-
 /// Records of one topic as the disk gave them.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct DiskPage {
     pub records: Vec<Slice>,
     pub first_prev: Option<u64>,
     pub complete: bool,
     pub damaged: bool,
 }
-
-stdx::hand!(struct DiskPage { records, first_prev, complete, damaged });
 
 /// What the disk is to be asked, and what for.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use crate::mail::{Code, Publication, Reply};
 use log::{AppendError, Memory, NewRecord, RecordView, SEGMENT_HEADER_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::{ChunkWriter, Slice};
+use stdx::handing::Hand;
 use stdx::memory::{tree_bytes, vector_bytes};
 
 /// Bytes of records that one home has staged for one log, at least; where edges may bring more at their own bound
@@ -22,7 +23,7 @@ const STAGED_BYTES_MAX: u64 = 64 << 20;
 const AREA_BYTES: usize = 64 << 10;
 
 /// What waits at this home for one log on disk.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Staging {
     /// Rises with every refusal; what the log thread says of earlier ones is old news.
     generation: u32,
@@ -41,10 +42,8 @@ pub(super) struct Staging {
     head: Vec<u8>,
 }
 
-stdx::hand!(struct Staging { generation, is_available, silence, staged, staged_bytes, topics, retained_change, area, head });
-
 /// One publication.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 struct Staged {
     local: u32,
     topic: u32,
@@ -57,26 +56,16 @@ struct Staged {
     repeated: Vec<(Caller, Option<Reply>)>,
 }
 
-stdx::hand!(struct Staged { local, topic, offset, record, retain, from, reply, repeated });
-
 /// What a publication does to its topic's retained message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 enum Retain {
     Leaves,
     Replaces,
     Removes,
 }
 
-stdx::hand!(
-    enum Retain {
-        Leaves,
-        Replaces,
-        Removes,
-    }
-);
-
 /// What is staged of one topic.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct StagedTopic {
     count: u32,
     /// Offset of the newest.
@@ -84,8 +73,6 @@ pub(super) struct StagedTopic {
     /// Bytes of the topic's retained message when all is committed.
     retained_bytes: u64,
 }
-
-stdx::hand!(struct StagedTopic { count, last, retained_bytes });
 
 impl Staged {
     /// Whether somebody waits for its acknowledgement, or for that of a repetition.

@@ -10,12 +10,13 @@
 
 use super::{Home, HomeOutputs};
 use crate::mail::{EdgeId, ToEdge};
+use stdx::handing::Hand;
 
 /// One look at the clock adds at most so many milliseconds: a thread that did not run is no disk that hangs.
 const STEP_MS_MAX: u64 = 1_000;
 
 /// How long a log has said nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Hand)]
 pub(super) struct Silence {
     is_stall: bool,
     /// While something is on its way: when that was last looked at, in steady milliseconds.
@@ -23,8 +24,6 @@ pub(super) struct Silence {
     /// How long nothing has come.
     lasts_ms: u64,
 }
-
-stdx::hand!(struct Silence { is_stall, looked_ms, lasts_ms });
 
 impl Silence {
     /// Whether it has lasted too long.

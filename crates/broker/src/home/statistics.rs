@@ -1,9 +1,11 @@
 //! What a home counts about itself, for metrics. Plain numbers; nothing per topic.
 
 use crate::mail::Code;
+use stdx::Counters;
+use stdx::handing::Hand;
 
 /// Counters since the start and present sizes of one home.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
 pub struct HomeStatistics {
     /// Topics known.
     pub topics: u64,
@@ -71,15 +73,8 @@ pub struct HomeStatistics {
     pub pages_waiting: u64,
 }
 
-stdx::hand!(struct HomeStatistics {
-    topics, topics_bytes, indexes, filters, records, log_bytes, index_bytes, retained, retained_bytes, producers,
-    idempotency_keys, dedup_bytes, lagging_streams, published, duplicates, delivered, lagged, refused,
-    evicted_segments, evicted_records, forgotten, gaps, stream_gaps, pages_read, histories_read, staged,
-    logs_unavailable, logs_stalled, uncached, disk_reads, disk_reads_waiting, pages_waiting,
-});
-
 /// What a home refused, by reason.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
 pub struct HomeRefusals {
     /// `topics_max`.
     pub topics_full: u64,
@@ -108,11 +103,6 @@ pub struct HomeRefusals {
     /// Anything else.
     pub other: u64,
 }
-
-stdx::hand!(struct HomeRefusals {
-    topics_full, filters_full, retained_full, log_full, memory_full, message_too_large, producers_full, fenced,
-    out_of_order, epoch_mismatch, log_unavailable, rate_limited, other,
-});
 
 impl HomeRefusals {
     pub(super) fn count(&mut self, code: Code) {
@@ -149,60 +139,5 @@ impl HomeRefusals {
             + self.epoch_mismatch
             + self.rate_limited
             + self.other
-    }
-}
-
-impl std::ops::AddAssign for HomeStatistics {
-    fn add_assign(&mut self, other: HomeStatistics) {
-        self.topics += other.topics;
-        self.topics_bytes += other.topics_bytes;
-        self.indexes += other.indexes;
-        self.filters += other.filters;
-        self.records += other.records;
-        self.log_bytes += other.log_bytes;
-        self.index_bytes += other.index_bytes;
-        self.retained += other.retained;
-        self.retained_bytes += other.retained_bytes;
-        self.producers += other.producers;
-        self.idempotency_keys += other.idempotency_keys;
-        self.dedup_bytes += other.dedup_bytes;
-        self.lagging_streams += other.lagging_streams;
-        self.published += other.published;
-        self.duplicates += other.duplicates;
-        self.delivered += other.delivered;
-        self.lagged += other.lagged;
-        self.refused += other.refused;
-        self.evicted_segments += other.evicted_segments;
-        self.evicted_records += other.evicted_records;
-        self.forgotten += other.forgotten;
-        self.gaps += other.gaps;
-        self.stream_gaps += other.stream_gaps;
-        self.pages_read += other.pages_read;
-        self.histories_read += other.histories_read;
-        self.staged += other.staged;
-        self.logs_unavailable += other.logs_unavailable;
-        self.logs_stalled += other.logs_stalled;
-        self.uncached += other.uncached;
-        self.disk_reads += other.disk_reads;
-        self.disk_reads_waiting += other.disk_reads_waiting;
-        self.pages_waiting += other.pages_waiting;
-    }
-}
-
-impl std::ops::AddAssign for HomeRefusals {
-    fn add_assign(&mut self, other: HomeRefusals) {
-        self.topics_full += other.topics_full;
-        self.filters_full += other.filters_full;
-        self.retained_full += other.retained_full;
-        self.log_full += other.log_full;
-        self.log_unavailable += other.log_unavailable;
-        self.memory_full += other.memory_full;
-        self.message_too_large += other.message_too_large;
-        self.producers_full += other.producers_full;
-        self.fenced += other.fenced;
-        self.out_of_order += other.out_of_order;
-        self.epoch_mismatch += other.epoch_mismatch;
-        self.rate_limited += other.rate_limited;
-        self.other += other.other;
     }
 }

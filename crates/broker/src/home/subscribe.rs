@@ -19,9 +19,10 @@ use crate::mail::{Code, Gap, GapReason, PartitionId, Start, SubscriptionKey, ToE
 use crate::position::Standing;
 use log::RecordView;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
 /// A subscription that wants to begin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hand)]
 pub(super) struct Subscribing {
     pub partition: PartitionId,
     pub rule: u16,
@@ -30,10 +31,8 @@ pub(super) struct Subscribing {
     pub start: Start,
 }
 
-stdx::hand!(struct Subscribing { partition, rule, topic, subscription, start });
-
 /// What the disk has said of where it begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(super) enum Found {
     /// It has not been asked.
     Nothing,
@@ -42,8 +41,6 @@ pub(super) enum Found {
     /// Up to here no record is served; whether some may have been lost.
     NothingThrough { through: u64, damaged: bool },
 }
-
-stdx::hand!(enum Found { Nothing, Prev { prev, damaged }, NothingThrough { through, damaged } });
 
 impl Found {
     fn is_damaged(self) -> bool {

@@ -23,7 +23,7 @@ const TABLES_COUNT: usize = 1024;
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What a home knows of one topic. The size is asserted: ten million of them are the design point.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Topic {
     name: Name,
     /// The home's own number of the partition.
@@ -40,12 +40,10 @@ pub(super) struct Topic {
     pub filters_version: u32,
 }
 
-stdx::hand!(struct Topic { name, partition, last, first, more, retained, filters_version });
-
 const _: () = assert!(Slab::<Topic>::ENTRY_BYTES <= 36 && size_of::<Interest>() == 8);
 
 /// What one edge wants of a topic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(super) struct Interest {
     /// The index that stands for the topic between this home and the edge.
     pub index: u32,
@@ -53,8 +51,6 @@ pub(super) struct Interest {
     /// Bits of `interest`; 0 is vacant.
     pub flags: u8,
 }
-
-stdx::hand!(struct Interest { index, edge, flags });
 
 /// Bits of [`Interest::flags`].
 pub(super) mod interest {

@@ -12,12 +12,14 @@ use crate::journal::Deed;
 use crate::ticket::Ticket;
 use crate::topic::Filter;
 use std::borrow::Cow;
+use stdx::handing::Hand;
 use wire::http::Target;
 use wire::http::event_stream::OutgoingEvent;
 use wire::http::request::Request;
 use wire::native::{ClientFrame, CloseCode, ErrorCode, ErrorFrame, Hello, Reference, ServerFrame};
 
 /// What a connection waits for, or has been told, about a credential.
+#[derive(Hand)]
 pub(crate) enum Credential {
     /// The head of an HTTP request waits in the input.
     Request(Digest),
@@ -32,11 +34,6 @@ pub(crate) enum Credential {
     /// A session is to go on with a new token.
     Renewal { digest: Digest, request: u32 },
 }
-
-stdx::hand!(enum Credential {
-    Request(0: a), Judged { digest, verdict }, Hello { digest, frame }, Ticket { at, frame },
-    User { at, frame }, Renewal { digest, request },
-});
 
 impl Credential {
     /// The question that is out.

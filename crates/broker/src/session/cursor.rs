@@ -15,6 +15,7 @@ use crate::mail::{PartitionCursor, PartitionId};
 use crate::position::Position;
 use crate::settings::Settings;
 use std::fmt::Write as _;
+use stdx::handing::Hand;
 use stdx::memory::vector_bytes;
 
 /// Bytes of a cursor.
@@ -30,38 +31,32 @@ const RADIX: u32 = 36;
 const RUN: char = '~';
 
 /// See the module.
-#[derive(Clone)]
+#[derive(Clone, Hand)]
 pub(super) struct StreamCursor {
     topics: Vec<Place>,
     /// By log; nothing before the filters hold, unless the client came back with it.
     logs: Vec<LogCursor>,
 }
 
-stdx::hand!(struct StreamCursor { topics, logs });
-
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Hand)]
 enum Place {
     /// Of a filter; see `logs`.
     Filter,
-    /// Of a filter that `logs` says nothing about: refused, or refused when the client's cursor was made.
-    Absent,
     /// Of a topic that was refused.
     None,
     /// Nothing before the subscription holds, unless the client came back with it.
     Open,
     At(Position),
+    /// Of a filter that `logs` says nothing about: refused, or refused when the client's cursor was made.
+    Absent,
 }
 
-stdx::hand!(enum Place { Filter, None, Open, At(0: a), Absent });
-
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Hand)]
 struct LogCursor {
     epoch: u64,
     first_partition: PartitionId,
     offsets: Vec<u64>,
 }
-
-stdx::hand!(struct LogCursor { epoch, first_partition, offsets });
 
 impl StreamCursor {
     /// Of topics that are filters or not; says nothing yet.

@@ -17,25 +17,24 @@ use crate::mail::{PartitionId, Start};
 use crate::position::Position;
 use crate::topic::Filter;
 use std::borrow::Cow;
+use stdx::handing::Hand;
 use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
 use wire::http::request::Request;
 use wire::http::{ResponseWriter, Target};
 use wire::native::ErrorCode;
 /// A stream in envelopes.
+#[derive(Hand)]
 pub(crate) struct Events {
     topics: Box<[StreamTopic]>,
     pub(super) cursor: StreamCursor,
     pub(super) data: DataForm,
 }
 
-stdx::hand!(struct Events { topics, cursor, data });
-
+#[derive(Hand)]
 struct StreamTopic {
     name: Box<str>,
     is_filter: bool,
 }
-
-stdx::hand!(struct StreamTopic { name, is_filter });
 
 impl Events {
     /// Memory of its topics, and of a place in the cursor for each.

@@ -11,29 +11,27 @@ use crate::entitlement::Action;
 use crate::mail::{HistoryPage, PageLimits, Reply, ToHome};
 use crate::position::Position;
 use log::RecordView;
+use stdx::handing::Hand;
 use wire::http::Target;
 use wire::http::problem::append_json_string;
 use wire::native::ErrorCode;
 
 /// A request that waits for its home.
+#[derive(Hand)]
 pub(crate) struct HistoryWait {
     topic: String,
     answer: Answer,
     form: Form,
 }
 
-stdx::hand!(struct HistoryWait { topic, answer, form });
-
 /// How the records of a page are answered.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hand)]
 enum Form {
     /// As a page of JSON.
     Page(DataForm),
     /// The one record that there is, its payload as the body.
     Retained,
 }
-
-stdx::hand!(enum Form { Page(0: a), Retained });
 
 impl Edge {
     /// `GET /topics/...` without an event stream: a page of history, or a long poll.

@@ -11,6 +11,7 @@ use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make
 use crate::entitlement::Action;
 use crate::journal::start_of;
 use crate::topic::TopicName;
+use stdx::handing::Hand;
 use wire::codec::Step;
 use wire::http::event_stream::EVENT_STREAM_MEDIA_TYPE;
 use wire::http::request::Request;
@@ -23,7 +24,7 @@ use wire::native::{self, CloseCode, ErrorCode};
 use wire::websocket::handshake::Upgrade;
 
 /// How an answer goes back.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hand)]
 pub(crate) struct Answer {
     pub keep_alive: bool,
     /// The client closes unless it hears that the connection stays open.
@@ -34,9 +35,8 @@ pub(crate) struct Answer {
     pub origin: Option<Box<str>>,
 }
 
-stdx::hand!(struct Answer { keep_alive, expects_close, head_only, origin });
-
 /// A body on its way.
+#[derive(Hand)]
 pub(crate) struct Body {
     decoder: BodyDecoder,
     bytes: Vec<u8>,
@@ -45,8 +45,6 @@ pub(crate) struct Body {
     intent: Intent,
     answer: Answer,
 }
-
-stdx::hand!(struct Body { decoder, bytes, bytes_max, intent, answer });
 
 impl Body {
     /// Bytes of the buffer for what comes.

@@ -10,6 +10,7 @@
 
 use super::State;
 use crate::edge::{Edge, NONE, flag};
+use stdx::handing::Hand;
 use wire::native::{Element, ListIter, SubscribeItem};
 
 /// What all items of a turn may cost an edge.
@@ -18,6 +19,7 @@ const WORK_TURN_MAX: u32 = 16_384;
 const ITEM_WORK: u32 = 4;
 
 /// Items of a frame that wait for a later turn.
+#[derive(Hand)]
 pub(crate) struct Items {
     kind: Kind,
     count: usize,
@@ -26,20 +28,11 @@ pub(crate) struct Items {
     done: usize,
 }
 
-stdx::hand!(struct Items { kind, count, bytes, done });
-
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hand)]
 enum Kind {
     Subscribe,
     Unsubscribe,
 }
-
-stdx::hand!(
-    enum Kind {
-        Subscribe,
-        Unsubscribe,
-    }
-);
 
 impl Items {
     /// Bytes that are kept for them.

@@ -37,9 +37,11 @@ pub(crate) use parameters::DataForm;
 use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
 use crate::inspect::Answer;
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Reply};
+use stdx::handing::Hand;
 use wire::native::{CloseCode, ErrorCode};
 
 /// What a session keeps while it needs it; an idle connection has none.
+#[derive(Hand)]
 pub(crate) enum State {
     /// A fragmented WebSocket message is open.
     Assembly(wire::websocket::message::Assembler, Vec<u8>),
@@ -58,10 +60,6 @@ pub(crate) enum State {
     /// What was shown is being judged, or has been.
     Credential(Credential),
 }
-
-stdx::hand!(enum State {
-    Assembly(0: a, 1: b), Body(0: a), Publishing(0: a), History(0: a), Poll(0: a), Events(0: a), Items(0: a), Credential(0: a),
-});
 
 impl State {
     /// Bytes of the buffer of what is not complete yet, or waits; none without.

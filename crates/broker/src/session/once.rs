@@ -2,11 +2,12 @@
 
 use super::fault::Fault;
 use crate::mail::IDEMPOTENCY_KEY_BYTES_MAX;
+use stdx::handing::Hand;
 use wire::http::request::Request;
 use wire::native::ErrorCode;
 
 /// How often, and in which life of the log, a message is to be appended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hand)]
 pub(super) struct Once {
     /// Id and sequence; not beside a key.
     pub producer: Option<(String, u64)>,
@@ -14,8 +15,6 @@ pub(super) struct Once {
     pub idempotency_key: Vec<u8>,
     pub expected_epoch: Option<u64>,
 }
-
-stdx::hand!(struct Once { producer, idempotency_key, expected_epoch });
 
 const KEY: &str = "idempotency-key";
 const EPOCH: &str = "crore-expected-epoch";

@@ -10,6 +10,7 @@ use crate::mail::Start;
 use crate::position::Position;
 use crate::settings::LagPolicy;
 use std::borrow::Cow;
+use stdx::handing::Hand;
 use wire::http::Target;
 use wire::native::ErrorCode;
 
@@ -75,7 +76,7 @@ fn unknown(name: &str, known: &[&[&str]], names_topic: bool) -> Fault {
 }
 
 /// How payloads of JSON stand in an answer's JSON.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub(crate) enum DataForm {
     /// As a string, like every text.
     #[default]
@@ -83,13 +84,6 @@ pub(crate) enum DataForm {
     /// As the value that they are.
     Json,
 }
-
-stdx::hand!(
-    enum DataForm {
-        Text,
-        Json,
-    }
-);
 
 /// `data=text` or `data=json`.
 pub(super) fn data_form(target: &Target<'_>) -> Result<DataForm, Fault> {

@@ -9,12 +9,14 @@ use crate::mail::{Gap, HistoryPage, Start, SubscriptionKey};
 use crate::position::Position;
 use crate::settings::LagPolicy;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use wire::native::ErrorCode;
 
 /// How much longer than its client asked for a poll may take whose home has not said what there is. A turn or a page, in general.
 const HOME_PATIENCE_MS: u64 = 2_000;
 
 /// One long poll.
+#[derive(Hand)]
 pub(crate) struct Poll {
     /// When it ends at the latest; a pair of it and the connection waits in the edge's `polls`.
     deadline_ms: u64,
@@ -32,8 +34,6 @@ pub(crate) struct Poll {
     /// There are more records than the limit.
     more: bool,
 }
-
-stdx::hand!(struct Poll { deadline_ms, is_over, topic, limit, data, answer, subscription, position, gap, records, more });
 
 impl Poll {
     pub fn new(topic: String, limit: u32, data: DataForm, answer: Answer) -> Poll {

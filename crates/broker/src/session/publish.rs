@@ -10,12 +10,14 @@ use super::parameters;
 use crate::edge::{ATTRIBUTES_BYTES_MAX, Edge, Offer, flag};
 use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, ToHome};
 use crate::position::Position;
+use stdx::handing::Hand;
 use wire::http::Target;
 use wire::http::problem::append_json_string;
 use wire::http::request::Request;
 use wire::native::{Attributes, ErrorCode, Tag};
 
 /// What is to become of a request's body.
+#[derive(Hand)]
 pub(super) enum Intent {
     /// One message to one topic: the body is the payload.
     One {
@@ -30,9 +32,8 @@ pub(super) enum Intent {
     Envelope(Once),
 }
 
-stdx::hand!(enum Intent { One { topic, attributes, is_guessed, retain, once }, Envelope(0: a) });
-
 /// Publications of one request that wait for their acknowledgements.
+#[derive(Hand)]
 pub(crate) struct Publishing {
     answer: Answer,
     /// By the request number of each, from `FIRST_REQUEST` on; in the order of the request.
@@ -41,8 +42,6 @@ pub(crate) struct Publishing {
     /// One publication to one topic is answered without a list.
     single: bool,
 }
-
-stdx::hand!(struct Publishing { answer, results, waiting, single });
 
 /// The number of the first publication of a request: all of them wait for their acknowledgements.
 const FIRST_REQUEST: u32 = Reply::REFUSALS_ONLY + 1;

@@ -21,18 +21,17 @@ use crate::mail::{HomeId, ToHome};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 use wire::native::{ErrorCode, Reference, Renewed, ServerFrame, UnsubscribeCode, Unsubscribed};
 
 /// Renewals under way, by connection.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Renewals {
     by_connection: BTreeMap<u32, Renewal>,
     /// Connections of which a subscription has been settled by the present letter.
     settled: Vec<u32>,
 }
-
-stdx::hand!(struct Renewals { by_connection, settled });
 
 impl Renewals {
     /// Whether [`Edge::continue_renewals`] has something to do.
@@ -47,6 +46,7 @@ impl Renewals {
 }
 
 /// A token that has been judged, and is to take the place of another.
+#[derive(Hand)]
 struct Renewal {
     /// The client's number.
     request: u32,
@@ -55,9 +55,8 @@ struct Renewal {
     asked: Option<Asked>,
 }
 
-stdx::hand!(struct Renewal { request, at, asked });
-
 /// What the homes were asked, and have said.
+#[derive(Hand)]
 struct Asked {
     /// Of the question.
     number: u32,
@@ -65,8 +64,6 @@ struct Asked {
     waiting: BTreeMap<HomeId, Vec<u32>>,
     names: BTreeMap<(HomeId, u32), Box<str>>,
 }
-
-stdx::hand!(struct Asked { number, waiting, names });
 
 impl Edge {
     /// A client wants to go on with a new token.

@@ -29,6 +29,7 @@ use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use stdx::key::Key;
 use wire::native::{
     self, ErrorCode, ErrorFrame, List, PartitionPosition, Reference, ResumeCursor, ServerFrame,
@@ -36,7 +37,7 @@ use wire::native::{
 };
 
 /// Tickets on their way, by connection.
-#[derive(Default)]
+#[derive(Default, Hand)]
 pub(crate) struct Tickets {
     wanted: BTreeMap<u32, Wanted>,
     /// Rises with every index that a home takes back while somebody waits for a ticket.
@@ -45,10 +46,8 @@ pub(crate) struct Tickets {
     released: BTreeMap<(HomeId, u32), u64>,
 }
 
-stdx::hand!(struct Tickets { wanted, released_count, released });
-
 /// One ticket on its way.
-#[derive(Default)]
+#[derive(Default, Hand)]
 struct Wanted {
     /// The client's number, if it has asked.
     request: Option<u32>,
@@ -57,10 +56,8 @@ struct Wanted {
     asked: Option<Asked>,
 }
 
-stdx::hand!(struct Wanted { request, away_ms, asked });
-
 /// What the homes were asked, and have said.
-#[derive(Default)]
+#[derive(Default, Hand)]
 struct Asked {
     /// Of the question.
     number: u32,
@@ -71,8 +68,6 @@ struct Asked {
     released_count: u64,
     positions: BTreeMap<PartitionId, u64>,
 }
-
-stdx::hand!(struct Asked { number, waiting, names, released_count, positions });
 
 /// No subscription takes less of a ticket: number, flags, length and a byte of the filter, epoch, offset.
 const SUBSCRIPTION_BYTES_MIN: usize = 6;

@@ -24,6 +24,7 @@ use super::{Segment, Store, StoreError};
 use crate::record::{Flags, RecordView};
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 
 /// Bytes of retained messages copied in one batch, about.
 const COPY_BATCH_BYTES: usize = 1 << 20;
@@ -49,15 +50,13 @@ pub struct Dropped {
 }
 
 /// See the module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub(super) struct Sweep {
     /// Segments through this number are copied whatever part of them is kept; none: no sweep.
     through: Option<u64>,
     /// What the last sweep could not bring below `bytes_max`: the log was so large behind it.
     bytes_left: u64,
 }
-
-stdx::hand!(struct Sweep { through, bytes_left });
 
 /// A retained message of the oldest segment.
 struct Kept {

@@ -14,17 +14,16 @@ use super::found::FoundLog;
 use super::recover::{Purpose, check_partitions, load};
 use super::{OpenError, Store, StoreError, StoreSettings};
 use std::fmt;
+use stdx::handing::Hand;
 
 /// What a log is that was handed over.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct HandedLog {
     epoch: u64,
     heads: Vec<u64>,
     floors: Vec<u64>,
     sweep: Sweep,
 }
-
-stdx::hand!(struct HandedLog { epoch, heads, floors, sweep });
 
 /// Why a log was not taken over.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,10 +2,10 @@
 //!
 //! So whoever watches for shortages need not ask a thread that may be in trouble, nor wake one that is idle.
 
-use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
+use stdx::Counters;
 
 /// Counters of one [`super::Kernel`], shared with whoever reports them. Relaxed: each number is right by itself.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) enum Count {
 }
 
 /// The numbers at one moment; every number only grows, and those of several threads can be added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
 pub struct Statistics {
     /// Connections accepted and kept on this thread, those from other threads included.
     pub accepted: u64,
@@ -51,7 +51,7 @@ pub struct Statistics {
 
 /// Why connections could not be taken. What had not been accepted yet waits in the listener's queue and is tried again;
 /// what had been is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
 pub struct AcceptErrors {
     /// The thread's descriptor table is full (`EMFILE`, `ulimit -n`).
     pub descriptors: u64,
@@ -116,22 +116,5 @@ impl Counters {
     pub(super) fn add(&self, count: Count, amount: u64) {
         let counter = &self.0[count as usize];
         counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
-    }
-}
-
-impl AddAssign for Statistics {
-    fn add_assign(&mut self, other: Statistics) {
-        self.accepted += other.accepted;
-        self.passed_on += other.passed_on;
-        self.taken_over += other.taken_over;
-        self.refused += other.refused;
-        self.connecting += other.connecting;
-        self.closed += other.closed;
-        self.starved_writes += other.starved_writes;
-        self.accept_errors.descriptors += other.accept_errors.descriptors;
-        self.accept_errors.files += other.accept_errors.files;
-        self.accept_errors.memory += other.accept_errors.memory;
-        self.accept_errors.watches += other.accept_errors.watches;
-        self.accept_errors.other += other.accept_errors.other;
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use stdx::handing::{Hand, Input, Layout};
 
 /// A connection at its beginning.
+#[derive(Hand)]
 struct Handed {
     conn: Conn,
     peer: IpAddr,
@@ -18,8 +19,6 @@ struct Handed {
     is_told: bool,
     is_ready: bool,
 }
-
-stdx::hand!(struct Handed { conn, peer, peer_port, listener, bytes, given, is_told, is_ready });
 
 /// Adds what [`Proxied::hand_over`] writes.
 pub(crate) fn layout(layout: &mut Layout) {

@@ -27,6 +27,7 @@ pub use giving::{Giving, UpgradeError};
 pub(crate) use log::{HandedOver, LogAdoption, LogOrder};
 pub(crate) use node::{Inherited, LogWay};
 pub(crate) use passing::{Passing, layout};
+use stdx::handing::Hand;
 pub(crate) use taking::Adopting;
 pub use taking::{INHERIT, Inheritance};
 pub(crate) use thread::{Given, Order, adopt};
@@ -142,7 +143,7 @@ fn append(bytes: &mut Zeroizing<Vec<u8>>, chunk: &[u8]) {
 }
 
 /// What the old process says first.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 struct Hello {
     /// Of the state of shards.
     layout: u64,
@@ -160,10 +161,6 @@ struct Hello {
     /// Which listeners proxies connect to, by their numbers; none of them if it is shorter.
     proxied: Vec<bool>,
 }
-
-stdx::hand!(struct Hello {
-    layout, version, hash_seed, began_ns, settings, addresses, plain_count, operators_count, proxied
-});
 
 /// Reads bytes as each kind of message that carries values, for the fuzz target; what was read is written again. None for those that
 /// are not such a message.

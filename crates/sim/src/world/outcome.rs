@@ -3,6 +3,7 @@
 use crate::mutation::Mutation;
 use crate::oracle::Failure;
 use crate::plan::Scale;
+use stdx::Counters;
 
 /// What a run of one world gave.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ pub struct Outcome {
 }
 
 /// Sums of the node's counters, to see what a sweep exercised.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Counters)]
 pub struct Reached {
     /// Subscriptions that fell behind the ring.
     pub lagging: u64,
@@ -114,51 +115,6 @@ pub struct Reached {
     pub stalls: u64,
     /// Subscriptions to logs in memory that had their last message while a disk hung.
     pub served_beside_a_hang: u64,
-}
-
-impl std::ops::AddAssign for Reached {
-    fn add_assign(&mut self, other: Reached) {
-        self.lagging += other.lagging;
-        self.pages += other.pages;
-        self.streams_lagged += other.streams_lagged;
-        self.stream_gaps += other.stream_gaps;
-        self.evicted_segments += other.evicted_segments;
-        self.forgotten += other.forgotten;
-        self.refused += other.refused;
-        self.slow_closed += other.slow_closed;
-        self.crashes += other.crashes;
-        self.drains += other.drains;
-        self.reloads += other.reloads;
-        self.hand_overs += other.hand_overs;
-        self.events += other.events;
-        self.events_left_out += other.events_left_out;
-        self.events_lost += other.events_lost;
-        self.crowds += other.crowds;
-        self.resumed += other.resumed;
-        self.compressed += other.compressed;
-        self.inflated += other.inflated;
-        self.new_epochs += other.new_epochs;
-        self.duplicates += other.duplicates;
-        self.duplicates_over_http += other.duplicates_over_http;
-        self.streams_resumed += other.streams_resumed;
-        self.filters_refused += other.filters_refused;
-        self.batches_refused += other.batches_refused;
-        self.disk_answers += other.disk_answers;
-        self.torn_tails += other.torn_tails;
-        self.damaged_starts += other.damaged_starts;
-        self.starts_that_died += other.starts_that_died;
-        self.full_starts += other.full_starts;
-        self.refused_starts += other.refused_starts;
-        self.flips += other.flips;
-        self.ends_lost += other.ends_lost;
-        self.repairs += other.repairs;
-        self.dropped_segments += other.dropped_segments;
-        self.batches += other.batches;
-        self.damaged_reads += other.damaged_reads;
-        self.hangs += other.hangs;
-        self.stalls += other.stalls;
-        self.served_beside_a_hang += other.served_beside_a_hang;
-    }
 }
 
 /// How to run a world.

@@ -7,6 +7,7 @@
 //! Chunk extensions and trailers are bounded over the whole body, and dropped. Lines end with CRLF and nothing else.
 
 use std::fmt;
+use stdx::handing::Hand;
 
 use crate::codec::Step;
 
@@ -89,7 +90,7 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 /// Where the decoder is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hand)]
 enum State {
     Length,
     UntilClose,
@@ -112,13 +113,8 @@ enum State {
     End,
 }
 
-stdx::hand!(enum State {
-    Length, UntilClose, Size { digits }, SizeSpace, Extension, SizeLf, Data, DataCr, DataLf, TrailerStart, Trailer,
-    TrailerLf, EndLf, End,
-});
-
 /// Takes the framing off one body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hand)]
 pub struct BodyDecoder {
     /// Content still to come in this chunk, or in the whole body when its length is known.
     remaining_bytes: u64,
@@ -128,10 +124,6 @@ pub struct BodyDecoder {
     trailer_bytes: u16,
     state: State,
 }
-
-stdx::hand!(struct BodyDecoder {
-    remaining_bytes, content_bytes, body_bytes_max, extension_bytes, trailer_bytes, state,
-});
 
 const _: () = assert!(size_of::<BodyDecoder>() <= 32);
 

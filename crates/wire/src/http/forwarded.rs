@@ -6,9 +6,10 @@
 
 use super::head::Fields;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use stdx::handing::Hand;
 
 /// Which field is believed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum ForwardedField {
     /// `X-Forwarded-For: client, proxy`.
     #[default]
@@ -16,13 +17,6 @@ pub enum ForwardedField {
     /// `Forwarded: for=client, for=proxy`.
     Forwarded,
 }
-
-stdx::hand!(
-    enum ForwardedField {
-        XForwardedFor,
-        Forwarded,
-    }
-);
 
 /// The rightmost address that is not of a trusted proxy; if all are, the leftmost. `Ok(None)`: the field is not there.
 ///

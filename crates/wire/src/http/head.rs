@@ -7,6 +7,7 @@
 //! as soon as it is seen.
 
 use std::fmt;
+use stdx::handing::Hand;
 
 use super::body::BodyFraming;
 
@@ -128,12 +129,10 @@ impl std::error::Error for HeadError {}
 
 /// How far an unfinished head has been scanned. Four bytes, kept by the caller beside the unfinished bytes and
 /// passed in with each call; it is reset when a head is complete.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hand)]
 pub struct HeadScan {
     scanned_bytes: u32,
 }
-
-stdx::hand!(struct HeadScan { scanned_bytes });
 
 impl HeadScan {
     /// The state before the first byte of a head.

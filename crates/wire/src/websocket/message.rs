@@ -10,6 +10,7 @@
 //! thread's [`Inflater`](super::deflate::Inflater) makes it text or binary, so no connection owns one.
 
 use std::fmt;
+use stdx::handing::Hand;
 
 use super::close::{Close, CloseCode, CloseError};
 use super::deflate::InflateError;
@@ -119,7 +120,7 @@ impl From<InflateError> for MessageError {
 }
 
 /// The kind of the fragmented message that is open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hand)]
 enum Open {
     #[default]
     None,
@@ -128,16 +129,6 @@ enum Open {
     CompressedText,
     CompressedBinary,
 }
-
-stdx::hand!(
-    enum Open {
-        None,
-        Text,
-        Binary,
-        CompressedText,
-        CompressedBinary,
-    }
-);
 
 impl Open {
     fn of(opcode: Opcode, compressed: bool) -> Open {
@@ -151,7 +142,7 @@ impl Open {
 }
 
 /// The per-connection state between frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hand)]
 pub struct Assembler {
     open: Open,
     /// Compression was agreed.
@@ -159,8 +150,6 @@ pub struct Assembler {
     /// How many bytes at the end of the assembly buffer begin a character that is not finished (0 to 3).
     unfinished_bytes: u8,
 }
-
-stdx::hand!(struct Assembler { open, deflate, unfinished_bytes });
 
 const _: () = assert!(size_of::<Assembler>() <= 16);
 

@@ -7,7 +7,8 @@ use super::{File, Finding, Tree};
 /// Of the libraries only `node` sees both `broker` and `net`; the programs `crore` and `sim` stand above it
 /// and see what they wire together.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("stdx", &[]),
+    ("derive", &[]),
+    ("stdx", &["derive"]),
     ("wire", &["stdx"]),
     ("log", &["stdx"]),
     ("broker", &["stdx", "wire", "log"]),

@@ -15,12 +15,13 @@
 use super::{Identity, Sequenced};
 use crate::mail::Code;
 use std::collections::BTreeMap;
+use stdx::handing::Hand;
 
 /// A hold ends at the latest after so many steady milliseconds.
 pub(super) const HOLD_MS_MAX: u64 = 10_000;
 
 /// The producers that are held; see the module.
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 pub(super) struct Holds {
     holds: BTreeMap<Identity, Hold>,
     /// By their ranks.
@@ -29,9 +30,7 @@ pub(super) struct Holds {
     holds_max: usize,
 }
 
-stdx::hand!(struct Holds { holds, by_age, next_rank, holds_max });
-
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 struct Hold {
     connection: u64,
     /// The greatest sequence that was refused since it began.
@@ -41,8 +40,6 @@ struct Hold {
     /// Later holds have higher ones.
     rank: u64,
 }
-
-stdx::hand!(struct Hold { connection, through, code, ends_ms, rank });
 
 impl Holds {
     pub fn new(holds_max: u32) -> Holds {

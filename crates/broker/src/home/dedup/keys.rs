@@ -31,15 +31,13 @@ pub(super) struct Keys {
     window_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hand)]
 struct Entry {
     key: Identity,
     offset: u64,
     /// Steady milliseconds.
     noted_ms: u64,
 }
-
-stdx::hand!(struct Entry { key, offset, noted_ms });
 
 const _: () = assert!(size_of::<Entry>() == 32);
 

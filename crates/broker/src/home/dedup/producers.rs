@@ -33,7 +33,7 @@ pub(super) struct Producers {
     rank: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Hand)]
 struct Producer {
     id: Identity,
     /// Oldest first.
@@ -52,9 +52,7 @@ struct Producer {
     partition: u32,
 }
 
-stdx::hand!(struct Producer { id, recent, before, owner, rank, oldest, several_rank, partition });
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 struct Recent {
     /// Two halves, here and of the offset, so that the entry stays small.
     sequence: [u32; 2],
@@ -62,8 +60,6 @@ struct Recent {
     /// Of the topic.
     hash: u32,
 }
-
-stdx::hand!(struct Recent { sequence, offset, hash });
 
 const _: () = assert!(size_of::<Recent>() == 20 && Slab::<Producer>::ENTRY_BYTES <= 104);
 
