@@ -128,7 +128,7 @@ impl Shard {
                 self.home.handle(self.now, 0, request, &mut self.memory, &mut self.letters);
             }
             for letter in letters {
-                self.edge.letter(0, letter);
+                self.edge.handle(0, letter);
             }
         }
         for (conn, _) in self.edge.out.closes.drain(..) {
