@@ -8,7 +8,7 @@ use super::Edge;
 use super::compression::Packed;
 use super::fanout::{Delivery, retained};
 use super::ring::{Origin, Place};
-use super::slots::Protocol;
+use super::slots::{Protocol, Slot};
 use super::subscriptions::Stage;
 use crate::mail::PartitionId;
 use crate::session::events::ID_LINE_BYTES_MAX;
@@ -58,11 +58,10 @@ impl Edge {
         self.targets = targets;
     }
 
-    /// Takes a mark away before its number comes again. Called for each connection now and then: no edge brings so many
-    /// messages between two sweeps.
-    pub(super) fn age_mark(&mut self, index: u32) {
-        let slot = &mut self.slots[index];
-        if self.serial.wrapping_sub(slot.named) > MARK_AGE_MAX {
+    /// Removes a slot's mark before its number comes again. The sweep calls this for each connection: no edge delivers
+    /// [`MARK_AGE_MAX`] messages between two sweeps.
+    pub(super) fn age_mark(slot: &mut Slot, serial: u32) {
+        if serial.wrapping_sub(slot.named) > MARK_AGE_MAX {
             slot.named = 0; // no message has it
         }
     }

@@ -183,11 +183,13 @@ impl Edge {
     }
 
     fn sweep_one(&mut self, index: u32) {
-        self.age_hello(index);
-        self.age_mark(index);
-        self.rates.rest(index, self.now.monotonic_ms);
-        let silent_s = self.now_s().saturating_sub(self.stamps[index]);
-        let mut slot = &self.slots[index];
+        let now_ms = self.now.monotonic_ms;
+        let slot = &mut self.slots[index];
+        self.old_sessions.age(index, slot, now_ms);
+        Edge::age_mark(slot, self.serial);
+        self.rates.rest(index, now_ms);
+        let silent_s = self.second.saturating_sub(self.stamps[index]);
+        let mut slot = &*slot;
         if slot.entitlement != NONE {
             let entitlement = slot.entitlement;
             if self.sweep_entitlement(index, entitlement) {

@@ -39,11 +39,19 @@ impl OldSessions {
         }
     }
 
-    /// Keeps the age of a session within what its slot can tell, and its stamp where that is not enough. Called for each now and
-    /// then.
-    fn age(&mut self, index: u32, slot: &mut Slot, now_ms: u64) {
+    /// Keeps the age of a session within the range of its slot's stamp, and the stamp here where the slot's is not enough.
+    /// The sweep calls this for each connection.
+    #[inline]
+    pub fn age(&mut self, index: u32, slot: &mut Slot, now_ms: u64) {
+        if age_ms(now_ms, slot.hello_ms) >= KEPT_APART_MS {
+            self.age_old(index, slot, now_ms);
+        }
+    }
+
+    #[cold]
+    fn age_old(&mut self, index: u32, slot: &mut Slot, now_ms: u64) {
         let session_age_ms = age_ms(now_ms, slot.hello_ms);
-        if (KEPT_APART_MS..AGE_MS_MAX).contains(&session_age_ms) && slot.is(flag::PRODUCES) {
+        if session_age_ms < AGE_MS_MAX && slot.is(flag::PRODUCES) {
             let began_ms = now_ms.saturating_sub(session_age_ms.into());
             self.began_ms.entry(index).or_insert(began_ms);
         }
@@ -90,12 +98,6 @@ impl Edge {
     /// How long ago the session of a native connection began, in milliseconds; at most 24 days, whatever is longer.
     pub(super) fn session_age_ms(&self, index: u32) -> u32 {
         age_ms(self.now.monotonic_ms, self.slots[index].hello_ms).min(AGE_MS_MAX)
-    }
-
-    /// Keeps what is known of an old session's age. Called for each now and then.
-    pub(super) fn age_hello(&mut self, index: u32) {
-        let slot = &mut self.slots[index];
-        self.old_sessions.age(index, slot, self.now.monotonic_ms);
     }
 }
 
