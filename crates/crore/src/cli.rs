@@ -1,4 +1,4 @@
-//! The command line. Each command's arguments stand beside its code.
+//! The command line. Each command declares its arguments beside its code.
 
 use crate::commands::{
     bench, completion, config, conn, demo, drain, health, history, log, login, publish, serve,
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "crore", version, propagate_version = true, max_term_width = 110)]
 pub struct Arguments {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -23,43 +23,46 @@ pub struct Arguments {
 pub enum Command {
     /// Run a node.
     Serve(serve::Arguments),
-    /// Start a node, connect thousands of subscribers, and show rates and latencies; or break it (--break-it). No configuration, no TLS.
+    /// Run a demo: a node with thousands of subscribers, its rates and latencies. It needs no
+    /// configuration and serves no TLS. With --break-it, it injects faults.
     Demo(demo::Arguments),
     /// Publish a message, or one for each line of standard input.
     #[command(name = "pub")]
     Publish(publish::Arguments),
-    /// Subscribe to topics or filters and print what comes.
+    /// Subscribe to topics or filters and print their messages.
     #[command(name = "sub")]
     Subscribe(subscribe::Arguments),
     /// Print a topic's history.
     History(history::Arguments),
     /// Watch a running node: connections, rates, memory.
     Top(top::Arguments),
-    /// List, show or end the connections of a running node.
+    /// List, show or close the connections of a running node.
     Conn(conn::Arguments),
     /// List or show the topics of a running node.
     Topic(topic::Arguments),
-    /// Measure a node under load, and verify every stream.
+    /// Measure a node under load and verify every stream.
     Bench(bench::Arguments),
-    /// Examine the machine: how many connections it can hold, and how to raise that number.
+    /// Examine this machine: how many connections it can hold, and how to raise that number.
     Doctor(doctor::Arguments),
-    /// Predict what a load needs: memory, processors and bandwidth, and which of them runs out first.
+    /// Predict the memory, processors and bandwidth that a load needs, and the first bottleneck.
     Plan(plan::Arguments),
     /// Check, print, measure or repair a log on disk.
     Log(log::Arguments),
-    /// Print a link that logs a browser in at the operators' page. It works once, for an hour.
+    /// Print a link that logs a browser in to the operators' page. The link works once, within an
+    /// hour.
     Login(login::Arguments),
-    /// Make a self-signed certificate to try out TLS.
+    /// Generate a self-signed certificate to try out TLS.
     Tls(tls::Arguments),
-    /// Make and check keys and tokens, and revoke tokens.
+    /// Create and check keys and tokens, and revoke tokens.
     Token(token::Arguments),
-    /// Drain a node: send its clients away, then end it.
+    /// Drain a node, then stop it.
     Drain(drain::Arguments),
-    /// Ask a node whether it is ready.
+    /// Check whether a node is ready.
     Health(health::Arguments),
     /// Show, check or explain the configuration.
     Config(config::Arguments),
-    /// Upgrade a running node in place to the program now on disk. Clients stay connected and miss nothing.
+    /// Upgrade a running node in place to the program now on disk. Clients stay connected and miss
+    /// nothing.
     Upgrade(upgrade::Arguments),
     /// Describe every metric of a node, as Markdown.
     Metrics,
@@ -71,40 +74,41 @@ pub enum Command {
     Man,
 }
 
-/// Where the configuration comes from: flags that several commands share.
+/// Flags of the configuration, shared by several commands.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConfigurationArguments {
-    /// Configuration file. Without one, the defaults hold.
+    /// Configuration file. Without one, the defaults apply.
     #[arg(long, value_name = "FILE", env = "CRORE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Address for clients (listen.clients); may be repeated.
+    /// Address for clients (listen.clients). May be repeated.
     #[arg(long, value_name = "IP:PORT")]
     pub listen: Vec<String>,
-    /// Address for operators: health, metrics, live page (listen.operators); may be repeated.
+    /// Address for operators: health, metrics and the live page (listen.operators). May be
+    /// repeated.
     #[arg(long, value_name = "IP:PORT")]
     pub admin_listen: Vec<String>,
-    /// Address for clients with TLS; may be repeated (tls.listen).
+    /// Address for clients with TLS (tls.listen). May be repeated.
     #[arg(long, value_name = "IP:PORT")]
     pub tls_listen: Vec<String>,
-    /// Certificate of the TLS server, with its chain, in PEM (tls.certificate_file).
+    /// Server certificate with its chain, in PEM (tls.certificate_file).
     #[arg(long, value_name = "FILE")]
     pub tls_certificate: Option<String>,
-    /// Private key of the TLS server, in PEM (tls.key_file).
+    /// Private key of the server certificate, in PEM (tls.key_file).
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<String>,
-    /// I/O threads (node.io_threads).
+    /// Number of I/O threads (node.io_threads).
     #[arg(long, value_name = "N")]
     pub io_threads: Option<String>,
-    /// Directory of logs on disk (node.data_dir).
+    /// Directory for logs on disk (node.data_dir).
     #[arg(long, value_name = "DIRECTORY")]
     pub data_dir: Option<String>,
     /// Serve every client that can reach the node, even with authentication off (listen.open).
     #[arg(long)]
     pub open: bool,
-    /// `text` or `json` (logging.format).
+    /// Format of log lines: `text` or `json` (logging.format).
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
-    /// Any option of the configuration; may be repeated.
+    /// Set any option of the configuration. May be repeated.
     #[arg(long = "set", value_name = "SECTION.NAME=VALUE", value_parser = assignment)]
     pub assignments: Vec<(String, String)>,
 }
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_need_no_unit_where_seconds_are_meant() {
+    fn a_duration_without_a_unit_is_in_seconds() {
         for text in ["90", "90s", "1m30s"] {
             assert!(
                 Arguments::try_parse_from(["crore", "demo", "--duration", text]).is_ok(),
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for line in [
             &["crore"][..],
             &["crore", "sreve"],
