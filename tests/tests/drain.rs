@@ -59,7 +59,7 @@ fn an_operator_drains_a_node() {
     let ended = drain.end();
     ended.assert_success();
     let last = ended.lines.last().expect("lines");
-    assert_eq!(last, "ended; 2 clients were sent away, 0 connections were reset");
+    assert_eq!(last, "stopped; 2 clients were told to reconnect, 0 connections were reset");
     server.end().assert_success();
 }
 

@@ -4,10 +4,11 @@
 
 use stdx::prng::Prng;
 
-/// How topics are given to clients.
+/// Assignment of topics to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Choice {
-    /// Client i takes the i-th run of topics; runs wrap around when there are more clients than topics.
+    /// Client i takes the i-th run of topics. Runs wrap around if there are more clients than
+    /// topics.
     #[default]
     OneToOne,
     /// Each client takes distinct random topics.

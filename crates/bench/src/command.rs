@@ -27,82 +27,84 @@ use crate::source::Sources;
 use crate::tokens::Tokens;
 use crate::units::{parse_duration, parse_rate, parse_size};
 
-/// How often the loop looks for an end.
+/// Time between two checks for the end of the run.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The path of an echo's URL that has none: the native resource is no echo.
+/// The path of an echo URL without one: the native resource has no echo.
 pub(crate) const ECHO_TARGET: &str = "/echo";
 
-/// How old the figures of the control interface may be.
+/// Maximum age of the figures of the control interface.
 const SHOW: Duration = Duration::from_millis(200);
 
 /// The workloads.
 #[derive(Clone, Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Subscribe with many clients; measure latency, and verify order and completeness
+    /// Subscribe with many clients, measure latency, and verify order and completeness
     Sub(SubCommand),
-    /// Publish at a steady rate; measure acknowledgements
+    /// Publish at a fixed rate and measure acknowledgements
     Pub(PubCommand),
     /// Ping an echo service with many clients
     Echo(EchoCommand),
-    /// Run a named workload with a server of its own: figures beside published ones, a report as JSON and HTML
+    /// Run a named workload against its own server; write a report as JSON and HTML, beside
+    /// published figures
     Run(Box<RunCommand>),
-    /// Show reports of `bench run` side by side
+    /// Compare reports of `bench run` side by side
     Report(ReportCommand),
-    /// A load generator of `bench run`, which takes its orders from standard input
+    /// Load generator of `bench run`; it reads commands from standard input
     #[command(hide = true)]
     Part,
 }
 
-/// What all workloads take.
+/// Arguments of all workloads.
 #[derive(Clone, Debug, Args)]
 pub struct CommonArguments {
-    /// Address of a node; several are used in turn
+    /// URL of a node. May be repeated; clients are spread evenly over the URLs
     #[arg(long = "url", value_name = "URL", default_value = "ws://127.0.0.1:8800")]
     pub urls: Vec<String>,
-    /// Where the address is wss:// or https://: believe the certificates of this PEM file instead of the system's
+    /// With wss:// or https://: trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<std::path::PathBuf>,
-    /// Believe any certificate
+    /// Accept any certificate
     #[arg(long)]
     pub insecure: bool,
-    /// Come back with session tickets
+    /// Resume TLS sessions with tickets on reconnect
     #[arg(long)]
     pub tls_resume: bool,
-    /// Speak TLS 1.2 and nothing newer
+    /// Use TLS 1.2 only
     #[arg(long)]
     pub tls12: bool,
-    /// A file with a token on each line, for a node that asks for them; clients show them in turn
+    /// File with a token on each line, for a node that requires tokens; clients use them in turn
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Source addresses, as patterns: '127.0.{1..20}.1'; their ports are chosen explicitly
+    /// Source addresses as patterns: '127.0.{1..20}.1'. Their ports are chosen explicitly
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub local_addresses: Vec<String>,
-    /// Connects per second, in an open loop; 0: as fast as it goes
+    /// Connection rate in connects per second, in an open loop; 0: no limit
     #[arg(long, value_name = "RATE", default_value = "0", value_parser = parse_rate)]
     pub connect_rate: f64,
-    /// Worker threads; 0: as many as cores, or as the descriptor limit needs
+    /// Number of worker threads; 0: one for each core, or more if the descriptor limit requires it
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: u64,
-    /// Workers look for something to do without ever sleeping: a server on the same machine then does not pay for waking them
+    /// Let workers poll without sleeping, so that a server on the same machine spends no time on
+    /// waking them
     #[arg(long)]
     pub busy_poll: bool,
-    /// Latencies of this first span are not counted
+    /// Length of the warm-up, whose latencies are not counted
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub warm_up: Duration,
     /// Length of the run; 0: until Ctrl-C
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub duration: Duration,
-    /// Between two reports
+    /// Time between two reports
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pub interval: Duration,
-    /// One JSON object per interval, and a last one for the whole run
+    /// Print one JSON object per interval, and a last one for the whole run
     #[arg(long)]
     pub json: bool,
     /// Also write InfluxDB lines to a file or to udp://host:port
     #[arg(long, value_name = "TARGET")]
     pub influx: Option<String>,
-    /// Seed of random choices; without it every run differs
+    /// Seed of random choices. Without it, every run differs
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
@@ -110,121 +112,123 @@ pub struct CommonArguments {
 /// `bench sub`.
 #[derive(Clone, Debug, Args)]
 pub struct SubCommand {
-    /// What all workloads take.
+    /// Arguments of all workloads.
     #[command(flatten)]
     pub common: CommonArguments,
-    /// How to receive
+    /// Protocol of the subscribers
     #[arg(long, value_enum, default_value_t = Transport::Ws)]
     pub transport: Transport,
-    /// How many clients
+    /// Number of clients
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub clients: u64,
-    /// Topics, as a pattern: 'p/s{1..1200000}'
+    /// Topics as a pattern: 'p/s{1..1200000}'
     #[arg(long, value_name = "PATTERN", default_value = "p/s{1..1000}")]
     pub topics: Pattern,
-    /// How topics are given to clients
+    /// Assignment of topics to clients
     #[arg(long, value_enum, default_value_t = Choice::OneToOne)]
     pub choice: Choice,
-    /// Topics of each client
+    /// Number of topics of each client
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub topics_per_client: u32,
-    /// So many clients keep their own latencies, for --csv
+    /// Number of clients with their own latency figures, for --csv
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sample: u64,
-    /// Median, mean, p95 and p99 of each sampled client
+    /// File for median, mean, p95 and p99 of each sampled client
     #[arg(long, value_name = "FILE", requires = "sample")]
     pub csv: Option<PathBuf>,
-    /// Where streams begin: live, first (the oldest message that is held), last:N, since:EPOCH:OFFSET
+    /// Start of the streams: live, first (the oldest stored message), last:N, since:EPOCH:OFFSET
     #[arg(long, value_name = "WHERE", default_value = "live")]
     pub start: Beginning,
     /// Audit every stream to the end: complete, with announced gaps or skips, or faulty
     #[arg(long)]
     pub verify: bool,
-    /// What `bench pub --ledger` wrote, now or later: end once all of it has come; several may be given
+    /// File of `bench pub --ledger`, which may be written later. The run ends once all its messages
+    /// have arrived. May be repeated
     #[arg(long = "ledger", value_name = "FILE", requires = "verify")]
     pub ledgers: Vec<PathBuf>,
-    /// End after so many different messages; 0: no end
+    /// Stop after this number of distinct messages; 0: no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
-    /// All clients stop reading after this span of the run
+    /// Time after which all clients stop reading
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "stall_for")]
     pub stall_after: Option<Duration>,
-    /// So long they do not read
+    /// Length of the stall: the time during which clients do not read
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "stall_after")]
     pub stall_for: Option<Duration>,
-    /// Receive buffer of each socket in bytes (SO_RCVBUF); a small one makes a slow reader
+    /// Receive buffer of each socket in bytes (SO_RCVBUF); a small buffer simulates a slow reader
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub receive_buffer: Option<u64>,
-    /// Offer compressed messages (permessage-deflate); the node takes that where websocket.compression is on
+    /// Offer compression (permessage-deflate). The node accepts it if websocket.compression is on
     #[arg(long)]
     pub compress: bool,
-    /// Send HELLO and subscriptions after the WebSocket handshake, not with it: one round trip more
+    /// Send HELLO and subscriptions after the WebSocket handshake instead of with it, which costs
+    /// one more round trip
     #[arg(long)]
     pub late_hello: bool,
-    /// All connections are dropped at once after this span of the run
+    /// Time after which all connections are closed at once
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "away_for")]
     pub away_after: Option<Duration>,
-    /// So long they stay away; then all return, by --connect-rate
+    /// Length of the absence; then all clients reconnect at --connect-rate
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "away_after")]
     pub away_for: Option<Duration>,
 }
 
-/// Which acknowledgement a publisher waits for.
+/// The acknowledgement of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Ack {
-    /// None: only that the socket took it.
+    /// None: the message was written to the socket.
     None,
-    /// That the message stands in its log.
+    /// The message is in its log.
     Appended,
 }
 
-/// Which clock the messages carry.
+/// The clock of the timestamps in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClockChoice {
-    /// Publisher and subscribers on one machine.
+    /// The monotonic clock, for publisher and subscribers on one machine.
     Monotonic,
-    /// On several machines with synchronised clocks.
+    /// The wall clock, for several machines with synchronised clocks.
     Realtime,
 }
 
 /// `bench pub`.
 #[derive(Clone, Debug, Args)]
 pub struct PubCommand {
-    /// What all workloads take.
+    /// Arguments of all workloads.
     #[command(flatten)]
     pub common: CommonArguments,
-    /// Connections that share the load
+    /// Number of connections that share the load
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub connections: u64,
-    /// Topics, as a pattern: 'p/s{1..1200000}'
+    /// Topics as a pattern: 'p/s{1..1200000}'
     #[arg(long, value_name = "PATTERN", default_value = "p/s{1..1000}")]
     pub topics: Pattern,
-    /// Which topic is next
+    /// Order of the topics
     #[arg(long, value_enum, default_value_t = Order::RoundRobin)]
     pub order: Order,
-    /// Messages per second in total, in an open loop
+    /// Total rate in messages per second, in an open loop
     #[arg(long, value_name = "RATE", default_value = "1000", value_parser = parse_rate)]
     pub rate: f64,
-    /// Bytes of a message, at least 38; random characters
+    /// Size of a message in bytes, at least 38; random characters
     #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_size)]
     pub size: u64,
-    /// What to wait for
+    /// Acknowledgement of each message
     #[arg(long, value_enum, default_value_t = Ack::Appended)]
     pub ack: Ack,
-    /// Acknowledgements that one connection may wait for
+    /// Maximum number of unacknowledged messages of one connection
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub inflight_max: usize,
-    /// Messages in total; 0: no end
+    /// Total number of messages; 0: no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub count: u64,
-    /// Send each message again after a loss of its connection until it is acknowledged; the log knows repeats by the
-    /// producer's numbers
+    /// Send each message again after a connection loss until it is acknowledged. The log recognises
+    /// repeats by the producer's numbers
     #[arg(long)]
     pub exactly_once: bool,
-    /// Write what was acknowledged, by topic, at the end: for `bench sub --ledger`
+    /// File for the acknowledged messages by topic, written at the end, for `bench sub --ledger`
     #[arg(long, value_name = "FILE", requires = "exactly_once")]
     pub ledger: Option<PathBuf>,
-    /// The clock that the messages carry
+    /// Clock of the timestamps in messages
     #[arg(long, value_enum, default_value_t = ClockChoice::Monotonic)]
     pub clock: ClockChoice,
 }
@@ -232,31 +236,31 @@ pub struct PubCommand {
 /// `bench echo`.
 #[derive(Clone, Debug, Args)]
 pub struct EchoCommand {
-    /// What all workloads take.
+    /// Arguments of all workloads.
     #[command(flatten)]
     pub common: CommonArguments,
-    /// How many clients at first
+    /// Number of clients at the start
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub clients: u64,
-    /// Between two pings of one client
+    /// Time between two pings of one client
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub every: Duration,
-    /// Bytes of a ping, at least 38
+    /// Size of a ping in bytes, at least 38
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_size)]
     pub size: u64,
-    /// Serve the control interface here: POST and DELETE /clients, GET /stats and /metrics
+    /// Address of the control interface: POST and DELETE /clients, GET /stats and /metrics
     #[arg(long, value_name = "ADDRESS")]
     pub control: Option<String>,
-    /// Clients that the control interface may ask for
+    /// Maximum number of clients that the control interface may request
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub clients_max: u64,
 }
 
-/// Runs a workload until its end or until `stop` is set, and reports. The exit code is 1 when anything was lost,
-/// repeated, out of order or unacknowledged.
+/// Runs a workload until its end or until `stop` is set, and reports. The exit code is 1 if a
+/// message was lost, repeated, out of order or unacknowledged.
 ///
 /// # Errors
-/// A command line that makes no sense, or an output that cannot be written.
+/// The command line is invalid, or an output cannot be written.
 pub fn run(command: BenchCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     match command {
         BenchCommand::Sub(command) => run_sub(command, stop),
@@ -314,7 +318,7 @@ fn run_sub(command: SubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         return Err(trouble);
     }
     if awaited.is_waiting() {
-        bail!("the run is over, and a --ledger has not come");
+        bail!("the run is over, but a --ledger file is missing");
     }
     if let Some(file) = command.csv {
         std::fs::write(&file, samples_csv(&summary.samples))
@@ -362,7 +366,7 @@ fn run_pub(command: PubCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
 
 fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let common = common(&command.common, ECHO_TARGET)?;
-    // Whoever controls it may name addresses with TLS later.
+    // The control interface may add addresses with TLS later.
     if command.control.is_none() {
         check_tls(&common)?;
     }
@@ -407,7 +411,8 @@ fn run_echo(command: EchoCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode>
     Ok(exit(summary.total.is_clean()))
 }
 
-/// Carries out an order of the control interface: to the addresses that it names, else those of the command line.
+/// Carries out a command of the control interface, at its addresses or else at those of the command
+/// line.
 fn add_clients(handle: &mut Handle, count: u64, urls: &[String]) -> Result<u64, String> {
     let routes = urls
         .iter()
@@ -417,7 +422,8 @@ fn add_clients(handle: &mut Handle, count: u64, urls: &[String]) -> Result<u64, 
     handle.add_clients(count, &routes)
 }
 
-/// Reports once per interval until the end, then sums up. `look` is called between; true ends the run.
+/// Reports once per interval until the end, then prints the summary. `look` is called in between;
+/// true ends the run.
 fn watch(
     workload: &'static str,
     mut handle: Handle,
@@ -471,7 +477,7 @@ fn common(arguments: &CommonArguments, target: &str) -> anyhow::Result<Common> {
     Ok(common)
 }
 
-/// Flags of TLS without an address that has it would leave who gave them in the plain.
+/// TLS flags without a TLS address would silently leave the connection unencrypted.
 fn check_tls(common: &Common) -> anyhow::Result<()> {
     let has_tls = common.routes.iter().any(|route| route.tls_name.is_some());
     if !has_tls && common.tls != tls::ClientSettings::default() {

@@ -408,12 +408,12 @@ fn pub_and_history_give_up_on_a_node_that_says_nothing() {
         &["pub", "--url", url, "--timeout", "1", "a", "b"],
         1,
         "",
-        &format!("no node answers at {url}: nothing within 1 s"),
+        &format!("no node answers at {url}: no answer within 1 s"),
     );
     check(
         &["history", "--url", url, "--timeout", "1", "a"],
         1,
         "",
-        &format!("no node answers at {url}: nothing within 1 s"),
+        &format!("no node answers at {url}: no answer within 1 s"),
     );
 }

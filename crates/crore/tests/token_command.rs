@@ -138,7 +138,7 @@ fn tokens_of_every_kind_of_key() {
                 let (code, _, errors) =
                     run(&["token", "key", "--algorithm", algorithm, "--out", &out], "");
                 assert_eq!(code, 1);
-                assert!(errors.contains("is there already"), "{errors}");
+                assert!(errors.contains("exists already"), "{errors}");
                 let key = format!("public_key_file = \"{out}/public.pem\"");
                 (key, ["--key-file".to_owned(), format!("{out}/private.pem")])
             }
@@ -202,7 +202,7 @@ fn keys_in_files() {
         let secret = std::fs::read_to_string(&file).unwrap();
         assert!(secret.len() > 40 && !printed.contains(secret.trim()));
         let (code, _, errors) = run(&arguments, "");
-        assert!(code == 1 && errors.contains("cannot be written"), "{errors}");
+        assert!(code == 1 && errors.contains("cannot write"), "{errors}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), secret);
     }
 }

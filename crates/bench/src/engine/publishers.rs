@@ -31,7 +31,7 @@ const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What a stop waits for acknowledgements where every message must have one, in nanoseconds: a restart of the server.
 const SETTLE_ONCE_NS: u64 = 30_000_000_000;
 
-/// In which order the topics take their turns.
+/// Order in which the topics take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Order {
     /// One after the other.

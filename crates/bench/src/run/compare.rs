@@ -1,6 +1,7 @@
-//! `crore bench report A.json B.json`: reports side by side.
+//! `crore bench report A.json B.json`: compares reports side by side.
 //!
-//! Place: behind [`super::run`], from what it wrote. Reports of other versions may lack figures; those stay blank.
+//! Place: after [`super::run`], reading its reports. Reports of other versions may lack figures;
+//! their cells stay blank.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,12 @@ use super::text::show_figure;
 /// `bench report`.
 #[derive(Clone, Debug, Args)]
 pub struct ReportCommand {
-    /// What `bench run` wrote: report.json, or its directory; two or more
+    /// Reports of `bench run`: report.json or its directory, two or more
     #[arg(value_name = "REPORT", num_args = 2.., required = true)]
     pub reports: Vec<PathBuf>,
 }
 
-/// What is shown: a heading, the way to the figure, and what to multiply it with.
+/// A row: its heading, the path of the figure, and its factor.
 const ROWS: &[(&str, &str, f64)] = &[
     ("clients", "/plan/size/clients", 1.0),
     ("published /s", "/measured/sent_rate", 1.0),
@@ -46,14 +47,14 @@ const ROWS: &[(&str, &str, f64)] = &[
     ("sustained /s", "/sustainable_rate", 1.0),
     ("storm, p99 back ms", "/storm/back/p99_us", 1e-3),
     ("storm, last back ms", "/storm/back/max_us", 1e-3),
-    ("deliveries due", "/completeness/expected", 1.0),
-    ("deliveries came", "/completeness/received", 1.0),
+    ("deliveries expected", "/completeness/expected", 1.0),
+    ("deliveries received", "/completeness/received", 1.0),
 ];
 
-/// Prints them.
+/// Prints the comparison.
 ///
 /// # Errors
-/// A report that cannot be read, or is none.
+/// A report cannot be read, or is not a report.
 pub fn run(command: &ReportCommand) -> anyhow::Result<()> {
     let reports =
         command.reports.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -67,7 +68,7 @@ fn read(path: &Path) -> anyhow::Result<Value> {
     let report: Value =
         serde_json::from_str(&text).with_context(|| format!("{}", file.display()))?;
     if report["format"] != 1 {
-        bail!("{} is no report of this form", file.display());
+        bail!("{} is not a report of this form", file.display());
     }
     Ok(report)
 }

@@ -1,8 +1,9 @@
-//! `crore bench run`: the named workloads, each with one command, from an empty machine to a report.
+//! `crore bench run`: the named workloads, each with one command, from an idle machine to a report.
 //!
-//! Place: above the engine. A run is several processes: the server, a load generator that receives and one that publishes,
-//! each on its own cores, so that nobody's latency is another's; this one starts, watches and ends them. It is where
-//! nothing but figures is made: `report.json`, `report.html`, and the lines on the terminal.
+//! Place: above the engine. A run has several processes: the server, a load generator that receives
+//! and one that publishes, each on its own cores, so that no process adds to another's latency.
+//! This process starts, observes and stops them. It produces `report.json`, `report.html`, and the
+//! lines on the terminal.
 
 mod beside;
 pub mod compare;
@@ -49,126 +50,130 @@ use session::Session;
 pub use part::run as run_part;
 pub use workload::Name;
 
-/// Which acknowledgement publishers ask for.
+/// The acknowledgement that publishers request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AckChoice {
     /// None.
     None,
-    /// That the message stands in its log.
+    /// The message is in its log.
     Appended,
 }
 
 /// Whether topics have a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistoryChoice {
-    /// As a server has it by itself.
+    /// The server's default.
     On,
-    /// None: who falls behind has a gap.
+    /// No history: a client that falls behind has a gap.
     Off,
 }
 
 /// `bench run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunCommand {
-    /// What to do
+    /// Workload
     #[arg(value_enum)]
     pub workload: Name,
-    /// How large: auto (what this machine holds, at most as published), a share such as 0.1 or 10%, or a number of clients
+    /// Scale: auto (the capacity of this machine, at most the published size), a fraction such as
+    /// 0.1 or 10%, or a number of clients
     #[arg(long, value_name = "SCALE", default_value = "auto")]
     pub scale: Scale,
-    /// So many clients, whatever the scale
+    /// Number of clients, whatever the scale
     #[arg(long, value_name = "N")]
     pub clients: Option<u64>,
-    /// Messages published (or pings sent) per second, instead of as many as go with the clients
+    /// Publication (or ping) rate per second. By default, it scales with the clients
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub rate: Option<f64>,
-    /// Bytes of a message, at least 38
+    /// Size of a message in bytes, at least 38
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
-    /// How clients receive: ws or sse
+    /// Protocol of the clients: ws or sse
     #[arg(long, value_enum, default_value_t = Transport::Ws)]
     pub transport: Transport,
-    /// The acknowledgement that publishers wait for
+    /// Acknowledgement that publishers request
     #[arg(long, value_enum, default_value_t = AckChoice::Appended)]
     pub ack: AckChoice,
-    /// Whether topics have a history on the server that is started
+    /// Whether topics have a history on the started server
     #[arg(long, value_enum, default_value_t = HistoryChoice::On)]
     pub history: HistoryChoice,
-    /// Without TLS where the workload has it
+    /// Use no TLS, even if the workload does
     #[arg(long)]
     pub plain: bool,
-    /// Length of the measured span
+    /// Length of the measurement
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// From the first message to the measured span
+    /// Time between the first message and the measurement
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub warm_up: Duration,
-    /// From the last connection to the first message
+    /// Time between the last connection and the first message
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub settle: Duration,
-    /// Between two samples, and two lines
+    /// Time between two samples, and between two lines
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pub interval: Duration,
-    /// Connects per second; 0: as fast as it goes. By default 5,000 for each core of the server
+    /// Connection rate in connects per second; 0: no limit. By default 5,000 for each core of the
+    /// server
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub connect_rate: Option<f64>,
-    /// Connections that share the publishing
+    /// Number of connections that share the publishing
     #[arg(long, value_name = "N")]
     pub publisher_connections: Option<u64>,
-    /// Cores of the server, such as 0-3,8; by default the first half
+    /// Cores of the server, such as 0-3,8. By default, the first half
     #[arg(long, value_name = "CORES", conflicts_with = "no_pin")]
     pub server_cores: Option<Cores>,
-    /// Cores of the load generators; by default the second half
+    /// Cores of the load generators. By default, the second half
     #[arg(long, value_name = "CORES", conflicts_with = "no_pin")]
     pub client_cores: Option<Cores>,
     /// Let every process use every core
     #[arg(long)]
     pub no_pin: bool,
-    /// I/O threads of the server that is started; by default as many as its descriptors need
+    /// Number of I/O threads of the started server. By default, as many as its descriptors require
     #[arg(long, value_name = "N")]
     pub io_threads: Option<u64>,
-    /// An option of the server that is started
+    /// Set an option of the started server
     #[arg(long, value_name = "SECTION.NAME=VALUE")]
     pub server_set: Vec<String>,
-    /// A server that is there already, instead of one of its own
+    /// URL of a running server, to use instead of starting one
     #[arg(long, value_name = "URL", conflicts_with_all = ["server_set", "io_threads"])]
     pub url: Option<String>,
-    /// Where its address is wss://: believe the certificates of this PEM file instead of the system's
+    /// With wss://: trust the certificates of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", requires = "url", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// Believe any certificate
+    /// Accept any certificate
     #[arg(long, requires = "url")]
     pub insecure: bool,
-    /// Its operators' address, for its metrics
+    /// URL of the running server's operators' port, for its metrics
     #[arg(long, value_name = "URL", requires = "url")]
     pub admin: Option<String>,
-    /// Its process, for its CPU and memory
+    /// Process ID of the running server, for its CPU and memory
     #[arg(long, value_name = "PID", requires = "url")]
     pub server_pid: Option<u32>,
-    /// storm: how long clients, or the server, are away
+    /// storm: time for which the clients or the server are away
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = parse_duration)]
     pub away: Duration,
-    /// storm: the server is killed and started again with its log on disk, instead of the clients going
+    /// storm: kill the server and restart it with its log on disk, instead of disconnecting the
+    /// clients
     #[arg(long)]
     pub server_restarts: bool,
     /// unicast: find the highest sustainable rate, and measure at half of it
     #[arg(long)]
     pub find: bool,
-    /// unicast --find: the length of each step
+    /// unicast --find: length of each step
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub step: Duration,
-    /// unicast --find: the highest p99 of a rate that counts as sustained
+    /// unicast --find: highest p99 of a sustained rate
     #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = parse_duration)]
     pub p99_max: Duration,
-    /// Where the report goes; by default bench-reports/NAME-DATE
+    /// Directory for the report. By default bench-reports/NAME-DATE
     #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<PathBuf>,
 }
 
-/// Runs a workload and writes its report. The exit code is 1 unless the run came to its end and everything came.
+/// Runs a workload and writes its report. The exit code is 0 only if the run was complete and every
+/// message arrived.
 ///
 /// # Errors
-/// A command line that makes no sense, a server that does not start, a report that cannot be written.
+/// The command line is invalid, the server does not start, or the report cannot be written.
 pub fn run(command: &RunCommand, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let folder = Folder::new()?;
     let plan = RunPlan::new(command, &folder.0)?;
@@ -254,7 +259,7 @@ fn plan_figures(plan: &RunPlan, command: &RunCommand, server: &Server) -> PlanFi
     }
 }
 
-/// The program's version and commit, as it says them itself.
+/// The program's version and commit, from its own output.
 fn version() -> String {
     let told = std::env::current_exe().ok().and_then(|program| {
         let output = Command::new(program).arg("version").output().ok()?;
@@ -266,7 +271,7 @@ fn version() -> String {
     }
 }
 
-/// What was typed, without the directories of the program.
+/// The command line, without the program's directory.
 fn command_line() -> String {
     let quote = |word: String| {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:,%".contains(letter);

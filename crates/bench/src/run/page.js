@@ -372,7 +372,7 @@ function completeness() {
   const found = report.completeness;
   const rows = [
     ["messages sent", count(found.sent)],
-    ["deliveries due", count(found.expected)],
+    ["deliveries expected", count(found.expected)],
     ["different messages received", count(found.received)],
     ["due / received of the measured span", `${count(found.expected_measured)} / ${count(found.received_measured)}`],
     ["lost / repeated / out of order", `${count(found.faults.lost)} / ${count(found.faults.repeated)} / ${count(found.faults.out_of_order)}`],

@@ -156,7 +156,7 @@ pub fn summary(outcome: &Outcome) -> String {
     row(
         "completeness",
         format!(
-            "{} sent, {} deliveries due, {} came; {} lost, {} repeated, {} out of order, {} connections lost",
+            "{} sent, {} deliveries expected, {} received; {} lost, {} repeated, {} out of order, {} connections lost",
             show_count(completeness.sent),
             show_count(completeness.expected),
             show_count(completeness.received),

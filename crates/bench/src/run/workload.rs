@@ -1,6 +1,7 @@
-//! The named workloads, and what others have published of them.
+//! The named workloads, and the figures that others have published for them.
 //!
-//! Place: data for the rest of a run. Nothing here is measured by us; what was not published is not there.
+//! Place: data for the other modules of a run. Nothing here was measured by Crore; unpublished
+//! figures are missing.
 
 use serde::Serialize;
 
@@ -8,7 +9,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Name {
-    /// Ten million clients, a topic each, one message of 512 bytes per client and minute.
+    /// Ten million clients, each with its own topic, one message of 512 bytes per client and
+    /// minute.
     #[value(name = "c10m")]
     #[serde(rename = "c10m")]
     C10m,
@@ -16,7 +18,7 @@ pub enum Name {
     #[value(name = "c12m")]
     #[serde(rename = "c12m")]
     C12m,
-    /// A million clients, 100 on each topic, each receives a message per second.
+    /// A million clients, 100 on each topic, one message per client and second.
     OneMillion,
     /// 120,000 clients with TLS in groups of 20, acknowledged and exactly once.
     Factory,
@@ -24,24 +26,24 @@ pub enum Name {
     #[value(name = "echo-100k")]
     #[serde(rename = "echo-100k")]
     Echo100k,
-    /// All clients lose their connection, miss messages, and return at once.
+    /// All clients lose their connection, miss messages, and reconnect at once.
     Storm,
     /// One topic, ten thousand subscribers.
     FanOut,
-    /// Ten thousand topics of one subscriber.
+    /// Ten thousand topics with one subscriber each.
     Unicast,
-    /// Connections as fast as they can be had: upgrade, subscription and its answer.
+    /// Connections at the highest rate: upgrade, subscription and its answer.
     Connect,
 }
 
-/// What is done, at the published size.
+/// The definition of a workload, at the published size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Workload {
     /// Its name.
     pub name: Name,
-    /// The name in words.
+    /// The title.
     pub title: &'static str,
-    /// What is done.
+    /// A description.
     pub what: &'static str,
     /// Clients.
     pub clients: u64,
@@ -62,9 +64,9 @@ pub struct Workload {
 /// Published figures; those that were not published are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// Whose.
+    /// The server of the figures.
     pub of: &'static str,
-    /// On what.
+    /// The hardware of the figures.
     pub machine: Option<&'static str>,
     /// Clients.
     pub clients: u64,
@@ -78,7 +80,7 @@ pub struct Published {
     pub p95_ms: Option<f64>,
     /// 99th percentile in milliseconds.
     pub p99_ms: Option<f64>,
-    /// Those three are of a sample of 100 clients, and not of all messages.
+    /// The percentiles come from a sample of 100 clients, not from all messages.
     pub are_sampled: bool,
     /// Greatest latency in milliseconds.
     pub max_ms: Option<f64>,
@@ -88,13 +90,13 @@ pub struct Published {
     pub user_bytes: Option<f64>,
     /// Kernel bytes per connection.
     pub kernel_bytes: Option<f64>,
-    /// What must be known to compare.
+    /// Notes for the comparison.
     pub note: Option<&'static str>,
 }
 
 const SERVER: &str = "MigratoryData Server";
 
-/// Nothing but clients and rate.
+/// Figures of clients and rate only.
 const fn published(clients: u64, rate: f64) -> Published {
     Published {
         of: SERVER,
@@ -115,7 +117,7 @@ const fn published(clients: u64, rate: f64) -> Published {
 }
 
 impl Name {
-    /// The name as it is typed.
+    /// The name on the command line.
     pub fn text(self) -> &'static str {
         match self {
             Name::C10m => "c10m",
@@ -130,7 +132,7 @@ impl Name {
         }
     }
 
-    /// What is done under this name.
+    /// The definition of this workload.
     pub fn workload(self) -> Workload {
         let base = Workload {
             name: self,
@@ -147,7 +149,7 @@ impl Name {
         match self {
             Name::C10m => Workload {
                 title: "Ten million clients",
-                what: "Every client has a topic of its own and receives one message of 512 bytes per minute.",
+                what: "Every client has its own topic and receives one message of 512 bytes per minute.",
                 clients: 10_000_108,
                 published: Some(Published {
                     machine: Some("12 cores, 96 GB"),
@@ -161,7 +163,7 @@ impl Name {
                     user_bytes: Some(5_400.0),
                     kernel_bytes: Some(3_200.0),
                     note: Some(
-                        "Published mean and maximum are over all messages, percentiles are those of a sample of 100 clients: ours of such a sample stand beside them, and ours of all messages above.",
+                        "Published mean and maximum are over all messages, percentiles are those of a sample of 100 clients: Crore's percentiles of such a sample are beside them, and those of all messages above.",
                     ),
                     ..published(10_000_108, 168_000.0)
                 }),
@@ -169,7 +171,7 @@ impl Name {
             },
             Name::C12m => Workload {
                 title: "Twelve million clients",
-                what: "Every client has a topic of its own and receives one message of 512 bytes per minute.",
+                what: "Every client has its own topic and receives one message of 512 bytes per minute.",
                 clients: 12_000_000,
                 published: Some(published(12_000_000, 200_000.0)),
                 ..base
@@ -191,7 +193,7 @@ impl Name {
             },
             Name::Factory => Workload {
                 title: "Factory floor",
-                what: "20 clients share a topic; every client receives one message of 500 bytes per second over TLS. Publications are acknowledged, repeated after a loss, and stand in the log once; every stream is audited.",
+                what: "20 clients share a topic; every client receives one message of 500 bytes per second over TLS. Publications are acknowledged, repeated after a loss, and stored exactly once; every stream is audited.",
                 clients: 120_000,
                 group: 20,
                 every_s: 1.0,
@@ -207,7 +209,7 @@ impl Name {
             },
             Name::Echo100k => Workload {
                 title: "A hundred thousand echoes",
-                what: "Every client sends a text message to the WebSocket echo each 30 s and waits for it.",
+                what: "Every client sends a text message to the WebSocket echo every 30 s and waits for its return.",
                 clients: 100_000,
                 every_s: 30.0,
                 size: 64,
@@ -215,7 +217,7 @@ impl Name {
             },
             Name::Storm => Workload {
                 title: "Storm",
-                what: "All clients lose their connection at once, miss messages, and return at once; 100 clients share a topic. Publications are acknowledged and stand in the log once; every stream is audited.",
+                what: "All clients lose their connection at once, miss messages, and reconnect at once; 100 clients share a topic. Publications are acknowledged and stored exactly once; every stream is audited.",
                 clients: 200_000,
                 group: 100,
                 every_s: 10.0,
@@ -232,14 +234,14 @@ impl Name {
             },
             Name::Unicast => Workload {
                 title: "Unicast",
-                what: "Every client has a topic of its own; messages go to random topics.",
+                what: "Every client has its own topic; messages go to random topics.",
                 clients: 10_000,
                 every_s: 1.0,
                 ..base
             },
             Name::Connect => Workload {
                 title: "Connections",
-                what: "Connections as fast as they can be had: upgrade, subscription to a topic of its own, and its answer.",
+                what: "Connections at the highest rate: upgrade, subscription to one topic, and its answer.",
                 clients: 100_000,
                 ..base
             },
@@ -247,7 +249,7 @@ impl Name {
     }
 }
 
-/// What is done in this run.
+/// A workload at the size of this run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Size {
     /// Clients, a multiple of the group.
@@ -263,7 +265,8 @@ pub struct Size {
 }
 
 impl Workload {
-    /// The size for about so many clients, at a rate that scales along, or at this one.
+    /// The workload for about this number of clients, at a rate that scales along or at the given
+    /// one.
     pub fn size(&self, clients: u64, rate: Option<f64>) -> Size {
         let clients = clients.max(1);
         let group = match self.group {

@@ -1,4 +1,4 @@
-//! `crore bench`: hands over to the crate `bench`; here are only the signals and the exit code.
+//! `crore bench`: runs the crate `bench`, and handles signals and the exit code.
 
 use crate::exit::Ending;
 use crate::signals::{self, Signal};
@@ -15,10 +15,10 @@ pub struct Arguments {
     workload: BenchCommand,
 }
 
-/// Runs it to its end; the first signal ends it with its report, a second one at once.
+/// Runs the workload to its end. The first signal stops it with a report, a second one at once.
 ///
 /// # Errors
-/// It cannot run; messages were lost, repeated or out of order; the signal that ended it.
+/// The workload cannot run; messages were lost, repeated or out of order; or a signal stopped it.
 pub fn run(arguments: Arguments) -> Result<(), Ending> {
     let stop = Arc::new(AtomicBool::new(false));
     let ended_by: Arc<OnceLock<Signal>> = Arc::default();

@@ -5,10 +5,10 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use std::io::Write;
 
-/// Which shell.
+/// Arguments of `completion`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The shell to complete in.
+    /// Shell to generate the script for.
     pub shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `crore config`: what is in force, what is wrong, what there is.
+//! `crore config`: shows the effective configuration, its faults, and the reference.
 
 use crate::cli::ConfigurationArguments;
 use crate::configuration::{self, document, explain};
@@ -6,7 +6,7 @@ use crate::exit::Ending;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What to show.
+/// Arguments of `config`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -15,41 +15,42 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Print what is in force, and where each value comes from.
+    /// Print the configuration in force, and the source of each value.
     Print {
-        /// As JSON, for programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         configuration: ConfigurationArguments,
     },
-    /// Say what is wrong, and where; exit code 78 if anything is.
+    /// Check the configuration and print every fault with its location. The exit code is 78 if
+    /// there is a fault.
     Check {
-        /// The file; the same as --config.
+        /// Configuration file. The same as --config.
         file: Option<PathBuf>,
         #[command(flatten)]
         configuration: ConfigurationArguments,
     },
-    /// Print a file with every option, its default and help.
+    /// Print a configuration file with every option, its default and help.
     Default,
-    /// Print the reference page, in Markdown; of one section or option its help.
+    /// Print the reference page in Markdown, or the help of one section or option.
     Doc {
-        /// A section (`limits`, `rule`) or an option (`limits.topics_max`, `rule.filter`).
+        /// Section (`limits`, `rule`) or option (`limits.topics_max`, `rule.filter`).
         name: Option<String>,
     },
-    /// Print the rule that governs a topic or a filter, and where each of its values comes from.
+    /// Print the rule that applies to a topic or filter, and the source of each of its values.
     Explain {
-        /// The topic, or a filter.
+        /// Topic or filter.
         topic: String,
         #[command(flatten)]
         configuration: ConfigurationArguments,
     },
 }
 
-/// Shows it.
+/// Runs the command.
 ///
 /// # Errors
-/// A fault in the configuration; a name that is none; standard output fails.
+/// The configuration has a fault, the name is unknown, or standard output fails.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let text = match &arguments.what {
         What::Print { json, configuration } => {

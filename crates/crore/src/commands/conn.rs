@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use serde_json::Value;
 use std::io::Write;
 
-/// What to do.
+/// Arguments of `conn`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -19,24 +19,24 @@ pub struct Arguments {
 enum What {
     /// List connections.
     List(ListArguments),
-    /// Show one connection and what it is subscribed to.
+    /// Show one connection and its subscriptions.
     Show(ShowArguments),
-    /// End a connection.
+    /// Close connections.
     Kick(KickArguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct ListArguments {
-    /// Only from this address or network (192.0.2.0/24).
+    /// List only connections from this address or network (192.0.2.0/24).
     #[arg(long, value_name = "NETWORK")]
     address: Option<String>,
-    /// Only those that speak this: native, events, echo or http.
+    /// List only connections of this protocol: native, events, echo or http.
     #[arg(long, value_name = "PROTOCOL")]
     protocol: Option<String>,
-    /// Only those whose token's `sub` begins so.
+    /// List only connections whose token has a `sub` that begins with this text.
     #[arg(long, value_name = "TEXT")]
     sub: Option<String>,
-    /// Only those that do not take what they are sent as fast as it comes.
+    /// List only connections that read more slowly than the node sends to them.
     #[arg(long)]
     lagging: bool,
     #[command(flatten)]
@@ -45,12 +45,12 @@ struct ListArguments {
 
 #[derive(Debug, clap::Args)]
 struct ShowArguments {
-    /// The connection, as `crore conn list` names it.
+    /// Connection ID, as listed by `crore conn list`.
     id: String,
-    /// At most so many subscriptions.
+    /// Maximum number of subscriptions to print.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=PAGE_LEN_MAX))]
     limit: u64,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -59,10 +59,10 @@ struct ShowArguments {
 
 #[derive(Debug, clap::Args)]
 struct KickArguments {
-    /// The connections, as `crore conn list` names them.
+    /// Connection IDs, as listed by `crore conn list`.
     #[arg(required = true)]
     ids: Vec<String>,
-    /// Tell the clients that they may come back.
+    /// Allow the clients to reconnect. Without this flag, the close code tells them not to.
     #[arg(long = "return")]
     may_return: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ struct KickArguments {
 /// Runs the command.
 ///
 /// # Errors
-/// Nobody answers there, the node says no, or there is no such connection.
+/// The operators' port does not answer, the node refuses, or there is no such connection.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     match &arguments.what {
         What::List(arguments) => list(arguments),
@@ -181,7 +181,7 @@ fn kick(arguments: &KickArguments) -> Result<(), Ending> {
     for id in &arguments.ids {
         let path = format!("/api/v1/connections/{}?return={may_return}", encoded(id));
         match arguments.operators.ask("DELETE", &path) {
-            Ok(_) => writeln!(std::io::stdout(), "{id} has been ended")?,
+            Ok(_) => writeln!(std::io::stdout(), "{id} was closed")?,
             Err(error) => {
                 eprintln!("{id}: {error:#}");
                 failed += 1;
@@ -190,6 +190,6 @@ fn kick(arguments: &KickArguments) -> Result<(), Ending> {
     }
     match failed {
         0 => Ok(()),
-        _ => Err(anyhow!("{failed} of {} were not ended", arguments.ids.len()).into()),
+        _ => Err(anyhow!("{failed} of {} connections were not closed", arguments.ids.len()).into()),
     }
 }

@@ -1,4 +1,4 @@
-//! Where `pub`, `sub` and `history` find the node.
+//! Connection flags of `pub`, `sub` and `history`.
 
 use super::messages::event_sentence;
 use crate::exit::Ending;
@@ -14,7 +14,8 @@ use tls::Roots;
 /// Flags of all commands that connect.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConnectionArguments {
-    /// The node: ws://host:port, or wss:// with TLS (http:// and https:// mean the same); several, separated by commas, are tried in turn.
+    /// URL of the node: ws://host:port, or wss:// with TLS. http:// and https:// mean the same.
+    /// Several URLs, separated by commas, are tried in turn.
     #[arg(
         long,
         value_name = "URL",
@@ -26,13 +27,16 @@ pub struct ConnectionArguments {
     /// With TLS: trust the certificates of this PEM file instead of the system's.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// With TLS: accept any certificate. The connection is encrypted, but the server may be anyone.
+    /// With TLS: accept any certificate. The connection is encrypted, but the server is not
+    /// verified.
     #[arg(long)]
     pub insecure: bool,
-    /// The token to show. Other users of the machine can read a command line: use the environment or --token-file instead.
+    /// Token to authenticate with. Other users of the machine can read a command line: use the
+    /// environment or --token-file instead.
     #[arg(long, value_name = "TOKEN", env = "CRORE_TOKEN", hide_env_values = true)]
     pub token: Option<Secret>,
-    /// A file with the token. It is read again when the token expires. It takes precedence over --token.
+    /// File with the token. The client reads it again when the token expires. It takes precedence
+    /// over --token.
     #[arg(long, value_name = "FILE", env = "CRORE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
     /// Offer compression. The node accepts it if websocket.compression is on.
@@ -40,7 +44,7 @@ pub struct ConnectionArguments {
     pub compress: bool,
 }
 
-/// What nobody is shown.
+/// Values that never appear in debug output.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -59,10 +63,10 @@ impl std::fmt::Debug for Secret {
 }
 
 impl ConnectionArguments {
-    /// A client that connects, and goes on connecting.
+    /// Connects a client, which reconnects by itself.
     ///
     /// # Errors
-    /// A URL makes no sense, flags of TLS without an address that has it, or the system gives no thread.
+    /// A URL is invalid, TLS flags are given without a TLS address, or the system refuses a thread.
     pub fn connect(&self, name: &str) -> Result<(Client, Events), Ending> {
         let is_plain = |url: &String| Endpoint::parse(url).is_ok_and(|endpoint| !endpoint.is_tls);
         if (self.ca.is_some() || self.insecure) && self.url.iter().all(is_plain) {
@@ -79,10 +83,11 @@ impl ConnectionArguments {
         if let Some(path) = &self.token_file {
             options.session.token = Some(read_token(path)?);
             let path = path.clone();
-            // One that cannot be read now, or has not changed, is the old one: the node says that it has expired.
+            // If the file is unreadable or unchanged, the old token stays: the node reports that it
+            // expired.
             options.token_source = Some(TokenSource::new(move || read_token(&path).ok()));
         }
-        // Answers are waited for by the commands themselves, so little can be under way at the end.
+        // The commands wait for their answers themselves, so little is unfinished at the end.
         options.close_timeout_ms = 500;
         Client::connect(options).map_err(|error| match error {
             ConnectError::Url(_) | ConnectError::NoUrl => Ending::Usage(error.to_string()),
@@ -92,11 +97,12 @@ impl ConnectionArguments {
 }
 
 impl ConnectionArguments {
-    /// Waits until a client is connected for the first time. For commands that have nothing to wait for where no node answers:
-    /// later, a connection that is lost comes back by itself.
+    /// Waits until a client is connected for the first time, so that a command fails early if no
+    /// node answers. Later, the client reconnects by itself.
     ///
     /// # Errors
-    /// No node answers at any of the addresses, or within `patience`; or a refusal, which was told.
+    /// No node answers at any of the addresses within `patience`, or the node refuses the client;
+    /// that refusal has been printed.
     pub fn wait_for_node(&self, events: &Events, patience: Duration) -> Result<(), Ending> {
         let deadline = Instant::now() + patience;
         let mut attempts_left = self.url.len();
@@ -107,7 +113,7 @@ impl ConnectionArguments {
                 Err(EventsError::Ended) => return Err(Ending::FailedAndTold),
                 Err(EventsError::Timeout) => {
                     let seconds = patience.as_secs();
-                    return Err(self.no_node(&format!("nothing within {seconds} s")));
+                    return Err(self.no_node(&format!("no answer within {seconds} s")));
                 }
             };
             match &event {
@@ -128,18 +134,18 @@ impl ConnectionArguments {
 
     fn no_node(&self, reason: &str) -> Ending {
         let urls = self.url.join(" or ");
-        anyhow!("no node answers at {urls}: {reason}; start one with `crore serve`, or name another one with --url or CRORE_URL").into()
+        anyhow!("no node answers at {urls}: {reason}; start one with `crore serve`, or set another URL with --url or CRORE_URL").into()
     }
 }
 
-/// Whether the attempt has not even reached a node.
+/// Whether the attempt did not reach a node.
 fn is_nobody_there(reason: &Reason) -> bool {
     matches!(reason, Reason::Network(_) | Reason::NameNotFound | Reason::Tls(_))
 }
 
-/// Without the line's end that editors leave.
+/// The text without the line ending that editors add.
 fn read_token(path: &Path) -> Result<String, Ending> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("the token in {} cannot be read", path.display()))?;
+        .with_context(|| format!("cannot read the token in {}", path.display()))?;
     Ok(text.trim().to_owned())
 }

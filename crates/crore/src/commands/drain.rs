@@ -1,4 +1,5 @@
-//! `crore drain`: asks a node's operators' port to send its clients away and to end, and shows the progress.
+//! `crore drain`: asks a node's operators' port to drain the node and stop it, and shows the
+//! progress.
 
 use super::operators::{Port, ask};
 use crate::exit::Ending;
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 /// Flags of `drain`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The time over which the clients' returns are spread, such as `30s`; the default is the node's node.drain_window.
+    /// Time over which the clients' reconnects are spread, such as `30s`. The default is the node's
+    /// node.drain_window.
     #[arg(long, value_name = "DURATION")]
     window: Option<String>,
-    /// Return at once; do not wait until the node has ended.
+    /// Return at once. Do not wait until the node has stopped.
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
@@ -21,15 +23,16 @@ pub struct Arguments {
 }
 
 const PATH: &str = "/api/v1/drain";
-/// How often the node is asked how far it is.
+/// Time between two requests for the progress.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// And how often that is told, while it is the same.
+/// Time after which unchanged progress is printed again.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 ///
 /// # Errors
-/// Nobody answers there, the node says no, or it ends before its drain has.
+/// The operators' port does not answer, the node refuses, or the node stops before its drain is
+/// complete.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let mut body = Map::new();
     if let Some(window) = &arguments.window {
@@ -52,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         std::thread::sleep(ASK_EVERY);
         progress = ask(&arguments.port, "GET", PATH, None).map_err(|error| {
             let left = &progress["connections"];
-            let text = format!("the node went away within its drain, with {left} connections left");
+            let text = format!("the node stopped during its drain; {left} connections were open");
             Ending::Failed(error.context(anyhow!(text)))
         })?;
     }
@@ -62,10 +65,14 @@ fn line(state: &str, progress: &Value) -> String {
     let number = |name: &str| progress[name].as_u64().unwrap_or(0);
     let (left, told) = (number("connections"), number("sent_away"));
     match state {
-        "waiting" => format!("not ready any more; {left} connections"),
-        "leading_away" => format!("draining: {told} clients sent away, {left} connections left"),
-        "ending" => format!("ending; {left} connections left"),
-        "ended" => format!("ended; {told} clients were sent away, {left} connections were reset"),
+        "waiting" => format!("not ready; {left} connections"),
+        "leading_away" => {
+            format!("draining: {told} clients told to reconnect, {left} connections left")
+        }
+        "ending" => format!("stopping; {left} connections left"),
+        "ended" => {
+            format!("stopped; {told} clients were told to reconnect, {left} connections were reset")
+        }
         other => other.to_owned(),
     }
 }

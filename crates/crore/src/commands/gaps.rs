@@ -1,14 +1,16 @@
-//! Gaps of a filter as one sentence: a server tells them partition by partition, and a person wants to know of one event.
+//! Gaps of a filter as one sentence: a server reports them by partition, and a person needs one
+//! line for one event.
 //!
-//! Place: beside `messages`, between the events of `sub` and the terminal. Programs (`--json`) get every gap by itself.
+//! Place: between the events of `sub` and the terminal, beside `messages`. Programs (`--json`) get
+//! every gap separately.
 
 use super::messages::{cause_word, escape, position_text};
 use client::{Event, GapCause, Position};
 
-/// Partitions whose ranges a sentence names.
+/// Maximum number of partitions whose ranges a sentence lists.
 const RANGES_MAX: usize = 3;
 
-/// Gaps that were told one after the other for one filter and one reason.
+/// Consecutive gaps of one filter with one reason.
 #[derive(Default)]
 pub struct FilterGaps {
     told: Vec<FilterGap>,
@@ -23,8 +25,8 @@ struct FilterGap {
 }
 
 impl FilterGaps {
-    /// Takes an event in. False if it is not a gap of a partition, or of another filter or reason than those before: then
-    /// those are to be told first.
+    /// Adds an event. Returns false if the event is not a gap of a partition, or has another filter
+    /// or reason: then the caller prints the collected gaps first.
     pub fn take(&mut self, event: &Event) -> bool {
         let Event::Gap { filter, partition: Some(partition), from, to, cause, .. } = event else {
             return false;
@@ -43,7 +45,7 @@ impl FilterGaps {
         true
     }
 
-    /// What has been taken in, as one sentence; none if nothing has.
+    /// Takes the collected gaps as one sentence; none if there are no gaps.
     pub fn sentence(&mut self) -> Option<String> {
         let told = std::mem::take(&mut self.told);
         let first = told.first()?;

@@ -1,4 +1,4 @@
-//! `crore health`: asks a node whether it is ready, for who has no other program to ask with (containers).
+//! `crore health`: checks whether a node is ready, for containers without another HTTP client.
 
 use super::operators::{Port, ask};
 use crate::exit::Ending;
@@ -14,7 +14,7 @@ pub struct Arguments {
 /// Runs the command: exit code 0 if the node is ready, else 1.
 ///
 /// # Errors
-/// Nobody answers there, or it is not ready.
+/// The operators' port does not answer, or the node is not ready.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let health = ask(&arguments.port, "GET", "/healthz", None)?;
     let text = |name: &str| health[name].as_str().unwrap_or("").to_owned();

@@ -1,4 +1,4 @@
-//! `crore history`: a topic's messages that the node still has, page by page, and what it no longer has.
+//! `crore history`: the stored messages of a topic, page by page, and the gaps between them.
 
 use super::connection::ConnectionArguments;
 use super::messages::{
@@ -12,37 +12,37 @@ use client::{Client, HistoryOptions, Position};
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-/// Most messages asked for at a time.
+/// Maximum number of messages for each request.
 const PAGE_MESSAGES_MAX: u64 = 1_000;
 
-/// Which messages.
+/// Arguments of `history`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The topic.
     topic: String,
-    /// Print at most so many messages.
+    /// Maximum number of messages to print.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// Only messages after this position; with --reverse, before it.
+    /// Print only messages after this position; with --reverse, only messages before it.
     #[arg(long, value_name = "EPOCH:OFFSET", value_parser = parse_position)]
     since: Option<Position>,
-    /// Newest first.
+    /// Print the newest message first.
     #[arg(long)]
     reverse: bool,
     /// Print one JSON object for each message and each gap.
     #[arg(long)]
     json: bool,
-    /// Give up after so many seconds without an answer.
+    /// Time to wait for an answer, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     #[command(flatten)]
     connection: ConnectionArguments,
 }
 
-/// Prints them.
+/// Prints the messages.
 ///
 /// # Errors
-/// No answer, or a refusal; standard output fails.
+/// The node does not answer or refuses, or standard output fails.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     signals::exit_at_signal();
     let (client, events) = arguments.connection.connect("crore history")?;
@@ -57,7 +57,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     });
     let printed = print(arguments, &client);
     client.close();
-    // What has ended the client is told before what that did to the request. A thread that has ended has told it.
+    // The client reports the end of its connection before the result of the request. A stopped
+    // thread has reported both.
     let _ = telling.join();
     printed
 }
@@ -84,7 +85,7 @@ fn print(arguments: &Arguments, client: &Client) -> Result<(), Ending> {
                 let object = history_gap_json(&arguments.topic, page.epoch, gap, position);
                 writeln!(output, "{object}")?;
             } else {
-                // In the order in which a terminal shows both.
+                // A terminal shows standard output and standard error in the order of their writes.
                 output.flush()?;
                 let sentence = history_gap_sentence(&arguments.topic, page.epoch, gap, position);
                 eprintln!("{sentence}");

@@ -1,6 +1,7 @@
-//! Lists of what a running node has, asked for page after page: the flags that they share, and how they are printed.
+//! Lists of a running node, requested page by page: their shared flags, and their output.
 //!
-//! Place: below `crore conn` and `crore topic`. Invariant: no request asks for more than the operators' port gives in one answer.
+//! Place: below `crore conn` and `crore topic`. Invariant: no request asks for more entries than
+//! the operators' port returns in one answer.
 
 use super::operators::Port;
 use super::table::{Side, lines};
@@ -8,16 +9,16 @@ use crate::exit::Ending;
 use serde_json::Value;
 use std::io::Write;
 
-/// Entries that one request asks for, at most.
+/// Maximum number of entries for each request.
 pub const PAGE_LEN_MAX: u64 = 1_000;
 
-/// Flags of a command that lists something.
+/// Flags of a command that prints a list.
 #[derive(Debug, clap::Args)]
 pub struct Listing {
-    /// At most so many.
+    /// Maximum number of entries to print.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// One JSON object a line.
+    /// Print one JSON object on each line.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -25,10 +26,11 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Asks for the entries, which stand in `member` of each answer, and prints them: as they are, or as rows below the columns.
+    /// Requests the entries, which are in `member` of each answer, and prints them as JSON or as
+    /// rows of a table.
     ///
     /// # Errors
-    /// Nobody answers there, the node says no, or nobody takes what is printed.
+    /// The operators' port does not answer, the node refuses, or standard output fails.
     pub fn print(
         &self,
         (path, query, member): (&str, &str, &str),
@@ -63,18 +65,18 @@ impl Listing {
     }
 }
 
-/// One object a line.
+/// Prints one object on each line.
 ///
 /// # Errors
-/// Nobody takes it.
+/// Standard output fails.
 pub fn print_objects(found: &[Value]) -> Result<(), Ending> {
     print_lines(&found.iter().map(Value::to_string).collect::<Vec<_>>())
 }
 
-/// Line after line.
+/// Prints the lines.
 ///
 /// # Errors
-/// Nobody takes it.
+/// Standard output fails.
 pub fn print_lines(lines: &[String]) -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
     for line in lines {

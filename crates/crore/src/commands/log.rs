@@ -1,4 +1,5 @@
-//! `crore log`: a durable log as it lies in its directory, without a node. Only `repair` and `new-epoch` write.
+//! `crore log`: reads a durable log in its directory, without a node. Only `repair` and `new-epoch`
+//! write.
 
 use super::messages::payload_json;
 use crate::exit::Ending;
@@ -11,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What to do with it.
+/// Arguments of `log`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -20,40 +21,42 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Read everything and check it; exit code 1 if anything is damaged. The node must not be running.
+    /// Read and check the whole log. The exit code is 1 if anything is damaged. The node must not
+    /// be running.
     Verify(Directory),
     /// Print every message, in the order in which they became durable. The node must not be running.
     Dump(Directory),
-    /// Print counts: segments, bytes, messages, partitions, epochs.
+    /// Print counts: segments, bytes, messages, partitions and epochs.
     Stats {
         #[command(flatten)]
         directory: Directory,
-        /// Even while a node has the log open: what is seen of its end may be a moment old.
+        /// Read the log even while a node has it open. The newest entries may then be missing.
         #[arg(long)]
         force: bool,
     },
-    /// Give up what cannot be read, make the indexes again, and say exactly what is lost; a new epoch begins if acknowledged
-    /// messages are. The node must not be running. Make a copy of the directory first.
+    /// Discard unreadable data, rebuild the indexes, and list exactly what is lost. If acknowledged
+    /// messages are lost, a new epoch begins. The node must not be running. Copy the directory
+    /// first.
     Repair(Directory),
-    /// Begin a new epoch: for a log that was put back from an older copy. Clients that had more than the copy has are told
-    /// so. The node must not be running.
+    /// Begin a new epoch, for a log that was restored from an older copy. Clients with newer
+    /// positions than the copy then get a gap. The node must not be running.
     NewEpoch(Directory),
 }
 
 #[derive(Debug, clap::Args)]
 struct Directory {
-    /// The directory of one log: the one that holds its `.log` files.
+    /// Directory of one log: the directory that contains its `.log` files.
     #[arg(value_name = "DIRECTORY")]
     path: PathBuf,
-    /// JSON: one object, or one for each thing found.
+    /// Print JSON: one object, or one for each entry.
     #[arg(long)]
     json: bool,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// The log cannot be opened or read, or is damaged; standard output fails.
+/// The log cannot be opened or read, the log is damaged, or standard output fails.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let mut output = BufWriter::new(std::io::stdout());
     match &arguments.what {
@@ -223,7 +226,7 @@ fn stats(directory: &Directory, is_forced: bool, output: &mut impl Write) -> Res
     Ok(())
 }
 
-/// Partitions whose losses are told one by one; of more the first.
+/// Maximum number of partitions whose losses are listed.
 const LOST_SHOWN_MAX: usize = 20;
 
 fn mend(
@@ -232,7 +235,7 @@ fn mend(
     output: &mut impl Write,
 ) -> Result<(), Ending> {
     let path = &directory.path;
-    // Makes nothing where there is no log.
+    // Opens an existing log only, and creates nothing.
     let before = open(path, true).map(|(store, _)| store.stats().epochs.last().copied())?;
     let disk = FileDisk::open(path).map_err(|error| anyhow!("{error}"))?;
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -246,7 +249,7 @@ fn mend(
     }
     for (name, lacks) in &mended.unreadable {
         for (from, through) in lacks {
-            let text = "the disk does not give them; written anew without";
+            let text = "unreadable on disk; the file was rewritten without them";
             writeln!(output, "{name}: bytes {from} to {through}: {text}")?;
         }
     }
@@ -254,7 +257,7 @@ fn mend(
         let ::log::store::Damage { segment, from, through } = damage;
         match (damage.is_gone(), segment) {
             (true, 0) => writeln!(output, "epochs: missing, damaged, or of another log")?,
-            (true, _) => writeln!(output, "segment {segment}: what came from here on is lost")?,
+            (true, _) => writeln!(output, "segment {segment}: everything from here on is lost")?,
             _ => writeln!(output, "segment {segment}: bytes {from} to {through} are damaged")?,
         }
     }
@@ -267,7 +270,7 @@ fn mend(
     }
     match is_new {
         true => writeln!(output, "epoch {} begins", mended.recovered.epoch)?,
-        false => writeln!(output, "epoch {} goes on", mended.recovered.epoch)?,
+        false => writeln!(output, "epoch {} continues", mended.recovered.epoch)?,
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `crore login`: a link by which a browser logs in at the operators' page, for operators who have no API key.
+//! `crore login`: prints a link that logs a browser in to the operators' page, for operators
+//! without an API key.
 
 use super::operators::{Port, ask};
 use crate::exit::Ending;
@@ -15,11 +16,11 @@ pub struct Arguments {
 /// Runs the command: prints the link.
 ///
 /// # Errors
-/// Nobody answers there, or the node asks for a key.
+/// The operators' port does not answer, or the node requires an API key.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let body = serde_json::json!({});
     let answer = ask(&arguments.port, "POST", "/api/v1/session/link", Some(&body))?;
-    let url = answer["url"].as_str().context("the node has sent no link")?;
+    let url = answer["url"].as_str().context("the node returned no link")?;
     writeln!(std::io::stdout(), "{url}")?;
     Ok(())
 }

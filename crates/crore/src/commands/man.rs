@@ -1,4 +1,4 @@
-//! `crore man`: the manual page, made from the declaration of the command line.
+//! `crore man`: the manual page, generated from the declaration of the command line.
 
 use crate::cli::Arguments as CommandLine;
 use crate::exit::Ending;

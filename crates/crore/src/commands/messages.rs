@@ -1,4 +1,5 @@
-//! How `sub`, `pub` and `history` show messages and what happens to them: lines for people, objects for programs.
+//! Output of messages and events for `sub`, `pub` and `history`: lines for people, objects for
+//! programs.
 //!
 //! Invariant: one message or event is one line, and no payload can move a terminal's cursor.
 
@@ -25,8 +26,8 @@ pub fn message_line(message: &Message, has_colours: bool) -> String {
     }
 }
 
-/// A message as an object, with the names that the node's HTTP answers use. `data` is the payload where it is UTF-8,
-/// else `b64data`.
+/// A message as an object, with the member names of the node's HTTP answers. `data` is the payload
+/// if it is UTF-8, else `b64data` is.
 pub fn message_json(message: &Message) -> Value {
     let mut object = Map::new();
     object.insert("event".into(), "message".into());
@@ -52,7 +53,7 @@ pub fn message_json(message: &Message) -> Value {
     Value::Object(object)
 }
 
-/// A payload as a member of an object: `data` where it is UTF-8, else `b64data`.
+/// A payload as a member of an object: `data` if it is UTF-8, else `b64data`.
 pub fn payload_json(payload: &[u8]) -> (&'static str, Value) {
     match std::str::from_utf8(payload) {
         Ok(text) => ("data", text.into()),
@@ -60,7 +61,7 @@ pub fn payload_json(payload: &[u8]) -> (&'static str, Value) {
     }
 }
 
-/// What happened as an object.
+/// An event as an object.
 pub fn event_json(event: &Event) -> Value {
     let position =
         |place: &Option<Position>| place.map_or(Value::Null, |place| position_text(place).into());
@@ -108,7 +109,7 @@ pub fn event_json(event: &Event) -> Value {
     }
 }
 
-/// What is told of a filter belongs to one of its partitions.
+/// Adds the partition, if the event of a filter has one.
 fn with_partition(mut object: Value, partition: Option<u32>) -> Value {
     if let Some(partition) = partition {
         object["partition"] = partition.into();
@@ -116,7 +117,7 @@ fn with_partition(mut object: Value, partition: Option<u32>) -> Value {
     object
 }
 
-/// What a person should know of an event; `None` for what goes as it should.
+/// A sentence for a person about an event; `None` for events of normal operation.
 pub fn event_sentence(event: &Event) -> Option<String> {
     let place =
         |place: &Option<Position>| place.map_or("an unknown position".into(), position_text);
@@ -126,7 +127,7 @@ pub fn event_sentence(event: &Event) -> Option<String> {
         | Event::Subscribed { .. }
         | Event::CaughtUp { .. } => None,
         Event::Gap { filter, cause: GapCause::Reconnected, .. } => Some(format!(
-            "gap: {}: messages that were published while the connection was lost are not recovered for filters",
+            "gap: {}: messages published while the connection was lost are not recovered for filters",
             escape(filter)
         )),
         Event::Gap { filter, from, to, cause, .. } => Some(format!(
@@ -154,13 +155,13 @@ pub fn event_sentence(event: &Event) -> Option<String> {
             Some(format!("the new token is refused: {}", escape(&error.to_string())))
         }
         Event::GoAway { return_after_ms, .. } => Some(format!(
-            "the server asks the client to leave, and to return after {return_after_ms} ms"
+            "the server asks the client to disconnect, and to reconnect after {return_after_ms} ms"
         )),
         Event::Disconnected { reason, retry_in_ms: Some(delay_ms) } => Some(format!(
             "not connected: {}; next attempt in {delay_ms} ms",
             escape(&reason.to_string())
         )),
-        // The error before it has said why.
+        // The error before it has given the reason.
         Event::Disconnected { reason: Reason::Closed { code, .. }, retry_in_ms: None }
             if *code == CloseCode::Unauthorized.number() =>
         {
@@ -172,7 +173,7 @@ pub fn event_sentence(event: &Event) -> Option<String> {
     }
 }
 
-/// A refusal, and for one that a token would have avoided, how to give one.
+/// A refusal; for a missing token, also how to give one.
 fn with_remedy(error: &ServerError) -> String {
     match ErrorCode::from_number(error.code.into()) {
         Some(ErrorCode::Unauthorized) => format!("{error}: use --token-file FILE or CRORE_TOKEN"),
@@ -180,8 +181,8 @@ fn with_remedy(error: &ServerError) -> String {
     }
 }
 
-/// A gap of a page of history as an object, with the members that a subscription's gap has. `asked` is the position that
-/// the page was asked for.
+/// A gap of a page of history as an object, with the members of a subscription's gap. `asked` is
+/// the position in the request.
 pub fn history_gap_json(
     topic: &str,
     epoch: u64,
@@ -194,7 +195,7 @@ pub fn history_gap_json(
     json!({"event": "gap", "topic": topic, "from": from, "to": position_text(to), "cause": cause})
 }
 
-/// The same for a person.
+/// A gap of a page of history as a sentence.
 pub fn history_gap_sentence(
     topic: &str,
     epoch: u64,
@@ -211,7 +212,7 @@ pub fn history_gap_sentence(
     )
 }
 
-/// Exclusive and inclusive end.
+/// The gap's exclusive start and inclusive end.
 fn history_gap_ends(
     epoch: u64,
     gap: &HistoryGap,
@@ -219,7 +220,7 @@ fn history_gap_ends(
 ) -> (Option<Position>, Position) {
     let at = |offset| Position { epoch, offset };
     let from = match gap.reason {
-        // The page's own offsets say nothing about the position that was asked for.
+        // The page's own offsets do not relate to the position in the request.
         GapReason::UnknownEpoch | GapReason::BeyondHead => asked,
         _ if gap.from > 0 => Some(at(gap.from)),
         _ => None,
@@ -227,15 +228,15 @@ fn history_gap_ends(
     (from, at(gap.to))
 }
 
-/// `<epoch>:<offset>`.
+/// Writes a position as `<epoch>:<offset>`.
 pub fn position_text(position: Position) -> String {
     format!("{}:{}", position.epoch, position.offset)
 }
 
-/// Reads `<epoch>:<offset>`; for flags.
+/// Parses `<epoch>:<offset>`, for flags.
 ///
 /// # Errors
-/// What is expected.
+/// The text has another form. The error states the expected form.
 pub fn parse_position(text: &str) -> Result<Position, String> {
     let number = |digits: &str| {
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -248,10 +249,10 @@ pub fn parse_position(text: &str) -> Result<Position, String> {
         .ok_or_else(|| "expected EPOCH:OFFSET, such as 1795299543:17".into())
 }
 
-/// Reads `key=value`; for flags.
+/// Parses `key=value`, for flags.
 ///
 /// # Errors
-/// What is expected.
+/// The text has another form. The error states the expected form.
 pub fn parse_tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
@@ -259,7 +260,7 @@ pub fn parse_tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Control characters as escapes; a backslash stays what it is, as nothing reads this back.
+/// Escapes control characters. A backslash stays as it is, because no program parses the output.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -276,7 +277,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A reason as programs read it.
+/// The word for a reason in JSON.
 pub fn cause_word(cause: GapCause) -> &'static str {
     match cause {
         GapCause::Announced(GapReason::Evicted) => "evicted",

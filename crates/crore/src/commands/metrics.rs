@@ -1,10 +1,10 @@
-//! `crore metrics`: the page of all metrics.
+//! `crore metrics`: the reference page of all metrics.
 
 use crate::exit::Ending;
 use crate::metrics::reference;
 use std::io::Write;
 
-/// Prints it.
+/// Prints the page.
 ///
 /// # Errors
 /// Standard output fails.

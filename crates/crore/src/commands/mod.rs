@@ -1,4 +1,4 @@
-//! The commands, one file for each.
+//! The commands, one file each.
 
 pub mod bench;
 pub mod completion;
@@ -35,7 +35,7 @@ use crate::exit::Ending;
 /// Runs a command to its end.
 ///
 /// # Errors
-/// How it ended, where that was not well.
+/// The command failed, or a signal stopped it.
 pub fn run(command: Command) -> Result<(), Ending> {
     match command {
         Command::Serve(arguments) => serve::run(&arguments),

@@ -1,7 +1,8 @@
-//! Requests to a running node's operators' port, for the commands that look at a node or act on it.
+//! Requests to a running node's operators' port, for commands that inspect or control a node.
 //!
-//! A node of this machine is asked by its operators' socket, where that is there: no key is needed then. Invariants: an API key comes
-//! from a file and goes nowhere but into its field; an answer is bounded, and so is the wait for each part of it.
+//! A node on this machine is reached through its operators' socket, if there is one; then no key is
+//! needed. Invariants: an API key comes from a file and is sent only in its header field; the size
+//! of an answer is bounded, and so is the wait for each part of it.
 
 use crate::entitled::secret_of_file;
 use crate::operators_socket;
@@ -13,15 +14,16 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a node may take to answer.
+/// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of an answer, at most.
+/// Maximum size of an answer in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
-/// A node's operators' port, and who asks there.
+/// A node's operators' port, and the API key for it.
 #[derive(Debug, clap::Args)]
 pub struct Port {
-    /// The node's operators' port, or unix:PATH of its operators' socket. For a node on this machine the socket is found automatically.
+    /// URL of the node's operators' port, or unix:PATH of its operators' socket. The socket of a
+    /// node on this machine is found automatically.
     #[arg(
         long = "operators",
         visible_alias = "url",
@@ -30,38 +32,40 @@ pub struct Port {
         default_value = "http://127.0.0.1:8801"
     )]
     url: String,
-    /// A file with an API key that has operate = true. It is needed if the operators' socket cannot be used.
+    /// File with an API key that has operate = true. It is required if the operators' socket cannot
+    /// be used.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
 }
 
 impl Port {
-    /// The port of a node of this machine, which is asked without a key.
+    /// The port of a node on this machine, which needs no key.
     pub fn here(url: &str) -> Port {
         Port { url: url.into(), api_key_file: None }
     }
 
-    /// A request without a body, and its answer.
+    /// Sends a request without a body, and returns the answer.
     ///
     /// # Errors
-    /// Nobody answers there, or the answer is no success.
+    /// The operators' port does not answer, or the answer is an error.
     pub fn ask(&self, method: &str, path: &str) -> anyhow::Result<Value> {
         ask(self, method, path, None)
     }
 }
 
-/// Asks the port, with this body if any, and gives the body of its answer; null where it has nothing to say.
+/// Sends a request with an optional body, and returns the body of the answer, or null if it is
+/// empty.
 ///
 /// # Errors
-/// Nobody answers there, or the answer is no success.
+/// The operators' port does not answer, or the answer is an error.
 pub fn ask(port: &Port, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
     ask_within(PATIENCE, port, (method, path), body)
 }
 
-/// The same of what takes longer: the answer has to begin within `patience`.
+/// Sends a request like [`ask`], for slow actions: the answer has to begin within `patience`.
 ///
 /// # Errors
-/// As [`ask`].
+/// The errors of [`ask`].
 pub fn ask_within(
     patience: Duration,
     port: &Port,
@@ -77,10 +81,10 @@ pub fn ask_within(
     if let Some(file) = &port.api_key_file {
         let key = secret_of_file(file).map_err(|problem| anyhow!(problem))?;
         let key = std::str::from_utf8(&key).ok().filter(|key| {
-            // Nothing that would begin another field.
+            // A line break would begin another header field.
             key.bytes().all(|byte| byte.is_ascii_graphic())
         });
-        let key = key.ok_or_else(|| anyhow!("{} holds no API key", file.display()))?;
+        let key = key.ok_or_else(|| anyhow!("{} contains no API key", file.display()))?;
         request.push_str(&format!("Authorization: Bearer {key}\r\n"));
     }
     let body = body.map(Value::to_string).unwrap_or_default();
@@ -93,9 +97,9 @@ pub fn ask_within(
     let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
     read.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            anyhow!("{url} has not answered within {patience:?}; it may still do what it was asked")
+            anyhow!("{url} did not answer within {patience:?}; it may still carry out the request")
         }
-        _ => anyhow::Error::new(error).context(format!("{url} has not answered")),
+        _ => anyhow::Error::new(error).context(format!("{url} did not answer")),
     })?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
@@ -103,18 +107,19 @@ pub fn ask_within(
     let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
     if !matches!(status, "200" | "201" | "202" | "204") {
         let text = value["detail"].as_str().or(value["status"].as_str());
-        let detail = text.unwrap_or("it is no node's answer");
+        let detail = text.unwrap_or("the answer is not a node's");
         bail!("{url} answers {status}: {detail}");
     }
     Ok(value)
 }
 
-/// A way to a node.
+/// A connection to a node.
 trait Stream: Read + Write {}
 
 impl<S: Read + Write> Stream for S {}
 
-/// By the socket that is named, or by the one of a port of this machine where no key is given; else by the port.
+/// Connects to the given socket, or to the socket of a port on this machine if no key is given;
+/// else to the port.
 fn connect(port: &Port, patience: Duration) -> anyhow::Result<Box<dyn Stream>> {
     let url = &port.url;
     let nobody = || format!("no node answers at {url}");
@@ -127,7 +132,7 @@ fn connect(port: &Port, patience: Duration) -> anyhow::Result<Box<dyn Stream>> {
         return by_socket(UnixStream::connect(path).with_context(nobody)?);
     }
     let authority = url.strip_prefix("http://").ok_or_else(|| {
-        anyhow!("{url} is no address of an operators' port (http://... or unix:...)")
+        anyhow!("{url} is not an address of an operators' port (http://... or unix:...)")
     })?;
     let addresses = authority.trim_end_matches('/').to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses.with_context(nobody)?.collect();
@@ -150,7 +155,7 @@ fn connect(port: &Port, patience: Duration) -> anyhow::Result<Box<dyn Stream>> {
     Ok(Box::new(stream))
 }
 
-/// A text as part of a query.
+/// Encodes a text for a query string.
 pub fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -183,7 +188,7 @@ mod tests {
             }
             patience *= 2;
         };
-        assert!(text.contains(&format!("has not answered within {patience:?}")), "{text}");
+        assert!(text.contains(&format!("did not answer within {patience:?}")), "{text}");
     }
 
     #[test]

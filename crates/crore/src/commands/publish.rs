@@ -1,8 +1,9 @@
-//! `crore pub`: one message, or one for each line of standard input; acknowledged, in order.
+//! `crore pub`: publishes one message, or one for each line of standard input, acknowledged and in
+//! order.
 //!
-//! Lines are sent without waiting for each acknowledgement, up to a window; acknowledgements are reported in order. What
-//! was sent and not acknowledged when a connection broke is reported as unknown, never sent again: it may have been
-//! appended.
+//! Lines are sent without waiting for each acknowledgement, up to a window; acknowledgements are
+//! reported in order. If the connection breaks, unacknowledged messages are reported as unknown and
+//! never sent again: the log may already have them.
 
 use super::connection::ConnectionArguments;
 use super::messages::{event_sentence, parse_tag, position_text};
@@ -15,10 +16,10 @@ use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Publications under way at a time.
+/// Maximum number of unacknowledged publications.
 const WINDOW_MAX: usize = 512;
 
-/// What to publish.
+/// Arguments of `pub`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The topic.
@@ -28,27 +29,30 @@ pub struct Arguments {
     /// Media type of the messages.
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
-    /// A tag; may be repeated.
+    /// Tag of the messages. May be repeated.
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     tags: Vec<(String, String)>,
-    /// Make it the topic's retained message. An empty text removes the retained message.
+    /// Make the message the topic's retained message. An empty message removes the retained
+    /// message.
     #[arg(long)]
     retain: bool,
-    /// Append the message only once: a repeat with this key is answered with the first position. With several lines, each line
-    /// after the first has its number added to the key. The server forgets a key after a while (5 minutes by default).
+    /// Idempotency key: the message is appended once, and a repeat with this key returns the first
+    /// position. With several lines, the line number is added to the key from the second line on.
+    /// The server forgets a key after a while (5 minutes by default).
     #[arg(long, value_name = "KEY", conflicts_with = "producer")]
     idempotency_key: Option<String>,
-    /// Append the message only once, by this producer and its sequence. The newest connection with this id fences older ones.
+    /// Producer ID: each sequence of this producer is appended once. The newest connection with
+    /// this ID fences older ones.
     #[arg(long, value_name = "ID")]
     producer: Option<String>,
-    /// Sequence of the message, or of the first line; each further line has the next number. The default is the time in
-    /// microseconds since 1970, so that it is higher the next time.
+    /// Sequence of the message, or of the first line; each further line has the next number. The
+    /// default is the time in microseconds since 1970, so that each run has a higher number.
     #[arg(long, value_name = "N", requires = "producer", value_parser = clap::value_parser!(u64).range(1..))]
     sequence: Option<u64>,
-    /// Append only if this is the epoch of the topic's log.
+    /// Append the message only if the topic's log has this epoch.
     #[arg(long, value_name = "EPOCH")]
     expected_epoch: Option<u64>,
-    /// Give up after so many seconds without an acknowledgement.
+    /// Time to wait for an acknowledgement, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     /// Print errors only.
@@ -61,16 +65,17 @@ pub struct Arguments {
     connection: ConnectionArguments,
 }
 
-/// Publishes.
+/// Publishes the messages.
 ///
 /// # Errors
-/// The first refusal ends it; publications of unknown fate are told and make it fail at the end.
+/// The first refusal stops the command. Publications with an unknown result are reported, and make
+/// the command fail at the end.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     signals::exit_at_signal();
     let (client, events) = arguments.connection.connect("crore pub")?;
     let timeout = Duration::from_secs(arguments.timeout);
     arguments.connection.wait_for_node(&events, timeout)?;
-    // What happens to the connection is told while the main thread waits for lines or answers.
+    // A thread prints connection events while the main thread waits for lines or answers.
     std::thread::spawn(move || {
         for event in events {
             if let Some(sentence) = event_sentence(&event) {
@@ -102,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
             loop {
                 line.clear();
                 let count =
-                    input.read_until(b'\n', &mut line).context("standard input cannot be read")?;
+                    input.read_until(b'\n', &mut line).context("cannot read standard input")?;
                 if count == 0 {
                     break;
                 }
@@ -118,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     Ok(())
 }
 
-/// By what repeats of the messages are known, one after the other.
+/// Keys by which the node recognises repeated messages, one after the other.
 struct Names<'a> {
     arguments: &'a Arguments,
     first_sequence: u64,
@@ -143,7 +148,7 @@ impl Names<'_> {
         }
         let mut key = self.arguments.idempotency_key.clone()?.into_bytes();
         if place > 0 {
-            // As the messages of an envelope have it over HTTP.
+            // HTTP numbers the messages of an envelope in the same way.
             key.push(0);
             key.extend_from_slice(place.to_string().as_bytes());
         }
@@ -155,7 +160,7 @@ impl Names<'_> {
 struct Window<'a> {
     arguments: &'a Arguments,
     waiting: VecDeque<Pending<Published>>,
-    /// Answers taken so far.
+    /// Number of answers received so far.
     count: u64,
     unknown_count: u64,
 }
@@ -166,7 +171,7 @@ impl Window<'_> {
         while self.waiting.len() > WINDOW_MAX {
             self.settle_oldest()?;
         }
-        // Acknowledgements that are there are told now, not when the window is full.
+        // Report acknowledgements as they arrive, not when the window is full.
         while let Some(answer) =
             self.waiting.front().and_then(|oldest| oldest.wait_within(Duration::ZERO))
         {
@@ -183,7 +188,7 @@ impl Window<'_> {
         match self.unknown_count {
             0 => Ok(()),
             count => Err(anyhow!(
-                "{count} messages were not acknowledged; they may have been published or not"
+                "{count} messages were not acknowledged; they may or may not have been published"
             )
             .into()),
         }
@@ -196,7 +201,7 @@ impl Window<'_> {
         let timeout = Duration::from_secs(self.arguments.timeout);
         let answer = oldest.wait_within(timeout).ok_or_else(|| {
             anyhow!(
-                "no acknowledgement within {} s; the message may have been published or not",
+                "no acknowledgement within {} s; the message may or may not have been published",
                 timeout.as_secs()
             )
         })?;

@@ -1,8 +1,9 @@
 //! `crore serve`: a node with its operators' port, from start to drain.
 //!
-//! Standard output carries log lines, one `listening ...` line for each listener, and `ready` when the node accepts.
-//! The first signal, or an operator, makes readiness fail, drains and ends ([`crate::draining`]); a second one ends at once. SIGHUP reads the
-//! configuration again ([`crate::reload`]).
+//! Standard output carries log lines, one `listening ...` line for each listener, and `ready` when
+//! the node accepts clients. The first signal, or an operator's request, makes the node not ready,
+//! drains it and stops it ([`crate::draining`]); a second one stops it at once. SIGHUP reloads the
+//! configuration ([`crate::reload`]).
 
 mod operating;
 mod serving;
@@ -34,17 +35,18 @@ use wishes::Wish;
 pub struct Arguments {
     #[command(flatten)]
     pub configuration: ConfigurationArguments,
-    /// Ends like SIGTERM when standard input ends: with whoever started it, in whatever way that one ends.
+    /// Drain and stop, as after SIGTERM, when standard input ends: the node stops with the process
+    /// that started it.
     #[arg(long, hide = true)]
     end_with_stdin: bool,
 }
 
-/// Serves until a signal.
+/// Serves until a signal or an operator stops the node.
 ///
 /// # Errors
-/// A fault in the configuration, a port that cannot be bound, or the signal that ended it.
+/// The configuration has a fault, a port cannot be bound, or a signal stopped the node.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
-    // First of all: standard input may be the way to the node whose place this one takes.
+    // First: standard input may be the control socket of the node that this one replaces.
     let inherited = Inherited::receive()?;
     let result = serve(arguments, &inherited);
     if let Err(ending) = &result {
@@ -63,7 +65,7 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     }
     let log = assemble_logging::log(&configuration);
     let _flushing = log.flushing();
-    // Before any thread exists: each keeps what it was started with.
+    // Before any thread starts: each thread inherits these settings.
     process::identity::settle(&configuration, &log)?;
     let (sender, wishes) = mpsc::channel();
     wishes::watch_signals(sender.clone(), log);
@@ -80,15 +82,16 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
         (&sockets, inherited),
         journal_sender,
     )?;
-    give_up_low_ports().context("the right to bind low ports cannot be given up")?;
-    log.begin().context("no thread to write log lines")?;
+    give_up_low_ports().context("cannot drop the right to bind low ports")?;
+    log.begin().context("cannot start the thread that writes log lines")?;
     if let Some(notices) = serving.entitled.as_mut().and_then(Entitled::take_notices) {
         let changed = serving.keys_changed();
         entitled::watch(notices, changed, log.to(Target::Entitlement))
-            .context("no thread to tell of refusals")?;
+            .context("cannot start the thread that reports refusals")?;
     }
     let plain_count = serving.addresses.len();
-    journal::watch(journal_receiver, plain_count, log).context("no thread to tell of clients")?;
+    journal::watch(journal_receiver, plain_count, log)
+        .context("cannot start the thread that reports clients")?;
     announce(&serving, &operator_addresses, log);
 
     let reloader = Arc::new(serving.reloader(&arguments, &configuration, log));
@@ -97,7 +100,7 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     serving.watch_memory(&configuration, log)?;
     let limits = log.to(Target::Limits);
     shortages::watch(Arc::clone(&serving.node), limits)
-        .context("no thread to watch for shortages")?;
+        .context("cannot start the thread that watches for shortages")?;
     serving.take_over()?;
     let access = operating::access(&configuration, &operator_addresses);
     let operated = serving.operated(&configuration, access, (&reloader, &upgrader), sender);
@@ -106,23 +109,23 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     let socket = operating::socket(&configuration, &operator_addresses, takes_over, log)?;
     let listeners = operating::listeners(operators, socket.as_ref())?;
     let operating =
-        admin::spawn(listeners, operated).context("the operators' port cannot be served")?;
+        admin::spawn(listeners, operated).context("cannot serve the operators' port")?;
     serving.push_metrics(&configuration, &reloader, log)?;
     let history = (!operator_addresses.is_empty()).then(|| Arc::clone(&serving.history));
     sys_statistics::spawn(&serving.node, &reloader, history)
-        .context("no thread to publish statistics")?;
+        .context("cannot start the thread that publishes statistics")?;
     tell_service_manager(&serving)?;
     operating::announce(socket.as_ref(), (&sessions, &own_url), log);
     log.announce("ready", &[]);
 
     let wish = loop {
-        match wishes.recv().context("the signal thread is gone")? {
+        match wishes.recv().context("the signal thread has ended")? {
             Wish::Signal(Signal::Hangup) => {
-                // The log has told it.
+                // The reload has logged its result.
                 let _ = reloader.reload("SIGHUP");
             }
             Wish::Signal(Signal::Upgrade) => {
-                // The log has told what came of it.
+                // The upgrade has logged its result.
                 if let Ok(given) = upgrader.upgrade() {
                     operating.begin();
                     upgrader.end(given, || wishes.try_iter().any(Wish::is_end));
@@ -144,7 +147,7 @@ fn raise_descriptor_limit(log: Log) {
     );
 }
 
-/// Tells where the node listens, and what its start has found.
+/// Prints the listeners, and the notices of the start.
 fn announce(serving: &Serving, operators: &[SocketAddr], log: Log) {
     for address in &serving.addresses {
         log.announce("listening clients", &[("url", &http_url(*address))]);
@@ -181,7 +184,7 @@ fn upgrader(
     }
 }
 
-/// That the node is ready, and from now on that it lives, as long as all of its I/O threads answer.
+/// Prints `ready`, and tells the service manager regularly that all I/O threads respond.
 fn tell_service_manager(serving: &Serving) -> Result<(), Ending> {
     service_manager::ready("serves");
     let watched = Arc::clone(&serving.node);
@@ -189,11 +192,11 @@ fn tell_service_manager(serving: &Serving) -> Result<(), Ending> {
         let node = watched.read().unwrap_or_else(PoisonError::into_inner);
         node.as_ref().map(|node| node.statistics().silent_threads == 0)
     })
-    .context("no thread to tell the service manager that the node lives")?;
+    .context("cannot start the watchdog thread of the service manager")?;
     Ok(())
 }
 
-/// Leads the clients away and ends the node, as the wish says; the configuration in force says the rest.
+/// Drains and stops the node, with the window of the request or else of the configuration in force.
 fn end(
     serving: &Serving,
     wish: Wish,
@@ -215,19 +218,22 @@ fn end(
         Wish::Signal(_) => "SIGINT",
     };
     let ended = serving.draining.run(&serving.node, plan, reason, &log);
-    // Who was told the last thing gets it.
+    // Lets operators read the final progress.
     operating.begin();
     operating.wait(draining::FAREWELL);
     match (wish, ended) {
         (_, Err(_)) => Err(Ending::FailedAndTold),
-        // What a supervisor or an operator asked for was done.
+        // A supervisor or an operator requested this end, so it is a success.
         (Wish::Signal(Signal::Terminate) | Wish::Drain(_), Ok(())) => Ok(()),
         (Wish::Signal(signal), Ok(())) => Err(Ending::Signal(signal)),
     }
 }
 
 fn copies(listeners: &[TcpListener]) -> Result<Vec<TcpListener>, Ending> {
-    listeners.iter().map(|listener| Ok(listener.try_clone().context("no descriptors")?)).collect()
+    listeners
+        .iter()
+        .map(|listener| Ok(listener.try_clone().context("no file descriptors left")?))
+        .collect()
 }
 
 fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Ending> {

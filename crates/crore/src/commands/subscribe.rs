@@ -1,4 +1,5 @@
-//! `crore sub`: prints messages as they come, reconnects by itself and recovers, and tells every gap.
+//! `crore sub`: prints messages as they arrive, reconnects and recovers by itself, and reports
+//! every gap.
 
 use super::connection::ConnectionArguments;
 use super::gaps::FilterGaps;
@@ -10,25 +11,26 @@ use client::{Event, Events, EventsError, Position, Start};
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-/// What to subscribe to.
+/// Arguments of `sub`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Topics or filters: `prices/eur`, `prices/+`, `prices/#`.
     #[arg(required = true, value_name = "FILTER")]
     filters: Vec<String>,
-    /// Replay what came after this position, then go on live; for plain topics.
+    /// Replay the messages after this position, then continue live. Only for topics without
+    /// wildcards.
     #[arg(long, value_name = "EPOCH:OFFSET", value_parser = parse_position, conflicts_with_all = ["last", "snapshot"])]
     since: Option<Position>,
-    /// Replay the newest N messages, then go on live; for plain topics.
+    /// Replay the newest N messages, then continue live. Only for topics without wildcards.
     #[arg(long, value_name = "N", conflicts_with = "snapshot")]
     last: Option<u32>,
-    /// Begin with the retained message, else the newest one; for plain topics.
+    /// Begin with the retained message, else the newest one. Only for topics without wildcards.
     #[arg(long)]
     snapshot: bool,
-    /// One JSON object for each message and event, on standard output.
+    /// Print one JSON object for each message and event, on standard output.
     #[arg(long)]
     json: bool,
-    /// End after so many messages.
+    /// Stop after this number of messages.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     #[command(flatten)]
@@ -38,7 +40,8 @@ pub struct Arguments {
 /// Subscribes until a signal, or `--count` messages.
 ///
 /// # Errors
-/// The server refuses all subscriptions, or the client for good; standard output fails.
+/// The server refuses all subscriptions, the client has stopped reconnecting, or standard output
+/// fails.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     signals::exit_at_signal();
     let (client, events) = arguments.connection.connect("crore sub")?;
@@ -78,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     Ok(())
 }
 
-/// The next event; what was printed goes out before this waits.
+/// Returns the next event. Flushes the output before it waits.
 fn next(events: &Events, output: &mut Printer) -> Result<Option<Event>, Ending> {
     match events.next_within(Duration::ZERO) {
         Ok(event) => return Ok(Some(event)),
@@ -92,7 +95,7 @@ struct Printer {
     output: BufWriter<std::io::Stdout>,
     is_json: bool,
     has_colours: bool,
-    /// Of the filter that the last events were about.
+    /// Gaps of the filter of the last events.
     gaps: FilterGaps,
 }
 
@@ -121,7 +124,7 @@ impl Printer {
             return writeln!(self.output, "{}", message_line(message, self.has_colours));
         }
         if let Some(sentence) = event_sentence(event) {
-            // In the order in which a terminal shows both.
+            // A terminal shows standard output and standard error in the order of their writes.
             self.output.flush()?;
             eprintln!("{sentence}");
         }

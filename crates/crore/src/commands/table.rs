@@ -1,19 +1,19 @@
-//! Lists as tables for people: columns as wide as what stands in them, numbers to the right, and nothing that could move a
-//! terminal's cursor.
+//! Tables for people: columns as wide as their cells, numbers aligned to the right, and no text
+//! that could move a terminal's cursor.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Which end of a column its cells stand at.
+/// Alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Words.
+    /// Left, for words.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 
-/// A table, line by line: the heading, then the rows.
+/// A table as lines: the heading, then the rows.
 pub fn lines(columns: &[(&str, Side)], rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| characters(&row[column]));
@@ -34,7 +34,7 @@ pub fn lines(columns: &[(&str, Side)], rows: &[Vec<String>]) -> Vec<String> {
     std::iter::once(&heading).chain(rows).map(line).collect()
 }
 
-/// A member of an object as a cell; `-` where nothing is known.
+/// A member of an object as a cell; `-` if it is missing.
 pub fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),
@@ -45,7 +45,7 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
-/// A text that comes from clients, without what a terminal would obey.
+/// A text from clients, without terminal control characters.
 pub fn printable(text: &str) -> String {
     let plain = |character: char| match character.is_control() {
         true => '\u{fffd}',

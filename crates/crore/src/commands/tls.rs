@@ -1,4 +1,4 @@
-//! `crore tls`: a certificate to try TLS out.
+//! `crore tls`: generates a certificate to try out TLS.
 
 use crate::exit::Ending;
 use anyhow::Context;
@@ -17,33 +17,34 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make a certificate that signs itself, to try TLS out: cert.pem and key.pem.
+    /// Generate a self-signed certificate to try out TLS: cert.pem and key.pem.
     SelfSigned(SelfSigned),
 }
 
 #[derive(Debug, clap::Args)]
 struct SelfSigned {
-    /// Host name or IP address that it is for; may be repeated. Without any: localhost, 127.0.0.1 and ::1.
+    /// Host name or IP address of the certificate. May be repeated. Without it: localhost,
+    /// 127.0.0.1 and ::1.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// Directory for the two files; made if it is not there.
+    /// Directory for the two files. The command creates it if it is missing.
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     out: PathBuf,
-    /// How long it is valid, in days.
+    /// Validity of the certificate, in days.
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
-    /// Replace files that are there.
+    /// Overwrite existing files.
     #[arg(long)]
     force: bool,
 }
 
-/// A clock of another machine may be a little behind.
+/// Tolerance for the clock of another machine.
 const BACKDATED_S: u64 = 3_600;
 
 /// Runs the command.
 ///
 /// # Errors
-/// A file that is there already, or that cannot be written.
+/// A file exists already, or cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let Command::SelfSigned(arguments) = &arguments.command;
     let mut names = arguments.names.clone();
@@ -56,18 +57,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     }
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let made = tls::self_signed(&names, arguments.days, now_s.saturating_sub(BACKDATED_S))
-        .map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
+        .map_err(|_| anyhow::anyhow!("the system provides no random numbers"))?;
     let directory = &arguments.out;
     fs::create_dir_all(directory)
-        .with_context(|| format!("{} cannot be made", directory.display()))?;
+        .with_context(|| format!("cannot create {}", directory.display()))?;
     let certificate = directory.join("cert.pem");
     let key = directory.join("key.pem");
-    // Both or none: looked at before anything is written.
+    // Both files or none: check before writing.
     if let Some(there) = [&certificate, &key].into_iter().find(|file| file.exists())
         && !arguments.force
     {
         let there = there.display();
-        return Err(anyhow::anyhow!("{there} is there already; --force replaces it").into());
+        return Err(anyhow::anyhow!("{there} exists already; --force overwrites it").into());
     }
     write(&key, &made.key_pem(), 0o600)?;
     write(&certificate, &made.certificate_pem(), 0o644)?;
@@ -75,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     Ok(())
 }
 
-/// What stands in a certificate as the name of a server.
+/// The server name as a value of the certificate.
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
@@ -85,7 +86,7 @@ fn is_name(name: &str) -> bool {
     name.parse::<std::net::IpAddr>().is_ok() || (name.len() <= 253 && name.split('.').all(is_part))
 }
 
-/// A file with these permissions, also where one with others was.
+/// Writes a file with these permissions, even if it exists with others.
 fn write(file: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let attempt = || {
         if file.exists() {
@@ -94,7 +95,7 @@ fn write(file: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
         opened.write_all(text.as_bytes())
     };
-    attempt().with_context(|| format!("{} cannot be written", file.display()))
+    attempt().with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `crore token`: keys and tokens for a node that asks for them, and what it would say to one.
+//! `crore token`: creates keys and tokens, checks them as a node would, and revokes tokens.
 
 use crate::cli::ConfigurationArguments;
 use crate::commands::token_revoke;
@@ -31,82 +31,90 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Make a token, or many, and print them.
+    /// Create one or more tokens and print them.
     Gen(Box<Generate>),
-    /// Say what a token or an API key is allowed at a node of this configuration, or why it is refused (exit code 1).
+    /// Print what a token or an API key permits at a node of this configuration, or why the node
+    /// refuses it (exit code 1).
     Check(Box<Check>),
-    /// Make a key: an API key, a secret (--algorithm HS256), or a pair of files (--algorithm EdDSA and others).
+    /// Generate a key: an API key, a secret (--algorithm HS256), or a key pair in two files
+    /// (--algorithm EdDSA and others).
     Key(Key),
-    /// Revoke tokens at a running node, at once.
+    /// Revoke tokens at a running node, effective at once.
     Revoke(token_revoke::Arguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct Generate {
-    /// Secret of HS256, HS384 or HS512, from a file; its line's end is not part of it.
+    /// File with the secret of HS256, HS384 or HS512. A line ending at its end is ignored.
     #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
     secret_file: Option<PathBuf>,
-    /// Private key in PEM: RSA, EC or Ed25519.
+    /// File with the private key in PEM: RSA, EC or Ed25519.
     #[arg(long, value_name = "FILE", required_unless_present = "secret_file")]
     key_file: Option<PathBuf>,
-    /// HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 or EdDSA; without it, what fits the key.
+    /// HS256, HS384, HS512, RS256, RS384, RS512, ES256, ES384 or EdDSA. Without it, the algorithm
+    /// that fits the key.
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
     algorithm: Option<Algorithm>,
-    /// Name of the key (`kid`).
+    /// Key ID (`kid`).
     #[arg(long, value_name = "ID")]
     kid: Option<String>,
-    /// Who the token is for (`sub`).
+    /// Subject of the token (`sub`).
     #[arg(long, value_name = "NAME")]
     sub: Option<String>,
-    /// So many tokens, one on each line, each for a name of its own: that of --sub, a hyphen, and a number from 1 on.
+    /// Number of tokens to create, one on each line. Each has its own subject: the value of --sub,
+    /// a hyphen, and a number that starts at 1.
     #[arg(long, value_name = "N", requires = "sub", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     count: Option<u32>,
-    /// How long it holds: `90s`, `15m`, `1h`, `7d`; `never` leaves `exp` out.
+    /// Lifetime of the token: `90s`, `15m`, `1h` or `7d`. `never` omits `exp`.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = lifetime)]
     expires: Lifetime,
-    /// Number of the token (`jti`), by which it can be revoked. `random` makes one.
+    /// Token ID (`jti`), for revocation. `random` generates one.
     #[arg(long, value_name = "ID")]
     jti: Option<String>,
-    /// Who makes it (`iss`).
+    /// Issuer of the token (`iss`).
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
-    /// For whom it is made (`aud`); may be repeated.
+    /// Audience of the token (`aud`). May be repeated.
     #[arg(long, value_name = "NAME")]
     audience: Vec<String>,
-    /// Filter that it may subscribe to; may be repeated. `{sub}` is the name of --sub, as a whole level.
+    /// Filter that the client may subscribe to. May be repeated. `{sub}` stands for the value of
+    /// --sub, as a whole level.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     subscribe: Vec<String>,
-    /// Filter that it may publish to; may be repeated.
+    /// Filter that the client may publish to. May be repeated.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     publish: Vec<String>,
-    /// Filter whose history it may read; may be repeated.
+    /// Filter whose history the client may read. May be repeated.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     history: Vec<String>,
-    /// Filter with which it may do all of these; may be repeated.
+    /// Filter that the client may subscribe to, publish to and read the history of. May be
+    /// repeated.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     all: Vec<String>,
-    /// Connections that its subject may have at one node.
+    /// Maximum number of connections of the subject to one node.
     #[arg(long, value_name = "N")]
     connections: Option<u32>,
-    /// Subscriptions of one connection.
+    /// Maximum number of subscriptions of one connection.
     #[arg(long, value_name = "N")]
     subscriptions: Option<u32>,
-    /// Publications of one connection in a second.
+    /// Maximum rate of one connection, in publications per second.
     #[arg(long, value_name = "N")]
     publish_rate: Option<u32>,
 }
 
 #[derive(Debug, clap::Args)]
 struct Check {
-    /// The token or API key; `-` or nothing reads it from standard input, where no list of processes shows it.
+    /// Token or API key. With `-` or without a value, the command reads it from standard input,
+    /// which keeps it out of process lists.
     credential: Option<String>,
-    /// Say whether it may subscribe to this filter, publish to it or read its history; refused is exit code 1.
+    /// Check whether the credential permits subscribing to this filter. The exit code is 1 if not.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     subscribe: Vec<String>,
-    /// As --subscribe.
+    /// Check whether the credential permits publishing to this filter. The exit code is 1 if not.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     publish: Vec<String>,
-    /// As --subscribe.
+    /// Check whether the credential permits reading the history of this filter. The exit code is 1
+    /// if not.
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     history: Vec<String>,
     #[command(flatten)]
@@ -115,14 +123,16 @@ struct Check {
 
 #[derive(Debug, clap::Args)]
 struct Key {
-    /// HS256, HS384 or HS512 for a secret; RS256, RS384, RS512, ES256, ES384 or EdDSA for a pair of files. Without it, an API key.
+    /// HS256, HS384 or HS512 for a secret; RS256, RS384, RS512, ES256, ES384 or EdDSA for a key
+    /// pair. Without it, an API key.
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
     algorithm: Option<Algorithm>,
-    /// A file for the secret or the API key, which only its owner can read; without it they are printed. For a pair: a directory for the
-    /// files private.pem and public.pem, made if it is not there; without it, this one.
+    /// For a secret or an API key: a file that only its owner can read; without it, the command
+    /// prints the key. For a key pair: a directory for private.pem and public.pem, created if it is
+    /// missing; without it, the current directory.
     #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,
-    /// Name of an API key, for the table that is printed with it.
+    /// Name of the API key, for the table that is printed with it.
     #[arg(long, value_name = "NAME", default_value = "server")]
     name: String,
 }
@@ -136,7 +146,7 @@ enum Lifetime {
 /// Runs the command.
 ///
 /// # Errors
-/// A key that cannot be read or written, a token that is refused, a node that says no.
+/// A key cannot be read or written, a token is refused, or a node refuses the request.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     match &arguments.command {
         Command::Gen(arguments) => generate(arguments),
@@ -163,7 +173,7 @@ fn generate(arguments: &Generate) -> Result<(), Ending> {
     Ok(output.flush()?)
 }
 
-/// One token, for this subject.
+/// Signs one token for this subject.
 fn token(
     arguments: &Generate,
     signing: &SigningKey,
@@ -176,7 +186,7 @@ fn token(
     if token.len() > CREDENTIAL_BYTES_MAX {
         let bytes = token.len();
         return Err(anyhow!(
-            "the token would have {bytes} bytes, more than the {CREDENTIAL_BYTES_MAX} that nodes take"
+            "the token would have {bytes} bytes, more than the {CREDENTIAL_BYTES_MAX} bytes that nodes accept"
         )
         .into());
     }
@@ -242,14 +252,14 @@ fn claims(arguments: &Generate, subject: Option<String>, now_s: u64) -> Result<V
         .collect();
     put("limits", (!limits.is_empty()).then(|| limits.into()));
     let claims = Value::from(claims);
-    // What no node would take is not made.
+    // Refuse a token that no node would accept.
     entitlement::claims::Claims::parse(claims.to_string().as_bytes())
         .map_err(|refusal| Ending::Usage(refusal.to_string()))?;
     Ok(claims)
 }
 
 fn random_id() -> anyhow::Result<String> {
-    let bytes = new_secret(16).context("the system has no randomness")?;
+    let bytes = new_secret(16).context("the system provides no random numbers")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -259,7 +269,7 @@ fn check(arguments: &Check) -> Result<(), Ending> {
     let fetched = entitled::fetch_once(&configuration)?;
     let revocations = match entitled::data_dir(&configuration) {
         Some(directory) => revocation_file::read(&directory)
-            .with_context(|| format!("{} cannot be read", directory.display()))?,
+            .with_context(|| format!("cannot read {}", directory.display()))?,
         None => entitlement::revocations::Revocations::default(),
     };
     let (notices, _) = Notices::new();
@@ -286,7 +296,7 @@ fn credential(arguments: &Check) -> anyhow::Result<String> {
             let mut text = String::new();
             let input = std::io::stdin().take(2 * CREDENTIAL_BYTES_MAX as u64);
             let mut input = std::io::BufReader::new(input);
-            input.read_to_string(&mut text).context("standard input cannot be read")?;
+            input.read_to_string(&mut text).context("cannot read standard input")?;
             Ok(text.trim_end_matches(['\n', '\r']).into())
         }
     }
@@ -309,7 +319,7 @@ fn say_allowed(arguments: &Check, entitlement: &Entitlement) -> Result<(), Endin
         writeln!(output, "issuer         {}", signer.issuer)?;
     }
     if entitlement.kind() == CredentialKind::Token {
-        // Either is a name for `crore token revoke --key`.
+        // `crore token revoke --key` accepts either name.
         let key = [&*signer.key_id, &signer.thumbprint()].join(" ");
         writeln!(output, "key            {}", key.trim_start())?;
     }
@@ -378,7 +388,7 @@ fn key(arguments: &Key) -> Result<(), Ending> {
     let pair = new_pair(algorithm).context(NO_RANDOMNESS)?;
     let directory = arguments.out.as_deref().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)
-        .with_context(|| format!("{} cannot be made", directory.display()))?;
+        .with_context(|| format!("cannot create {}", directory.display()))?;
     let files = [
         ("private.pem", pair.private.as_str(), 0o600),
         ("public.pem", pair.public.as_str(), 0o644),
@@ -386,7 +396,7 @@ fn key(arguments: &Key) -> Result<(), Ending> {
     for (name, ..) in files {
         let file = directory.join(name);
         if file.exists() {
-            return Err(anyhow!("{} is there already", file.display()).into());
+            return Err(anyhow!("{} exists already", file.display()).into());
         }
     }
     for (name, text, mode) in files {
@@ -397,9 +407,9 @@ fn key(arguments: &Key) -> Result<(), Ending> {
     Ok(())
 }
 
-const NO_RANDOMNESS: &str = "the system has no randomness";
+const NO_RANDOMNESS: &str = "the system provides no random numbers";
 
-/// The key, and the table by which a node knows it.
+/// The API key, and the table that declares it to a node.
 fn api_key(arguments: &Key) -> Result<(), Ending> {
     let api_key = new_api_key().context(NO_RANDOMNESS)?;
     let hash = sha256(api_key.as_bytes());
@@ -407,8 +417,8 @@ fn api_key(arguments: &Key) -> Result<(), Ending> {
     let name = configuration::value::quote(&arguments.name);
     give_secret(arguments, &api_key)?;
     let remark = match arguments.out {
-        Some(_) => "# The node knows the key by its hash.",
-        None => "\n# The key is shown this once; the node knows its hash.",
+        Some(_) => "# The node stores only the hash of the key.",
+        None => "\n# The key is shown only once; the node stores its hash.",
     };
     writeln!(
         std::io::stdout(),
@@ -417,7 +427,7 @@ fn api_key(arguments: &Key) -> Result<(), Ending> {
     Ok(())
 }
 
-/// Into its file, or to standard output.
+/// Writes the key to its file, or to standard output.
 fn give_secret(arguments: &Key, secret: &str) -> Result<(), Ending> {
     let line = Zeroizing::new(format!("{secret}\n"));
     match &arguments.out {
@@ -427,7 +437,7 @@ fn give_secret(arguments: &Key, secret: &str) -> Result<(), Ending> {
     Ok(())
 }
 
-/// A file that was not there, with these permissions whatever the umask is.
+/// Creates a new file with these permissions, whatever the umask is.
 fn write_new(file: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let written = OpenOptions::new()
         .write(true)
@@ -435,7 +445,7 @@ fn write_new(file: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         .mode(mode)
         .open(file)
         .and_then(|mut opened| opened.write_all(text.as_bytes()));
-    written.with_context(|| format!("{} cannot be written", file.display()))
+    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn algorithm(text: &str) -> Result<Algorithm, String> {
@@ -448,7 +458,7 @@ fn algorithm(text: &str) -> Result<Algorithm, String> {
 fn filter(text: &str) -> Result<String, String> {
     match broker::topic::Filter::parse(text) {
         Ok(_) => Ok(text.into()),
-        Err(_) => Err("it is no topic filter".into()),
+        Err(_) => Err("not a topic filter".into()),
     }
 }
 

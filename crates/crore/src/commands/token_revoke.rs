@@ -1,4 +1,5 @@
-//! `crore token revoke`: asks a node's operators' port to revoke tokens, to take that back, or to list what was revoked.
+//! `crore token revoke`: asks a node's operators' port to revoke tokens, to cancel a revocation, or
+//! to list the revocations.
 
 use super::operators::{Port, ask};
 use crate::configuration::value::parse_moment_s;
@@ -10,41 +11,44 @@ use std::io::Write;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct Arguments {
-    /// The one token with this `jti`.
+    /// Revoke the token with this `jti`.
     #[arg(long, value_name = "ID", group = "what", conflicts_with_all = ["sub", "issued_before", "key"])]
     jti: Option<String>,
-    /// All tokens of this `sub` that were issued until now, or before --issued-before.
+    /// Revoke all tokens of this `sub` that were issued before now, or before --issued-before.
     #[arg(long, value_name = "NAME", group = "what")]
     sub: Option<String>,
-    /// Of --sub: the tokens of this `iss` alone.
+    /// With --sub: revoke only tokens of this `iss`.
     #[arg(long, value_name = "NAME", requires = "sub")]
     issuer: Option<String>,
-    /// All that this key has signed, by its name (`kid`) or, of a key without one, its thumbprint (`crore token check` shows both).
+    /// Revoke all tokens that this key has signed: its name (`kid`), or the thumbprint of a key
+    /// without one. `crore token check` prints both.
     #[arg(long, value_name = "KID", group = "what", conflicts_with_all = ["sub", "issued_before"])]
     key: Option<String>,
-    /// Tokens that were issued before this moment (seconds since 1970, or `2026-01-31T12:00:00Z`); without --sub, of everybody.
+    /// Revoke tokens issued before this moment (seconds since 1970, or `2026-01-31T12:00:00Z`).
+    /// Without --sub, this applies to all subjects.
     #[arg(long, value_name = "MOMENT", group = "what", value_parser = parse_moment_s)]
     issued_before: Option<u32>,
-    /// Take back the revocation of this number.
+    /// Cancel the revocation with this number.
     #[arg(long, value_name = "NUMBER", group = "what", conflicts_with_all = ["jti", "sub", "key", "issued_before", "ends"])]
     take_back: Option<u64>,
-    /// List what was revoked.
+    /// List the revocations.
     #[arg(long, group = "what", conflicts_with_all = ["jti", "sub", "key", "issued_before", "ends", "take_back"])]
     list: bool,
-    /// Until when it is kept; without it, until the last such token has expired, and of --key for ever.
+    /// Moment at which the node deletes the revocation. By default, when the last revoked token has
+    /// expired; a revocation with --key stays forever.
     #[arg(long, value_name = "MOMENT", value_parser = parse_moment_s)]
     ends: Option<u32>,
     #[command(flatten)]
     port: Port,
 }
 
-/// Where revocations are.
+/// Path of the revocations.
 const PATH: &str = "/api/v1/revocations";
 
 /// Runs the command.
 ///
 /// # Errors
-/// Nobody answers there, or the node says no.
+/// The operators' port does not answer, or the node refuses.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     if arguments.list {
         return list(arguments);

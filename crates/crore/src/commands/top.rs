@@ -1,8 +1,9 @@
-//! `crore top`: a running node on one screen: connections, rates, memory by component, and what needs a look.
+//! `crore top`: a running node on one screen: connections, rates, memory by component, and
+//! warnings.
 //!
-//! It asks the operators' port once a second and keeps the last two answers. Plain control sequences: one frame is a list of
-//! lines ([`frame`]) that fits the terminal, and is written in one go over the one before. Invariant: whatever ends it, the
-//! terminal is as it was.
+//! The command requests the figures once a second and keeps the last two answers. It uses plain
+//! control sequences: one frame is a list of lines ([`frame`]) that fits the terminal, written in
+//! one call over the previous frame. Invariant: the terminal is restored at every end.
 
 use super::operators::Port;
 use super::table::printable;
@@ -19,10 +20,10 @@ use std::time::{Duration, Instant};
 /// Flags of `top`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Print one screen and end; it measures for one interval.
+    /// Print one screen and stop, after measuring for one interval.
     #[arg(long)]
     once: bool,
-    /// Seconds between two looks.
+    /// Time between two measurements, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
     interval: u64,
     #[command(flatten)]
@@ -31,21 +32,21 @@ pub struct Arguments {
 
 /// Rates that the curve remembers.
 const CURVE_LEN: usize = 240;
-/// A frame is not wider.
+/// Maximum width of a frame.
 const COLUMNS_MAX: usize = 120;
-/// How a person ends it.
+/// How to quit, on the last line.
 const QUIT: &str = "q quits";
-/// Columns and rows that all of it needs.
+/// Columns and rows of a complete frame.
 const SIZE_MIN: (usize, usize) = (80, 24);
 
-/// One look at the node.
+/// One sample of the node's figures.
 #[derive(Clone)]
 struct Look {
     at: Instant,
     statistics: Value,
 }
 
-/// What is shown.
+/// The content of a frame.
 struct Shown<'a> {
     health: &'a Value,
     before: &'a Value,
@@ -53,16 +54,16 @@ struct Shown<'a> {
     elapsed: Duration,
     /// Deliveries a second, the newest last.
     curve: &'a VecDeque<u64>,
-    /// Below everything else: how to end it, or why there is nothing new.
+    /// The last line: how to quit, or why the figures are old.
     footer: &'a str,
 }
 
-/// What comes in while it shows.
+/// Input of the main loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Happened {
-    /// A key that ends it was typed.
+    /// The user typed a key that quits.
     Quit,
-    /// The terminal has another size.
+    /// The terminal's size changed.
     Resized,
     Ended(Signal),
 }
@@ -70,7 +71,7 @@ enum Happened {
 /// Runs the command.
 ///
 /// # Errors
-/// Nobody answers there at first, or the terminal cannot be written to.
+/// The operators' port does not answer the first request, or the terminal cannot be written to.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let seen = Seen::begin(arguments)?;
     match arguments.once {
@@ -110,7 +111,7 @@ fn watch(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {
                 Ok(Happened::Resized) => {}
                 Ok(Happened::Ended(signal)) => return Err(Ending::Signal(signal)),
                 Err(RecvTimeoutError::Timeout) => break,
-                // Nobody can say anything any more; who watches ends it by a signal of the system's own.
+                // No thread can send anything now; a user stops the command with a signal.
                 Err(RecvTimeoutError::Disconnected) => {
                     std::thread::sleep(next_look.saturating_duration_since(Instant::now()));
                     break;
@@ -124,7 +125,7 @@ fn watch(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {
     }
 }
 
-/// Tells of keys that end it, until standard input ends.
+/// Reports keys that quit, until standard input ends.
 fn watch_keys(keys: &mpsc::Sender<Happened>) {
     let mut input = std::io::stdin().lock();
     let mut typed = [0; 64];
@@ -135,7 +136,7 @@ fn watch_keys(keys: &mpsc::Sender<Happened>) {
     }
 }
 
-/// Escape ends it by itself; more at once is a key that has no letter: an arrow, say.
+/// Escape alone quits; several bytes at once are a key without a letter, such as an arrow.
 fn quits(typed: &[u8]) -> bool {
     match typed {
         [27] => true,
@@ -144,7 +145,7 @@ fn quits(typed: &[u8]) -> bool {
     }
 }
 
-/// The last two looks, and what is kept of those before.
+/// The last two samples, and figures kept from earlier ones.
 struct Seen {
     health: Value,
     before: Look,
@@ -178,7 +179,7 @@ impl Seen {
         Ok(())
     }
 
-    /// In the size that the terminal has now.
+    /// A frame in the current size of the terminal.
     fn frame(&self, footer: &str) -> Vec<String> {
         let shown = Shown {
             health: &self.health,
@@ -201,7 +202,7 @@ fn look(arguments: &Arguments) -> anyhow::Result<Look> {
     Ok(Look { at: Instant::now(), statistics })
 }
 
-/// So many a second between two looks; none if the node has begun anew.
+/// Rate per second between two samples; none if the node has restarted.
 fn rate(before: &Value, now: &Value, name: &str, elapsed: Duration) -> u64 {
     let of = |value: &Value| value["total"][name].as_u64().unwrap_or(0);
     let more = of(now).saturating_sub(of(before));
@@ -209,13 +210,13 @@ fn rate(before: &Value, now: &Value, name: &str, elapsed: Duration) -> u64 {
     more.saturating_mul(1_000) / elapsed_ms
 }
 
-/// One screen, at most so many columns and rows.
+/// One frame within this number of columns and rows.
 fn frame(shown: &Shown<'_>, (columns, rows): (usize, usize)) -> Vec<String> {
     let columns = columns.min(COLUMNS_MAX);
     let mut lines = vec![heading(shown), String::new()];
     lines.extend(figures(shown));
     lines.push(String::new());
-    lines.push(format!("deliveries a second  {}", curve(shown.curve, columns.saturating_sub(22))));
+    lines.push(format!("deliveries/s         {}", curve(shown.curve, columns.saturating_sub(22))));
     lines.push(String::new());
     let left = rows.saturating_sub(lines.len() + 2);
     lines.extend(memory(shown.now, left, columns));
@@ -301,7 +302,7 @@ fn figures(shown: &Shown<'_>) -> Vec<String> {
     ]
 }
 
-/// The components of memory, the largest first, as many as there are lines for.
+/// The components of memory, the largest first, as many as fit.
 fn memory(now: &Value, lines_max: usize, columns: usize) -> Vec<String> {
     let mut components: Vec<(&str, u64)> = now["memory"]
         .as_object()
@@ -324,7 +325,7 @@ fn memory(now: &Value, lines_max: usize, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The newest values to the right.
+/// The newest values are on the right.
 fn curve(values: &VecDeque<u64>, width: usize) -> String {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().max().unwrap_or(0).max(1);

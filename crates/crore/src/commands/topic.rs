@@ -6,7 +6,7 @@ use super::table::{Side, cell};
 use crate::exit::Ending;
 use serde_json::Value;
 
-/// What to do.
+/// Arguments of `topic`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -17,13 +17,14 @@ pub struct Arguments {
 enum What {
     /// List topics.
     List(ListArguments),
-    /// Show one topic: where it lives, who is subscribed, what is kept of it.
+    /// Show one topic: its I/O thread, its subscribers and its history.
     Show(ShowArguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct ListArguments {
-    /// Only names that begin so, or that this filter covers (`prices/+`, `news/#`).
+    /// List only topics that begin with this text, or that match this filter (`prices/+`,
+    /// `news/#`).
     search: Option<String>,
     #[command(flatten)]
     listing: Listing,
@@ -33,7 +34,7 @@ struct ListArguments {
 struct ShowArguments {
     /// The topic.
     topic: String,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -43,7 +44,7 @@ struct ShowArguments {
 /// Runs the command.
 ///
 /// # Errors
-/// Nobody answers there, the node says no, or there is no such topic.
+/// The operators' port does not answer, the node refuses, or there is no such topic.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     match &arguments.what {
         What::List(arguments) => list(arguments),

@@ -1,4 +1,4 @@
-//! `crore upgrade`: asks a node's operators' port to hand over to its program as it is on disk now.
+//! `crore upgrade`: asks a node's operators' port to hand over to the program now on disk.
 
 use super::operators::{Port, ask_within};
 use crate::exit::Ending;
@@ -12,14 +12,15 @@ pub struct Arguments {
     port: Port,
 }
 
-/// Longer than a node gives any upgrade: a new process that reads its configuration, millions of sockets to copy, and the end
-/// (docs/decisions/0011-live-upgrade.md). The node's own word on why it took too long comes before.
+/// Longer than a node's own limit for an upgrade: start and configuration of the new process,
+/// millions of sockets to copy, and the end (docs/decisions/0011-live-upgrade.md). The node reports
+/// its own timeout first.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Runs the command: prints the new process and for how long nobody was served.
+/// Runs the command: prints the new process, and the time without service.
 ///
 /// # Errors
-/// Nobody answers there, or why nothing came of it; the node serves on then.
+/// The operators' port does not answer, or the upgrade failed; then the node continues to serve.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let body = serde_json::json!({});
     let request = ("POST", "/api/v1/upgrade");

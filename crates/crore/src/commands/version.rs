@@ -3,7 +3,7 @@
 use crate::exit::Ending;
 use std::io::Write;
 
-/// The commit this was built from, if it was built in a repository.
+/// The commit of the build, if it was built in a repository.
 pub const COMMIT: Option<&str> = option_env!("CRORE_COMMIT");
 
 /// Prints version, commit and compiler.

@@ -49,38 +49,41 @@ const FIRST_PART: u64 = 5;
 /// With fewer further connections the slope says nothing.
 const SLOPE_CONNECTIONS_MIN: u64 = 4_000;
 
-/// How much of everything.
+/// Arguments of `demo`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Subscribers, each with a topic of its own.
+    /// Number of subscribers, each with a topic of its own.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     clients: u64,
-    /// Messages per second to all of them together.
+    /// Total message rate of all subscribers, in messages per second.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     rate: u64,
-    /// Bytes of each message.
+    /// Size of each message in bytes.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(HEADER_BYTES as u64..=1_000_000))]
     size: u64,
-    /// Connects per second.
+    /// Connection rate, in connects per second.
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connect_rate: u64,
-    /// End after so long, such as `90s` or `5m`, or plain seconds. Without it the demo runs until Ctrl-C. With `--break-it` the
-    /// demo takes no longer than this; without it, 30 seconds.
+    /// Length of the run, such as `90s` or `5m`, or plain seconds. Without it, the demo runs until
+    /// Ctrl-C. With `--break-it`, it is the maximum length; the default is then 30 seconds.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     duration: Option<Duration>,
-    /// Break the node while messages flow, and count: an upgrade in place, a `kill -9` and a drain. The log is on disk, in a
-    /// temporary directory. The exit code is 1 if a message was lost.
+    /// Inject three faults while messages flow, and count the messages: an upgrade in place, a
+    /// `kill -9` and a drain. The log is on disk, in a temporary directory. The exit code is 1 if a
+    /// message was lost.
     #[arg(long)]
     break_it: bool,
-    /// With `--break-it`: keep the log in memory. The `kill -9` then loses the log, and every subscriber is told of a gap.
+    /// With `--break-it`: keep the log in memory. The `kill -9` then loses the log, and every
+    /// subscriber gets a gap.
     #[arg(long, requires = "break_it")]
     memory_log: bool,
 }
 
-/// Shows it.
+/// Runs the demo.
 ///
 /// # Errors
-/// The node cannot be started, or ends; messages were lost, repeated or out of order; the signal that ended it.
+/// The node cannot be started, or stops; messages were lost, repeated or out of order; or a signal
+/// stopped the run.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let (sender, signal) = channel();
     let mut count = 0_u32;
