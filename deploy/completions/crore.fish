@@ -324,37 +324,37 @@ complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "report" -d 'Compare reports of `bench run` side by side'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "part" -d 'Load generator of `bench run`; it reads commands from standard input'
 complete -c crore -n "__fish_crore_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l target-connections -d 'Judge the machine against this number of connections (1M, 250k). The default is 100k, or what its memory has room for if that is less' -r
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l io-threads -d 'I/O threads of the node. The default is one for each processor' -r
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l admin -d 'The operators\' port of a running node, whose memory is printed by component. The default port is tried by itself' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l target-connections -d 'Compare the machine with this number of connections (1M, 250k). The default is 100k, or the most that the memory can hold if that is less' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l io-threads -d 'Number of I/O threads of the node. The default is one for each processor' -r
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l admin -d 'URL of the operators\' port of a running node, to print its memory by component. The default port is tried automatically' -r
 complete -c crore -n "__fish_crore_using_subcommand doctor" -l root -d 'Examine the machine whose /proc and /sys are below this directory' -r -F
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l machine -d 'Judge a captured machine instead of this one' -r -F
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l capture -d 'Write everything that was read of the machine to a file, for --machine' -r -F
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l apply -d 'Show the proposed kernel parameters, ask, and set them. Needs root'
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l yes -d 'With --apply: do not ask'
-complete -c crore -n "__fish_crore_using_subcommand doctor" -l json -d 'One JSON object'
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l machine -d 'Examine a captured machine instead of this one' -r -F
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l capture -d 'Write everything that was read from the machine to a file, for --machine' -r -F
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l apply -d 'Show the proposed kernel parameters, ask for confirmation, and set them. Needs root'
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l yes -d 'With --apply: do not ask for confirmation'
+complete -c crore -n "__fish_crore_using_subcommand doctor" -l json -d 'Print one JSON object'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand doctor" -s V -l version -d 'Print version'
-complete -c crore -n "__fish_crore_using_subcommand plan" -l connections -d 'Clients, each with one subscription (10M, 250k)' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l rate -d 'Publications per second (168k)' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l fan-out -d 'Clients that receive each of them; topics are as many as groups of that size' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l size -d 'Bytes of a message' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l topic-size -d 'Bytes of a topic\'s name' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l transport -d 'How clients receive' -r -f -a "ws\t'WebSocket, the native protocol'
+complete -c crore -n "__fish_crore_using_subcommand plan" -l connections -d 'Number of clients, each with one subscription (10M, 250k)' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l rate -d 'Publication rate, in publications per second (168k)' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l fan-out -d 'Number of receivers of each publication. There is one topic for each group of this size' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l size -d 'Size of a message in bytes' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l topic-size -d 'Length of a topic\'s name in bytes' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l transport -d 'Protocol of the clients' -r -f -a "ws\t'WebSocket, the native protocol'
 sse\t'HTTP event streams'"
-complete -c crore -n "__fish_crore_using_subcommand plan" -l io-threads -d 'I/O threads; without it one for each core' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l connect-rate -d 'Connects per second while clients come' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l ping-interval -d 'Pings to quiet clients (websocket.ping_interval); 0: none' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l age-max -d 'How long the log in memory keeps messages (log.age_max)' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l bytes-max -d 'How much it keeps (log.bytes_max)' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l cores -d 'Cores of the server; without it this machine\'s' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l memory -d 'Memory of the server (96GB); without it what this machine has available' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l bandwidth -d 'Bandwidth in each direction, in bits per second (25G); without it none is assumed to be missing' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l machine -d 'A machine that `crore doctor --capture` wrote, instead of this one' -r -F
-complete -c crore -n "__fish_crore_using_subcommand plan" -l check -d 'Hold the prediction against reports of `crore bench run` (report.json), instead' -r -F
-complete -c crore -n "__fish_crore_using_subcommand plan" -l within -d 'With --check: how far off a figure may be, in percent' -r
-complete -c crore -n "__fish_crore_using_subcommand plan" -l tls -d 'Over TLS'
-complete -c crore -n "__fish_crore_using_subcommand plan" -l json -d 'One JSON object'
+complete -c crore -n "__fish_crore_using_subcommand plan" -l io-threads -d 'Number of I/O threads. Without it, one for each core' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l connect-rate -d 'Connection rate, in connects per second' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l ping-interval -d 'Time between pings to a quiet client (websocket.ping_interval); 0: no pings' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l age-max -d 'Time for which the log in memory keeps messages (log.age_max)' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l bytes-max -d 'Size of the log in memory (log.bytes_max)' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l cores -d 'Cores of the server. Without it, those of this machine' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l memory -d 'Memory of the server (96GB). Without it, the available memory of this machine' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l bandwidth -d 'Bandwidth in each direction, in bits per second (25G). Without it, bandwidth is not a limit' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l machine -d 'File of `crore doctor --capture`, to plan for its machine instead of this one' -r -F
+complete -c crore -n "__fish_crore_using_subcommand plan" -l check -d 'Compare the prediction with reports of `crore bench run` (report.json) instead' -r -F
+complete -c crore -n "__fish_crore_using_subcommand plan" -l within -d 'With --check: maximum deviation of a figure, in percent' -r
+complete -c crore -n "__fish_crore_using_subcommand plan" -l tls -d 'Use TLS'
+complete -c crore -n "__fish_crore_using_subcommand plan" -l json -d 'Print one JSON object'
 complete -c crore -n "__fish_crore_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c crore -n "__fish_crore_using_subcommand plan" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand log; and not __fish_seen_subcommand_from verify dump stats repair new-epoch help" -s h -l help -d 'Print help'

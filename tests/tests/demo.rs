@@ -113,7 +113,7 @@ fn ctrl_c_leaves_nothing_behind() {
     // The node is no child of the demo any more, but its grandchild.
     let node = process.wait_for("a new process", |line| {
         let (_, rest) = line.split_once("Process ")?;
-        let (number, _) = rest.split_once(" is the node instead of ")?;
+        let (number, _) = rest.split_once(" has replaced process ")?;
         number.parse::<u32>().ok()
     });
     process.signal("INT");

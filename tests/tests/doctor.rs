@@ -71,7 +71,7 @@ fn this_machine_is_judged() {
     let many = run(&["doctor", "--target-connections", "9000M"]);
     assert_eq!(many.status.code(), Some(1), "{many:?}");
     let said = String::from_utf8_lossy(&many.stdout);
-    assert!(said.contains("Judged against 9,000,000,000 connections."), "{said}");
+    assert!(said.contains("Target: 9,000,000,000 connections."), "{said}");
     assert!(said.contains("The first limit is "), "{said}");
 }
 
@@ -129,7 +129,10 @@ fn a_machine_is_carried_away_and_judged_again() {
     fs::write(&nothing, "not a machine").unwrap();
     let output = run(&["doctor", "--machine", text(&nothing)]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("holds no machine"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("contains no captured machine"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -201,5 +204,5 @@ fn a_plan_is_held_against_a_report() {
     folder.write("other.json", "{}");
     let other = run(&["plan", "--check", text(&folder.0.join("other.json"))]);
     assert_eq!(other.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&other.stderr).contains("the report has no"), "{other:?}");
+    assert!(String::from_utf8_lossy(&other.stderr).contains("the report lacks"), "{other:?}");
 }

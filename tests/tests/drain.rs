@@ -222,7 +222,7 @@ fn a_disk_that_hangs() {
     let ended = server.process.end_within(within);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     let place_of = |text: &str| ended.lines.iter().position(|line| line.contains(text));
-    let (drains, told) = (place_of("The node drains"), place_of("has not stopped in order"));
+    let (drains, told) = (place_of("The node drains"), place_of("did not stop cleanly"));
     assert!(drains.is_some() && drains < told, "{ended:?}");
     let told = &ended.lines[told.expect("a line")];
     for part in ["not ended in time: crore-log-kept", "unsynced=1"] {

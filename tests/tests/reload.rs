@@ -139,7 +139,7 @@ fn faults_change_nothing_and_are_all_told() {
 
     fs::remove_file(place.path("crore.toml")).expect("the file is ours");
     let problem = post(&server).expect_problem(422, "configuration_faults");
-    assert!(problem.body.contains("cannot be read"), "{problem:?}");
+    assert!(problem.body.contains("cannot read"), "{problem:?}");
     let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;
     for line in [
         "crore_reloads_total{result=\"taken\"} 0",
@@ -177,7 +177,7 @@ fn what_needs_a_restart_is_named() {
         "[node]\nname = \"x\"\n{logs}[[rule]]\nfilter = \"a\"\nlog = \"other\"\n"
     ));
     let told = hang_up(&mut server).join("\n");
-    let waits = "An option has changed, and waits for a restart. key=node.name old=\"\\\"crore\\\"\" new=\"\\\"x\\\"\"";
+    let waits = "An option has changed, and takes effect after a restart. key=node.name old=\"\\\"crore\\\"\" new=\"\\\"x\\\"\"";
     assert!(told.contains(waits), "{told}");
     publish(&server.url("/topics/a"), "kept where it was");
     drop(server);

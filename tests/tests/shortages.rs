@@ -58,7 +58,7 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
 
         server.process.limit_descriptors(None);
         waiting.iter_mut().for_each(assert_served);
-        logged(&mut server.process, "info", "wait for descriptors no more");
+        logged(&mut server.process, "info", "File descriptors are available again");
         metrics.wait_for("crore_connections", |count| count == 21);
     }
 }
@@ -70,12 +70,22 @@ fn what_the_machine_lacks_has_a_name_and_passes() {
     for (error, begins, limit, ends) in [
         (
             "ENFILE",
-            "the machine has no more open files",
+            "the machine has reached its limit of open files",
             "(fs.file-max)",
-            "wait for open files of the machine no more",
+            "Open files of the machine are available again",
         ),
-        ("ENOBUFS", "the system has no memory for them", "memory: ", "lack no memory any more"),
-        ("ENOMEM", "the system has no memory for them", "memory: ", "lack no memory any more"),
+        (
+            "ENOBUFS",
+            "the system has no memory for them",
+            "memory: ",
+            "Memory for connections is available again",
+        ),
+        (
+            "ENOMEM",
+            "the system has no memory for them",
+            "memory: ",
+            "Memory for connections is available again",
+        ),
     ] {
         let inject = format!("inject=accept4:error={error}:when=1..40");
         let mut place = Place::new("127.0.0.1:0");

@@ -312,7 +312,7 @@ fn tickets_that_do_not_hold() {
     fs::write(&file, &kept[..kept.len() - 1]).unwrap();
     let server = place.start();
     check_refused(&server, &ticket, "its key was damaged");
-    says(server, "ticket.keys is damaged (its checksum is wrong)");
+    says(server, "ticket.keys is damaged (the checksum is wrong)");
     let aside = place.path("data/ticket.keys.damaged");
     assert_eq!(fs::read(&aside).unwrap(), kept[..kept.len() - 1]);
     fs::write(&file, &kept).unwrap();
@@ -372,7 +372,7 @@ fn without_a_data_directory() {
     client.subscribe(&items()[..1]);
     let _ = client.next_frame();
     let ticket = ticket_of(&mut client);
-    says(server, "Resume tickets end with this process");
+    says(server, "Resume tickets become invalid when this process ends");
     let server = place.start();
     check_refused(&server, &ticket, "of another process");
 }

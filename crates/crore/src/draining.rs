@@ -124,7 +124,7 @@ impl Draining {
         service_manager::stopping("drains", longest);
         log.write(
             Level::Info,
-            "The node drains; a second signal ends it at once.",
+            "The node drains; a second signal stops it at once.",
             &[
                 ("reason", reason),
                 ("delay_ms", &delay_ms.to_string()),
@@ -187,7 +187,7 @@ fn tell_end(result: &io::Result<()>, progress: Progress, log: &Log) {
         ),
         Err(error) => log.write(
             Level::Error,
-            "The node has not stopped in order; what was acknowledged is kept.",
+            "The node did not stop cleanly; acknowledged messages are kept.",
             &[("error", &error.to_string()), ("unsynced", &progress.unsynced.to_string())],
         ),
     }

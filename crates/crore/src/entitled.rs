@@ -83,7 +83,7 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
         Some(directory) => revocation_file::read(directory).with_context(|| {
             let file = directory.join(revocation_file::FILE_NAME);
             format!(
-                "{} cannot be read; without it revoked tokens would be taken again",
+                "cannot read {}; without it, the node would accept revoked tokens again",
                 file.display()
             )
         })?,
@@ -103,7 +103,7 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
     let fetching = match (source, wish) {
         (Some(source), Some(wish)) => {
             let guard = refresh::spawn(&judge, wish, source);
-            Some(guard.context("no thread to fetch keys")?)
+            Some(guard.context("cannot start the thread that fetches keys")?)
         }
         _ => None,
     };
@@ -167,11 +167,11 @@ fn wanted(configuration: &Configuration, key: &str) -> Vec<String> {
 pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     let mut notices = Vec::new();
     if !takes_tokens(configuration) {
-        let sentence = "authentication is off (entitlement.mode = \"open\"): everyone who can connect can publish and read everything; use this for development only";
+        let sentence = "authentication is off (entitlement.mode = \"open\"): every client that can connect can publish and read everything; use this for development only";
         return vec![(Level::Warn, sentence.into())];
     }
     if data_dir(configuration).is_none() {
-        let sentence = "revocations do not outlive a restart: node.data_dir is not given";
+        let sentence = "revocations are lost at a restart: node.data_dir is not set";
         notices.push((Level::Warn, sentence.into()));
     }
     let url = configuration.given("entitlement.jwks_url");
@@ -180,7 +180,7 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
         && !url.is_https
         && !url.is_local()
     {
-        let sentence = "entitlement.jwks_url has no TLS: whoever is between the issuer and this node can make keys";
+        let sentence = "entitlement.jwks_url has no TLS: an attacker between the issuer and this node can insert keys";
         notices.push((Level::Warn, sentence.into()));
     }
     notices.extend(notices_of_claims(configuration));
@@ -199,14 +199,14 @@ fn notices_of_claims(configuration: &Configuration) -> Vec<(Level, String)> {
     let is_empty = |key| configuration.texts(key).is_empty();
     let mut sentences = Vec::new();
     if is_empty("entitlement.audiences") {
-        sentences.push("tokens are taken whatever they were issued for: give entitlement.audiences, or [\"*\"] if the issuer signs for nothing else");
+        sentences.push("tokens of every audience are accepted: set entitlement.audiences, or [\"*\"] if the issuer signs for no other application");
     }
     if is_empty("entitlement.issuers") {
-        sentences.push("tokens of every issuer whose key is known are taken: give entitlement.issuers, or [\"*\"] if the keys are of one issuer");
+        sentences.push("tokens of every issuer with a known key are accepted: set entitlement.issuers, or [\"*\"] if all keys belong to one issuer");
     }
     let lifetime_max = configuration.number("entitlement.token_lifetime_max");
     if lifetime_max.unwrap_or(0) == 0 {
-        sentences.push("tokens need not expire: give entitlement.token_lifetime_max, so that a stolen one ends by itself");
+        sentences.push("tokens without an expiry are accepted: set entitlement.token_lifetime_max, so that a stolen token expires");
     }
     let warning = |sentence: &str| (Level::Warn, sentence.to_owned());
     sentences.into_iter().map(warning).collect()
@@ -229,7 +229,7 @@ pub fn watch(
         ),
         Notice::FetchFailed(problem) => log.write(
             Level::Error,
-            "The key set cannot be had; the keys that there are hold on.",
+            "The key set could not be fetched; the current keys stay in use.",
             &[("problem", &problem)],
         ),
         Notice::KeysChanged { count, skipped_count } => {
@@ -261,7 +261,7 @@ pub fn fetch_once(configuration: &Configuration) -> Result<Vec<TokenKey>, crate:
         return Ok(Vec::new());
     };
     let jwks = refresh::fetch(&source).map_err(|problem| anyhow::anyhow!(problem));
-    let jwks = jwks.context("the key set at entitlement.jwks_url cannot be had")?;
+    let jwks = jwks.context("cannot fetch the key set at entitlement.jwks_url")?;
     Ok(jwks.keys)
 }
 
@@ -311,7 +311,7 @@ fn key_set(file: &Path, origin: &Origin) -> Result<Jwks, Fault> {
     let bytes = read(file, JWKS_BYTES_MAX as u64).map_err(bad)?;
     let jwks = Jwks::parse(&bytes).map_err(bad)?;
     match jwks.keys.is_empty() {
-        true => Err(bad("there is no key in it that can be used".into())),
+        true => Err(bad("the key set contains no usable key".into())),
         false => Ok(jwks),
     }
 }
@@ -345,7 +345,7 @@ fn token_key(entry: &Entry) -> Result<TokenKey, Fault> {
         };
         let encoding = entry.text("secret_encoding").unwrap_or_default();
         let secret = decoded(&secret, encoding)
-            .ok_or_else(|| bad(key, format!("the secret is no {encoding}")))?;
+            .ok_or_else(|| bad(key, format!("the secret is not {encoding}")))?;
         return of(key, TokenKey::of_secret(id, algorithm, &secret));
     }
     let key = "public_key_file";
@@ -393,13 +393,13 @@ pub fn decoded(secret: &[u8], encoding: &str) -> Option<Zeroizing<Vec<u8>>> {
 /// In words, without its name.
 pub fn read(file: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let opened = File::open(file).map_err(|error| format!("it cannot be read: {error}"))?;
+    let opened = File::open(file).map_err(|error| format!("cannot read it: {error}"))?;
     opened
         .take(bytes_max + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| format!("it cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot read it: {error}"))?;
     match bytes.len() as u64 > bytes_max {
-        true => Err(format!("it has more than {bytes_max} bytes")),
+        true => Err(format!("the file exceeds {bytes_max} bytes")),
         false => Ok(bytes),
     }
 }

@@ -50,7 +50,7 @@ impl Ending {
                 let faults: Vec<String> = faults.0.iter().map(ToString::to_string).collect();
                 faults.join("; ")
             }
-            other => format!("it ended with code {}", other.code()),
+            other => format!("the process ended with code {}", other.code()),
         }
     }
 

@@ -25,7 +25,7 @@ pub fn watch(mut receiver: JournalReceiver, plain_count: usize, log: Log) -> io:
                 log.count_left_out(batch.lost);
                 log.to(Target::Logging).write(
                     Level::Warn,
-                    "Lines about clients were left out: they came faster than they could be written.",
+                    "Log lines about clients were dropped: the node produced them faster than it could write them.",
                     &[("count", &batch.lost.to_string())],
                 );
             }
@@ -71,10 +71,10 @@ fn write(entry: &Entry, plain_count: usize, log: Log) {
             let fields = Fields::of_decision(client, plain_count, *deed, topic, *refusal);
             match refusal {
                 None => {
-                    put(Target::Audit, Level::Info, "A client was permitted to do it.", &fields)
+                    put(Target::Audit, Level::Info, "An action of a client was permitted.", &fields)
                 }
                 Some(_) => {
-                    put(Target::Audit, Level::Warn, "A client was not permitted to do it.", &fields)
+                    put(Target::Audit, Level::Warn, "An action of a client was refused.", &fields)
                 }
             }
         }
@@ -85,7 +85,7 @@ fn write(entry: &Entry, plain_count: usize, log: Log) {
             put(
                 Target::Entitlement,
                 Level::Warn,
-                "Pages of an origin that http.allowed_origins does not name were refused.",
+                "Requests from pages of an origin outside http.allowed_origins were refused.",
                 &fields,
             );
         }
@@ -95,7 +95,7 @@ fn write(entry: &Entry, plain_count: usize, log: Log) {
                 if *count > 0 {
                     let fields = Fields::default().and("count", count.to_string());
                     let sentence =
-                        "Lines were left out: there were more in a second than are wanted.";
+                        "Log lines were dropped: their number exceeded the limit per second.";
                     put(target, Level::Warn, sentence, &fields);
                 }
             }

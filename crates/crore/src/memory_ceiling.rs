@@ -42,7 +42,7 @@ pub fn watch(ceiling: Option<u64>, pressure: &Arc<SharedPressure>, log: Log) -> 
     let Some(source) = Source::open(ceiling) else {
         log.write(
             Level::Warn,
-            "The memory of this process cannot be watched: the system does not tell.",
+            "The memory of this process cannot be observed: the system does not report it.",
             &[],
         );
         return Ok(());
@@ -130,18 +130,19 @@ impl Course {
 
 fn tell(log: &Log, before: Pressure, after: Pressure, used: u64, source: &Source) {
     let (level, sentence) = match (after > before, after) {
-        (true, Pressure::Publications) => {
-            (Level::Warn, "Memory is full: publications are refused, and so is everything new.")
-        }
+        (true, Pressure::Publications) => (
+            Level::Warn,
+            "Memory is full: publications, new connections and new subscriptions are refused.",
+        ),
         (true, Pressure::Newcomers) => {
             (Level::Warn, "Memory is nearly full: new connections and subscriptions are refused.")
         }
-        (true, _) => (Level::Warn, "Memory runs short: recoveries wait, and history is refused."),
+        (true, _) => (Level::Warn, "Memory is short: recoveries wait, and history is refused."),
         (false, Pressure::Newcomers) => {
-            (Level::Info, "Publications are taken again; memory is still nearly full.")
+            (Level::Info, "Publications are accepted again; memory is still nearly full.")
         }
         (false, Pressure::Recoveries) => {
-            (Level::Info, "Connections are taken again; memory is still short.")
+            (Level::Info, "Connections are accepted again; memory is still short.")
         }
         (false, _) => (Level::Info, "There is enough memory again."),
     };

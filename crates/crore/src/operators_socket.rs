@@ -163,7 +163,7 @@ fn provide(folder: &Path) -> io::Result<()> {
         _ if is_safe(folder) => Ok(()),
         _ => Err(io::Error::new(
             ErrorKind::PermissionDenied,
-            format!("{} is another user's, or open to others", folder.display()),
+            format!("{} belongs to another user, or other users can access it", folder.display()),
         )),
     }
 }
@@ -180,12 +180,12 @@ fn check_free(path: &Path) -> io::Result<()> {
         Err(io::Error::new(ErrorKind::AddrInUse, text))
     };
     if !present.file_type().is_socket() {
-        return refused("there is a file that is no socket");
+        return refused("a file that is not a socket exists at this path");
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
         Err(error) => Err(error),
-        Ok(_) => refused("another process answers there"),
+        Ok(_) => refused("another process serves this socket"),
     }
 }
 

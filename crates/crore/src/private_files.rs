@@ -21,7 +21,7 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     for file in secret_files(configuration) {
         if is_open(&file) {
             let sentence = format!(
-                "every user of this machine can read {}, and it holds a secret: chmod 600 it, and make a new secret if somebody may have read it",
+                "every user of this machine can read {}, which contains a secret: run chmod 600 on it, and create a new secret if another user may have read it",
                 file.display()
             );
             notices.push((Level::Warn, sentence));
@@ -40,11 +40,11 @@ fn close_data(configuration: &Configuration, directory: &Path) -> Vec<(Level, St
             // The start of a log makes its directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(_) => {
-                let sentence = format!("others could read {path}; from now on only its owner can");
+                let sentence = format!("other users could read {path}; now only its owner can");
                 notices.push((Level::Warn, sentence));
             }
             Err(error) => {
-                let sentence = format!("{path} cannot be closed to others: {error}");
+                let sentence = format!("cannot restrict {path} to its owner: {error}");
                 notices.push((Level::Warn, sentence));
             }
         }

@@ -75,7 +75,7 @@ impl Reloader {
         drop(in_force);
         service_manager::ready(match &result {
             Ok(_) => "serves",
-            Err(_) => "serves, by the configuration from before a faulty one",
+            Err(_) => "serves with the previous configuration; the new one is faulty",
         });
         self.count(&result);
         match &result {
@@ -84,7 +84,7 @@ impl Reloader {
                 for fault in &faults.0 {
                     self.log.write(
                         Level::Error,
-                        "The configuration was not read again; nothing has changed.",
+                        "The configuration was not reloaded; nothing has changed.",
                         &[("reason", reason), ("fault", &fault.to_string())],
                     );
                 }
@@ -179,14 +179,14 @@ impl Reloader {
                 true => self.log.write(Level::Info, "An option has changed.", &fields),
                 false => self.log.write(
                     Level::Warn,
-                    "An option has changed, and waits for a restart.",
+                    "An option has changed, and takes effect after a restart.",
                     &fields,
                 ),
             }
         }
         self.log.write(
             Level::Info,
-            "The configuration was read again.",
+            "The configuration was reloaded.",
             &[
                 ("reason", reason),
                 ("changes", &reloaded.changes.len().to_string()),

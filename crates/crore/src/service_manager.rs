@@ -130,11 +130,10 @@ fn inherited_of(
     if count.is_empty() || process.parse() != Ok(own) {
         return Ok(Vec::new());
     }
-    let count: usize = count
-        .parse()
-        .ok()
-        .filter(|count| *count <= LISTENERS_MAX)
-        .ok_or_else(|| format!("LISTEN_FDS is \"{count}\", and may be 0 to {LISTENERS_MAX}"))?;
+    let count: usize =
+        count.parse().ok().filter(|count| *count <= LISTENERS_MAX).ok_or_else(|| {
+            format!("LISTEN_FDS is \"{count}\"; it must be from 0 to {LISTENERS_MAX}")
+        })?;
     let names: Vec<&str> = match names {
         // As sd_listen_fds_with_names(3) has it.
         "" => vec![NAMELESS; count],

@@ -215,26 +215,22 @@ impl Shortage {
     fn warning(self) -> &'static str {
         match self {
             Shortage::Connections => "Connections are refused: there is no room for more.",
-            Shortage::Descriptors => {
-                "Connections cannot be accepted and wait: a descriptor table is full."
-            }
+            Shortage::Descriptors => "New connections wait: a descriptor table is full.",
             Shortage::Files => {
-                "Connections cannot be accepted and wait: the machine has no more open files."
+                "New connections wait: the machine has reached its limit of open files."
             }
-            Shortage::Memory => {
-                "Connections cannot be accepted: the system has no memory for them."
-            }
+            Shortage::Memory => "New connections fail: the system has no memory for them.",
             Shortage::Watches => {
-                "Connections are refused: epoll may watch no more descriptors for this user."
+                "Connections are refused: this user has reached the limit of epoll watches."
             }
             Shortage::TcpMemory => {
-                "Messages wait: the system has no memory for TCP. They are sent when it has."
+                "Messages wait: the system has no memory for TCP. The node sends them when memory is available."
             }
             Shortage::Retention => {
-                "A log on disk cannot drop what is too old or too much: its disk refuses."
+                "A log on disk cannot drop old segments: its disk returns errors."
             }
             Shortage::Retained => {
-                "Retained messages are lost on disk: their segment was due, and they could not be copied."
+                "Retained messages were lost on disk: their segment expired, and they could not be copied."
             }
         }
     }
@@ -242,12 +238,12 @@ impl Shortage {
     fn end(self) -> &'static str {
         match self {
             Shortage::Connections => "There is room for connections again.",
-            Shortage::Descriptors => "Connections wait for descriptors no more.",
-            Shortage::Files => "Connections wait for open files of the machine no more.",
-            Shortage::Memory => "Connections lack no memory any more.",
-            Shortage::Watches => "Connections lack no epoll watches any more.",
-            Shortage::TcpMemory => "Messages wait for TCP memory no more.",
-            Shortage::Retention => "Logs on disk drop what is due again.",
+            Shortage::Descriptors => "File descriptors are available again.",
+            Shortage::Files => "Open files of the machine are available again.",
+            Shortage::Memory => "Memory for connections is available again.",
+            Shortage::Watches => "Epoll watches are available again.",
+            Shortage::TcpMemory => "TCP memory is available again.",
+            Shortage::Retention => "Logs on disk drop old segments again.",
             Shortage::Retained => "No more retained messages are lost.",
         }
     }
@@ -255,14 +251,14 @@ impl Shortage {
     fn advice(self) -> &'static str {
         match self {
             Shortage::Connections | Shortage::Descriptors => {
-                "`crore doctor` says what bounds connections, and how to have more"
+                "`crore doctor` shows what limits connections, and how to raise the limit"
             }
-            Shortage::Files => "`crore doctor` says how to raise fs.file-max",
-            Shortage::Memory => "`crore doctor` says how much memory connections need",
-            Shortage::Watches => "`crore doctor` says how to raise fs.epoll.max_user_watches",
-            Shortage::TcpMemory => "`crore doctor` says how to raise net.ipv4.tcp_mem",
+            Shortage::Files => "`crore doctor` shows how to raise fs.file-max",
+            Shortage::Memory => "`crore doctor` shows how much memory connections need",
+            Shortage::Watches => "`crore doctor` shows how to raise fs.epoll.max_user_watches",
+            Shortage::TcpMemory => "`crore doctor` shows how to raise net.ipv4.tcp_mem",
             Shortage::Retention | Shortage::Retained => {
-                "see that its files can be read and removed and its disk has room; `crore log verify` says what is damaged"
+                "make its files readable and removable, and free space on its disk; `crore log verify` lists damage"
             }
         }
     }

@@ -68,7 +68,7 @@ fn sorted(
             "tls" => (&mut sockets.clients, &mut tls),
             "operators" => (&mut sockets.operators, &mut operators),
             _ => {
-                let text = "the service manager passes on a socket";
+                let text = "the service manager passes a socket for these addresses";
                 let expected = "FileDescriptorName= may be clients, tls or operators";
                 return Err(anyhow!("{text} \"{name}\"; {expected}"));
             }
@@ -114,7 +114,7 @@ impl Sockets {
                 Some((_, descriptor)) => inherited_listener(*descriptor),
                 None => TcpListener::bind(address),
             };
-            listener.with_context(|| format!("the operators' address {address} cannot be bound"))
+            listener.with_context(|| format!("cannot bind the operators' address {address}"))
         };
         let listeners: anyhow::Result<Vec<TcpListener>> = addresses.iter().map(listener).collect();
         Ok(listeners?)

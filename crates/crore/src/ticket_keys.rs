@@ -51,7 +51,7 @@ pub fn provide(
         }
         None => notices.push((
             Level::Info,
-            "Resume tickets end with this process: there is neither tickets.keys nor node.data_dir."
+            "Resume tickets become invalid when this process ends: neither tickets.keys nor node.data_dir is set."
                 .to_owned(),
         )),
     }
@@ -59,7 +59,7 @@ pub fn provide(
         tickets.keys.extend(random_secret().map(TicketKey::new));
     }
     if tickets.keys.is_empty() {
-        let sentence = "No resume tickets are issued: the system gives no random bytes.";
+        let sentence = "No resume tickets are issued: the system provides no random numbers.";
         notices.push((Level::Warn, sentence.to_owned()));
     }
     notices
@@ -81,7 +81,7 @@ fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<Ticket
         Ok(handle) => handle,
         Err(error) => {
             warn(format!(
-                "Resume tickets end with this process: {} cannot be used: {error}.",
+                "Resume tickets become invalid when this process ends: cannot use {}: {error}.",
                 directory.display()
             ));
             return Vec::new();
@@ -90,14 +90,16 @@ fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<Ticket
     let (mut ring, is_private) = match read(directory) {
         Ok(found) => found,
         Err(ReadError::Io(error)) => {
-            warn(format!("Resume tickets end with this process: {shown} cannot be read: {error}."));
+            warn(format!(
+                "Resume tickets become invalid when this process ends: cannot read {shown}: {error}."
+            ));
             return Vec::new();
         }
         Err(ReadError::Damaged(problem)) => {
             let aside = fs::rename(directory.join(NAME), directory.join(DAMAGED_NAME));
             let kept = match aside {
-                Ok(()) => format!("it is kept as {DAMAGED_NAME}"),
-                Err(error) => format!("it could not be kept: {error}"),
+                Ok(()) => format!("it was saved as {DAMAGED_NAME}"),
+                Err(error) => format!("it could not be saved: {error}"),
             };
             warn(format!(
                 "{shown} is damaged ({problem}); {kept}. There are new keys: tickets issued before are refused, and their \
@@ -119,10 +121,10 @@ fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<Ticket
         && let Err(error) = write(directory, &handle, &ring.encode())
     {
         let what = match before.is_empty() {
-            true => "resume tickets end with this process",
+            true => "resume tickets become invalid when this process ends",
             false => "the keys stay as they were",
         };
-        warn(format!("{shown} cannot be written: {error}; {what}."));
+        warn(format!("cannot write {shown}: {error}; {what}."));
         ring = before;
     }
     ring.secrets().map(TicketKey::new).collect()

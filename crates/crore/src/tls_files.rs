@@ -39,7 +39,7 @@ pub fn reload(configuration: &Configuration, server: &Server, log: &Log) -> Resu
     })?;
     log.to(Target::Tls).write(
         Level::Info,
-        "The TLS certificate was read again.",
+        "The TLS certificate was reloaded.",
         &[
             ("subject", &loaded.subject),
             ("not_after", &loaded.not_after),

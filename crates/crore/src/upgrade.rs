@@ -96,7 +96,7 @@ impl Upgrader {
             Err(error) => {
                 self.log.write(
                     Level::Error,
-                    "The upgrade did not take place; the node serves on.",
+                    "The upgrade failed; the node continues to serve.",
                     &[("error", error)],
                 );
                 Err(error.clone())
@@ -128,7 +128,7 @@ impl Upgrader {
 
     fn check_serving(&self) -> Result<(), String> {
         match self.draining.has_begun() {
-            true => Err("the node is being drained; it ends and is not handed over".into()),
+            true => Err("the node is draining and stops, so it is not handed over".into()),
             false => Ok(()),
         }
     }
@@ -153,7 +153,7 @@ impl Upgrader {
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(theirs.into_socket()))
             .spawn()
-            .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
         let process = child.id();
         let mut child = NewProcess(Some(child));
         let handed = node.hand_over(
@@ -179,7 +179,8 @@ impl Inherited {
     /// # Errors
     /// Nothing could be taken over.
     pub fn receive() -> Result<Inherited, Ending> {
-        let inheritance = Inheritance::receive().context("nothing could be taken over")?;
+        let inheritance =
+            Inheritance::receive().context("cannot take over the previous process")?;
         Ok(Inherited(RefCell::new(inheritance)))
     }
 
@@ -218,7 +219,7 @@ impl Inherited {
         let Some(inheritance) = &*self.0.borrow() else {
             return sockets.bind(addresses);
         };
-        let operators = inheritance.operators().context("no descriptors")?;
+        let operators = inheritance.operators().context("no file descriptors left")?;
         let fits = |(wanted, listener): (&SocketAddr, &TcpListener)| {
             listener.local_addr().is_ok_and(|present| {
                 let is_port = wanted.port() == 0 || wanted.port() == present.port();
@@ -226,7 +227,7 @@ impl Inherited {
             })
         };
         if addresses.len() != operators.len() || !addresses.iter().zip(&operators).all(fits) {
-            let text = "the operators' addresses of the configuration are others";
+            let text = "the operators' addresses in the configuration have changed";
             return Err(Ending::from(anyhow!(text)));
         }
         Ok(operators)

@@ -99,8 +99,8 @@ fn low_ports() {
 fn nobody() {
     let place = Place::new("127.0.0.1:0");
     for (configuration, told) in [
-        ("user = \"no such user\"", "there is no user no such user"),
-        ("user = \"1\"\ngroup = \"no such group\"", "there is no group no such group"),
+        ("user = \"no such user\"", "unknown user no such user"),
+        ("user = \"1\"\ngroup = \"no such group\"", "unknown group no such group"),
         ("group = \"1\"", "a group without node.user"),
     ] {
         place.configure(&format!("[node]\n{configuration}\n"));

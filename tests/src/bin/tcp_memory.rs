@@ -92,7 +92,7 @@ fn memory_runs_out() {
     drop(limited);
 
     let line = server.process.wait_for("a word of the end", |line| {
-        line.contains("wait for TCP memory no more").then(|| line.to_owned())
+        line.contains("TCP memory is available again").then(|| line.to_owned())
     });
     println!("{line}");
     let scrape = Metrics::of(&server.operators).scrape();

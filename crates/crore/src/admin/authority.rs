@@ -142,7 +142,7 @@ pub fn check_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
         _ => Err(Box::new(problem(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "Content-Type: application/json is needed, also without a body",
+            "Content-Type: application/json is required, even without a body",
         ))),
     }
 }
@@ -162,12 +162,12 @@ pub async fn json_body(
     match read.await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            let detail = format!("the body has more bytes than {whose}");
+            let detail = format!("the body exceeds the size of {whose}");
             let status = StatusCode::PAYLOAD_TOO_LARGE;
             Err(refused(status, "body_too_large", &detail))
         }
         Err(_) => {
-            let detail = format!("the body was not there within {} s", BODY_WITHIN.as_secs());
+            let detail = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
             let status = StatusCode::REQUEST_TIMEOUT;
             Err(refused(status, "request_timeout", &detail))
         }

@@ -43,7 +43,7 @@ async fn show(State(drain): State<Drain>) -> Response {
 }
 
 async fn begin(State(drain): State<Drain>, headers: HeaderMap, body: Body) -> Response {
-    let limit = (BODY_BYTES_MAX, "a drain needs");
+    let limit = (BODY_BYTES_MAX, "a drain request");
     let bytes = match json_body(&headers, body, limit).await {
         Ok(bytes) => bytes,
         Err(refused) => return *refused,
@@ -72,7 +72,7 @@ fn window_ms(body: &[u8]) -> Result<Option<u64>, String> {
     };
     match parse_duration(&text) {
         Some(window_ms) if window_ms <= WINDOW_MS_MAX => Ok(Some(window_ms)),
-        _ => Err("`window` is a duration of at most a day, such as \"30s\"".into()),
+        _ => Err("`window` must be a duration of at most a day, such as \"30s\"".into()),
     }
 }
 

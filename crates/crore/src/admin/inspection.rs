@@ -196,7 +196,7 @@ async fn disconnect(
                     ("connection", &*id.to_string()),
                     ("may_return", if may_return { "true" } else { "false" }),
                 ];
-                let sentence = "An operator has ended a connection.";
+                let sentence = "An operator has closed a connection.";
                 inspected.log.write(Level::Info, sentence, &told);
                 Ok(StatusCode::NO_CONTENT.into_response())
             }
@@ -230,7 +230,7 @@ async fn topics(
     let found = async {
         let query = of_query(query)?;
         if !query.filter.is_empty() && Filter::parse(&query.filter).is_err() {
-            return Err(bad_request("`filter` is no filter"));
+            return Err(bad_request("`filter` is not a topic filter"));
         }
         let from = cursor_of(query.after.as_deref())?;
         let len_max = len_of(query.limit)?;
@@ -260,7 +260,7 @@ async fn topic(
             refusal(
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "nothing of this topic is kept, and nobody is subscribed to it",
+                "this topic has no messages and no subscribers",
             )
         })
     };
@@ -288,7 +288,7 @@ async fn history(
 
 async fn publish(State(inspected): State<Inspected>, headers: HeaderMap, body: Body) -> Response {
     let done = async {
-        let limit = (BODY_BYTES_MAX, "any message");
+        let limit = (BODY_BYTES_MAX, "a message");
         let bytes = json_body(&headers, body, limit).await?;
         let (topic, publication) = publication_of(&bytes)?;
         let name = topic.clone();
@@ -299,7 +299,7 @@ async fn publish(State(inspected): State<Inspected>, headers: HeaderMap, body: B
         let position = format!("{epoch}:{offset}");
         let told = [("topic", &*name), ("position", &position)];
         // Programs may do it all day.
-        let sentence = "An operator has published.";
+        let sentence = "An operator has published a message.";
         inspected.log.write(Level::Debug, sentence, &told);
         Ok(json!({"position": position, "epoch": epoch.to_string(), "offset": offset}))
     };
@@ -346,7 +346,7 @@ async fn statistics_history(
     let found = async {
         let StatisticsHistoryQuery { from } = of_query(query)?;
         if from > NUMBER_MAX {
-            return Err(bad_request("`from` is the `next` of an earlier answer"));
+            return Err(bad_request("`from` must be the `next` of an earlier answer"));
         }
         Ok(inspected.history.shown(from))
     };
@@ -369,7 +369,7 @@ impl Inspected {
         match answer {
             Ok(Some(Ok(answer))) => Ok(answer),
             Ok(Some(Err(InspectError::Busy))) => {
-                Err(unavailable("overloaded", "too many questions wait for the node's threads"))
+                Err(unavailable("overloaded", "too many requests wait for the node's threads"))
             }
             Ok(Some(Err(InspectError::Silent))) | Err(_) => {
                 Err(unavailable("overloaded", "a thread of the node did not answer in time"))
@@ -381,10 +381,10 @@ impl Inspected {
 
 fn wanted_connections(query: &ConnectionsQuery) -> Result<ConnectionsWanted, Refused> {
     let network = |text: &String| {
-        Network::parse(text).ok_or_else(|| bad_request("`address` is no address, and no network"))
+        Network::parse(text).ok_or_else(|| bad_request("`address` must be an address or a network"))
     };
     let spoken = |text: &String| {
-        let expected = "`protocol` is native, events, echo or http";
+        let expected = "`protocol` must be native, events, echo or http";
         Spoken::of(text).ok_or_else(|| bad_request(expected))
     };
     Ok(ConnectionsWanted {
@@ -397,12 +397,12 @@ fn wanted_connections(query: &ConnectionsQuery) -> Result<ConnectionsWanted, Ref
 
 fn publication_of(bytes: &[u8]) -> Result<(String, Publication), Refused> {
     let asked: Published = serde_json::from_slice(bytes)
-        .map_err(|error| bad_request(&format!("the body: {error}")))?;
+        .map_err(|error| bad_request(&format!("invalid body: {error}")))?;
     check_topic(&asked.topic)?;
     let payload = match (asked.data, asked.b64data) {
         (Some(text), None) => text.into_bytes(),
         (None, Some(text)) => {
-            STANDARD.decode(text).map_err(|_| bad_request("`b64data` is no Base64"))?
+            STANDARD.decode(text).map_err(|_| bad_request("`b64data` is not Base64"))?
         }
         _ => return Err(bad_request("expected `data` or `b64data`")),
     };
@@ -435,7 +435,8 @@ fn id_of(text: Result<Path<String>, PathRejection>) -> Result<ConnectionId, Refu
 
 fn cursor_of(text: Option<&str>) -> Result<Cursor, Refused> {
     let cursor = text.map(Cursor::from_str).transpose();
-    let cursor = cursor.map_err(|()| bad_request("`after` is the `next` of an earlier answer"))?;
+    let cursor =
+        cursor.map_err(|()| bad_request("`after` must be the `next` of an earlier answer"))?;
     Ok(cursor.unwrap_or_default())
 }
 
@@ -443,12 +444,12 @@ fn len_of(limit: Option<u32>) -> Result<u32, Refused> {
     match limit {
         None => Ok(PAGE_LEN),
         Some(len @ 1..=ANSWER_LEN_MAX) => Ok(len),
-        Some(_) => Err(bad_request("`limit` is a number from 1 to 1000")),
+        Some(_) => Err(bad_request("`limit` must be a number from 1 to 1000")),
     }
 }
 
 fn position_of(text: &str) -> Result<Position, Refused> {
-    text.parse().map_err(|_| bad_request("`since` is a position, <epoch>:<offset>"))
+    text.parse().map_err(|_| bad_request("`since` must be a position, <epoch>:<offset>"))
 }
 
 fn check_topic(name: &str) -> Result<(), Refused> {
@@ -466,7 +467,7 @@ fn refused_with(code: Code) -> Refused {
 }
 
 fn no_connection() -> Refused {
-    let detail = "there is no such connection (any more)";
+    let detail = "the connection does not exist or is closed";
     refusal(StatusCode::NOT_FOUND, "not_found", detail)
 }
 

@@ -51,7 +51,7 @@ async fn levels(State(logging): State<Logging>) -> Response {
 }
 
 async fn set_levels(State(logging): State<Logging>, headers: HeaderMap, body: Body) -> Response {
-    let limit = (BODY_BYTES_MAX, "levels need");
+    let limit = (BODY_BYTES_MAX, "a request for levels");
     let bytes = match json_body(&headers, body, limit).await {
         Ok(bytes) => bytes,
         Err(refused) => return *refused,
@@ -77,7 +77,7 @@ async fn set_levels(State(logging): State<Logging>, headers: HeaderMap, body: Bo
 async fn lines(State(logging): State<Logging>, RawQuery(query): RawQuery) -> Response {
     let Some(wanted) = wanted_lines(query.as_deref().unwrap_or_default()) else {
         let detail = format!(
-            "`after` is the number of a line, `limit` a number from 1 to {RECENT_LINES_MAX}, `level` and `target` are words of the log"
+            "`after` must be the number of a line, `limit` a number from 1 to {RECENT_LINES_MAX}, `level` a level and `target` a target of the log"
         );
         return problem(StatusCode::BAD_REQUEST, "bad_request", &detail);
     };
@@ -89,7 +89,7 @@ async fn lines(State(logging): State<Logging>, RawQuery(query): RawQuery) -> Res
 /// The present levels with those that a body names.
 fn wanted_levels(bytes: &[u8], mut levels: Levels) -> Result<Levels, String> {
     let asked: Asked =
-        serde_json::from_slice(bytes).map_err(|error| format!("the body: {error}"))?;
+        serde_json::from_slice(bytes).map_err(|error| format!("invalid body: {error}"))?;
     for (target, level) in &asked.levels {
         let target = Target::parse(target);
         let (Some(target), Some(level)) = (target, parse_level(level)) else {

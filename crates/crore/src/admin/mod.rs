@@ -273,7 +273,7 @@ async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Box<Response>> {
     tokio::task::spawn_blocking(work).await.map_err(|_| {
-        let detail = "the node could not be asked";
+        let detail = "the node did not answer";
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         Box::new(authority::problem(status, "internal", detail))
     })
@@ -281,7 +281,7 @@ async fn beside<T: Send + 'static>(
 
 /// Of what operators may do, every refusal is a problem.
 async fn other_method() -> Response {
-    let detail = "the resource has other methods (Allow)";
+    let detail = "the resource does not support this method (see Allow)";
     authority::problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
 }
 
@@ -362,7 +362,8 @@ async fn refuse_foreign_host(
     if !is_by_loopback || host.is_some_and(|host| names_this_machine(host, &origins)) {
         next.run(request).await
     } else {
-        let text = "this port answers to localhost and to the hosts of operators.origins only\n";
+        let text =
+            "this port answers only requests to localhost and to the hosts of operators.origins\n";
         plain(StatusCode::MISDIRECTED_REQUEST, text.into())
     }
 }

@@ -36,7 +36,7 @@ pub async fn check(request: Request, next: Next) -> Response {
                 [] => "none".to_owned(),
                 known => known.join(", "),
             };
-            let detail = format!("there is no parameter `{name}` here; known are: {names}");
+            let detail = format!("unknown parameter `{name}`; known parameters: {names}");
             problem(StatusCode::BAD_REQUEST, "unknown_parameter", &detail)
         }
     }

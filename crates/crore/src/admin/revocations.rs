@@ -80,13 +80,13 @@ pub fn routes(revoking: Option<Revoking>, log: Log) -> Router {
 }
 
 async fn nothing() -> Response {
-    let detail = "this node takes no tokens (entitlement.mode), so there is nothing to revoke";
+    let detail = "this node accepts no tokens (entitlement.mode), so there is nothing to revoke";
     problem(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 async fn list(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
     let Some((after, len_max)) = page_of(query.as_deref().unwrap_or_default()) else {
-        let detail = "`after` is the number of a revocation, `limit` a number from 1 to 1000";
+        let detail = "`after` must be the number of a revocation, `limit` a number from 1 to 1000";
         return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
     };
     let page = shared.revoking.judge.revocations_after(after, len_max);
@@ -99,7 +99,7 @@ async fn list(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Respon
 }
 
 async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Response {
-    let limit = (BODY_BYTES_MAX, "a revocation needs");
+    let limit = (BODY_BYTES_MAX, "a revocation");
     let bytes = match json_body(&headers, body, limit).await {
         Ok(bytes) => bytes,
         Err(refused) => return *refused,
@@ -132,12 +132,12 @@ async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejec
     match blocking(move || judge.take_back(data_dir.as_deref(), id)).await {
         Ok(true) => {
             let id = id.to_string();
-            let sentence = "An operator has taken a revocation back.";
+            let sentence = "An operator has cancelled a revocation.";
             shared.log.write(Level::Info, sentence, &[("revocation", &id)]);
             StatusCode::NO_CONTENT.into_response()
         }
         Ok(false) => {
-            let detail = "there is no revocation of this number";
+            let detail = "there is no revocation with this number";
             problem(StatusCode::NOT_FOUND, "not_found", detail)
         }
         Err(error) => refused(&error),
@@ -148,14 +148,14 @@ async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejec
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RevokeError> + Send + 'static,
 ) -> Result<T, RevokeError> {
-    let failed = |_| RevokeError::File(std::io::Error::other("the work was given up"));
+    let failed = |_| RevokeError::File(std::io::Error::other("the task was cancelled"));
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(failed)?
 }
 
 fn wanted(bytes: &[u8], now_s: u64) -> Result<Wanted, String> {
     let asked: Asked =
-        serde_json::from_slice(bytes).map_err(|error| format!("the body: {error}"))?;
+        serde_json::from_slice(bytes).map_err(|error| format!("invalid body: {error}"))?;
     let Asked { jti, sub, iss, kid, .. } = asked;
     let revoked = match (jti, sub, iss, kid, asked.issued_before) {
         (Some(jti), None, None, None, None) => Revoked::Token(jti.into()),
@@ -165,12 +165,12 @@ fn wanted(bytes: &[u8], now_s: u64) -> Result<Wanted, String> {
         (None, None, None, Some(kid), None) => Revoked::Key(kid.into()),
         (None, None, None, None, Some(_)) => Revoked::All,
         _ => {
-            let expected = "`jti` alone; or `sub`, perhaps with `iss` and `issued_before`; or `kid` alone for all that a key has signed; or `issued_before` alone for all tokens";
+            let expected = "`jti` alone; or `sub`, optionally with `iss` and `issued_before`; or `kid` alone for all tokens of a key; or `issued_before` alone for all tokens";
             return Err(format!("expected {expected}"));
         }
     };
     if asked.ends.is_some_and(|ends| u64::from(ends) <= now_s) {
-        return Err("`ends` is over".into());
+        return Err("`ends` is in the past".into());
     }
     Ok(Wanted { revoked, issued_before_s: asked.issued_before, ends_s: asked.ends })
 }

@@ -112,7 +112,7 @@ async fn link(State(entrance): State<Entrance>, headers: HeaderMap) -> Response 
     let Some(url) = entrance.sessions.link(&entrance.own_url) else {
         return without_randomness();
     };
-    let sentence = "An operator has asked for a link to log in with.";
+    let sentence = "An operator has requested a login link.";
     entrance.log.write(Level::Info, sentence, &[]);
     let body = json!({"url": *url, "expires_in_s": LINK_MAX.as_secs()});
     answer(StatusCode::CREATED, &body)
@@ -128,7 +128,7 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
         Ok(Asked::ApiKey(api_key)) => {
             let api_key = Zeroizing::new(api_key);
             let Some(shown) = bearer(&api_key) else {
-                let detail = "an API key has 1 to 512 printable characters of ASCII";
+                let detail = "an API key must have 1 to 512 printable ASCII characters";
                 return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
             };
             let mut as_header = HeaderMap::new();
@@ -142,7 +142,7 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
             true => None,
             false => {
                 return challenge(
-                    "this link was used, is too old, or of another start of the node: `crore login` makes another",
+                    "this link was already used, has expired, or is from before the node's last start: `crore login` prints a new one",
                 );
             }
         },
@@ -300,7 +300,7 @@ fn cookie_of(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn without_randomness() -> Response {
-    let detail = "there are no random bytes";
+    let detail = "the system provides no random numbers";
     problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
 }
 
@@ -314,9 +314,11 @@ fn set_cookie(cookie: &str) -> Response {
             ];
             (StatusCode::NO_CONTENT, headers).into_response()
         }
-        Err(_) => {
-            problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the cookie cannot be written")
-        }
+        Err(_) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the cookie could not be created",
+        ),
     }
 }
 

@@ -46,11 +46,11 @@ pub fn persistence(outcomes: &[Outcome]) -> Vec<String> {
     if done.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec!["To keep it after the next start of the machine:".to_owned()];
+    let mut lines = vec!["To keep the values after a reboot:".to_owned()];
     lines.push("  cat > /etc/sysctl.d/90-crore.conf <<'EOF'".to_owned());
     lines.extend(done.iter().map(|change| format!("  {} = {}", change.name, change.to)));
     lines.push("  EOF".to_owned());
-    lines.push("To undo it:".to_owned());
+    lines.push("To undo the change:".to_owned());
     lines.extend(done.iter().map(|change| {
         let back = Change { to: change.from.clone(), ..(*change).clone() };
         format!("  {}", back.command())

@@ -60,16 +60,16 @@ impl Judgement {
         let mut lines = Vec::new();
         let target = count(self.target);
         lines.push(match self.is_own_target {
-            false => format!("Judged against {target} connections."),
+            false => format!("Target: {target} connections."),
             true if self.target < TARGET => {
-                format!("Judged against {target} connections: the memory has no room for more.")
+                format!("Target: {target} connections, the most that the memory can hold.")
             }
-            true => format!(
-                "Judged against {target} connections (--target-connections sets another number)."
-            ),
+            true => {
+                format!("Target: {target} connections (--target-connections sets another number).")
+            }
         });
         let Some((wall, connections)) = self.now else {
-            lines.push("Nothing here tells how many connections this machine can hold.".into());
+            lines.push("The number of connections that this machine can hold is unknown.".into());
             return lines;
         };
         lines.push(format!(
@@ -91,7 +91,7 @@ impl Judgement {
             && after != before
         {
             lines.push(format!(
-                "With all advice below followed: {}. The first limit is then {wall}.",
+                "With all advice below applied: {}. The first limit is then {wall}.",
                 count(after)
             ));
         }

@@ -32,31 +32,33 @@ use std::path::{Path, PathBuf};
 /// Flags of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Judge the machine against this number of connections (1M, 250k). The default is 100k, or what its memory has room for if that is less.
+    /// Compare the machine with this number of connections (1M, 250k). The default is 100k, or the
+    /// most that the memory can hold if that is less.
     #[arg(long, value_name = "N", value_parser = connections)]
     target_connections: Option<u64>,
-    /// I/O threads of the node. The default is one for each processor.
+    /// Number of I/O threads of the node. The default is one for each processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     io_threads: Option<u64>,
-    /// Show the proposed kernel parameters, ask, and set them. Needs root.
+    /// Show the proposed kernel parameters, ask for confirmation, and set them. Needs root.
     #[arg(long)]
     apply: bool,
-    /// With --apply: do not ask.
+    /// With --apply: do not ask for confirmation.
     #[arg(long, requires = "apply")]
     yes: bool,
-    /// The operators' port of a running node, whose memory is printed by component. The default port is tried by itself.
+    /// URL of the operators' port of a running node, to print its memory by component. The default
+    /// port is tried automatically.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
     /// Examine the machine whose /proc and /sys are below this directory.
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     root: PathBuf,
-    /// Judge a captured machine instead of this one.
+    /// Examine a captured machine instead of this one.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["apply", "root"])]
     machine: Option<PathBuf>,
-    /// Write everything that was read of the machine to a file, for --machine.
+    /// Write everything that was read from the machine to a file, for --machine.
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
 }
@@ -76,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     };
     if let Some(file) = &arguments.capture {
         fs::write(file, captured.to_text())
-            .with_context(|| format!("{} cannot be written", file.display()))?;
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
     let judge = |captured: Captured| {
         let machine = Machine::new(captured);
@@ -117,15 +119,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 /// A machine that was captured to a file.
 ///
 /// # Errors
-/// The file cannot be read, or holds none.
+/// The file cannot be read, or contains no captured machine.
 pub fn captured_in(file: &Path) -> Result<Captured, Ending> {
     let text =
-        fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let captured = Captured::parse(&text);
     if captured == Captured::default() {
         let file = file.display();
         return Err(anyhow::anyhow!(
-            "{file} holds no machine: `crore doctor --capture FILE` writes one"
+            "{file} contains no captured machine: `crore doctor --capture FILE` writes one"
         )
         .into());
     }

@@ -43,7 +43,7 @@ pub fn ask(url: &str) -> anyhow::Result<NodeMemory> {
     }
     let memory = parse(body);
     if memory.components.is_empty() {
-        bail!("{url} tells nothing of its memory");
+        bail!("{url} reports no memory figures");
     }
     Ok(memory)
 }

@@ -57,13 +57,13 @@ pub fn node(url: &str, memory: &NodeMemory, output: &mut impl Write) -> io::Resu
     let NodeMemory { connections, total, components } = memory;
     writeln!(
         output,
-        "\nThe node at {url}: {} of user space, {} connections",
+        "\nThe node at {url}: {} of user-space memory, {} connections",
         bytes(*total),
         count(*connections)
     )?;
     for (component, bytes) in components.iter().filter(|(_, bytes)| *bytes != 0) {
         let each = *bytes as f64 / (*connections).max(1) as f64;
-        writeln!(output, "  {component:<16} {bytes:>14} B {each:>12.1} B for each connection")?;
+        writeln!(output, "  {component:<16} {bytes:>14} B {each:>12.1} B per connection")?;
     }
     Ok(())
 }
@@ -79,7 +79,11 @@ pub fn outcome(outcome: &Outcome, output: &mut impl Write) -> io::Result<()> {
             writeln!(output, "done {}: {} (was {})", change.name, change.to, change.from)
         }
         Ok(value) => {
-            writeln!(output, "BAD  {}: the kernel has {value} and not {}", change.name, change.to)
+            writeln!(
+                output,
+                "BAD  {}: the kernel has {value} instead of {}",
+                change.name, change.to
+            )
         }
         Err(reason) => writeln!(output, "BAD  {}: {reason}", change.name),
     }

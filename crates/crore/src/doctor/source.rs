@@ -180,7 +180,7 @@ fn try_private_table() -> String {
     match tried.join() {
         Ok(Ok(())) => "allowed".into(),
         Ok(Err(reason)) => format!("refused: {reason}"),
-        Err(_) => "refused: the thread that tried it panicked".into(),
+        Err(_) => "refused: the test thread panicked".into(),
     }
 }
 

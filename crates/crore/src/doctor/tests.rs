@@ -43,7 +43,7 @@ fn a_small_virtual_machine_for_a_million() {
         limits net.core.netdev_max_backlog -> net.core.netdev_max_backlog=10000
         limits net.ipv4.tcp_migrate_req -> net.ipv4.tcp_migrate_req=1
         limits network interface
-        Judged against 1,000,000 connections.
+        Target: 1,000,000 connections.
         This machine can hold 575,796 connections now. The first limit is net.ipv4.tcp_mem.
         After `crore doctor --apply`: 1,000,000. The first limit is then net.ipv4.tcp_mem.
         ",
@@ -80,9 +80,9 @@ fn without_io_uring_the_limit_of_open_files_holds() {
         limits net.core.netdev_max_backlog -> net.core.netdev_max_backlog=10000
         limits net.ipv4.tcp_migrate_req -> net.ipv4.tcp_migrate_req=1
         limits network interface
-        Judged against 1,000,000 connections.
+        Target: 1,000,000 connections.
         This machine can hold 39,872 connections now. The first limit is open files.
-        With all advice below followed: 1,000,000. The first limit is then net.ipv4.tcp_mem.
+        With all advice below applied: 1,000,000. The first limit is then net.ipv4.tcp_mem.
         ",
     );
 }
@@ -101,9 +101,9 @@ fn a_small_container_for_what_it_can_hold() {
         limits net.core.somaxconn -> net.core.somaxconn=4096
         limits net.ipv4.tcp_max_syn_backlog -> net.ipv4.tcp_max_syn_backlog=4096
         limits net.ipv4.tcp_migrate_req
-        Judged against 46,317 connections: the memory has no room for more.
+        Target: 46,317 connections, the most that the memory can hold.
         This machine can hold 4,032 connections now. The first limit is open files.
-        With all advice below followed: 46,317. The first limit is then memory.
+        With all advice below applied: 46,317. The first limit is then memory.
         ",
     );
 }
@@ -122,7 +122,7 @@ fn a_large_server_for_ten_million() {
         limits swap
         limits NUMA nodes
         limits network interface
-        Judged against 10,000,000 connections.
+        Target: 10,000,000 connections.
         This machine can hold 261,732 connections now. The first limit is conntrack.
         After `crore doctor --apply`: 10,000,000. The first limit is then conntrack.
         ",
@@ -137,7 +137,7 @@ fn a_sound_machine_looks_sound() {
     let mut output = Vec::new();
     super::show::judgement(&judgement, &mut output).unwrap();
     let text = String::from_utf8(output).unwrap();
-    let first = "Judged against 100,000 connections (--target-connections sets another number).\n\
+    let first = "Target: 100,000 connections (--target-connections sets another number).\n\
                  This machine can hold 575,796 connections now.";
     assert!(text.starts_with(first), "{text}");
     assert!(!text.contains("BAD") && !text.contains("for ever"), "{text}");

@@ -47,7 +47,8 @@ fn kernel(machine: &Machine) -> Option<Finding> {
     let version = machine.kernel()?;
     let release = machine.text("/proc/sys/kernel/osrelease")?.to_owned();
     let (major, minor) = KERNEL_MIN;
-    let finding = Finding::ok("kernel", release, format!("a node needs {major}.{minor}"));
+    let finding =
+        Finding::ok("kernel", release, format!("a node needs Linux {major}.{minor} or newer"));
     Some(match version < KERNEL_MIN {
         true => finding.but(Verdict::Bad, format!("run Linux {major}.{minor} or newer")),
         false => finding,
@@ -55,14 +56,13 @@ fn kernel(machine: &Machine) -> Option<Finding> {
 }
 
 fn private_tables(machine: &Machine) -> Option<Finding> {
-    let meaning =
-        "each I/O thread has its own limit of open files, and accepts without the others' lock";
+    let meaning = "each I/O thread has its own limit of open files, and shares no lock when it accepts connections";
     Some(match machine.private_tables()? {
         Ok(()) => Finding::ok("private descriptor tables", "allowed", meaning),
         Err(reason) => {
             let value = format!("refused: {reason}");
             let meaning =
-                "all I/O threads share one limit of open files, and a lock on accept and close";
+                "all I/O threads share one limit of open files, and one lock for accept and close";
             Finding::ok("private descriptor tables", value, meaning).but(
                 Verdict::Limits,
                 "allow close_range in the seccomp profile (containers: a newer runtime, or `--security-opt seccomp=profile.json`)",
@@ -77,12 +77,12 @@ fn registered_sockets(machine: &Machine) -> Option<Finding> {
         true => Finding::ok(
             name,
             "allowed",
-            "connections that the limit of open files has no room for need none",
+            "connections beyond the limit of open files are held by io_uring and need no descriptor",
         ),
         false => Finding::ok(
             name,
             "refused",
-            "the limit of open files holds: Linux before 6.8, kernel.io_uring_disabled, or a seccomp profile",
+            "the limit of open files applies; the cause is Linux before 6.8, kernel.io_uring_disabled, or a seccomp profile",
         ),
     })
 }
@@ -93,7 +93,7 @@ fn cores(machine: &Machine) -> Option<Finding> {
         |value: String| Finding::ok("processors", value, "a node starts an I/O thread for each");
     Some(match machine.group_cores() {
         Some(share) if share < cores as f64 => {
-            finding(format!("{cores}, of which the cgroup may use {share:.1}")).but(
+            finding(format!("{cores}, {share:.1} of them available to the cgroup")).but(
                 Verdict::Limits,
                 "a quota stops all threads at once when it is used up, which every latency shows: raise cpu.max, or give whole \
                  processors (cpuset)",
@@ -115,12 +115,12 @@ fn at_least(machine: &Machine, name: &'static str, least: u64, meaning: &str) ->
 }
 
 fn backlog(machine: &Machine) -> Option<Finding> {
-    let meaning = "caps listen.backlog, 4,096 for each I/O thread: connections that the kernel holds until they are accepted";
+    let meaning = "upper limit of listen.backlog, 4,096 for each I/O thread: connections that wait in the kernel until the node accepts them";
     at_least(machine, "net.core.somaxconn", BACKLOG, meaning)
 }
 
 fn half_open(machine: &Machine) -> Option<Finding> {
-    let meaning = "half-open connections in a storm of reconnects; beyond it cookies, or dropped packets and a second of waiting";
+    let meaning = "limit of half-open connections, reached when many clients reconnect; beyond it, the kernel uses SYN cookies, or drops packets and delays connections by a second";
     at_least(machine, "net.ipv4.tcp_max_syn_backlog", BACKLOG, meaning)
 }
 
@@ -129,7 +129,7 @@ fn cookies(machine: &Machine) -> Option<Finding> {
     let finding = Finding::ok(
         "net.ipv4.tcp_syncookies",
         value,
-        "a flood of half-open connections keeps nobody out",
+        "a flood of half-open connections does not block clients",
     );
     let change =
         Change { name: "net.ipv4.tcp_syncookies", from: value.to_string(), to: "1".into() };
@@ -140,7 +140,7 @@ fn cookies(machine: &Machine) -> Option<Finding> {
 }
 
 fn packets(machine: &Machine, wish: Wish) -> Option<Finding> {
-    let meaning = "packets that wait for a processor, where they are steered to another one and on loopback; beyond it they are dropped";
+    let meaning = "queue of packets for a processor, used for packets steered from another one and on loopback; beyond it, packets are dropped";
     let least = if wish.connections >= 1_000_000 { 10_000 } else { 1_000 };
     at_least(machine, "net.core.netdev_max_backlog", least, meaning)
 }
@@ -153,7 +153,7 @@ fn established(machine: &Machine, wish: Wish) -> Option<Finding> {
     let finding = Finding::ok(
         "net.ipv4.tcp_ehash_entries",
         count(entries),
-        "places of the table in which the kernel finds the connection of each packet; beyond two for each, it goes along chains",
+        "slots of the table in which the kernel looks up the connection of each packet; with more than two connections per slot, it follows chains",
     );
     let places = wish.connections.next_power_of_two();
     Some(match wish.connections > ESTABLISHED_PER_PLACE * entries {
@@ -176,22 +176,22 @@ fn receive_buffers(machine: &Machine) -> Option<Finding> {
     let values = machine.numbers("net.ipv4.tcp_rmem")?;
     let max = machine.number("net.core.rmem_max")?;
     let value = format!("{values:?}, net.core.rmem_max {}", count(max));
-    let meaning = "for clients that send much; an idle connection has no buffer";
+    let meaning = "receive buffer of clients that send much; an idle connection has no buffer";
     Some(Finding::ok("net.ipv4.tcp_rmem", value, meaning))
 }
 
 fn send_buffers(machine: &Machine) -> Option<Finding> {
-    let meaning = "caps listen.socket_send_bytes (32 KiB), which each client socket is given; net.ipv4.tcp_wmem does not matter then";
+    let meaning = "upper limit of listen.socket_send_bytes (32 KiB), the send buffer of each client socket; net.ipv4.tcp_wmem then has no effect";
     at_least(machine, "net.core.wmem_max", SOCKET_SEND_BYTES, meaning)
 }
 
 fn migration(machine: &Machine) -> Option<Finding> {
     const NAME: &str = "net.ipv4.tcp_migrate_req";
-    let meaning = "connections that wait in a listener's queue go to another one when it closes, instead of being reset";
+    let meaning = "connections in the queue of a closing listener move to another listener instead of being reset";
     let Some(value) = machine.number(NAME) else {
         let (major, minor) = KERNEL_MIGRATES;
         return (machine.kernel()? < KERNEL_MIGRATES).then(|| {
-            Finding::ok(NAME, "not there", meaning)
+            Finding::ok(NAME, "not available", meaning)
                 .but(Verdict::Limits, format!("needs Linux {major}.{minor}"))
         });
     };
@@ -219,7 +219,8 @@ fn time_wait(machine: &Machine) -> Option<Finding> {
     let buckets = machine.number("net.ipv4.tcp_max_tw_buckets")?;
     let reuse = machine.number("net.ipv4.tcp_tw_reuse").unwrap_or(0);
     let value = format!("{}, net.ipv4.tcp_tw_reuse {reuse}", count(buckets));
-    let meaning = "connections that the server has closed first and still remembers; beyond it they are forgotten at once";
+    let meaning =
+        "closed connections in TIME_WAIT; beyond this number, the kernel discards them at once";
     Some(Finding::ok("net.ipv4.tcp_max_tw_buckets", value, meaning))
 }
 
@@ -227,7 +228,8 @@ fn huge_pages(machine: &Machine) -> Option<Finding> {
     let text = machine.text("/sys/kernel/mm/transparent_hugepage/enabled")?;
     let value = text.split(['[', ']']).nth(1)?.to_owned();
     let is_always = value == "always";
-    let meaning = "with `always` a page that is written once may cost 2 MiB; a node asks for none";
+    let meaning =
+        "with `always`, a page written once may cost 2 MiB; a node requests no huge pages";
     let finding = Finding::ok("transparent huge pages", value, meaning);
     Some(match is_always {
         true => finding.but(
@@ -241,7 +243,7 @@ fn huge_pages(machine: &Machine) -> Option<Finding> {
 
 fn overcommit(machine: &Machine) -> Option<Finding> {
     let value = machine.number("vm.overcommit_memory")?;
-    let meaning = "with 2 the kernel counts what is reserved and never touched: rings, stacks, arenas of 64 MiB for each thread";
+    let meaning = "with 2, the kernel counts reserved memory that is never used: rings, stacks, arenas of 64 MiB for each thread";
     let finding = Finding::ok("vm.overcommit_memory", value, meaning);
     let change = Change { name: "vm.overcommit_memory", from: value.to_string(), to: "0".into() };
     Some(match value == 2 {
@@ -252,12 +254,12 @@ fn overcommit(machine: &Machine) -> Option<Finding> {
 
 fn swap(machine: &Machine) -> Option<Finding> {
     let total = machine.memory("SwapTotal")?;
-    let meaning = "what is swapped out comes back with the latency of a disk";
+    let meaning = "swapped memory returns with the latency of a disk";
     let finding = Finding::ok("swap", super::finding::bytes(total), meaning);
     Some(match total > 0 {
         true => finding.but(
             Verdict::Limits,
-            "keep a node out of it: systemd `MemorySwapMax=0`, or `swapoff -a`",
+            "keep the node out of swap: systemd `MemorySwapMax=0`, or `swapoff -a`",
         ),
         false => finding,
     })
@@ -266,13 +268,13 @@ fn swap(machine: &Machine) -> Option<Finding> {
 fn nodes(machine: &Machine) -> Option<Finding> {
     let online = machine.text("/sys/devices/system/node/online")?.trim().to_owned();
     let is_one = online == "0";
-    let meaning = "a thread that works on another node's memory waits longer for it";
+    let meaning = "a thread that uses the memory of another NUMA node waits longer for it";
     let finding = Finding::ok("NUMA nodes", online, meaning);
     Some(match is_one {
         true => finding,
         false => finding.but(
             Verdict::Limits,
-            "a node of its own for each: `numactl --cpunodebind=0 --membind=0 crore serve`, or `numactl --interleave=all` for one over all",
+            "run one Crore node on each NUMA node: `numactl --cpunodebind=0 --membind=0 crore serve`; or run one over all of them with `numactl --interleave=all`",
         ),
     })
 }
@@ -281,12 +283,12 @@ fn clock(machine: &Machine) -> Option<Finding> {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let source = machine.text(path)?.to_owned();
     let is_slow = matches!(source.as_str(), "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies");
-    let meaning = "every turn of an I/O thread reads the clock twice; slow ones are a system call and a microsecond each";
+    let meaning = "every turn of an I/O thread reads the clock twice; a slow clock source costs a system call and a microsecond each time";
     let finding = Finding::ok("clock source", source, meaning);
     Some(match is_slow {
         true => finding.but(
             Verdict::Limits,
-            "use the processor's own: `echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource` if it is offered",
+            "use the processor's clock: `echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource` if it is offered",
         ),
         false => finding,
     })
@@ -296,7 +298,7 @@ fn governor(machine: &Machine) -> Option<Finding> {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     let governor = machine.text(path)?.to_owned();
     let is_slow = matches!(governor.as_str(), "powersave" | "conservative");
-    let finding = Finding::ok("governor", governor, "how fast processors go when little is to do");
+    let finding = Finding::ok("governor", governor, "frequency of processors under low load");
     Some(match is_slow {
         true => finding.but(Verdict::Limits, "`cpupower frequency-set -g performance`"),
         false => finding,
@@ -309,16 +311,16 @@ fn interfaces(machine: &Machine) -> Vec<Finding> {
     for interface in machine.interfaces() {
         let name = &interface.name;
         let value = format!(
-            "{name}: {} queues in, {} out, interrupts to {} processors, {}",
+            "{name}: {} queues in, {} out, interrupts on {} processors, {}",
             interface.receive_queues,
             interface.send_queues,
             interface.interrupt_cores,
             match interface.has_steering {
-                true => "steered further (RPS)",
-                false => "not steered",
+                true => "packets steered to other processors (RPS)",
+                false => "packets not steered",
             }
         );
-        let meaning = "who receives packets does the work of TCP: with fewer queues than processors that is a few processors' work";
+        let meaning = "the processor that receives a packet does its TCP work: with fewer queues than processors, a few processors do all of it";
         let finding = Finding::ok("network interface", value, meaning);
         let queues = interface.receive_queues as u64;
         findings.push(if queues >= cores.min(8) || interface.has_steering {
@@ -326,7 +328,7 @@ fn interfaces(machine: &Machine) -> Vec<Finding> {
             match is_bundled {
                 true => finding.but(
                     Verdict::Limits,
-                    format!("all interrupts of {name} go to one processor: start irqbalance, or write /proc/irq/N/smp_affinity_list"),
+                    format!("one processor handles all interrupts of {name}: start irqbalance, or write /proc/irq/N/smp_affinity_list"),
                 ),
                 false => finding,
             }

@@ -84,7 +84,7 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
     let max = room.saturating_mul(tables).saturating_add(beside.saturating_mul(wish.io_threads));
     let mut whose = match is_private {
         true => format!("each of {} I/O threads has a table of its own", wish.io_threads),
-        false => "all I/O threads share one table, as private ones are refused".into(),
+        false => "all I/O threads share one table, because private tables are refused".into(),
     };
     if beside > 0 {
         whose.push_str(", and io_uring holds the others");
@@ -106,7 +106,7 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
     );
     let threads = wish.connections.div_ceil(room.max(1));
     if is_private && threads <= IO_THREADS_MAX {
-        finding.advice.push(format!("or, without any right: `crore serve --io-threads {threads}`"));
+        finding.advice.push(format!("or, without root: `crore serve --io-threads {threads}`"));
     }
     Some(finding.bounds(max, (raised - RESERVE) * tables))
 }
@@ -116,7 +116,7 @@ fn nr_open(machine: &Machine, wish: Wish) -> Option<Finding> {
     let is_private = !matches!(machine.private_tables(), Some(Err(_)));
     let tables = if is_private { wish.io_threads } else { 1 };
     let needed = wish.connections.div_ceil(tables) + RESERVE;
-    let meaning = "no limit of open files can be higher; it holds for each table";
+    let meaning = "upper limit of open files, for each table";
     let finding = Finding::ok("fs.nr_open", count(max), meaning);
     // Whatever a table has no room for may be held beside it.
     if max >= needed || machine.registered_sockets() == Some(true) {
@@ -134,7 +134,7 @@ fn files(machine: &Machine, wish: Wish) -> Option<Finding> {
     let used = machine.number("fs.file-nr").unwrap_or(0);
     let room = max.saturating_sub(used).saturating_sub(OTHER_FILES);
     let meaning = format!(
-        "at most {} connections: {} files are open on this machine, and {} are left for others",
+        "at most {} connections: {} files are open on this machine, and {} are reserved for other processes",
         count(room),
         count(used),
         count(OTHER_FILES)
@@ -154,7 +154,7 @@ fn files(machine: &Machine, wish: Wish) -> Option<Finding> {
 
 fn watches(machine: &Machine, wish: Wish) -> Option<Finding> {
     let max = machine.number("fs.epoll.max_user_watches")?;
-    let meaning = format!("at most {} connections: each is watched once", count(max));
+    let meaning = format!("at most {} connections: each needs one epoll watch", count(max));
     let finding = Finding::ok("fs.epoll.max_user_watches", count(max), meaning);
     if max >= wish.connections {
         return Some(finding.bounds(max, max));
@@ -176,10 +176,10 @@ fn memory(machine: &Machine, wish: Wish) -> Option<Finding> {
         bytes(machine.memory("MemTotal")?)
     );
     if let Some(group) = machine.group_memory() {
-        value += &format!("; the cgroup may have {} more", bytes(group.left()));
+        value += &format!("; the cgroup may use {} more", bytes(group.left()));
     }
     let meaning = format!(
-        "at most {} connections: {:.0} bytes for each idle one, {:.0} of them the kernel's, and {} for the default log",
+        "at most {} connections: {:.0} bytes for each idle one, of which {:.0} in the kernel, and {} for the default log",
         count(room),
         connection_bytes(),
         kernel::SOCKET_BYTES,
@@ -189,7 +189,7 @@ fn memory(machine: &Machine, wish: Wish) -> Option<Finding> {
     if room < wish.connections {
         let needed = wish.connections as f64 * connection_bytes() + LOGS_BYTES as f64;
         let advice = format!(
-            "{} for {} connections: more memory, a higher memory.max where a cgroup has one, or another machine",
+            "provide {} for {} connections: add memory, raise memory.max if a cgroup limits it, or use another machine",
             bytes(needed as u64),
             count(wish.connections)
         );
@@ -205,7 +205,7 @@ fn socket_memory(machine: &Machine, wish: Wish) -> Option<Finding> {
     let room = (high as f64 * PAGE_BYTES / kernel::INFLIGHT_BYTES) as u64;
     let value = pages.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
     let meaning = format!(
-        "at most {} connections with a message on its way at the same time, a page each: beyond {} the kernel drops; idle ones take none",
+        "at most {} connections with a message in flight at the same time, a page each; beyond {}, the kernel drops packets; idle connections use none",
         count(room),
         bytes(high * PAGE_BYTES as u64)
     );
@@ -233,7 +233,7 @@ fn tracked(machine: &Machine, wish: Wish) -> Option<Finding> {
     let value = format!("{} of {} tracked", count(used), count(max));
     if used == 0 {
         let meaning =
-            "conntrack is loaded and tracks nothing: it bounds nothing until a firewall uses it";
+            "conntrack is loaded and tracks nothing: it limits nothing until a firewall uses it";
         return Some(Finding::ok("conntrack", value, meaning));
     }
     let room = max.saturating_sub(used);
@@ -278,7 +278,7 @@ fn mappings(machine: &Machine, wish: Wish) -> Option<Finding> {
     let user = (wish.connections as f64 * (connection_bytes() - kernel::SOCKET_BYTES)) as u64;
     let needed = OTHERS + 2 * wish.io_threads + LOGS_BYTES / SEGMENT_BYTES + 2 * user / ARENA_BYTES;
     let meaning = format!(
-        "about {} mappings for so many connections and the default log; 512 more for each GiB of logs in memory",
+        "about {} mappings for this number of connections and the default log; 512 more for each GiB of logs in memory",
         count(needed)
     );
     let finding = Finding::ok("vm.max_map_count", count(max), meaning);

@@ -157,7 +157,7 @@ fn dropped_line(format: Format, count: u64) -> String {
         time: SystemTime::now(),
         level: Level::Warn,
         target: Target::Logging,
-        sentence: "Log lines were dropped: those before them were not taken.",
+        sentence: "Log lines were dropped: standard output did not accept the lines before them.",
         fields: &[("count", &count.to_string())],
     };
     line.write(format)

@@ -38,7 +38,7 @@ pub struct Checked {
 /// What the report lacks.
 pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
     let number = |path: &str| report.pointer(path).and_then(Value::as_f64);
-    let needed = |path: &str| number(path).ok_or(format!("the report has no {path}"));
+    let needed = |path: &str| number(path).ok_or(format!("the report lacks {path}"));
     let connections = needed("/memory/connections")?;
     let rate = number("/measured/sent_rate").unwrap_or(0.0);
     let delivered_rate = number("/measured/delivered_rate").unwrap_or(0.0);
@@ -48,7 +48,7 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
             Transport::Ws
         }
         Some(_) => Transport::Sse,
-        None => return Err("the report has no /plan/transport".into()),
+        None => return Err("the report lacks /plan/transport".into()),
     };
     let machine_cores = needed("/machine/cores")?;
     let cores = text("/plan/server_cores").map_or(machine_cores, |list| match cores_of(list) {
@@ -73,7 +73,7 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
     };
     let rows = rows(report, &demand);
     match rows.is_empty() {
-        true => Err("the report measured nothing that is predicted".into()),
+        true => Err("the report contains none of the predicted figures".into()),
         false => Ok(Checked { workload: text("/name").unwrap_or("?").to_owned(), demand, rows }),
     }
 }

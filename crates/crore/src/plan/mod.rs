@@ -1,9 +1,11 @@
-//! `crore plan`: what a load takes, by the measured budget, and what stops it first on this machine or another one.
+//! `crore plan`: the resources that a load needs, by the measured budget, and the first bottleneck
+//! on this machine or another one.
 //!
-//! `predict` is the reckoning, `check` holds it against reports of `crore bench run`; all numbers are in [`crate::budget`].
-//! The machine's bounds are the doctor's.
+//! `predict` is the computation, `check` compares it with reports of `crore bench run`; all numbers
+//! are in [`crate::budget`]. The limits of the machine come from the doctor.
 //!
-//! Exit codes: 0 it fits, or the reports agree; 1 a wall comes first, or a figure is off.
+//! Exit codes: 0 if the load fits, or the reports agree; 1 if a limit is below the load, or a
+//! figure deviates.
 
 mod check;
 mod predict;
@@ -22,77 +24,77 @@ use std::time::Duration;
 /// Flags of `plan`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// Clients, each with one subscription (10M, 250k).
+    /// Number of clients, each with one subscription (10M, 250k).
     #[arg(long, value_name = "N", value_parser = doctor::connections, required_unless_present = "check")]
     connections: Option<u64>,
-    /// Publications per second (168k).
+    /// Publication rate, in publications per second (168k).
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "0")]
     rate: f64,
-    /// Clients that receive each of them; topics are as many as groups of that size.
+    /// Number of receivers of each publication. There is one topic for each group of this size.
     #[arg(long, value_name = "N", value_parser = doctor::connections, default_value = "1")]
     fan_out: u64,
-    /// Bytes of a message.
+    /// Size of a message in bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "512")]
     size: u64,
-    /// Bytes of a topic's name.
+    /// Length of a topic's name in bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "16")]
     topic_size: u64,
-    /// Over TLS.
+    /// Use TLS.
     #[arg(long)]
     tls: bool,
-    /// How clients receive.
+    /// Protocol of the clients.
     #[arg(long, value_enum, default_value_t = Transport::Ws)]
     transport: Transport,
-    /// I/O threads; without it one for each core.
+    /// Number of I/O threads. Without it, one for each core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     io_threads: Option<u64>,
-    /// Connects per second while clients come.
+    /// Connection rate, in connects per second.
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "5000")]
     connect_rate: f64,
-    /// Pings to quiet clients (websocket.ping_interval); 0: none.
+    /// Time between pings to a quiet client (websocket.ping_interval); 0: no pings.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "60s")]
     ping_interval: Duration,
-    /// How long the log in memory keeps messages (log.age_max).
+    /// Time for which the log in memory keeps messages (log.age_max).
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "180s")]
     age_max: Duration,
-    /// How much it keeps (log.bytes_max).
+    /// Size of the log in memory (log.bytes_max).
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256MiB")]
     bytes_max: u64,
-    /// Cores of the server; without it this machine's.
+    /// Cores of the server. Without it, those of this machine.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     cores: Option<u64>,
-    /// Memory of the server (96GB); without it what this machine has available.
+    /// Memory of the server (96GB). Without it, the available memory of this machine.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
-    /// Bandwidth in each direction, in bits per second (25G); without it none is assumed to be missing.
+    /// Bandwidth in each direction, in bits per second (25G). Without it, bandwidth is not a limit.
     #[arg(long, value_name = "BITS", value_parser = rate)]
     bandwidth: Option<f64>,
-    /// A machine that `crore doctor --capture` wrote, instead of this one.
+    /// File of `crore doctor --capture`, to plan for its machine instead of this one.
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
-    /// Hold the prediction against reports of `crore bench run` (report.json), instead.
+    /// Compare the prediction with reports of `crore bench run` (report.json) instead.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "connections")]
     check: Vec<PathBuf>,
-    /// With --check: how far off a figure may be, in percent.
+    /// With --check: maximum deviation of a figure, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "15")]
     within: f64,
-    /// One JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// Something that ends growth.
+/// A limit of growth.
 #[derive(Clone, PartialEq, Debug)]
 struct Wall {
     name: String,
-    /// Connections of this kind that it allows.
+    /// Maximum number of connections of this kind.
     connections: u64,
 }
 
 /// Plans, or checks.
 ///
 /// # Errors
-/// It does not fit, or a figure is off; files that cannot be read.
+/// The load does not fit, a figure deviates, or a file cannot be read.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
     match arguments.check.is_empty() {
@@ -141,10 +143,11 @@ fn demand(arguments: &Arguments, cores: u64) -> Demand {
     }
 }
 
-/// `limits.ring_bytes`.
+/// The default of `limits.ring_bytes`.
 const RING_BYTES: f64 = (4 << 20) as f64;
 
-/// What stops this kind of load, each by itself, the rate growing with the connections.
+/// The limits of this kind of load, each computed alone, with a rate that grows with the
+/// connections.
 fn walls(
     arguments: &Arguments,
     machine: &Machine,
@@ -164,7 +167,7 @@ fn walls(
         }
     };
     let memory = arguments.memory.or_else(|| machine.memory("MemAvailable"));
-    // What does not grow with connections is there first.
+    // Subtract the fixed amount first.
     let base = Prediction::of(&Demand { connections: 0.0, rate: 0.0, ..*demand });
     let base = total(&base.user);
     if let Some(memory) = memory {
@@ -178,7 +181,7 @@ fn walls(
     let judgement =
         Judgement::of(machine, Some(connections as u64), Some(demand.io_threads as u64));
     for finding in &judgement.findings {
-        // Memory was reckoned above, with what messages take.
+        // Memory was computed above, with that of messages.
         let bound = finding.connections_max.filter(|_| finding.name != "memory");
         if let Some(bound) = bound {
             walls.push(Wall { name: finding.name.to_owned(), connections: bound });
@@ -208,7 +211,7 @@ fn show(
     let each = |parts: &[Part]| total(parts) / demand.connections.max(1.0);
     for (name, parts) in [("user space", &prediction.user), ("kernel", &prediction.kernel)] {
         let (all, each) = (bytes(total(parts) as u64), each(parts));
-        writeln!(output, "{name:<16} {all:>12} {each:>10.0} B for each connection")?;
+        writeln!(output, "{name:<16} {all:>12} {each:>10.0} B per connection")?;
         for part in parts.iter().filter(|part| part.amount >= 1.0) {
             writeln!(output, "  {:<14} {:>12}", part.name, bytes(part.amount as u64))?;
         }
@@ -226,11 +229,11 @@ fn show(
     writeln!(output, "{:<16} {:>12.0}", "threads", prediction.threads)?;
     writeln!(
         output,
-        "{:<16} {:>12.1} s of one core for all to connect\n",
+        "{:<16} {:>12.1} s of one core to connect all clients\n",
         "connecting",
         demand.connections * prediction.connect_us / 1e6
     )?;
-    writeln!(output, "Walls, the first one first, in connections of this kind:")?;
+    writeln!(output, "Limits in connections of this kind, the lowest first:")?;
     for wall in walls {
         let mark = match (wall.connections as f64) < demand.connections {
             true => "limits",
@@ -241,12 +244,12 @@ fn show(
     if let Some(first) = walls.first() {
         let fits = first.connections as f64 >= demand.connections;
         let verdict = match fits {
-            true => "It fits",
+            true => "The load fits",
             false => {
-                "It does not fit: `crore doctor --target-connections` says what to do about walls of the system"
+                "The load does not fit: `crore doctor --target-connections` shows how to raise limits of the system"
             }
         };
-        writeln!(output, "\n{verdict}. The first wall is {}.", first.name)?;
+        writeln!(output, "\n{verdict}. The first limit is {}.", first.name)?;
     }
     Ok(())
 }
@@ -285,7 +288,7 @@ fn check_reports(arguments: &Arguments, output: &mut impl Write) -> Result<(), E
     let mut all = Vec::new();
     for file in &arguments.check {
         let name = file.display();
-        let text = fs::read_to_string(file).with_context(|| format!("{name} cannot be read"))?;
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
         let report: Value =
             serde_json::from_str(&text).with_context(|| format!("{name} is not JSON"))?;
         let checked =

@@ -39,7 +39,7 @@ struct Identity {
 /// There is no such user or group, or this process may not become it: the configuration's fault. Or the system refused.
 pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
     if !configuration.is_on("node.core_dumps") {
-        forbid_core_dumps().context("core dumps cannot be switched off")?;
+        forbid_core_dumps().context("cannot disable core dumps")?;
     }
     let text = |key| match configuration.given(key) {
         Some((Value::Text(text), _)) => Some(text.as_str()),
@@ -62,12 +62,12 @@ pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
     };
     let files = Files::read();
     let Some(mut identity) = files.user(user) else {
-        let problem = format!("there is no user {user}");
+        let problem = format!("unknown user {user}");
         return Err(fault("node.user", problem, "a name in /etc/passwd, or a number"));
     };
     if let Some(group) = text("node.group") {
         let Some(group_id) = files.group(group) else {
-            let problem = format!("there is no group {group}");
+            let problem = format!("unknown group {group}");
             return Err(fault("node.group", problem, "a name in /etc/group, or a number"));
         };
         identity.group = group_id;
@@ -75,7 +75,7 @@ pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
     let is_already = geteuid().as_raw() == identity.user && getegid().as_raw() == identity.group;
     if !is_already && !geteuid().is_root() {
         let problem = format!("only root can become {user}");
-        return Err(fault("node.user", problem, "to be started as root, or as that user"));
+        return Err(fault("node.user", problem, "start the node as root, or as that user"));
     }
     if geteuid().is_root() && identity.user != 0 {
         identity.take().with_context(|| format!("cannot become the user {user}"))?;

@@ -47,7 +47,7 @@ impl Watched {
     }
 }
 
-const FULL: &str = "Warn Connections cannot be accepted and wait: a descriptor table is full. limit=Descriptors: all";
+const FULL: &str = "Warn New connections wait: a descriptor table is full. limit=Descriptors: all";
 
 #[test]
 fn it_begins_goes_on_and_passes() {
@@ -66,7 +66,7 @@ fn it_begins_goes_on_and_passes() {
         [format!("{FULL} count=1,200 for_s=60"), format!("{FULL} count=1,200 for_s=120"),]
     );
     let lines: Vec<String> = (0..300).flat_map(|_| node.look()).collect();
-    assert_eq!(lines, ["Info Connections wait for descriptors no more. count=3,020 lasted_s=150"]);
+    assert_eq!(lines, ["Info File descriptors are available again. count=3,020 lasted_s=150"]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_disk_that_does_not_let_a_log_forget() {
         node.retention_failed += 1;
         lines.extend(node.look());
     }
-    let line = "Warn A log on disk cannot drop what is too old or too much: its disk refuses. limit=Retention: all";
+    let line = "Warn A log on disk cannot drop old segments: its disk returns errors. limit=Retention: all";
     let counts = ["count=1", "count=60 for_s=60", "count=60 for_s=120"];
     assert_eq!(lines, counts.map(|count| format!("{line} {count}")));
 }

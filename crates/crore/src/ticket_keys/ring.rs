@@ -95,30 +95,30 @@ impl Ring {
     /// In words, what is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Ring, &'static str> {
         if bytes.len() > FILE_BYTES_MAX {
-            return Err("it is too long");
+            return Err("the file is too long");
         }
         if bytes.len() < HEAD_BYTES + CHECKSUM_BYTES {
-            return Err("it is too short");
+            return Err("the file is too short");
         }
         let (checked, checksum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
         if &checked[..8] != MAGIC {
-            return Err("it does not begin as such a file");
+            return Err("the file has another format");
         }
         if checksum != crc_fast::crc32_iscsi(checked).to_le_bytes() {
-            return Err("its checksum is wrong");
+            return Err("the checksum is wrong");
         }
         let (head, rest) = checked.split_at(HEAD_BYTES);
         if head[8..10] != VERSION.to_le_bytes() || head[10..12] != [0, 0] {
-            return Err("it is of another version");
+            return Err("the file has another version");
         }
         let (keys, left_over) = rest.as_chunks::<KEY_BYTES>();
         if !left_over.is_empty() || head[12..16] != (keys.len() as u32).to_le_bytes() {
-            return Err("its length is wrong");
+            return Err("the length is wrong");
         }
         let keys: Vec<Key> = keys.iter().map(Key::decode).collect();
         let is_in_order = |(place, key): (usize, &Key)| (place == 0) == (key.retired_ms == 0);
         if keys.is_empty() || !keys.iter().enumerate().all(is_in_order) {
-            return Err("it does not say which key signs");
+            return Err("the file does not mark the signing key");
         }
         Ok(Ring { keys })
     }
@@ -239,17 +239,17 @@ mod tests {
             bytes.extend_from_slice(&checksum.to_le_bytes());
             assert_eq!(Ring::decode(&bytes).err(), Some(problem));
         };
-        check(&|bytes| bytes[8] = 2, "it is of another version");
-        check(&|bytes| bytes[10] = 1, "it is of another version");
-        check(&|bytes| bytes[12] = 1, "its length is wrong");
-        check(&|bytes| bytes.truncate(100), "its length is wrong");
-        check(&|bytes| bytes[HEAD_BYTES + 40] = 1, "it does not say which key signs");
+        check(&|bytes| bytes[8] = 2, "the file has another version");
+        check(&|bytes| bytes[10] = 1, "the file has another version");
+        check(&|bytes| bytes[12] = 1, "the length is wrong");
+        check(&|bytes| bytes.truncate(100), "the length is wrong");
+        check(&|bytes| bytes[HEAD_BYTES + 40] = 1, "the file does not mark the signing key");
         check(
             &|bytes| {
                 bytes.truncate(HEAD_BYTES);
                 bytes[12] = 0;
             },
-            "it does not say which key signs",
+            "the file does not mark the signing key",
         );
     }
 }

@@ -133,7 +133,7 @@ fn no_failure_stops_a_start() {
     let path = folder.0.join("file/data");
     fs::write(folder.0.join("file"), "").unwrap();
     let (keys, notices) = start_in(Some(&path), 5_000);
-    check_says(&notices, Level::Warn, &["cannot be used", "end with this process"]);
+    check_says(&notices, Level::Warn, &["cannot use", "when this process ends"]);
     assert_eq!(keys.len(), 1);
     assert_ne!(start_in(Some(&path), 5_000).0, keys);
 
@@ -141,7 +141,7 @@ fn no_failure_stops_a_start() {
     let folder = Folder::new();
     fs::create_dir(folder.file()).unwrap();
     let (keys, notices) = folder.start(5_000);
-    check_says(&notices, Level::Warn, &["cannot be read", "end with this process"]);
+    check_says(&notices, Level::Warn, &["cannot read", "when this process ends"]);
     assert_eq!(keys.len(), 1);
 
     // Nothing new can be written: what is there stays in force.
@@ -149,18 +149,18 @@ fn no_failure_stops_a_start() {
     let first = folder.quiet_start(5_000);
     fs::create_dir(folder.0.join(NEW_NAME)).unwrap();
     let (keys, notices) = folder.start(9_000);
-    check_says(&notices, Level::Warn, &["cannot be written", "stay as they were"]);
+    check_says(&notices, Level::Warn, &["cannot write", "stay as they were"]);
     assert_eq!(keys, first);
     fs::remove_file(folder.file()).unwrap();
     let (keys, notices) = folder.start(9_000);
-    check_says(&notices, Level::Warn, &["cannot be written", "end with this process"]);
+    check_says(&notices, Level::Warn, &["cannot write", "when this process ends"]);
     assert_eq!(keys.len(), 1);
 }
 
 #[test]
 fn without_a_directory_each_start_has_its_own() {
     let (first, notices) = start_in(None, 5_000);
-    check_says(&notices, Level::Info, &["end with this process"]);
+    check_says(&notices, Level::Info, &["when this process ends"]);
     assert_eq!(first.len(), 1);
     assert_ne!(start_in(None, 5_000).0, first);
 }

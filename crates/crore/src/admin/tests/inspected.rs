@@ -103,7 +103,7 @@ fn a_connection_is_found_looked_at_and_ended() {
     let end = format!("DELETE /api/v1/connections/{id}");
     assert_eq!(port.json(&end, None).0, 204);
     let told = &port.get("/api/v1/logs?target=operators")["lines"][0];
-    assert_eq!(told["message"], "An operator has ended a connection.");
+    assert_eq!(told["message"], "An operator has closed a connection.");
     assert_eq!((&told["connection"], &told["may_return"]), (&json!(id), &json!("false")));
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
@@ -259,6 +259,6 @@ fn what_operators_revoke_is_told() {
         |place: usize| (&page["lines"][place]["message"], &page["lines"][place]["revocation"]);
     let revoked = json!("An operator has revoked tokens.");
     assert_eq!(told(0), (&revoked, &json!(id)));
-    let taken_back = json!("An operator has taken a revocation back.");
+    let taken_back = json!("An operator has cancelled a revocation.");
     assert_eq!(told(1), (&taken_back, &json!(id)));
 }

@@ -43,8 +43,9 @@ const FILTER: &str = "load/#";
 /// A message was lost, repeated or out of order, or a gap was told; the node cannot be started; the signal that ended the run.
 pub fn run(arguments: &Arguments, signal: Receiver<Signal>) -> Result<(), Ending> {
     let place = Place::new(arguments.memory_log)?;
-    // A process that takes over from a child of ours is to be ours too, when the child has ended.
-    set_child_subreaper(Some(getpid())).context("the node's processes cannot be watched")?;
+    // The child may hand over to a new process, which must become a child of this process when the
+    // old one ends.
+    set_child_subreaper(Some(getpid())).context("cannot observe the node's processes")?;
     let mut run = Run::start(arguments, &place, signal)?;
     let mut rows = Vec::new();
     for (number, kind) in (1..).zip(Break::ALL) {
@@ -76,9 +77,9 @@ impl Break {
             Break::Upgrade => {
                 "Upgrade in place: a new process takes over the connections and the log."
             }
-            Break::Kill => "kill -9: the process is gone at once; a new one starts on the log.",
+            Break::Kill => "kill -9: the process dies at once; a new one starts with the log.",
             Break::Drain => {
-                "Drain: SIGTERM. The node tells its clients to return, and ends; a new one starts on the log."
+                "Drain: SIGTERM. The node tells its clients to reconnect, and stops; a new one starts with the log."
             }
         }
     }
@@ -119,7 +120,7 @@ struct Place {
 
 impl Place {
     fn new(is_in_memory: bool) -> Result<Place, Ending> {
-        let place = Place { path: new_directory().context("no temporary directory can be made")? };
+        let place = Place { path: new_directory().context("cannot create a temporary directory")? };
         let durability = match is_in_memory {
             true => "memory",
             false => "disk",
@@ -131,7 +132,7 @@ impl Place {
              [[rule]]\nfilter = \"#\"\nlog = \"demo\"\nhistory_messages_max = 100000\n"
         );
         fs::write(place.configuration(), text)
-            .context("the temporary directory is not writable")?;
+            .context("cannot write to the temporary directory")?;
         Ok(place)
     }
 
@@ -291,7 +292,7 @@ impl Run {
                 let process = u32::try_from(process).unwrap_or(0);
                 self.server.replaced_by(process)?;
                 let frozen_ms = answer["frozen_ms"].as_f64().unwrap_or(0.0);
-                format!(" The node stood still for {frozen_ms:.1} ms.")
+                format!(" The node paused for {frozen_ms:.1} ms.")
             }
             Break::Kill => {
                 self.server.kill()?;
@@ -309,7 +310,7 @@ impl Run {
             }
         };
         let after = self.server.process();
-        Ok(format!("Process {after} is the node instead of {before}.{told}"))
+        Ok(format!("Process {after} has replaced process {before}.{told}"))
     }
 
     fn start_again(&mut self) -> Result<(), Ending> {
@@ -342,11 +343,11 @@ impl Run {
                 Ok(signal) => return Err(Halt::Signal(signal)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Halt::from(anyhow!("the signal thread is gone")));
+                    return Err(Halt::from(anyhow!("the signal thread has ended")));
                 }
             }
             if self.server.has_ended() {
-                return Err(Halt::from(anyhow!("the node has ended by itself")));
+                return Err(Halt::from(anyhow!("the node stopped unexpectedly")));
             }
         }
         Ok(())
@@ -414,7 +415,7 @@ impl Row {
             (self.gaps, "gaps"),
             (self.repeated, "repeated"),
             (self.out_of_order, "out of order"),
-            (self.unproved, "against the node's proof"),
+            (self.unproved, "contradicting the node's proof"),
         ];
         for (count, name) in others.into_iter().filter(|(count, _)| *count > 0) {
             text.push_str(&format!("  {name}: {}", grouped(count)));

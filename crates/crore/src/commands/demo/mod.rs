@@ -214,7 +214,7 @@ impl Demo {
             Publishers::start(config)
         };
         self.publishers = Some(start().map_err(|error| Halt::Failed(error.into()))?);
-        self.figures.doing = "publishing; Ctrl-C ends it";
+        self.figures.doing = "publishing; Ctrl-C stops the demo";
         loop {
             self.wait()?;
             let published = self.publishers.as_mut().map(Handle::snapshot);
@@ -232,13 +232,13 @@ impl Demo {
             Ok(signal) => return Err(Halt::Signal(signal)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Halt::Failed(anyhow!("the signal thread is gone").into()));
+                return Err(Halt::Failed(anyhow!("the signal thread has ended").into()));
             }
         }
         // After a pause of the whole machine the missed refreshes are not made up for.
         self.next_refresh = (self.next_refresh + REFRESH).max(Instant::now());
         if self.server.has_ended() {
-            return Err(Halt::Failed(anyhow!("the node has ended").into()));
+            return Err(Halt::Failed(anyhow!("the node stopped unexpectedly").into()));
         }
         Ok(())
     }
@@ -290,7 +290,7 @@ impl Demo {
         self.figures.elapsed_s = self.began.elapsed().as_secs();
         println(&format!("\n{}", panel::summary(&self.figures)))?;
         if let Some(trouble) = &received.trouble {
-            println(&format!("Newest trouble: {trouble}."))?;
+            println(&format!("Last problem: {trouble}."))?;
         }
         drop(self.server);
         match ending {
@@ -326,7 +326,7 @@ impl Started {
             &mut clients,
             &mut notes,
             available / 10 * 8 / CONNECTION_BYTES,
-            "the machine has no more memory for both ends of a connection",
+            "the memory of this machine holds no more, with both ends of each connection",
         );
         let (server, io_threads) = start_server(clients + OTHER_CONNECTIONS, setup)?;
         let others = OTHER_CONNECTIONS.min(server.connections_max / 2);
@@ -334,7 +334,7 @@ impl Started {
             &mut clients,
             &mut notes,
             server.connections_max - others,
-            "the node's descriptors (ulimit -n, for each I/O thread where descriptor tables are private) allow no more",
+            "the node has no descriptors for more (ulimit -n, for each I/O thread if descriptor tables are private)",
         );
         Ok(Started { server, io_threads, clients, notes })
     }
@@ -400,13 +400,13 @@ fn introduce(
     let page = bold(&format!("{}/", server.operators));
     let mut lines = vec![
         format!(
-            "A node with {io_threads} I/O threads serves clients at {}. {} subscribers, each on a topic of its own, get {} messages of {} bytes per second.",
+            "A node with {io_threads} I/O threads serves clients at {}. {} subscribers, each with its own topic, receive {} messages of {} bytes per second in total.",
             server.clients,
             grouped(clients),
             grouped(arguments.rate),
             grouped(arguments.size)
         ),
-        format!("Live page, to watch and to publish by hand: {page}"),
+        format!("Live page, to watch messages and publish: {page}"),
     ];
     lines.extend(server.notices.iter().chain(notes).map(|note| format!("Note: {note}")));
     // Whoever reads nothing is noticed at the first refresh.

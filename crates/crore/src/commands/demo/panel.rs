@@ -128,13 +128,13 @@ impl Panel {
                 figures.doing
             ),
             format!(
-                "{}{} /s now, {} /s at most",
+                "{}{}/s now, {}/s peak",
                 label("connect rate"),
                 grouped(figures.connect_rate.round() as u64),
                 grouped(figures.connect_rate_peak.round() as u64)
             ),
             format!(
-                "{}{} /s in, {} /s out, {} in all",
+                "{}{}/s in, {}/s out, {} in total",
                 label("messages"),
                 grouped(figures.in_rate.round() as u64),
                 grouped(figures.out_rate.round() as u64),
@@ -193,15 +193,15 @@ fn one_line(figures: &Figures) -> String {
 fn memory(figures: &Figures) -> String {
     match (figures.connection_bytes, figures.memory_bytes) {
         (Some(bytes), Some(all)) => format!(
-            "{} bytes per connection; {:.1} MiB in all (user space, before messages)",
+            "{} bytes per connection; {:.1} MiB in total (user space, before messages)",
             grouped(bytes),
             all as f64 / f64::from(1 << 20)
         ),
         (None, Some(all)) => format!(
-            "{:.1} MiB in all; too few connections to tell what one costs",
+            "{:.1} MiB in total; too few connections to compute the cost of one",
             all as f64 / f64::from(1 << 20)
         ),
-        (_, None) => "bytes per connection: told when all are connected".into(),
+        (_, None) => "bytes per connection: shown when all clients are connected".into(),
     }
 }
 

@@ -74,7 +74,7 @@ impl Server {
 
     fn start_telling(io_threads: u64, setup: &Setup, errors: Stdio) -> Result<Server, Ending> {
         let mut notices = Vec::new();
-        let program = std::env::current_exe().context("this program's own file is not known")?;
+        let program = std::env::current_exe().context("cannot find the file of this program")?;
         let mut command = Command::new(program);
         command.args(["serve", "--end-with-stdin", "--io-threads", &io_threads.to_string()]);
         let [clients, operators] = setup.addresses.clone().unwrap_or_else(|| {
@@ -97,14 +97,14 @@ impl Server {
         if !ignored.is_empty() {
             ignored.sort();
             notices.push(format!(
-                "The demo's node takes no settings and has no TLS: {} does nothing here.",
+                "The demo's node ignores settings and has no TLS: {} has no effect.",
                 ignored.join(", ")
             ));
         }
         // Ctrl-C is for this process, which then ends the node.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
-        let mut child = command.spawn().context("the node cannot be started")?;
-        let output = child.stdout.take().context("the node's output cannot be read")?;
+        let mut child = command.spawn().context("cannot start the node")?;
+        let output = child.stdout.take().context("cannot read the node's output")?;
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -174,9 +174,9 @@ impl Server {
     /// It does not end.
     pub fn replaced_by(&mut self, process: u32) -> Result<(), Ending> {
         let successor = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let successor = successor.context("the new process has no number")?;
+        let successor = successor.context("the new process has an invalid number")?;
         if !self.ends_within(PATIENCE) {
-            return Err(anyhow!("the old process does not end").into());
+            return Err(anyhow!("the old process does not stop").into());
         }
         self.successor = Some(successor);
         self.has_ended = false;
@@ -191,7 +191,7 @@ impl Server {
         self.signal(Signal::KILL)?;
         match self.ends_within(PATIENCE) {
             true => Ok(()),
-            false => Err(anyhow!("the node does not end").into()),
+            false => Err(anyhow!("the node does not stop").into()),
         }
     }
 
@@ -205,11 +205,11 @@ impl Server {
 
     fn signal(&mut self, signal: Signal) -> Result<(), Ending> {
         if self.has_ended() {
-            return Err(anyhow!("the node has ended by itself").into());
+            return Err(anyhow!("the node stopped unexpectedly").into());
         }
         let process = i32::try_from(self.process()).ok().and_then(Pid::from_raw);
-        let process = process.context("the node has no number")?;
-        Ok(kill_process(process, signal).context("the node takes no signal")?)
+        let process = process.context("the node's process number is invalid")?;
+        Ok(kill_process(process, signal).context("cannot send a signal to the node")?)
     }
 
     fn wait_until_ready(&mut self) -> Result<(), Ending> {
@@ -232,8 +232,7 @@ impl Server {
 
     fn ask_capacity(&self) -> Result<u64, Ending> {
         let address = self.operators.trim_start_matches("http://");
-        let mut stream =
-            TcpStream::connect(address).context("the node's health cannot be asked")?;
+        let mut stream = TcpStream::connect(address).context("cannot request the node's health")?;
         let mut ask = || -> std::io::Result<String> {
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.write_all(
@@ -243,13 +242,13 @@ impl Server {
             stream.read_to_string(&mut answer)?;
             Ok(answer)
         };
-        let answer = ask().context("the node does not tell its health")?;
+        let answer = ask().context("the node did not report its health")?;
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         let health: serde_json::Value =
             serde_json::from_str(body).context("the node's health is not JSON")?;
         health["connections_max"]
             .as_u64()
-            .ok_or_else(|| anyhow!("the node does not tell its capacity").into())
+            .ok_or_else(|| anyhow!("the node did not report its capacity").into())
     }
 }
 
@@ -268,7 +267,7 @@ fn address(port: u16, whose: &str, notices: &mut Vec<String>) -> String {
     match TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => format!("127.0.0.1:{port}"),
         Err(error) => {
-            notices.push(format!("Another port than {port} is used for {whose}: {error}."));
+            notices.push(format!("The demo uses another port than {port} for {whose}: {error}."));
             "127.0.0.1:0".into()
         }
     }

@@ -51,7 +51,7 @@ pub fn socket(
 ) -> Result<Option<OperatorsSocket>, Ending> {
     let group = match configuration.given("operators.socket_group") {
         Some((Value::Text(name), _)) => {
-            Some(group_id(name).ok_or_else(|| anyhow!("there is no group {name}"))?)
+            Some(group_id(name).ok_or_else(|| anyhow!("unknown group {name}"))?)
         }
         _ => None,
     };
@@ -68,7 +68,7 @@ pub fn socket(
         Ok(socket) => Ok(Some(socket)),
         // The node that has just taken over serves clients; it does not end for this.
         Err(error) if takes_over || wanted == Wanted::Auto => {
-            let sentence = "There is no operators' socket: operators need an API key.";
+            let sentence = "The operators' socket cannot be created: operators need an API key.";
             let told = [("error", &*error.to_string())];
             log.to(Target::Operators).write(Level::Warn, sentence, &told);
             Ok(None)
@@ -89,8 +89,9 @@ pub fn listeners(
 ) -> Result<Listeners, Ending> {
     let socket =
         socket.map(|socket| Ok((socket.listener.try_clone()?, socket.is_for_group))).transpose();
-    let socket = socket
-        .map_err(|error: std::io::Error| anyhow::Error::new(error).context("no descriptors"))?;
+    let socket = socket.map_err(|error: std::io::Error| {
+        anyhow::Error::new(error).context("no file descriptors left")
+    })?;
     Ok(Listeners { ports, socket })
 }
 

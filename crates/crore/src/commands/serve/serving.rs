@@ -62,7 +62,7 @@ impl Serving {
         if let Some(node) = &*node {
             let ceiling = configuration.number("limits.memory_bytes_max");
             memory_ceiling::watch(ceiling, &node.pressure(), log.to(Target::Limits))
-                .context("no thread to watch memory")?;
+                .context("cannot start the thread that watches memory")?;
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ impl Serving {
             counters: Arc::clone(&self.pushes),
             log: log.to(Target::Operators),
         };
-        push::spawn(pushed).context("no thread to push metrics")?;
+        push::spawn(pushed).context("cannot start the thread that pushes metrics")?;
         Ok(())
     }
 

@@ -112,7 +112,7 @@ fn not_started(configuration: &Configuration, error: StartError) -> Ending {
             origin: log.origin_of("partitions_count"),
             key: "log.partitions_count".into(),
             problem: reason.to_string(),
-            expected: "the number that the log was made with, or another name for a new log".into(),
+            expected: "the number of partitions that the log was created with, or a new name for a new log".into(),
         }]));
     }
     Ending::Failed(anyhow::Error::new(error).context("the node cannot start"))

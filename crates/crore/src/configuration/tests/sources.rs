@@ -81,7 +81,7 @@ fn variables_and_flags() {
     );
     let missing = Sources { file: Some("no-such-file.toml".into()), ..Sources::default() };
     let found = load(&missing).unwrap_err().to_string();
-    assert!(found.starts_with("flag --config: no-such-file.toml cannot be read: "), "{found}");
+    assert!(found.starts_with("flag --config: cannot read no-such-file.toml: "), "{found}");
 }
 
 /// A file with this text, and what is read from it as the value of `CRORE_{name}_FILE`.
@@ -130,7 +130,7 @@ fn faults_of_files_tell_no_secret() {
     }
     let missing = sources(&[("CRORE_NODE_NAME_FILE", "/no/such/file")], &[]);
     let found = load(&missing).unwrap_err().to_string();
-    assert!(found.contains("node.name: /no/such/file cannot be read: "), "{found}");
+    assert!(found.contains("node.name: cannot read /no/such/file: "), "{found}");
     let both = sources(&[("CRORE_NODE_NAME_FILE", "/x"), ("CRORE_NODE_NAME", "n")], &[]);
     let found = load(&both).unwrap_err().to_string();
     assert!(

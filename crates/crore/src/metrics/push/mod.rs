@@ -119,7 +119,7 @@ impl Telling {
         match result {
             Err(error) if may_tell => {
                 self.told_at = Some(now);
-                let sentence = "Metrics could not be pushed; those of this moment are gone.";
+                let sentence = "Metrics could not be pushed; this sample is lost.";
                 Some((Level::Warn, sentence, error.to_string()))
             }
             Ok(()) if was_failing => {

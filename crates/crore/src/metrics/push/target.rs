@@ -176,8 +176,8 @@ fn post(authority: &str, path: &str, text: &str) -> io::Result<()> {
     }
     match status_of(&answer) {
         Some(200..=299) => Ok(()),
-        Some(status) => Err(io::Error::other(format!("the server answers {status}"))),
-        None => Err(io::Error::other("the server's answer is no HTTP")),
+        Some(status) => Err(io::Error::other(format!("the server answered with status {status}"))),
+        None => Err(io::Error::other("the server's answer is not HTTP")),
     }
 }
 
