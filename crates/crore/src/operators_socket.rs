@@ -229,7 +229,7 @@ mod tests {
         drop(OperatorsSocket::make(&path, None, false).unwrap());
         fs::write(&path, "of somebody").unwrap();
         let error = OperatorsSocket::make(&path, None, false).unwrap_err();
-        assert!(error.to_string().contains("no socket"), "{error}");
+        assert!(error.to_string().contains("not a socket"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"of somebody");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(folder).unwrap();

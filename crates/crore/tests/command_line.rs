@@ -50,7 +50,7 @@ fn exit_codes() {
         "error: flag --set: limits.topic_max: unknown key, did you mean limits.topics_max?";
     check(&["serve", "--set", "limits.topic_max=1"], 78, "", unknown);
     check(&["config", "check", "no-such-file.toml"], 78, "", "cannot read no-such-file.toml");
-    let closed = "0.0.0.0:0 can be reached from outside";
+    let closed = "0.0.0.0:0 can be reached from other machines";
     check(&["serve", "--listen", "0.0.0.0:0"], 78, "", closed);
     check(&["serve", "--io-threads", "0"], 78, "", "flag --io-threads: node.io_threads: 0");
 }

@@ -314,7 +314,7 @@ fn configurations_that_make_no_sense() {
     };
     check(
         "[entitlement]\nmode = \"tokens\"\n",
-        &["crore.toml:2: entitlement.mode", "there is no key"],
+        &["crore.toml:2: entitlement.mode", "no keys are configured"],
     );
     check(
         "[[token_key]]\nalgorithm = \"HS256\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n",
@@ -345,7 +345,7 @@ fn configurations_that_make_no_sense() {
     }
     check(
         "[entitlement]\nmode = \"tokens\"\n[[token_key]]\nalgorithm = \"RS256\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n",
-        &["crore.toml:5: token_key.secret", "public_key_file, and nothing else"],
+        &["crore.toml:5: token_key.secret", "public_key_file and no other source"],
     );
     check(
         "[entitlement]\nmode = \"tokens\"\n[[api_key]]\nname = \"a\"\nsha256 = \"00\"\n[[api_key]]\nname = \"a\"\n",

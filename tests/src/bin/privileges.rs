@@ -101,7 +101,7 @@ fn nobody() {
     for (configuration, told) in [
         ("user = \"no such user\"", "unknown user no such user"),
         ("user = \"1\"\ngroup = \"no such group\"", "unknown group no such group"),
-        ("group = \"1\"", "a group without node.user"),
+        ("group = \"1\"", "node.group is set, but node.user is not"),
     ] {
         place.configure(&format!("[node]\n{configuration}\n"));
         let ended = place.launch().end();

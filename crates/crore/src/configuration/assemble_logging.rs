@@ -60,9 +60,9 @@ pub(super) fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
             faults.push(Fault {
                 origin: configuration.get("logging.levels").1.clone(),
                 key: "logging.levels".into(),
-                problem: format!("{text:?} is no target with its level"),
+                problem: format!("{text:?} is not a target with a level"),
                 expected: format!(
-                    "\"target=level\" with one of {targets}; and error, warn, info, debug or {OFF}"
+                    "\"target=level\" with a target ({targets}) and a level (error, warn, info, debug or {OFF})"
                 ),
             });
         }

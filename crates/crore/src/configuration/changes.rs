@@ -137,8 +137,8 @@ fn compare_keys(running: &Configuration, wanted: &Configuration, changes: &mut V
         if values(&old) != values(&new) {
             changes.push(Change {
                 key: format!("[[{name}]]"),
-                old: format!("{} of them", old.len()),
-                new: format!("{} of them", new.len()),
+                old: format!("{} entries", old.len()),
+                new: format!("{} entries", new.len()),
                 is_in_force: true,
             });
         }

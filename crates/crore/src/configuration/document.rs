@@ -28,14 +28,14 @@ pub fn default_file() -> String {
         }
     }
     text.push_str(
-        "\n# Logs. Rules map topics to a log; the first one takes all other topics. Where the file has none, there is one\n\
+        "\n# Logs. Rules map topics to a log; the first one has all other topics. Without [[log]], there is one log\n\
          # with these values.\n# [[log]]\n",
     );
     for spec in LOG_OPTIONS {
         write_option(&mut text, spec.key, spec);
     }
     text.push_str(
-        "\n# Rules: what holds for the topics of a filter. Any number of them.\n# [[rule]]\n",
+        "\n# Rules: settings for the topics of a filter. There may be any number of rules.\n# [[rule]]\n",
     );
     for spec in RULE_OPTIONS {
         write_option(&mut text, spec.key, spec);
@@ -65,8 +65,12 @@ pub fn reference() -> String {
 
 /// Tables of which there may be several.
 const TABLES: [(&str, &str, &[OptionSpec]); 4] = [
-    ("log", "Logs. Rules map topics to a log; the first one takes all other topics.", LOG_OPTIONS),
-    ("rule", "What holds for the topics of a filter; the most specific filter wins.", RULE_OPTIONS),
+    ("log", "Logs. Rules map topics to a log; the first one has all other topics.", LOG_OPTIONS),
+    (
+        "rule",
+        "Settings for the topics of a filter; the most specific filter applies.",
+        RULE_OPTIONS,
+    ),
     entitlement::TABLES[0],
     entitlement::TABLES[1],
 ];
@@ -89,7 +93,7 @@ pub fn help_of_options() -> String {
         let _ = writeln!(text, "  {section:<10} {count:>2} {options:<8} {sentence}");
     }
     text.push_str(
-        "`crore config doc` prints all, `crore config doc SECTION` and `crore config doc SECTION.NAME` help to some.",
+        "`crore config doc` prints all options, `crore config doc SECTION` and `crore config doc SECTION.NAME` the help of some.",
     );
     text
 }
@@ -134,7 +138,7 @@ fn write_help(text: &mut String, name: &str, spec: &OptionSpec) {
     for line in wrap(spec.help, HELP_WIDTH) {
         let _ = writeln!(text, "  {line}");
     }
-    let _ = writeln!(text, "  takes        {}", spec.kind.expectation());
+    let _ = writeln!(text, "  values       {}", spec.kind.expectation());
     if let Some(value) = spec.default_value() {
         let _ = writeln!(text, "  default      {value}");
     }
@@ -267,9 +271,9 @@ fn write_table<'a>(
     with_variable: bool,
 ) {
     text.push_str(if with_variable {
-        "\n| option | default | takes | environment | change | what it is for |\n|---|---|---|---|---|---|\n"
+        "\n| option | default | values | environment | change | purpose |\n|---|---|---|---|---|---|\n"
     } else {
-        "\n| option | default | takes | change | what it is for |\n|---|---|---|---|---|\n"
+        "\n| option | default | values | change | purpose |\n|---|---|---|---|---|\n"
     });
     for spec in specs {
         let name = spec.key.rsplit('.').next().unwrap_or(spec.key);

@@ -31,7 +31,7 @@ pub fn explain(configuration: &Configuration, text: &str) -> Result<String, Topi
     let what = if is_topic { "topic" } else { "filter" };
     let _ = match covering.first() {
         Some(rule) => writeln!(answer, "# {what} \"{text}\": the rule of {}", rule.origin),
-        None => writeln!(answer, "# {what} \"{text}\": no rule; defaults hold"),
+        None => writeln!(answer, "# {what} \"{text}\": no rule; the defaults apply"),
     };
     for rule in covering.iter().skip(1) {
         let filter = rule.text("filter").unwrap_or_default();
@@ -62,7 +62,7 @@ fn write_value(answer: &mut String, configuration: &Configuration, rule: &Entry,
         }
         ("history_age_max", Some((Value::Auto, origin))) => {
             let name = log.and_then(|log| log.text("name")).unwrap_or_default();
-            let reason = format!("{origin}: auto, as long as log \"{name}\" keeps them");
+            let reason = format!("{origin}: auto, the age limit of log \"{name}\"");
             match log.and_then(age_of) {
                 Some(age_ms) => (Value::Duration(age_ms), reason),
                 None => (Value::Auto, reason),

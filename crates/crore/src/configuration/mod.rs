@@ -79,7 +79,7 @@ pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
             Err(error) => faults.push(Fault {
                 origin: Origin::Flag("--config"),
                 key: String::new(),
-                problem: format!("{} cannot be read: {error}", path.display()),
+                problem: format!("cannot read {}: {error}", path.display()),
                 expected: "a TOML file".into(),
             }),
         }
@@ -103,9 +103,9 @@ pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
 fn secret_in_flag(spec: &OptionSpec) -> Refusal {
     let variable = spec.variable();
     Refusal {
-        problem: "a secret on the command line stands in every list of processes".into(),
+        problem: "a secret on the command line is visible in the process list".into(),
         expected: format!(
-            "{variable}_FILE=FILE or {variable} in the environment, or the configuration's file"
+            "{variable}_FILE=FILE or {variable} in the environment, or the configuration file"
         ),
     }
 }

@@ -78,8 +78,8 @@ fn check_user(configuration: &Configuration, faults: &mut Vec<Fault>) {
         faults.push(Fault {
             origin: origin.clone(),
             key: "node.group".into(),
-            problem: "a group without node.user".into(),
-            expected: "node.user too".into(),
+            problem: "node.group is set, but node.user is not".into(),
+            expected: "node.user as well".into(),
         });
     }
 }
@@ -95,12 +95,12 @@ fn check_operators(configuration: &Configuration, faults: &mut Vec<Fault>) {
     };
     let socket = configuration.text("operators.socket");
     if !matches!(socket, "auto" | "off") && !socket.starts_with('/') {
-        let expected = "\"auto\", \"off\", or a path that begins with a slash";
-        refuse("operators.socket", "it is no place for a socket", expected);
+        let expected = "\"auto\", \"off\", or an absolute path";
+        refuse("operators.socket", "not a path for a socket", expected);
     }
     let origins = configuration.texts("operators.origins");
     if origins.iter().any(|origin| origin == "*") {
-        let problem = "any page could operate the node in a browser that has logged in";
+        let problem = "any page could control the node through a logged-in browser";
         refuse("operators.origins", problem, "the origins of your proxies");
     }
 }
@@ -112,7 +112,7 @@ fn check_metrics(configuration: &Configuration, faults: &mut Vec<Fault>) {
         faults.push(Fault {
             origin: origin.clone(),
             key: "metrics.push_to".into(),
-            problem: "it is no place to push to".into(),
+            problem: "not a destination for metrics".into(),
             expected: target::EXPECTED.into(),
         });
     }
@@ -125,7 +125,7 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
         faults.push(Fault {
             origin: origin.clone(),
             key: "listen.clients".into(),
-            problem: "there is no address for clients".into(),
+            problem: "no address for clients is set".into(),
             expected: "at least one address, or TLS (tls.certificate_file)".into(),
         });
     }
@@ -140,9 +140,9 @@ fn check_listeners(configuration: &Configuration, faults: &mut Vec<Fault>) {
                 origin: origin.clone(),
                 key: key.into(),
                 problem: format!(
-                    "{address} can be reached from outside, and authentication is off: everyone who can connect could publish and read everything"
+                    "{address} can be reached from other machines, and authentication is off: every client that can connect could publish and read everything"
                 ),
-                expected: "a loopback address, entitlement.mode = \"tokens\", or --open (listen.open = true) if you want that".into(),
+                expected: "a loopback address, entitlement.mode = \"tokens\", or --open (listen.open = true) to permit this".into(),
             });
         }
     }
@@ -156,7 +156,7 @@ fn check_proxies(configuration: &Configuration, faults: &mut Vec<Fault>) {
             faults.push(Fault {
                 origin: configuration.get(key).1.clone(),
                 key: key.into(),
-                problem: "listen.proxies is not given".into(),
+                problem: "listen.proxies is not set".into(),
                 expected: "the addresses of the proxies in listen.proxies".into(),
             });
         }
@@ -174,8 +174,8 @@ fn check_tls(configuration: &Configuration, faults: &mut Vec<Fault>) {
             faults.push(Fault {
                 origin: origin.clone(),
                 key: given.into(),
-                problem: format!("{missing} is not given"),
-                expected: "certificate and key, both".into(),
+                problem: format!("{missing} is not set"),
+                expected: "both certificate and key".into(),
             });
         }
     };
@@ -186,7 +186,7 @@ fn check_tls(configuration: &Configuration, faults: &mut Vec<Fault>) {
         faults.push(Fault {
             origin: configuration.get("tls.listen").1.clone(),
             key: "tls.listen".into(),
-            problem: "there is no address for clients with TLS".into(),
+            problem: "no address for clients with TLS is set".into(),
             expected: "at least one address".into(),
         });
     }
@@ -211,15 +211,17 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
             if configuration.given("node.data_dir").is_none() {
                 fault(
                     "durability",
-                    "a log on disk needs a directory, and node.data_dir is not given".into(),
-                    "node.data_dir (or --data-dir) beside it".into(),
+                    "a log on disk needs a directory, but node.data_dir is not set".into(),
+                    "node.data_dir (or --data-dir)".into(),
                 );
             }
             if !names_directory(name) {
                 fault(
                     "name",
-                    format!("\"{name}\" of a log on disk is the name of its directory"),
-                    "letters, digits, `-`, `_` and `.`, not at the beginning".into(),
+                    format!(
+                        "\"{name}\" is not valid for a log on disk, where it names the directory"
+                    ),
+                    "letters, digits, `-`, `_` and `.`, but no `.` at the beginning".into(),
                 );
             }
         }
@@ -249,8 +251,8 @@ fn check_logs(configuration: &Configuration, faults: &mut Vec<Fault>) {
         faults.push(Fault {
             origin: Origin::Default,
             key: "log".into(),
-            problem: "there is no log".into(),
-            expected: "at least one [[log]], or none of them in the file".into(),
+            problem: "no log is configured".into(),
+            expected: "at least one [[log]], or no [[log]] section at all".into(),
         });
     }
 }
@@ -278,7 +280,7 @@ fn check_rules(configuration: &Configuration, faults: &mut Vec<Fault>) {
                 configuration.logs.iter().filter_map(|log| log.text("name")).collect();
             fault(
                 "log",
-                format!("there is no log \"{name}\""),
+                format!("unknown log \"{name}\""),
                 format!("one of: {}", names.join(", ")),
             );
         }

@@ -225,7 +225,7 @@ impl Kind {
                 if *step_ms == 1 { "milliseconds" } else { "whole seconds" },
                 or_auto(*auto)
             ),
-            Kind::Text { bytes_max } => format!("a text of 1 to {bytes_max} bytes"),
+            Kind::Text { bytes_max } => format!("a string of 1 to {bytes_max} bytes"),
             Kind::Boolean => "true or false".into(),
             Kind::Addresses => "an address such as \"127.0.0.1:8800\", or a list of them".into(),
             Kind::Origins => {
@@ -242,14 +242,14 @@ impl Kind {
                 quoted.join(" or ")
             }
             Kind::Filter => {
-                "a topic filter of 1 to 255 bytes: `+` is one level, `#` the rest".into()
+                "a topic filter of 1 to 255 bytes: `+` matches one level, `#` the rest".into()
             }
             Kind::Keys => "a list of keys, each 64 hexadecimal digits".into(),
             Kind::Filters => {
                 "a list of topic filters such as [\"prices/#\"], each of 1 to 255 bytes".into()
             }
-            Kind::Words => format!("a list of texts, each of 1 to {WORD_BYTES_MAX} bytes"),
-            Kind::Secret => format!("a text of 1 to {SECRET_BYTES_MAX} bytes"),
+            Kind::Words => format!("a list of strings, each of 1 to {WORD_BYTES_MAX} bytes"),
+            Kind::Secret => format!("a string of 1 to {SECRET_BYTES_MAX} bytes"),
             Kind::Hash => "a SHA-256: 64 hexadecimal digits".into(),
             Kind::Moment => {
                 "seconds since 1970, or a moment such as \"2026-01-31T12:00:00Z\"".into()

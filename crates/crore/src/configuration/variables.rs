@@ -41,7 +41,7 @@ pub fn read(
             faults.push(Fault {
                 origin: Origin::Variable(name.clone()),
                 key: spec.key.into(),
-                problem: format!("{other} is given, too"),
+                problem: format!("{other} is set, too"),
                 expected: "one of the two".into(),
             });
             continue;
@@ -79,14 +79,14 @@ fn unknown_variable(name: &str) -> Fault {
         origin: Origin::Variable(name.into()),
         key: String::new(),
         problem: format!("unknown variable{hint}"),
-        expected: "CRORE_SECTION_NAME of an option (`crore config doc` lists them), or that with _FILE behind it; logs and rules only stand in the file".into(),
+        expected: "CRORE_SECTION_NAME of an option (`crore config doc` lists them), optionally followed by _FILE; logs and rules are set in the file only".into(),
     }
 }
 
 /// The value that a file holds; line ends at its end do not belong to it, and lines of a list are its parts.
 fn read_file(spec: &OptionSpec, path: &str) -> Result<super::Value, Refusal> {
     let text = read_text(path).map_err(|error| Refusal {
-        problem: format!("{path} cannot be read: {error}"),
+        problem: format!("cannot read {path}: {error}"),
         expected: "a file with the value".into(),
     })?;
     let text = text.trim_end_matches(['\n', '\r']);
@@ -95,7 +95,7 @@ fn read_file(spec: &OptionSpec, path: &str) -> Result<super::Value, Refusal> {
         false => spec.kind.read_text(text),
     };
     value.map_err(|refusal| Refusal {
-        problem: format!("what {path} holds is not a valid value"),
+        problem: format!("the content of {path} is not a valid value"),
         expected: refusal.expected,
     })
 }
@@ -105,7 +105,7 @@ fn read_text(path: &str) -> io::Result<String> {
     let mut file = File::open(path)?.take(FILE_BYTES_MAX + 1);
     file.read_to_string(&mut text)?;
     match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(io::Error::other("it is far too long")),
+        true => Err(io::Error::other("the value is far too long")),
         false => Ok(text),
     }
 }

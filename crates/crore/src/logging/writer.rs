@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(lines.len(), QUEUE_LINES_MAX + 1);
         assert_eq!(lines[QUEUE_LINES_MAX - 1], (QUEUE_LINES_MAX - 1).to_string());
         assert!(
-            lines[QUEUE_LINES_MAX].ends_with("not taken. count=3"),
+            lines[QUEUE_LINES_MAX].ends_with("before them. count=3"),
             "{}",
             lines[QUEUE_LINES_MAX]
         );

@@ -97,7 +97,7 @@ fn damage_gives_new_keys_and_is_kept() {
         check_says(
             &notices,
             Level::Warn,
-            &["ticket.keys is damaged", "kept as ticket.keys.damaged"],
+            &["ticket.keys is damaged", "saved as ticket.keys.damaged"],
         );
         assert_eq!(fs::read(folder.0.join(DAMAGED_NAME)).unwrap(), damage);
         assert!(keys.len() == 1 && keys != first, "{keys:?}");

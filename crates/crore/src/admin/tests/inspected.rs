@@ -211,12 +211,12 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(port.json("POST /api/v1/publish", None).0, 415);
     // The window of a drain is a member of the body: as a parameter it would be ignored.
     for (request, known) in [
-        ("POST /api/v1/drain?window=1s", "known are: none"),
-        ("GET /api/v1/statistics?from=5", "known are: none"),
-        ("GET /api/v1/rules?topic=a", "known are: none"),
-        ("GET /api/v1/session?x", "known are: none"),
-        ("DELETE /api/v1/connections/5?returns=true", "known are: return"),
-        ("GET /api/v1/logs?levels=info", "known are: after, limit, level, target"),
+        ("POST /api/v1/drain?window=1s", "known parameters: none"),
+        ("GET /api/v1/statistics?from=5", "known parameters: none"),
+        ("GET /api/v1/rules?topic=a", "known parameters: none"),
+        ("GET /api/v1/session?x", "known parameters: none"),
+        ("DELETE /api/v1/connections/5?returns=true", "known parameters: return"),
+        ("GET /api/v1/logs?levels=info", "known parameters: after, limit, level, target"),
     ] {
         let (status, value) = port.json(request, None);
         assert_eq!(

@@ -33,8 +33,9 @@ pub fn check(configuration: &Configuration, faults: &mut Vec<Fault>) {
             let count = nameless.entry(algorithm).or_default();
             *count += 1;
             if *count == KEYS_TRIED_MAX + 1 {
-                let problem = format!("{algorithm} has more than {KEYS_TRIED_MAX} keys without id");
-                faults.push(fault(entry, "token_key", "id", problem, "an id for each"));
+                let problem =
+                    format!("{algorithm} has more than {KEYS_TRIED_MAX} keys without an id");
+                faults.push(fault(entry, "token_key", "id", problem, "an id for each key"));
             }
         }
     }
@@ -51,13 +52,13 @@ fn check_mode(configuration: &Configuration, faults: &mut Vec<Fault>) {
         (false, Some(key_origin)) => faults.push(Fault {
             origin: key_origin.clone(),
             key: "entitlement.mode".into(),
-            problem: "there is a key for tokens, but authentication is off".into(),
+            problem: "a key for tokens is set, but authentication is off".into(),
             expected: "entitlement.mode = \"tokens\", or no keys".into(),
         }),
         (true, None) if configuration.api_keys.is_empty() => faults.push(Fault {
             origin: origin.clone(),
             key: "entitlement.mode".into(),
-            problem: "there is no key, so that the node could accept no client".into(),
+            problem: "no keys are configured, so no client could authenticate".into(),
             expected:
                 "entitlement.secret, jwks_file or jwks_url, a [[token_key]] or an [[api_key]]"
                     .into(),
@@ -86,12 +87,12 @@ fn check_section(configuration: &Configuration, faults: &mut Vec<Fault>) {
         && Url::parse(url).is_none()
     {
         let expected = "an address such as \"https://id.example.com/.well-known/jwks.json\"";
-        push("entitlement.jwks_url", origin, format!("{url:?} is none"), expected);
+        push("entitlement.jwks_url", origin, format!("{url:?} is not a URL"), expected);
     }
     if let Some((_, origin)) = configuration.given("entitlement.jwks_ca_file")
         && configuration.given("entitlement.jwks_url").is_none()
     {
-        let problem = "entitlement.jwks_url is not given".into();
+        let problem = "entitlement.jwks_url is not set".into();
         push("entitlement.jwks_ca_file", origin, problem, "both, or neither");
     }
 }
@@ -104,7 +105,7 @@ fn check_claims(configuration: &Configuration, faults: &mut Vec<Fault>) {
             faults.push(Fault {
                 origin: configuration.get(key).1.clone(),
                 key: key.into(),
-                problem: "\"*\" means any, and there are others beside it".into(),
+                problem: "\"*\" means every value, but the list has others, too".into(),
                 expected: "[\"*\"] alone, or a list without it".into(),
             });
         }
@@ -115,8 +116,8 @@ fn check_claims(configuration: &Configuration, faults: &mut Vec<Fault>) {
         faults.push(Fault {
             origin: origin.clone(),
             key: "entitlement.audiences".into(),
-            problem: "entitlement.jwks_url is given, and no audience: a token that the issuer has signed for any other application would be taken".into(),
-            expected: "audiences = [\"...\"], the `aud` of tokens for this node; or [\"*\"] if the issuer signs for nothing else".into(),
+            problem: "entitlement.jwks_url is set without an audience: the node would accept tokens that the issuer has signed for other applications".into(),
+            expected: "audiences = [\"...\"], the `aud` of tokens for this node; or [\"*\"] if the issuer signs for no other application".into(),
         });
     }
 }
@@ -124,7 +125,7 @@ fn check_claims(configuration: &Configuration, faults: &mut Vec<Fault>) {
 fn check_token_key(entry: &Entry, faults: &mut Vec<Fault>) {
     let Some(algorithm) = entry.text("algorithm").and_then(Algorithm::of) else {
         let problem = "the key has no algorithm".into();
-        let expected = "algorithm = \"...\", the only one that it verifies";
+        let expected = "algorithm = \"...\", the only algorithm that the key verifies";
         faults.push(fault(entry, "token_key", "algorithm", problem, expected));
         return;
     };
@@ -139,7 +140,7 @@ fn check_token_key(entry: &Entry, faults: &mut Vec<Fault>) {
             [] => format!("{algorithm} has no key"),
             given => format!("{algorithm} has {}", given.join(" and ")),
         };
-        let expected = format!("{}, and nothing else", wanted.join(" or "));
+        let expected = format!("{} and no other source", wanted.join(" or "));
         let key = given.first().copied().unwrap_or("algorithm");
         faults.push(fault(entry, "token_key", key, problem, &expected));
     }
@@ -149,8 +150,8 @@ fn check_api_keys(configuration: &Configuration, faults: &mut Vec<Fault>) {
     let mut names: HashMap<&str, Origin> = HashMap::new();
     for (number, entry) in configuration.api_keys.iter().enumerate() {
         if number == API_KEYS_MAX {
-            let problem = format!("there are more than {API_KEYS_MAX} API keys");
-            faults.push(fault(entry, "api_key", "name", problem, "fewer"));
+            let problem = format!("more than {API_KEYS_MAX} API keys are configured");
+            faults.push(fault(entry, "api_key", "name", problem, "fewer API keys"));
         }
         match entry.text("name") {
             None => {

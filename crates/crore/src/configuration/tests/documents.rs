@@ -16,7 +16,7 @@ fn what_governs_a_topic_is_explained() {
          filter = \"a/+\" # crore.toml:9\n\
          log = \"m\" # default: the first log\n\
          history_messages_max = 5 # crore.toml:10\n\
-         history_age_max = \"180s\" # default: auto, as long as log \"m\" keeps them\n\
+         history_age_max = \"180s\" # default: auto, the age limit of log \"m\"\n\
          message_bytes_max = \"512KiB\" # default: auto, limits.message_bytes_max of crore.toml:2\n\
          when_lagging = \"replay\" # default\n\
          publishers = \"all\" # default\n\
@@ -25,7 +25,7 @@ fn what_governs_a_topic_is_explained() {
          retained = true # default\n"
     );
     assert!(told("a/#").starts_with("# filter \"a/#\": the rule of crore.toml:5\n"));
-    assert!(told("b").starts_with("# topic \"b\": no rule; defaults hold\nlog = \"m\""));
+    assert!(told("b").starts_with("# topic \"b\": no rule; the defaults apply\nlog = \"m\""));
     assert!(explain::explain(&configuration, "a#").is_err());
 }
 

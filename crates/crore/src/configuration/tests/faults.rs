@@ -59,8 +59,8 @@ fn bad_values() {
         ("private_tables = \"yes\"", "true or false"),
         ("drain_window = 5", "a duration from 0s to 1d in whole seconds, such as \"25s\""),
         ("drain_window = \"1500ms\"", "a duration from 0s to 1d in whole seconds"),
-        ("name = \"\"", "a text of 1 to 64 bytes"),
-        ("name = 1979-05-27", "a text of 1 to 64 bytes"),
+        ("name = \"\"", "a string of 1 to 64 bytes"),
+        ("name = 1979-05-27", "a string of 1 to 64 bytes"),
     ] {
         let name = line.split(' ').next().unwrap();
         let begins = format!("crore.toml:2: node.{name}: ");
@@ -105,7 +105,7 @@ fn shape_of_the_file() {
     check("rule = [5]\n", "crore.toml:1: rule: 5 is not a table; expected [[rule]]", "");
     check("[node]\nname = \n", "crore.toml:2: not TOML: ", "");
     check("[node]\nname = \"a\"\nname = \"b\"\n", "crore.toml:3: not TOML: ", "duplicate key");
-    check("log = []\n", "default: log: there is no log", "");
+    check("log = []\n", "default: log: no log is configured", "");
 }
 
 #[test]
@@ -122,18 +122,18 @@ fn relations_between_options() {
     );
     check(
         "[listen]\nclients = \"0.0.0.0:8800\"\n",
-        "crore.toml:2: listen.clients: 0.0.0.0:8800 can be reached from outside",
+        "crore.toml:2: listen.clients: 0.0.0.0:8800 can be reached from other machines",
         "--open (listen.open = true)",
     );
-    check("[listen]\nclients = []\n", "crore.toml:2: listen.clients: there is no address", "");
+    check("[listen]\nclients = []\n", "crore.toml:2: listen.clients: no address for clients", "");
     check(
         "[[log]]\nname = \"a\"\ndurability = \"disk\"\n",
-        "crore.toml:3: log.durability: a log on disk needs a directory, and node.data_dir is not given",
+        "crore.toml:3: log.durability: a log on disk needs a directory, but node.data_dir is not set",
         "node.data_dir (or --data-dir)",
     );
     check(
         "[node]\ndata_dir = \"d\"\n[[log]]\nname = \"../a\"\ndurability = \"disk\"\n",
-        "crore.toml:4: log.name: \"../a\" of a log on disk is the name of its directory",
+        "crore.toml:4: log.name: \"../a\" is not valid for a log on disk, where it names the directory",
         "letters, digits",
     );
     check(
@@ -150,7 +150,7 @@ fn relations_between_options() {
     check("[[rule]]\nlog = \"memory\"\n", "crore.toml:1: rule.filter: the rule has no filter", "");
     check(
         "[[rule]]\nfilter = \"a\"\nlog = \"disk\"\n",
-        "crore.toml:3: rule.log: there is no log \"disk\"; expected one of: memory",
+        "crore.toml:3: rule.log: unknown log \"disk\"; expected one of: memory",
         "",
     );
     check(

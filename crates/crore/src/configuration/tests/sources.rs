@@ -134,7 +134,7 @@ fn faults_of_files_tell_no_secret() {
     let both = sources(&[("CRORE_NODE_NAME_FILE", "/x"), ("CRORE_NODE_NAME", "n")], &[]);
     let found = load(&both).unwrap_err().to_string();
     assert!(
-        found.contains("CRORE_NODE_NAME: node.name: CRORE_NODE_NAME_FILE is given, too"),
+        found.contains("CRORE_NODE_NAME: node.name: CRORE_NODE_NAME_FILE is set, too"),
         "{found}"
     );
     let unknown = sources(&[("CRORE_NODE_NAMES_FILE", "/x")], &[]);

@@ -43,7 +43,7 @@ fn proposal(text: &str) -> Option<String> {
         "*" => format!("write \"{everywhere}\" for all addresses of this machine"),
         _ => match rest.parse::<SocketAddr>() {
             Ok(address) => format!("write \"{address}\""),
-            Err(_) => "a name is not looked up, write its IP address".into(),
+            Err(_) => "host names are not resolved; write an IP address".into(),
         },
     })
 }
@@ -66,7 +66,7 @@ mod tests {
             ("10.0.0.1", Some("the port is missing, as in \"10.0.0.1:8800\"")),
             ("::1", Some("the port is missing, as in \"[::1]:8800\"")),
             ("[::1]", Some("the port is missing, as in \"[::1]:8800\"")),
-            ("example.com:80", Some("a name is not looked up, write its IP address")),
+            ("example.com:80", Some("host names are not resolved; write an IP address")),
             ("example.com", None),
             ("127.0.0.1:99999", None),
             ("", None),
