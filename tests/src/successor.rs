@@ -47,7 +47,7 @@ impl Successor {
         let mut is_ready = false;
         while successor.is_none() || !is_ready {
             let line = node.wait_for("the new process", |line| Some(line.to_owned()));
-            assert!(!line.contains("did not take place"), "{line}");
+            assert!(!line.contains("The upgrade failed"), "{line}");
             is_ready |= line == "ready";
             if let Some((_, rest)) = line.split_once(told) {
                 successor = rest.split(' ').next().and_then(|text| text.parse().ok());
@@ -119,7 +119,7 @@ impl Process {
         self.signal("USR2");
         self.wait_for("the end of the upgrade", |line| {
             assert!(!line.contains("is the node now"), "{line}");
-            let is_it = line.contains("did not take place; the node serves on");
+            let is_it = line.contains("The upgrade failed; the node continues");
             (is_it && line.contains(why)).then_some(())
         });
     }

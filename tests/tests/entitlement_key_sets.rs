@@ -62,7 +62,7 @@ fn from_a_file() {
     fs::write(&file, document(&[&new]).to_string()).expect("the folder is ours");
     ask(&server, &tokens[1]).expect(200);
     server.process.signal("HUP");
-    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
+    server.process.wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
     ask(&server, &tokens[0]).expect(200);
     // Its verdict was remembered; the key that had signed it is gone.
     ask(&server, &tokens[1]).expect_problem(401, "unauthorized");

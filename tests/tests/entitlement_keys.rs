@@ -66,7 +66,7 @@ fn assert_key_revoked(server: &Server, token: &str) {
 fn reload(server: &mut Server) {
     server.process.skip_lines();
     server.process.signal("HUP");
-    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
+    server.process.wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
 }
 
 /// How `crore token check` names the key.

@@ -224,7 +224,7 @@ fn api_keys() {
     place.configure(&configuration(&unknown.table, &[]));
     server.process.signal("HUP");
     assert_eq!(native.next_frame(), Frame::Closed(3507));
-    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
+    server.process.wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
     ask(&prices.key, &["-d", "1", &here]).expect_problem(401, "unauthorized");
 }
 

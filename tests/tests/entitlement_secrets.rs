@@ -170,7 +170,7 @@ fn check_with_logs_as(format: &str) {
         secrets.check("config print", &ended.lines.join("\n"));
     }
     server.process.signal("HUP");
-    server.process.wait_for("the reload", |line| line.contains("was read again").then_some(()));
+    server.process.wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
     server.process.signal("TERM");
     let lines = server.end().lines.join("\n");
     assert!(lines.contains("Credentials were refused."), "{lines}");

@@ -20,7 +20,7 @@ fn hang_up(server: &mut Server) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         let line = server.process.wait_for("the end of the reload", |line| Some(line.to_owned()));
-        if line.contains("was read again. reason=SIGHUP") {
+        if line.contains("was reloaded. reason=SIGHUP") {
             return told;
         }
         told.push(line);

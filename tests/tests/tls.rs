@@ -232,7 +232,7 @@ fn a_reload_keeps_connections_and_a_bad_one_keeps_the_certificate() {
     secure
         .server
         .process
-        .wait_for("the reload", |line| line.contains("was read again").then_some(()));
+        .wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
     let second = seen_certificate(&secure);
     assert_ne!(first, second);
 
@@ -275,7 +275,7 @@ fn bad_files_are_the_configurations_fault() {
     place.configure(&format!("[tls]\ncertificate_file = {:?}\n", file("cert.pem")));
     let ended = place.launch().end();
     assert_eq!(ended.status.code(), Some(78));
-    assert!(ended.lines.join("\n").contains("tls.key_file is not given"));
+    assert!(ended.lines.join("\n").contains("tls.key_file is not set"));
 }
 
 fn make_other_key(place: &Place) {

@@ -209,7 +209,7 @@ fn the_new_process_dies_on_the_way() {
 fn did_not_take_place(process: &mut Process, why: &str) {
     process.wait_for("the end of the upgrade", |line| {
         assert!(!line.contains("is the node now"), "{line}");
-        (line.contains("did not take place") && line.contains(why)).then_some(())
+        (line.contains("The upgrade failed") && line.contains(why)).then_some(())
     });
 }
 
