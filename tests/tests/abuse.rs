@@ -312,7 +312,7 @@ fn the_memory_ceiling() {
     let told = turned_away(&server.clients, b"");
     assert!(told.contains("memory_full"), "{told}");
     let told = turned_away(&server.operators, READINESS);
-    assert!(told.contains("no memory for further connections"), "{told}");
+    assert!(told.contains("not enough memory for further connections"), "{told}");
     subscriber.subscribe(&[Item { subscription: 2, filter: "other", fail_on_gap: false }]);
     assert_eq!(write("two"), (200, 503));
 

@@ -225,7 +225,7 @@ fn a_disk_that_hangs() {
     let (drains, told) = (place_of("The node drains"), place_of("did not stop cleanly"));
     assert!(drains.is_some() && drains < told, "{ended:?}");
     let told = &ended.lines[told.expect("a line")];
-    for part in ["not ended in time: crore-log-kept", "unsynced=1"] {
+    for part in ["did not stop in time: crore-log-kept", "unsynced=1"] {
         assert!(told.contains(part), "{part}: {told}");
     }
     let acknowledged = publisher.join().expect("the thread ends");

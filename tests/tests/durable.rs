@@ -330,7 +330,7 @@ fn a_full_disk_refuses_until_there_is_room() {
         // Now not even a segment can begin.
         server.process.limit_file_bytes(Some(64));
         let unready = await_readiness(&server, 503, || refused("x"));
-        let reason = "a log on disk takes no publications";
+        let reason = "a log on disk accepts no publications";
         assert!(unready.body.contains(reason), "{unready:?}");
         refused("x");
         curl(&[&server.operators_url("/livez")]).expect(200);
@@ -401,7 +401,7 @@ fn a_start_on_a_full_disk() {
             let refused = publish_one(count);
             assert!([503, 507].contains(&refused.status), "{refused:?}");
         });
-        let reason = "a log on disk takes no publications";
+        let reason = "a log on disk accepts no publications";
         assert!(unready.body.contains(reason), "{unready:?}");
         curl(&[&server.operators_url("/livez")]).expect(200);
         let metrics = curl(&[&server.operators_url("/metrics")]).expect(200).body;

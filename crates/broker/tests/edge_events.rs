@@ -351,8 +351,8 @@ fn refused_streams() {
         c: GET /events?topic=b&topic=a&topic=x/%23
             c: 200 close stream
             c: retry 2000
-            c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
-            c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
+            c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
+            c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node has reached topics_max\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:1\",\"complete\":true}
             c: id -,7:1,!
         b: publish 0 a y
@@ -361,7 +361,7 @@ fn refused_streams() {
         d: GET /topics/b | Accept: text/event-stream
             d: 200 close stream
             d: retry 2000
-            d: event crore.error {\"topic\":\"\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
+            d: event crore.error {\"topic\":\"\",\"code\":\"topics_full\",\"detail\":\"the node has reached topics_max\"}
             d: closed
         count subscriptions connections
             subscriptions 1 connections 2
@@ -371,8 +371,8 @@ fn refused_streams() {
         c: GET /events?topic=b&topic=a&topic=x/%23 | Last-Event-ID: -,7:2,!
             c: 200 close stream
             c: retry 2000
-            c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
-            c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node holds topics_max topics\"}
+            c: event crore.error {\"topic\":\"x/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
+            c: event crore.error {\"topic\":\"b\",\"code\":\"topics_full\",\"detail\":\"the node has reached topics_max\"}
             c: event crore.start {\"topic\":\"a\",\"position\":\"7:2\",\"complete\":true}
             c: event id -,7:3,! {\"topic\":\"a\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}

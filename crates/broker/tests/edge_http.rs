@@ -126,7 +126,7 @@ fn a_batch_in_part() {
         "
         c: connect
         c: POST /publish > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"b\",\"data\":2}]
-            c: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"b\",\"error\":{\"code\":\"topics_full\",\"status\":503,\"temporary\":true,\"detail\":\"the node holds topics_max topics\"}}]}
+            c: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"b\",\"error\":{\"code\":\"topics_full\",\"status\":503,\"temporary\":true,\"detail\":\"the node has reached topics_max\"}}]}
         c: POST /publish > {\"topic\":\"b\",\"data\":2}
             c: 503 [retry-after: 1] topics_full
         c: POST /topics/b > x

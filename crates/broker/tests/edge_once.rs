@@ -64,7 +64,7 @@ fn producers_over_http() {
         c: POST /publish > {"topic":"a","data":3,"producer":{"id":"p","sequence":4}}
             c: 409 out_of_order
         c: POST /publish > [{"topic":"a","data":3,"producer":{"id":"p","sequence":4}}]
-            c: 200 {"results":[{"topic":"a","error":{"code":"out_of_order","status":409,"temporary":false,"detail":"the producer's sequence lies below its window"}}]}
+            c: 200 {"results":[{"topic":"a","error":{"code":"out_of_order","status":409,"temporary":false,"detail":"the producer's sequence is below its window"}}]}
         "#,
     );
 }

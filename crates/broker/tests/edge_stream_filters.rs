@@ -24,7 +24,7 @@ fn one_of_two_is_refused_at_once() {
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:0
             c: 200 close stream
             c: retry 2000
-            c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
+            c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.start {\"topic\":\"b/#\",\"complete\":true}
             c: event id !,-/7:1 {\"topic\":\"b/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             c: event crore.caught_up id !,-/7:2 {}
@@ -81,7 +81,7 @@ fn one_of_two_is_refused_by_a_home() {
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:.
             c: 200 close stream
             c: retry 2000
-            c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
+            c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.start {\"topic\":\"b/#\",\"complete\":true}
             c: event id !,-/7:1. {\"topic\":\"b/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             c: event id !,-/7:1.1 {\"topic\":\"b/2\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"two\"}
@@ -105,7 +105,7 @@ fn all_filters_are_refused() {
         c: GET /events?topic=a/%23&topic=y
             c: 200 close stream
             c: retry 2000
-            c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard holds filters_per_shard_max filters\"}
+            c: event crore.error {\"topic\":\"a/#\",\"code\":\"filters_full\",\"detail\":\"the shard has reached filters_per_shard_max\"}
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:0\",\"complete\":true}
             c: id !,7:0
         b: publish 0 y one
@@ -146,7 +146,7 @@ fn a_replay_without_room() {
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:...
             c: 200 close stream
             c: retry 2000
-            c: event crore.error {\"topic\":\"+/1\",\"code\":\"overloaded\",\"detail\":\"the node cannot take this now\"}
+            c: event crore.error {\"topic\":\"+/1\",\"code\":\"overloaded\",\"detail\":\"the node is overloaded; try again later\"}
             c: closed
         count subscriptions filters
             subscriptions 0 filters 0

@@ -66,15 +66,15 @@ impl fmt::Display for LogError {
                     OpenError::Disk(error) => write_disk_error(formatter, *error),
                     OpenError::Unreadable { .. } => write!(
                         formatter,
-                        "{error}; the log was not opened, and this start has taken nothing from it. If the disk gives it no \
-                         more, `crore log repair {}` gives up what cannot be read, and says what that is",
+                        "{error}; the log was not opened, and this start has removed nothing from it. If the data stays \
+                         unreadable, `crore log repair {}` discards it and lists what is lost",
                         directory.display()
                     ),
                     error => error.fmt(formatter),
                 }
             }
             LogError::Read(error) => error.fmt(formatter),
-            LogError::Memory => write!(formatter, "no memory for the topics of the log"),
+            LogError::Memory => write!(formatter, "not enough memory for the topics of the log"),
         }
     }
 }
@@ -84,8 +84,8 @@ impl std::error::Error for LogError {}
 /// The error, and what an operator can do about it.
 fn write_disk_error(formatter: &mut fmt::Formatter<'_>, error: DiskError) -> fmt::Result {
     let remedy = match error {
-        DiskError::NoSpace => "make room on its disk (this start has to write)",
-        _ => "see that its files can be read and written",
+        DiskError::NoSpace => "free space on its disk (the start must write)",
+        _ => "make its files readable and writable",
     };
     match error {
         DiskError::Io(code) if code != 0 => io::Error::from_raw_os_error(code).fmt(formatter)?,
@@ -93,7 +93,7 @@ fn write_disk_error(formatter: &mut fmt::Formatter<'_>, error: DiskError) -> fmt
     }
     write!(
         formatter,
-        "; the log was not opened, and this start has taken nothing from it: {remedy} and start again"
+        "; the log was not opened, and this start has removed nothing from it: {remedy}, and start again"
     )
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn open(
     let mut notices = notices_of(&configured.name, &recovered);
     if !worker.store_mut().is_available() {
         notices.push(format!(
-            "log {}: its disk is full; the log can be read, and takes messages again by itself once there is room",
+            "log {}: its disk is full; the log is readable, and accepts messages again as soon as there is space",
             configured.name
         ));
     }
@@ -173,21 +173,19 @@ fn notices_of(name: &str, recovered: &Recovered) -> Vec<String> {
     let mut notices = Vec::new();
     if recovered.torn_bytes > 0 {
         notices.push(format!(
-            "log {name}: {} bytes at its end were not whole and were cut; nobody had been told of them",
+            "log {name}: {} bytes of an incomplete write at its end were cut; no message in them was acknowledged",
             recovered.torn_bytes
         ));
     }
     for damage in &recovered.damages {
         let Damage { segment, from, through } = damage;
         let what = match (damage.is_gone(), segment) {
-            (true, 0) => {
-                "its file of epochs, or all of its segments, are gone or damaged".to_owned()
-            }
-            (true, _) => format!("segment {segment} is gone, or the log is an older copy"),
+            (true, 0) => "the file of epochs, or every segment, is missing or damaged".to_owned(),
+            (true, _) => format!("segment {segment} is missing, or the log is an older copy"),
             (false, _) => format!("bytes {from} to {through} of segment {segment} are damaged"),
         };
         notices.push(format!(
-            "log {name}: {what}; acknowledged messages may be lost, the log goes on as epoch {}",
+            "log {name}: {what}; acknowledged messages may be lost; the log continues with epoch {}",
             recovered.epoch
         ));
     }
@@ -410,7 +408,7 @@ impl LogThread {
         handed.map_err(|error| error.to_string())?;
         let lock = self.worker.store_mut().disk().lend_lock();
         let lock = lock.map_err(|error| error.to_string())?;
-        let lock = lock.ok_or("its directory is not locked")?;
+        let lock = lock.ok_or("the log's directory is not locked")?;
         self.stage = Stage::HandedOver;
         Ok(HandedOver { state, lock })
     }

@@ -415,14 +415,14 @@ impl Node {
             return Some("a thread has ended");
         }
         if self.pressure.get() >= Pressure::Newcomers {
-            return Some("no memory for further connections");
+            return Some("not enough memory for further connections");
         }
         let statistics = self.statistics();
         if statistics.home.logs_unavailable > 0 || statistics.log.unavailable > 0 {
-            return Some("a log on disk takes no publications");
+            return Some("a log on disk accepts no publications");
         }
         let has_room = statistics.edge.connections < self.connections_max;
-        (!has_room).then_some("no room for further connections")
+        (!has_room).then_some("the maximum number of connections is reached")
     }
 
     /// What the sockets of all threads have done. Nobody is asked, so it costs next to nothing and never waits.
@@ -588,7 +588,7 @@ impl Node {
 fn table_notice(reason: &str, count: usize) -> String {
     let limit = nofile_limit().soft;
     format!(
-        "private descriptor tables are refused here ({reason}): all {count} I/O threads share one of {limit} descriptors"
+        "the system refuses private descriptor tables ({reason}): all {count} I/O threads share one table of {limit} descriptors"
     )
 }
 

@@ -17,7 +17,8 @@ impl Drop for Vital {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
         // Nobody is left to be told that standard error is closed.
-        let _ = writeln!(std::io::stderr(), "crore: the thread {name} has panicked; the node ends");
+        let _ =
+            writeln!(std::io::stderr(), "crore: the thread {name} has panicked; the node stops");
         std::process::abort();
     }
 }

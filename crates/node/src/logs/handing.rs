@@ -49,8 +49,10 @@ pub enum HandOverError {
 impl std::fmt::Display for HandOverError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            HandOverError::Busy => write!(formatter, "publications wait for its disk"),
-            HandOverError::Unavailable => write!(formatter, "it takes no publications at present"),
+            HandOverError::Busy => write!(formatter, "publications wait for the log's disk"),
+            HandOverError::Unavailable => {
+                write!(formatter, "the log does not accept publications at present")
+            }
             HandOverError::Store(error) => error.fmt(formatter),
         }
     }

@@ -86,7 +86,7 @@ fn joined(
     match late.is_empty() {
         true => result,
         false => {
-            let text = format!("not ended in time: {}", late.join(", "));
+            let text = format!("did not stop in time: {}", late.join(", "));
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         }
     }

@@ -37,8 +37,10 @@ pub enum UpgradeError {
 impl fmt::Display for UpgradeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            UpgradeError::Draining => formatter.write_str("a node that drains is not handed over"),
-            UpgradeError::Refused(why) => write!(formatter, "the new process refuses: {why}"),
+            UpgradeError::Draining => {
+                formatter.write_str("the node is draining, so it is not handed over")
+            }
+            UpgradeError::Refused(why) => write!(formatter, "the new process refused: {why}"),
             UpgradeError::Lost(step, error) => {
                 write!(formatter, "the new process was lost while {step}: {error}")
             }
@@ -297,7 +299,7 @@ fn wait<T>(answer: &Receiver<T>, deadline: Instant, step: &'static str) -> Resul
 
 fn wait_for_log<T>(name: &str, answer: &Receiver<T>, deadline: Instant) -> Result<T, UpgradeError> {
     let left = deadline.saturating_duration_since(Instant::now());
-    let slow = "its disk did not finish in time".to_owned();
+    let slow = "the log's disk did not finish in time".to_owned();
     answer.recv_timeout(left).map_err(|_| UpgradeError::Log(name.to_owned(), slow))
 }
 

@@ -75,7 +75,7 @@ impl LogAdoption {
         let options = OpenOptions { directory: &self.directory, hash_seed: self.hash_seed };
         let name = &self.settings.logs[usize::from(self.log)].name;
         let named = |error: &dyn std::fmt::Display| format!("log \"{name}\": {error}");
-        let malformed = || named(&"its state is malformed");
+        let malformed = || named(&"the log's state is malformed");
         let mut input = Input::new(&handed.state);
         let state = HandedWorker::take(&mut input).filter(|_| input.left() == 0);
         let state = state.ok_or_else(malformed)?;

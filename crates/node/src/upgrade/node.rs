@@ -111,7 +111,7 @@ impl Inherited {
         let proxied = proxied_listeners(&options.proxied, options.listen.len(), plain_count);
         let settled = match proxied == inheritance.proxied() {
             true => inheritance.settle(&options.settings, &options.listen, plain_count),
-            false => Err("the listeners behind proxies are others".into()),
+            false => Err("the listeners behind proxies have changed".into()),
         };
         let (settings, renewed) = settled.map_err(|why| {
             inheritance.refuse(&why);

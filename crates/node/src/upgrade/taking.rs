@@ -47,7 +47,7 @@ impl Inheritance {
             let _ = send(
                 &control,
                 kind::REFUSE,
-                b"another version: what it says is not understood",
+                b"the old process has another version, whose messages are unknown",
                 &[],
             );
             return Err(io::ErrorKind::InvalidData.into());
@@ -60,7 +60,7 @@ impl Inheritance {
         let inheritance = Inheritance { control, hello, operators };
         if inheritance.hello.layout != state_layout() {
             let why =
-                format!("the state of version {} is laid out otherwise", inheritance.hello.version);
+                format!("the state of version {} has another layout", inheritance.hello.version);
             inheritance.refuse(&why);
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
@@ -132,15 +132,15 @@ impl Inheritance {
             && plain_count == self.hello.plain_count
             && listen.iter().zip(&addresses).all(fits);
         if !is_same {
-            return Err("the addresses of the configuration are others".into());
+            return Err("the addresses in the configuration have changed".into());
         }
         if let Some(what) = what_differs(own, &wanted) {
-            return Err(format!("{what} of the configuration need a restart"));
+            return Err(format!("changes of {what} need a restart"));
         }
         let (renewed, waiting) = own.renewed(wanted);
         match waiting.first() {
             Some(waiting) => {
-                Err(format!("the rule \"{}\" of the configuration needs a restart", waiting.filter))
+                Err(format!("the change of the rule \"{}\" needs a restart", waiting.filter))
             }
             None => Ok((own.clone(), renewed)),
         }
@@ -172,7 +172,7 @@ fn what_differs(own: &Settings, wanted: &Settings) -> Option<&'static str> {
     if own.entitlement.is_some() != wanted.entitlement.is_some() {
         return Some("the credentials");
     }
-    (own.addresses != wanted.addresses).then_some("the addresses that are kept")
+    (own.addresses != wanted.addresses).then_some("the stored addresses")
 }
 
 /// A node whose threads are taking over.
@@ -208,7 +208,7 @@ impl Adopting {
         self.all_adopted(self.logs.len(), deadline)?;
         let known = receive(control)?;
         if known.kind != kind::JUDGE || !judge(&known.bytes) {
-            let why = "what the judge of credentials knows is not understood";
+            let why = "the state of the authenticator is malformed";
             self.inheritance.refuse(&why);
             return Err(io::Error::other(why));
         }

@@ -10,7 +10,7 @@ pub enum ErrorCode {
     MalformedTopic = 101,
     /// The filter is malformed.
     MalformedFilter = 102,
-    /// The body is not the JSON that is expected here.
+    /// The body is not the expected JSON.
     MalformedJson = 103,
     /// A string is not UTF-8.
     MalformedUtf8 = 104,
@@ -22,19 +22,19 @@ pub enum ErrorCode {
     MalformedRequest = 107,
     /// The position is not epoch:offset.
     MalformedPosition = 108,
-    /// A parameter, header or option has an impossible value.
+    /// A parameter, header or option has an invalid value.
     MalformedParameter = 109,
-    /// This version of the protocol is not spoken here.
+    /// The node does not support this version of the protocol.
     UnsupportedVersion = 110,
-    /// An option or flag that must be understood is not.
+    /// The node does not support a mandatory option or flag.
     UnsupportedOption = 111,
-    /// Frames of this type are not known here.
+    /// The node does not know frames of this type.
     UnsupportedFrame = 112,
-    /// This topic or filter cannot be subscribed to from such a start.
+    /// A subscription to this topic or filter cannot begin at this start.
     UnsupportedStart = 113,
     /// The first frame must be HELLO.
     HelloRequired = 114,
-    /// HELLO may be sent once.
+    /// HELLO may be sent only once.
     HelloRepeated = 115,
     /// The WebSocket subprotocol crore.v1 is required.
     SubprotocolRequired = 117,
@@ -42,27 +42,27 @@ pub enum ErrorCode {
     PayloadRequired = 118,
     /// The request names no topic.
     TopicRequired = 119,
-    /// The connection holds this subscription already.
+    /// The connection already has this subscription.
     AlreadySubscribed = 120,
-    /// The connection holds no such subscription.
+    /// The connection has no such subscription.
     UnknownSubscription = 121,
-    /// There is nothing at this address.
+    /// No resource exists at this address.
     NotFound = 122,
     /// The method is not allowed at this address.
     MethodNotAllowed = 123,
-    /// The transfer coding is not understood here.
+    /// The node does not support this transfer coding.
     UnsupportedTransferCoding = 127,
-    /// Only HTTP/1.1 and HTTP/1.0 are spoken here.
+    /// The node supports only HTTP/1.1 and HTTP/1.0.
     UnsupportedHttpVersion = 128,
-    /// The expectation is not understood here.
+    /// The node does not support this expectation.
     UnsupportedExpectation = 129,
-    /// This address speaks WebSocket only.
+    /// This address supports only WebSocket.
     UpgradeRequired = 130,
-    /// Only WebSocket version 13 is spoken here.
+    /// The node supports only WebSocket version 13.
     UnsupportedWebsocketVersion = 131,
     /// A message names a topic twice.
     RepeatedTopic = 132,
-    /// The request has a parameter that is not known here.
+    /// The request has an unknown parameter.
     UnknownParameter = 133,
     /// A valid token is required.
     Unauthorized = 200,
@@ -72,11 +72,11 @@ pub enum ErrorCode {
     Forbidden = 202,
     /// Requests from this origin are not permitted.
     OriginForbidden = 203,
-    /// The resume ticket does not hold; subscribe without it.
+    /// The resume ticket is not valid; subscribe without it.
     TicketRefused = 204,
     /// The token was revoked.
     TokenRevoked = 205,
-    /// This node answers to names of its own machine, and to the hosts of http.allowed_origins.
+    /// This node answers only requests to names of its own machine and to the hosts of http.allowed_origins.
     Misdirected = 206,
     /// The payload exceeds message_bytes_max.
     MessageTooLarge = 301,
@@ -86,7 +86,7 @@ pub enum ErrorCode {
     HeaderTooLarge = 303,
     /// The request's target is too long.
     UriTooLong = 304,
-    /// The session holds subscriptions_per_session_max subscriptions.
+    /// The session has reached subscriptions_per_session_max.
     TooManySubscriptions = 305,
     /// The connection's previous request for a ticket is not answered yet.
     TooManyRequestsInFlight = 306,
@@ -94,55 +94,55 @@ pub enum ErrorCode {
     TooManyTopics = 307,
     /// The message's tags and content type are too large.
     TooManyTags = 308,
-    /// The filter covers too much for this request.
+    /// The filter matches too many topics for this request.
     FilterTooWide = 309,
     /// The cursor exceeds its size limit.
     CursorTooLarge = 310,
     /// The session's subscriptions do not fit into a resume ticket.
     TicketTooLarge = 311,
-    /// The session holds filters_per_session_max subscriptions to filters, or its user has brought filters_per_user_max.
+    /// The session has reached filters_per_session_max, or its user has reached filters_per_user_max.
     TooManyFilters = 312,
     /// The request would append more than request_bytes_max.
     RequestTooLarge = 313,
-    /// The node holds connections_max connections.
+    /// The node has reached connections_max.
     ConnectionsFull = 320,
-    /// The node holds topics_max topics.
+    /// The node has reached topics_max.
     TopicsFull = 322,
-    /// The shard holds filters_per_shard_max filters.
+    /// The shard has reached filters_per_shard_max.
     FiltersFull = 323,
-    /// Retained messages fill retained_bytes_max.
+    /// Retained messages have reached retained_bytes_max.
     RetainedFull = 324,
-    /// The log fills log_bytes_max.
+    /// The log has reached log_bytes_max.
     LogFull = 325,
-    /// The node holds producers_max producers.
+    /// The node has reached producers_max.
     ProducersFull = 326,
-    /// The node has no memory left for this.
+    /// The node has not enough memory for this request.
     MemoryFull = 328,
     /// Too many requests in too short a time.
     RateLimited = 329,
-    /// The address or the user has as many connections as it may.
+    /// The address or the user has reached its maximum number of connections.
     TooManyConnections = 330,
-    /// The position can no longer be replayed from.
+    /// A replay from this position is no longer possible.
     PositionUnavailable = 400,
     /// The log's epoch is not the expected one.
     EpochMismatch = 401,
-    /// The producer's sequence lies below its window.
+    /// The producer's sequence is below its window.
     OutOfOrder = 402,
     /// A newer connection publishes with this producer id.
     ProducerFenced = 403,
-    /// The node failed at this.
+    /// The node failed to process the request.
     Internal = 500,
     /// The node is not ready.
     NotReady = 501,
-    /// The node cannot take this now.
+    /// The node is overloaded; try again later.
     Overloaded = 502,
     /// The node is shutting down.
     ShuttingDown = 503,
     /// The log cannot take publications now.
     LogUnavailable = 504,
-    /// The handshake was not finished in handshake_timeout.
+    /// The handshake was not completed within handshake_timeout.
     HandshakeTimeout = 505,
-    /// The request was not finished in time.
+    /// The request was not completed in time.
     RequestTimeout = 506,
 }
 
@@ -389,73 +389,73 @@ impl ErrorCode {
             Self::MalformedFrame => "the frame is malformed",
             Self::MalformedTopic => "the topic is malformed",
             Self::MalformedFilter => "the filter is malformed",
-            Self::MalformedJson => "the body is not the JSON that is expected here",
+            Self::MalformedJson => "the body is not the expected JSON",
             Self::MalformedUtf8 => "a string is not UTF-8",
             Self::MalformedVarint => "a varint is not canonical or exceeds 64 bits",
             Self::MalformedHandshake => "the WebSocket handshake is malformed",
             Self::MalformedRequest => "the HTTP request is malformed",
             Self::MalformedPosition => "the position is not epoch:offset",
-            Self::MalformedParameter => "a parameter, header or option has an impossible value",
-            Self::UnsupportedVersion => "this version of the protocol is not spoken here",
-            Self::UnsupportedOption => "an option or flag that must be understood is not",
-            Self::UnsupportedFrame => "frames of this type are not known here",
-            Self::UnsupportedStart => "this topic or filter cannot be subscribed to from such a start",
+            Self::MalformedParameter => "a parameter, header or option has an invalid value",
+            Self::UnsupportedVersion => "the node does not support this version of the protocol",
+            Self::UnsupportedOption => "the node does not support a mandatory option or flag",
+            Self::UnsupportedFrame => "the node does not know frames of this type",
+            Self::UnsupportedStart => "a subscription to this topic or filter cannot begin at this start",
             Self::HelloRequired => "the first frame must be HELLO",
-            Self::HelloRepeated => "HELLO may be sent once",
+            Self::HelloRepeated => "HELLO may be sent only once",
             Self::SubprotocolRequired => "the WebSocket subprotocol crore.v1 is required",
             Self::PayloadRequired => "a publication needs a payload",
             Self::TopicRequired => "the request names no topic",
-            Self::AlreadySubscribed => "the connection holds this subscription already",
-            Self::UnknownSubscription => "the connection holds no such subscription",
-            Self::NotFound => "there is nothing at this address",
+            Self::AlreadySubscribed => "the connection already has this subscription",
+            Self::UnknownSubscription => "the connection has no such subscription",
+            Self::NotFound => "no resource exists at this address",
             Self::MethodNotAllowed => "the method is not allowed at this address",
-            Self::UnsupportedTransferCoding => "the transfer coding is not understood here",
-            Self::UnsupportedHttpVersion => "only HTTP/1.1 and HTTP/1.0 are spoken here",
-            Self::UnsupportedExpectation => "the expectation is not understood here",
-            Self::UpgradeRequired => "this address speaks WebSocket only",
-            Self::UnsupportedWebsocketVersion => "only WebSocket version 13 is spoken here",
+            Self::UnsupportedTransferCoding => "the node does not support this transfer coding",
+            Self::UnsupportedHttpVersion => "the node supports only HTTP/1.1 and HTTP/1.0",
+            Self::UnsupportedExpectation => "the node does not support this expectation",
+            Self::UpgradeRequired => "this address supports only WebSocket",
+            Self::UnsupportedWebsocketVersion => "the node supports only WebSocket version 13",
             Self::RepeatedTopic => "a message names a topic twice",
-            Self::UnknownParameter => "the request has a parameter that is not known here",
+            Self::UnknownParameter => "the request has an unknown parameter",
             Self::Unauthorized => "a valid token is required",
             Self::TokenExpired => "the token has expired",
             Self::Forbidden => "not permitted",
             Self::OriginForbidden => "requests from this origin are not permitted",
-            Self::TicketRefused => "the resume ticket does not hold; subscribe without it",
+            Self::TicketRefused => "the resume ticket is not valid; subscribe without it",
             Self::TokenRevoked => "the token was revoked",
-            Self::Misdirected => "this node answers to names of its own machine, and to the hosts of http.allowed_origins",
+            Self::Misdirected => "this node answers only requests to names of its own machine and to the hosts of http.allowed_origins",
             Self::MessageTooLarge => "the payload exceeds message_bytes_max",
             Self::TopicTooLong => "a topic or filter has at most 255 bytes",
             Self::HeaderTooLarge => "the request's header is too large",
             Self::UriTooLong => "the request's target is too long",
-            Self::TooManySubscriptions => "the session holds subscriptions_per_session_max subscriptions",
+            Self::TooManySubscriptions => "the session has reached subscriptions_per_session_max",
             Self::TooManyRequestsInFlight => "the connection's previous request for a ticket is not answered yet",
             Self::TooManyTopics => "one request names too many topics",
             Self::TooManyTags => "the message's tags and content type are too large",
-            Self::FilterTooWide => "the filter covers too much for this request",
+            Self::FilterTooWide => "the filter matches too many topics for this request",
             Self::CursorTooLarge => "the cursor exceeds its size limit",
             Self::TicketTooLarge => "the session's subscriptions do not fit into a resume ticket",
-            Self::TooManyFilters => "the session holds filters_per_session_max subscriptions to filters, or its user has brought filters_per_user_max",
+            Self::TooManyFilters => "the session has reached filters_per_session_max, or its user has reached filters_per_user_max",
             Self::RequestTooLarge => "the request would append more than request_bytes_max",
-            Self::ConnectionsFull => "the node holds connections_max connections",
-            Self::TopicsFull => "the node holds topics_max topics",
-            Self::FiltersFull => "the shard holds filters_per_shard_max filters",
-            Self::RetainedFull => "retained messages fill retained_bytes_max",
-            Self::LogFull => "the log fills log_bytes_max",
-            Self::ProducersFull => "the node holds producers_max producers",
-            Self::MemoryFull => "the node has no memory left for this",
+            Self::ConnectionsFull => "the node has reached connections_max",
+            Self::TopicsFull => "the node has reached topics_max",
+            Self::FiltersFull => "the shard has reached filters_per_shard_max",
+            Self::RetainedFull => "retained messages have reached retained_bytes_max",
+            Self::LogFull => "the log has reached log_bytes_max",
+            Self::ProducersFull => "the node has reached producers_max",
+            Self::MemoryFull => "the node has not enough memory for this request",
             Self::RateLimited => "too many requests in too short a time",
-            Self::TooManyConnections => "the address or the user has as many connections as it may",
-            Self::PositionUnavailable => "the position can no longer be replayed from",
+            Self::TooManyConnections => "the address or the user has reached its maximum number of connections",
+            Self::PositionUnavailable => "a replay from this position is no longer possible",
             Self::EpochMismatch => "the log's epoch is not the expected one",
-            Self::OutOfOrder => "the producer's sequence lies below its window",
+            Self::OutOfOrder => "the producer's sequence is below its window",
             Self::ProducerFenced => "a newer connection publishes with this producer id",
-            Self::Internal => "the node failed at this",
+            Self::Internal => "the node failed to process the request",
             Self::NotReady => "the node is not ready",
-            Self::Overloaded => "the node cannot take this now",
+            Self::Overloaded => "the node is overloaded; try again later",
             Self::ShuttingDown => "the node is shutting down",
             Self::LogUnavailable => "the log cannot take publications now",
-            Self::HandshakeTimeout => "the handshake was not finished in handshake_timeout",
-            Self::RequestTimeout => "the request was not finished in time",
+            Self::HandshakeTimeout => "the handshake was not completed within handshake_timeout",
+            Self::RequestTimeout => "the request was not completed in time",
         }
     }
 }
@@ -621,43 +621,43 @@ impl ErrorCode {
 pub enum CloseCode {
     /// The node shuts down.
     Shutdown = 3000,
-    /// Leave now; GO_AWAY said when and where to return.
+    /// Disconnect now; GO_AWAY contained the time and address to reconnect.
     GoingAway = 3001,
     /// The client did not keep up; resume by position.
     SlowConsumer = 3002,
-    /// The shard's pinned_bytes_max is reached; resume by position.
+    /// The shard has reached pinned_bytes_max; resume by position.
     PinnedBytes = 3003,
-    /// Nothing was heard from the client for too long.
+    /// The client was silent for too long.
     PingTimeout = 3004,
-    /// HELLO did not come in handshake_timeout.
+    /// HELLO did not arrive within handshake_timeout.
     HandshakeTimeout = 3005,
     /// The node sheds load.
     Overloaded = 3006,
-    /// The token has expired; return with a new one.
+    /// The token has expired; reconnect with a new one.
     TokenExpired = 3007,
-    /// The user has as many connections as it may; return when another has gone.
+    /// The user has reached its maximum number of connections; reconnect when another has closed.
     TooManyConnections = 3009,
-    /// A frame or message did not go on within unfinished_input_timeout.
+    /// A frame or message stalled for longer than unfinished_input_timeout.
     InputTimeout = 3010,
     /// A frame was malformed.
     ProtocolError = 3500,
-    /// This version of the protocol is not spoken here.
+    /// The node does not support this version of the protocol.
     UnsupportedVersion = 3501,
     /// A valid token is required.
     Unauthorized = 3502,
     /// The first frame was not HELLO, or HELLO came twice.
     HelloRequired = 3504,
-    /// Frames of this type are not known here.
+    /// The node does not know frames of this type.
     UnsupportedFrame = 3505,
-    /// An option or flag that must be understood is not.
+    /// The node does not support a mandatory option or flag.
     UnsupportedOption = 3506,
     /// The token was revoked.
     Revoked = 3507,
-    /// The client sent too much that was refused.
+    /// The client sent too many refused requests.
     ErrorFlood = 3509,
     /// The application asks to reconnect.
     ApplicationReconnect = 4000,
-    /// The application ended the connection.
+    /// The application closed the connection.
     ApplicationDisconnect = 4500,
 }
 
@@ -752,25 +752,25 @@ impl CloseCode {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Shutdown => "the node shuts down",
-            Self::GoingAway => "leave now; GO_AWAY said when and where to return",
+            Self::GoingAway => "disconnect now; GO_AWAY contained the time and address to reconnect",
             Self::SlowConsumer => "the client did not keep up; resume by position",
-            Self::PinnedBytes => "the shard's pinned_bytes_max is reached; resume by position",
-            Self::PingTimeout => "nothing was heard from the client for too long",
-            Self::HandshakeTimeout => "HELLO did not come in handshake_timeout",
+            Self::PinnedBytes => "the shard has reached pinned_bytes_max; resume by position",
+            Self::PingTimeout => "the client was silent for too long",
+            Self::HandshakeTimeout => "HELLO did not arrive within handshake_timeout",
             Self::Overloaded => "the node sheds load",
-            Self::TokenExpired => "the token has expired; return with a new one",
-            Self::TooManyConnections => "the user has as many connections as it may; return when another has gone",
-            Self::InputTimeout => "a frame or message did not go on within unfinished_input_timeout",
+            Self::TokenExpired => "the token has expired; reconnect with a new one",
+            Self::TooManyConnections => "the user has reached its maximum number of connections; reconnect when another has closed",
+            Self::InputTimeout => "a frame or message stalled for longer than unfinished_input_timeout",
             Self::ProtocolError => "a frame was malformed",
-            Self::UnsupportedVersion => "this version of the protocol is not spoken here",
+            Self::UnsupportedVersion => "the node does not support this version of the protocol",
             Self::Unauthorized => "a valid token is required",
             Self::HelloRequired => "the first frame was not HELLO, or HELLO came twice",
-            Self::UnsupportedFrame => "frames of this type are not known here",
-            Self::UnsupportedOption => "an option or flag that must be understood is not",
+            Self::UnsupportedFrame => "the node does not know frames of this type",
+            Self::UnsupportedOption => "the node does not support a mandatory option or flag",
             Self::Revoked => "the token was revoked",
-            Self::ErrorFlood => "the client sent too much that was refused",
+            Self::ErrorFlood => "the client sent too many refused requests",
             Self::ApplicationReconnect => "the application asks to reconnect",
-            Self::ApplicationDisconnect => "the application ended the connection",
+            Self::ApplicationDisconnect => "the application closed the connection",
         }
     }
 }
@@ -808,7 +808,7 @@ impl CloseCode {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum UnsubscribeCode {
-    /// The client asked for it.
+    /// The client requested it.
     Requested = 0,
     /// The permission has ended.
     Forbidden = 2000,
@@ -855,7 +855,7 @@ impl UnsubscribeCode {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Requested => "the client asked for it",
+            Self::Requested => "the client requested it",
             Self::Forbidden => "the permission has ended",
             Self::SlowConsumer => "the subscription did not keep up; subscribe again from the last position",
         }
