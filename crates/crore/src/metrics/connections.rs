@@ -9,12 +9,12 @@ use std::borrow::Cow;
 pub fn write_drain(families: &mut Families, is_draining: bool, sent_away: u64) {
     families.gauge(
         "crore_draining",
-        "1 from the moment on at which the node is told to end; 0 before.",
+        "1 if the node is draining or stopping, else 0.",
         u8::from(is_draining),
     );
     families.counter(
         "crore_sent_away_total",
-        "Sessions and event streams that were told to go, and when to return.",
+        "Sessions and event streams that the drain has told to reconnect.",
         sent_away,
     );
 }
@@ -24,10 +24,10 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     families.counter("crore_connections_accepted_total", "Connections accepted.", edge.accepted);
     families.counter(
         "crore_connections_closed_total",
-        "Connections ended, for whatever reason.",
+        "Connections closed, for any reason.",
         edge.closed,
     );
-    families.gauge("crore_connections", "Connections now.", edge.connections);
+    families.gauge("crore_connections", "Open connections.", edge.connections);
     let known = edge.native_sessions + edge.event_streams + edge.echo_sessions + edge.long_polls;
     let sessions = [
         ("native", edge.native_sessions),
@@ -36,12 +36,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
         ("echo", edge.echo_sessions),
         ("http", edge.connections.saturating_sub(known)),
     ];
-    families.gauges(
-        "crore_sessions",
-        "Connections now, by what they speak.",
-        "protocol",
-        &sessions,
-    );
+    families.gauges("crore_sessions", "Open connections by protocol.", "protocol", &sessions);
     write_ends(families, edge);
     let ended = [
         ("slow", edge.slow_closed),
@@ -54,13 +49,13 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     ];
     families.counters(
         "crore_connections_ended_by_node_total",
-        "Connections that the node ended because their peer did not do its part, or an operator wanted it.",
+        "Connections that the node closed because of the peer's behaviour or an operator's request, by reason.",
         "reason",
         &ended,
     );
     families.counter(
         "crore_protocol_errors_total",
-        "Frames and messages that broke their protocol.",
+        "Frames and messages that violated their protocol.",
         edge.protocol_errors,
     );
     families.counter("crore_http_requests_total", "HTTP requests.", edge.http_requests);
@@ -71,17 +66,17 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     write_compression(families, edge);
     families.gauge(
         "crore_pinned_bytes",
-        "Bytes that blocked connections own now.",
+        "Output bytes held by blocked connections.",
         edge.pinned_bytes,
     );
     families.gauge(
         "crore_ring_segment_bytes",
-        "Bytes of segments of logs that large frames on their way to clients keep in memory now, dropped segments too.",
+        "Bytes of log segments that large outgoing frames keep in memory, including dropped segments.",
         edge.ring_segment_bytes,
     );
     families.gauge(
         "crore_kept_input_bytes",
-        "Bytes of unfinished frames, messages and bodies kept now.",
+        "Buffered bytes of incomplete frames, messages and bodies.",
         edge.kept_bytes,
     );
 }
@@ -94,14 +89,14 @@ fn write_ends(families: &mut Families, edge: &EdgeStatistics) {
     });
     families.counters_by(
         "crore_disconnects_total",
-        "Connections ended, by the side that ended them and its WebSocket close code; by a word where there was no close frame.",
+        "Closed connections, by the closing side and its WebSocket close code, or a word if there was no close frame.",
         ends,
     );
     let errors: Vec<(&str, u64)> =
         edge.errors.iter().map(|(code, count)| (code.name(), count)).collect();
     families.counters(
         "crore_errors_total",
-        "Errors told to clients, by code: frames, answers and events.",
+        "Errors sent to clients, by code: frames, answers and events.",
         "code",
         &errors,
     );
@@ -112,7 +107,7 @@ pub fn write_transports(families: &mut Families, edge: &EdgeStatistics, tls: &tl
     let encrypted = tls.open_tls12 + tls.open_tls13 + tls.handshaking;
     families.gauges(
         "crore_transport_connections",
-        "Connections now, by transport; with TLS also those within their handshake.",
+        "Open connections by transport; TLS includes connections in their handshake.",
         "transport",
         &[("tcp", edge.connections.saturating_sub(encrypted)), ("tls", encrypted)],
     );
@@ -122,18 +117,18 @@ pub fn write_transports(families: &mut Families, edge: &EdgeStatistics, tls: &tl
 pub fn write_shortages(families: &mut Families, sockets: &Statistics) {
     families.counter(
         "crore_connections_refused_total",
-        "Connections that were told that there is no room for them.",
+        "Connections refused because the node has reached its maximum number of connections.",
         sockets.refused,
     );
     families.counter(
         "crore_connections_passed_on_total",
-        "Connections that a full I/O thread gave to one with room.",
+        "Connections that a full I/O thread passed to another I/O thread.",
         sockets.passed_on,
     );
     let errors = &sockets.accept_errors;
     families.counters(
         "crore_accept_errors_total",
-        "Attempts to take a connection that failed: the descriptor table was full, the machine had no open files or no memory left, epoll no watches, or the peer was gone.",
+        "Failed accepts by cause: the descriptor table was full, the machine had no open files or no memory left, epoll had no watches left, or the peer had closed the connection.",
         "reason",
         &[
             ("descriptors", errors.descriptors),
@@ -145,7 +140,7 @@ pub fn write_shortages(families: &mut Families, sockets: &Statistics) {
     );
     families.counter(
         "crore_writes_without_memory_total",
-        "Writes for which the system had no TCP memory; they were tried again.",
+        "Writes that failed because the system had no TCP memory; the node repeats them.",
         sockets.starved_writes,
     );
 }
@@ -153,32 +148,32 @@ pub fn write_shortages(families: &mut Families, sockets: &Statistics) {
 fn write_compression(families: &mut Families, edge: &EdgeStatistics) {
     families.counter(
         "crore_compressed_messages_total",
-        "Messages compressed; one for many receivers counts once.",
+        "Compressed messages; a message for several receivers counts once.",
         edge.compressed,
     );
     families.counter(
         "crore_compressed_input_bytes_total",
-        "Bytes of these messages before.",
+        "Bytes of compressed messages before compression.",
         edge.compressed_plain_bytes,
     );
     families.counter(
         "crore_compressed_output_bytes_total",
-        "Bytes of these messages after.",
+        "Bytes of compressed messages after compression.",
         edge.compressed_bytes,
     );
     families.counter(
         "crore_incompressible_messages_total",
-        "Messages that did not get shorter, and went as they are.",
+        "Messages sent uncompressed because compression did not make them smaller.",
         edge.incompressible,
     );
     families.counter(
         "crore_inflated_messages_total",
-        "Compressed messages of clients.",
+        "Compressed messages received from clients.",
         edge.inflated,
     );
     families.counter(
         "crore_inflate_refusals_total",
-        "Compressed messages that would have been longer than a message may be; their connections were closed.",
+        "Compressed messages that exceeded the maximum size when decompressed; their connections were closed.",
         edge.inflate_too_large,
     );
 }

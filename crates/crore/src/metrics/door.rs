@@ -9,7 +9,7 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
     let admission = &door.admission;
     families.counters(
         "crore_connections_turned_away_total",
-        "Connections that were not let in, by the limit: of their listeners or their address, in number or rate, or memory.",
+        "Refused connections by limit: connections or rate of their listener or address, or memory.",
         "limit",
         &[
             ("listener_connections", admission.entrance_connections),
@@ -21,7 +21,7 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
     );
     families.counters(
         "crore_limit_refusals_total",
-        "What connections were refused because they were too fast or had too much: publications, HTTP requests, subscriptions, filters, filters of a user, connections of a user, clients behind proxies.",
+        "Refusals because of a rate or a maximum, by limit: publications, HTTP requests, subscriptions, filters, filters of a user, connections of a user, clients behind proxies.",
         "limit",
         &[
             ("publish_rate", turned_away.publishes_too_fast),
@@ -36,24 +36,24 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
     );
     families.counters(
         "crore_connections_flooding_total",
-        "Connections closed because of pings, or because too much of what they sent was refused.",
+        "Connections closed because of too many pings, or too many refused requests.",
         "reason",
         &[("pings", turned_away.ping_floods), ("errors", turned_away.error_floods)],
     );
     families.gauge(
         "crore_addresses_remembered",
-        "Address prefixes with connections or a rate.",
+        "Address prefixes with open connections or a recorded rate.",
         admission.addresses,
     );
     families.gauge(
         "crore_users",
-        "Users with connections, where these are limited.",
+        "Users with connections, if connections of users are limited.",
         door.users.users,
     );
     let proxied = &door.proxied;
     families.counters(
         "crore_proxy_headers_total",
-        "Connections to listeners for proxies, by how their PROXY header was: taken, from nobody who may send one, malformed, late, or the peer was gone.",
+        "Connections to listeners for proxies, by result of their PROXY header: accepted, from an untrusted peer, malformed, late, or the peer had closed the connection.",
         "result",
         &[
             ("taken", proxied.headers),
@@ -65,7 +65,7 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
     );
     families.counter(
         "crore_forwarded_unknown_total",
-        "Requests of trusted proxies that did not say whose they are, or not so that it can be understood.",
+        "Requests of trusted proxies without the client's address, or with a malformed one.",
         turned_away.clients_unknown,
     );
     write_memory(families, door, turned_away);
@@ -74,22 +74,22 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
 fn write_memory(families: &mut Families, door: &DoorStatistics, turned_away: &TurnedAway) {
     families.gauge(
         "crore_memory_pressure",
-        "How short memory is: 0, or 1 recoveries wait, 2 nobody new is served, 3 publications are refused.",
+        "Memory pressure: 0 none, 1 recoveries wait, 2 new connections and subscriptions are refused, 3 publications are refused.",
         door.pressure,
     );
     families.gauge(
         "crore_memory_used_bytes",
-        "Memory that counts against the ceiling.",
+        "Memory in use that counts against the ceiling.",
         door.memory_used_bytes,
     );
     families.gauge(
         "crore_memory_ceiling_bytes",
-        "What the process means to stay below.",
+        "Memory ceiling of the process.",
         door.memory_ceiling_bytes,
     );
     families.counters(
         "crore_memory_refusals_total",
-        "What was refused for want of memory.",
+        "Refusals because of too little memory.",
         "what",
         &[
             ("histories", turned_away.histories_without_memory),

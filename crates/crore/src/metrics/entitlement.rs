@@ -8,7 +8,7 @@ use entitlement::Statistics;
 pub fn write(families: &mut Families, statistics: &Statistics) {
     families.counters(
         "crore_credential_verdicts_total",
-        "Tokens and API keys that were judged, by what came of it.",
+        "Checked tokens and API keys, by result.",
         "result",
         &[
             ("accepted", statistics.accepted),
@@ -20,33 +20,33 @@ pub fn write(families: &mut Families, statistics: &Statistics) {
     );
     families.counter(
         "crore_token_cache_hits_total",
-        "Tokens whose signature was known.",
+        "Tokens whose signature was in the cache of verified signatures.",
         statistics.cache_hits,
     );
     families.counter(
         "crore_token_signatures_total",
-        "Tokens whose signature was computed.",
+        "Tokens whose signature was verified by computation.",
         statistics.signatures,
     );
     families.counter(
         "crore_key_set_fetches_total",
-        "Times that the issuer's key set was asked for.",
+        "Fetches of the issuer's key set.",
         statistics.fetches,
     );
     families.counter(
         "crore_key_set_fetches_failed_total",
-        "Of these: times that it could not be had; the keys that there are hold on.",
+        "Failed fetches of the issuer's key set; the current keys stay in use.",
         statistics.fetches_failed,
     );
     for (name, help, value) in [
-        ("crore_token_keys", "Keys that verify tokens now.", statistics.keys),
-        ("crore_api_keys", "API keys now.", statistics.api_keys),
+        ("crore_token_keys", "Keys that verify tokens.", statistics.keys),
+        ("crore_api_keys", "API keys.", statistics.api_keys),
         (
             "crore_verified_tokens",
-            "Tokens known to be signed well now.",
+            "Tokens in the cache of verified signatures.",
             statistics.verified_tokens,
         ),
-        ("crore_revocations", "Revocations in force now.", statistics.revocations),
+        ("crore_revocations", "Revocations in force.", statistics.revocations),
     ] {
         families.gauge(name, help, value);
     }
@@ -56,12 +56,12 @@ pub fn write(families: &mut Families, statistics: &Statistics) {
 pub fn write_edge(families: &mut Families, edge: &EdgeStatistics) {
     families.gauge(
         "crore_entitlements",
-        "Distinct tokens and API keys whose clients are here now.",
+        "Distinct tokens and API keys of connected clients.",
         edge.entitlements,
     );
     families.counter(
         "crore_credential_questions_total",
-        "Tokens and API keys that had to be judged.",
+        "Tokens and API keys that needed a check.",
         edge.questions,
     );
     families.counter(
@@ -72,7 +72,7 @@ pub fn write_edge(families: &mut Families, edge: &EdgeStatistics) {
     let forbidden = &edge.forbidden;
     families.counters(
         "crore_forbidden_total",
-        "Actions that their client's token does not permit, or nobody who shows none.",
+        "Actions that the client's token, or the permissions of clients without a token, do not allow.",
         "action",
         &[
             ("subscribe", forbidden.subscribe),
@@ -80,19 +80,15 @@ pub fn write_edge(families: &mut Families, edge: &EdgeStatistics) {
             ("history", forbidden.history),
         ],
     );
-    families.counter(
-        "crore_renewals_total",
-        "Sessions that went on with a new token.",
-        edge.renewals,
-    );
+    families.counter("crore_renewals_total", "Sessions that renewed their token.", edge.renewals);
     families.counter(
         "crore_tokens_expired_total",
-        "Connections ended because their token had expired.",
+        "Connections closed because their token expired.",
         edge.tokens_expired,
     );
     families.counter(
         "crore_revoked_total",
-        "Connections ended because their token was revoked.",
+        "Connections closed because their token was revoked.",
         edge.revoked,
     );
 }

@@ -8,23 +8,23 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
     let timings = &statistics.timings;
     families.histogram(
         "crore_handshake_seconds",
-        "Time from a connection's accept to its first request's head, or to HELLO where that begins a session; TLS is in it. In whole milliseconds.",
+        "Time from the accept of a connection to the head of its first request, or to HELLO if it begins a session, including TLS. In whole milliseconds.",
         statistics.edge.handshakes,
     );
     families.histogram(
         "crore_publish_to_write_seconds",
-        "Time from the turn that read a publication to the end of the turn that wrote it to a subscriber; each live delivery counts.",
+        "Time from the turn that read a publication to the end of the turn that wrote it to a subscriber, for each live delivery.",
         timings.deliveries,
     );
     families.histogram(
         "crore_mailbox_delay_seconds",
-        "Time from the sending of a batch to another I/O thread to the turn that takes it.",
+        "Time from the sending of a batch to another I/O thread to the turn that receives it.",
         timings.mailboxes,
     );
-    families.histogram("crore_turn_seconds", "Work of a turn of an I/O thread.", timings.turns);
+    families.histogram("crore_turn_seconds", "Duration of a turn of an I/O thread.", timings.turns);
     families.histogram(
         "crore_disk_sync_seconds",
-        "Time that a batch of a log on disk took, write and sync.",
+        "Time of a batch of a log on disk, write and sync.",
         statistics.log.syncs,
     );
 }

@@ -50,7 +50,7 @@ pub fn write(families: &mut Families, statistics: &NodeStatistics) {
     ];
     families.counters(
         "crore_limits_hit_total",
-        "Times that a limit was reached, by its name in the configuration.",
+        "Times that a limit was reached, by the name of the limit in the configuration.",
         "limit",
         &limits,
     );

@@ -11,19 +11,19 @@ pub fn write(families: &mut Families, counts: &Counts, sys_lost: u64) {
         .collect();
     families.counters(
         "crore_log_lines_total",
-        "Lines written to standard output, by what they are about.",
+        "Lines written to standard output, by target.",
         "target",
         &written,
     );
     families.counters(
         "crore_log_lines_dropped_total",
-        "Lines that were not written: those before them were not taken (output), or there were more in a second than is wanted (rate).",
+        "Dropped lines by reason: standard output did not accept the lines before them (output), or the limit per second was reached (rate).",
         "reason",
         &[("output", counts.dropped), ("rate", counts.left_out)],
     );
     families.counter(
         "crore_sys_publications_lost_total",
-        "Publications on $sys/... that were given up because their home had no room.",
+        "Publications on $sys/... that were dropped because the queue of their home shard was full.",
         sys_lost,
     );
 }

@@ -18,7 +18,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
     );
     families.counter(
         "crore_publishes_duplicate_total",
-        "Publications that had been appended before, answered with their first position.",
+        "Repeated publications that were already appended; the answer has their first position.",
         home.duplicates,
     );
     let refusals = [
@@ -54,12 +54,12 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
     );
     families.counter(
         "crore_messages_replayed_total",
-        "Of these: messages read from a log for one subscription that replays or lags, and retained ones.",
+        "Messages handed to connections that were read from a log for one replaying or lagging subscription, and retained messages.",
         edge.replayed,
     );
     families.counters(
         "crore_recoveries_total",
-        "Subscriptions that came with a position: all behind it followed, there was a gap, or they were refused because of one.",
+        "Subscriptions with a position, by result: all messages after it followed, there was a gap, or the subscription was refused because of a gap.",
         "result",
         &[
             ("complete", edge.recoveries.complete),
@@ -67,7 +67,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
             ("refused", edge.recoveries.refused),
         ],
     );
-    families.gauge("crore_subscriptions", "Subscriptions now.", edge.subscriptions);
+    families.gauge("crore_subscriptions", "Current subscriptions.", edge.subscriptions);
     families.counter(
         "crore_subscriptions_refused_total",
         "Subscriptions refused.",
@@ -75,36 +75,36 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
     );
     families.counter(
         "crore_subscriptions_lagged_total",
-        "Times that a subscription fell behind the recent frames and went on from the log.",
+        "Times that a subscription fell behind the recent frames and continued from the log.",
         edge.lagging,
     );
     families.counter("crore_tickets_issued_total", "Resume tickets issued.", edge.tickets_issued);
     families.counter(
         "crore_tickets_resumed_total",
-        "Sessions that came back with a resume ticket.",
+        "Sessions resumed with a ticket.",
         edge.tickets_resumed,
     );
     families.counter(
         "crore_tickets_refused_total",
-        "Resume tickets that did not hold.",
+        "Resume tickets that were refused.",
         edge.tickets_refused,
     );
     families.counter(
         "crore_subscriptions_conflated_total",
-        "Times that a slow subscription was brought to its newest message, past others.",
+        "Times that a slow subscription skipped to its newest message.",
         edge.conflated,
     );
     families.counter(
         "crore_subscriptions_dropped_total",
-        "Times that a slow subscription went on live without the messages that it had missed.",
+        "Times that a slow subscription continued live without its missed messages.",
         edge.dropped,
     );
     families.counter(
         "crore_subscriptions_disconnected_total",
-        "Subscriptions ended because their client did not keep up.",
+        "Subscriptions ended because their client was too slow.",
         edge.disconnected,
     );
-    families.counter("crore_gaps_total", "Gaps told to subscribers.", edge.gaps);
+    families.counter("crore_gaps_total", "Gaps reported to subscribers.", edge.gaps);
     families.counter(
         "crore_pages_total",
         "Pages read for replaying and lagging subscriptions.",
@@ -113,7 +113,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics, home: &HomeStatisti
     families.counter("crore_histories_total", "Pages of history read.", home.histories_read);
     families.gauge(
         "crore_streams_lagging",
-        "Streams between a partition and an I/O thread that are fed from the log now.",
+        "Streams between a partition and an I/O thread that are currently read from the log.",
         home.lagging_streams,
     );
     families.counter(

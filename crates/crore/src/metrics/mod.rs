@@ -65,7 +65,11 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
         ("commit", option_env!("CRORE_COMMIT").unwrap_or("unknown")),
         ("node", sources.node_name),
     ];
-    families.information("crore_build_info", "What runs here.", &labels);
+    families.information(
+        "crore_build_info",
+        "Version, commit and name of the node.",
+        &labels,
+    );
     connections::write(&mut families, edge);
     connections::write_transports(&mut families, edge, &statistics.tls);
     connections::write_drain(&mut families, statistics.is_draining, edge.sent_away);
@@ -92,13 +96,13 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
 fn write_reloads(families: &mut Families, counts: Counts) {
     families.counters(
         "crore_reloads_total",
-        "Reloads of the configuration; one with a fault is refused as a whole.",
+        "Reloads of the configuration by result; a configuration with a fault is refused as a whole.",
         "result",
         &[("taken", counts.taken), ("refused", counts.refused)],
     );
     families.gauge(
         "crore_configuration_changes_waiting",
-        "Changes of the configuration that the last reload has found and that wait for a restart.",
+        "Changes of the configuration that the last reload found and that wait for a restart.",
         counts.waiting,
     );
 }
@@ -106,7 +110,7 @@ fn write_reloads(families: &mut Families, counts: Counts) {
 fn write_pushes(families: &mut Families, counts: PushCounts) {
     families.counters(
         "crore_metrics_pushes_total",
-        "Pushes of the metrics to where metrics.push_to says, by what became of them.",
+        "Pushes of the metrics to metrics.push_to, by result.",
         "result",
         &[("sent", counts.sent), ("failed", counts.failed)],
     );

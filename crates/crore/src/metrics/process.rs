@@ -11,17 +11,17 @@ pub fn write_threads(families: &mut Families, statistics: &NodeStatistics) {
     families.gauge("crore_io_threads", "I/O threads.", statistics.io_threads);
     families.gauge(
         "crore_io_threads_silent",
-        "I/O threads that did not answer this scrape in time; their numbers are missing here.",
+        "I/O threads that did not answer this scrape in time; the figures lack their numbers.",
         statistics.silent_threads,
     );
     families.gauge(
         "crore_log_threads_silent",
-        "Log threads that did not answer this scrape in time; their numbers are missing here.",
+        "Log threads that did not answer this scrape in time; the figures lack their numbers.",
         statistics.silent_logs,
     );
     families.gauge(
         "crore_connections_max",
-        "Connections that the node can hold.",
+        "Maximum number of connections of the node.",
         statistics.connections_max,
     );
     families.counter(
@@ -31,7 +31,7 @@ pub fn write_threads(families: &mut Families, statistics: &NodeStatistics) {
     );
     families.counter(
         "crore_turns_long_total",
-        "Turns of over ten milliseconds.",
+        "Turns of I/O threads that took more than ten milliseconds.",
         statistics.timings.long_turns,
     );
 }
@@ -55,7 +55,7 @@ pub fn write_memory(families: &mut Families, components: &Components, rest: Opti
     }
     families.gauges(
         "crore_memory_bytes",
-        "User-space memory by what it holds; all together the proportional set size.",
+        "User-space memory by component; the sum is the proportional set size.",
         "component",
         &values,
     );

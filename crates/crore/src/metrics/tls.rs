@@ -7,13 +7,13 @@ use tls::Statistics;
 pub fn write(families: &mut Families, tls: &Statistics) {
     families.counters(
         "crore_tls_handshakes_total",
-        "TLS handshakes that were completed: full, or resumed with a ticket.",
+        "Completed TLS handshakes: full, or resumed with a ticket.",
         "kind",
         &[("full", tls.handshakes_full), ("resumed", tls.handshakes_resumed)],
     );
     families.counters(
         "crore_tls_handshakes_failed_total",
-        "TLS handshakes that failed: plain HTTP came, nothing in common, an alert of the client, nothing that can be read, or the client went away.",
+        "Failed TLS handshakes by cause: plain HTTP, no common parameters, an alert of the client, malformed input, or the client closed the connection.",
         "reason",
         &[
             ("plain_http", tls.failed_plain_http),
@@ -25,7 +25,7 @@ pub fn write(families: &mut Families, tls: &Statistics) {
     );
     families.gauge(
         "crore_tls_handshaking",
-        "Connections within, or before, their TLS handshake.",
+        "Connections before or in their TLS handshake.",
         tls.handshaking,
     );
     families.gauges(
@@ -36,22 +36,22 @@ pub fn write(families: &mut Families, tls: &Statistics) {
     );
     families.counter(
         "crore_tls_faults_total",
-        "Established TLS connections that were ended for a fault of the client's records, or by its alert.",
+        "Established TLS connections closed because of a faulty record or an alert of the client.",
         tls.faults,
     );
     families.counter(
         "crore_tls_truncated_total",
-        "TLS connections whose client ended them without a close_notify.",
+        "TLS connections that the client closed without a close_notify.",
         tls.truncated,
     );
     families.counter(
         "crore_tls_key_updates_total",
-        "Key updates of TLS 1.3 that the node has sent.",
+        "Key updates of TLS 1.3 sent by the node.",
         tls.key_updates,
     );
     families.gauges(
         "crore_tls_bytes",
-        "Memory of TLS: keys of established connections and the states of handshakes, without what the library allocates behind those; buffers of unfinished records and of what sockets did not take.",
+        "Memory of TLS: keys of established connections and states of handshakes, without the library's own allocations; buffers of incomplete records and of unsent output.",
         "part",
         &[("state", tls.state_bytes), ("buffers", tls.buffer_bytes)],
     );

@@ -5,29 +5,29 @@ use broker::home::HomeStatistics;
 
 /// Families of what home shards keep.
 pub fn write(families: &mut Families, home: &HomeStatistics) {
-    families.gauge("crore_topics", "Topics known.", home.topics);
+    families.gauge("crore_topics", "Known topics.", home.topics);
     families.gauge("crore_filters", "Filters with wildcards known to home shards.", home.filters);
     families.gauge(
         "crore_producers",
-        "Producers remembered, each for every partition that it publishes to.",
+        "Known producers, counted once for each partition that they publish to.",
         home.producers,
     );
-    families.gauge("crore_idempotency_keys", "Idempotency keys remembered.", home.idempotency_keys);
+    families.gauge("crore_idempotency_keys", "Known idempotency keys.", home.idempotency_keys);
     families.counter(
         "crore_topics_forgotten_total",
-        "Idle topics forgotten; their positions stay comparable.",
+        "Idle topics removed from memory; their positions stay comparable.",
         home.forgotten,
     );
-    families.gauge("crore_log_records", "Messages in the logs now.", home.records);
-    families.gauge("crore_retained_messages", "Retained messages now.", home.retained);
+    families.gauge("crore_log_records", "Messages in the logs.", home.records);
+    families.gauge("crore_retained_messages", "Retained messages.", home.retained);
     families.counter(
         "crore_log_evicted_records_total",
-        "Messages that the logs dropped for age or size.",
+        "Messages that the logs dropped because of age or size.",
         home.evicted_records,
     );
     families.counter(
         "crore_log_evicted_segments_total",
-        "Segments that the logs dropped for age or size.",
+        "Segments that the logs dropped because of age or size.",
         home.evicted_segments,
     );
     let parts = [
@@ -37,10 +37,5 @@ pub fn write(families: &mut Families, home: &HomeStatistics) {
         ("retained", home.retained_bytes),
         ("publish_once", home.dedup_bytes),
     ];
-    families.gauges(
-        "crore_stored_bytes",
-        "Memory of home shards, by what it holds.",
-        "part",
-        &parts,
-    );
+    families.gauges("crore_stored_bytes", "Memory of home shards by component.", "part", &parts);
 }
