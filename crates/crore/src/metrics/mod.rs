@@ -65,11 +65,7 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
         ("commit", option_env!("CRORE_COMMIT").unwrap_or("unknown")),
         ("node", sources.node_name),
     ];
-    families.information(
-        "crore_build_info",
-        "Version, commit and name of the node.",
-        &labels,
-    );
+    families.information("crore_build_info", "Version, commit and name of the node.", &labels);
     connections::write(&mut families, edge);
     connections::write_transports(&mut families, edge, &statistics.tls);
     connections::write_drain(&mut families, statistics.is_draining, edge.sent_away);
