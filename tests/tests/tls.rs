@@ -255,9 +255,9 @@ fn bad_files_are_the_configurations_fault() {
     fs::write(file("empty"), "").unwrap();
     make_other_key(&place);
     let cases: &[(&str, &str, &str, &str)] = &[
-        ("none", "key.pem", "none: it cannot be read", "tls.certificate_file"),
-        ("empty", "key.pem", "there is no certificate", "tls.certificate_file"),
-        ("cert.pem", "cert.pem", "there is no private key", "tls.key_file"),
+        ("none", "key.pem", "none: cannot read it", "tls.certificate_file"),
+        ("empty", "key.pem", "it contains no certificate", "tls.certificate_file"),
+        ("cert.pem", "cert.pem", "it contains no private key", "tls.key_file"),
         ("cert.pem", "other/key.pem", "does not belong", "tls.key_file"),
     ];
     for (certificate, key, problem, option) in cases {

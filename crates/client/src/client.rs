@@ -134,9 +134,9 @@ impl std::fmt::Display for RequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RequestError::Refused(error) => write!(f, "refused: {error}"),
-            RequestError::Unknown => {
-                f.write_str("the connection was lost before the answer; it may have been done")
-            }
+            RequestError::Unknown => f.write_str(
+                "the connection was lost before the answer; the request may have been carried out",
+            ),
             RequestError::Invalid(error) => write!(f, "{error}"),
             RequestError::Closed => f.write_str("the client is closed"),
         }
@@ -438,8 +438,8 @@ pub enum EventsError {
 impl std::fmt::Display for EventsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            EventsError::Timeout => "no event came in time",
-            EventsError::Ended => "the client has ended",
+            EventsError::Timeout => "no event arrived in time",
+            EventsError::Ended => "the client has stopped",
         })
     }
 }

@@ -52,7 +52,7 @@ impl Endpoint {
         let cut = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(cut);
         if authority.contains('@') {
-            return Err(invalid("user and password do not belong into the URL"));
+            return Err(invalid("user and password are not allowed in the URL"));
         }
         let (host, port) = match authority.strip_prefix('[') {
             Some(bracketed) => {
@@ -62,7 +62,7 @@ impl Endpoint {
             }
             None => match authority.rsplit_once(':') {
                 Some((host, _)) if host.contains(':') => {
-                    return Err(invalid("an IPv6 address is written in brackets"));
+                    return Err(invalid("an IPv6 address needs brackets"));
                 }
                 Some((host, port)) => (host, Some(port)),
                 None => (authority, None),
@@ -73,7 +73,7 @@ impl Endpoint {
             Some(text) => text.parse().map_err(|_| invalid("the port is not a number"))?,
         };
         if host.is_empty() {
-            return Err(invalid("there is no host"));
+            return Err(invalid("the host is missing"));
         }
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(invalid("characters must be percent-encoded"));

@@ -252,12 +252,15 @@ fn what_is_permitted_is_said_and_what_is_wrong_too() {
     assert!(output.contains("forbidden      publish chat/ben\n"), "{output}");
     assert!(output.contains("forbidden      subscribe chat/anna/x\n"), "{output}");
     for (token, expected) in [
-        (make(&[]), "`aud` names none of entitlement.audiences"),
+        (make(&[]), "`aud` contains none of entitlement.audiences"),
         (make(&["--audience", "crore", "--expires", "never"]), "has no `exp`"),
         (make(&["--audience", "crore", "--expires", "2d"]), "token_lifetime_max"),
-        (make(&["--audience", "crore", "--kid", "other", "--algorithm", "HS512"]), "no key fits"),
-        ("a.b".into(), "it is no token"),
-        (good[..good.len() / 2].into(), "it is no token"),
+        (
+            make(&["--audience", "crore", "--kid", "other", "--algorithm", "HS512"]),
+            "no key matches",
+        ),
+        ("a.b".into(), "not a token"),
+        (good[..good.len() / 2].into(), "not a token"),
     ] {
         let (code, output, _) = check(&token, &[]);
         assert_eq!(code, 1);
@@ -297,7 +300,7 @@ fn api_keys() {
     assert!(output.contains("subject        prices\n"), "{output}");
     let (code, output, _) = run(&check, &key[..key.len() - 1]);
     assert_eq!(code, 1);
-    assert!(output.contains("no API key of this node"), "{output}");
+    assert!(output.contains("not an API key of this node"), "{output}");
     assert!(!text.contains(key), "the configuration knows the hash only");
 }
 
@@ -438,7 +441,7 @@ fn revocations_hold_at_once_and_after_a_restart() {
         assert!(metrics.contains("\ncrore_token_keys 1\n"));
     }
     let (code, output, _) = run(&check, &token);
-    assert_eq!((code, output.as_str()), (1, "refused (token_revoked): it was revoked\n"));
+    assert_eq!((code, output.as_str()), (1, "refused (token_revoked): the token was revoked\n"));
     let node = Node::start(&configuration);
     let listed = done(&["token", "revoke", "--url", &node.operators, "--list"]);
     assert_eq!(listed, "{\"id\":1,\"jti\":\"t1\"}\n");

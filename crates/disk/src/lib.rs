@@ -66,7 +66,7 @@ impl fmt::Display for OpenDiskError {
                 write!(f, "{}: another process has the log open", path.display())
             }
             OpenDiskError::Elsewhere { path } => {
-                write!(f, "{}: the log that is handed over is another", path.display())
+                write!(f, "{}: another log than the one handed over", path.display())
             }
             OpenDiskError::Io { path, error } => write!(f, "{}: {error}", path.display()),
         }

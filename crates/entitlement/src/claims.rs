@@ -121,19 +121,21 @@ impl Claims {
             serde_json::from_slice(json).map_err(|error| Refusal::Claims(problem_of(&error)))?;
         let subject = raw.sub.unwrap_or_default();
         if subject.len() > SUBJECT_BYTES_MAX || subject.chars().any(char::is_control) {
-            let problem =
-                format!("`sub` has at most {SUBJECT_BYTES_MAX} bytes, and no control characters");
+            let problem = format!(
+                "`sub` must have at most {SUBJECT_BYTES_MAX} bytes, and no control characters"
+            );
             return Err(Refusal::Claims(problem));
         }
         let issuer = raw.iss.unwrap_or_default();
         if issuer.len() > ISSUER_BYTES_MAX || issuer.chars().any(char::is_control) {
-            let problem =
-                format!("`iss` has at most {ISSUER_BYTES_MAX} bytes, and no control characters");
+            let problem = format!(
+                "`iss` must have at most {ISSUER_BYTES_MAX} bytes, and no control characters"
+            );
             return Err(Refusal::Claims(problem));
         }
         let token_id = match &raw.jti {
             Some(id) if id.len() > TOKEN_ID_BYTES_MAX => {
-                let problem = format!("`jti` has at most {TOKEN_ID_BYTES_MAX} bytes");
+                let problem = format!("`jti` must have at most {TOKEN_ID_BYTES_MAX} bytes");
                 return Err(Refusal::Claims(problem));
             }
             Some(id) => token_id(id),

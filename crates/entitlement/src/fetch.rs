@@ -104,7 +104,7 @@ pub fn get(
     let failed = |error: io::Error| format!("the connection failed: {error}");
     if url.is_https {
         let name = ServerName::try_from(url.host.clone())
-            .map_err(|_| format!("{} is no name for TLS", url.host))?;
+            .map_err(|_| format!("{} is not a valid server name for TLS", url.host))?;
         let session =
             ClientConnection::new(Arc::clone(tls), name).map_err(|error| error.to_string())?;
         let mut stream = StreamOwned::new(session, Timed { tcp, deadline });
@@ -120,15 +120,15 @@ pub fn get(
 fn connect(url: &Url, deadline: Instant) -> Result<TcpStream, String> {
     let addresses = (url.host.as_str(), url.port)
         .to_socket_addrs()
-        .map_err(|error| format!("{} is not known: {error}", url.host))?;
+        .map_err(|error| format!("cannot resolve {}: {error}", url.host))?;
     let mut last = format!("{} has no address", url.host);
     for address in addresses {
         let Some(left) = left_until(deadline) else {
-            return Err("it took too long".into());
+            return Err("the request timed out".into());
         };
         match TcpStream::connect_timeout(&address, left) {
             Ok(tcp) => return Ok(tcp),
-            Err(error) => last = format!("{address} cannot be reached: {error}"),
+            Err(error) => last = format!("cannot connect to {address}: {error}"),
         }
     }
     Err(last)
@@ -176,14 +176,14 @@ fn answer(stream: &mut impl Read, body_bytes_max: usize) -> Result<Vec<u8>, Stri
     let mut received = Vec::new();
     let is_ended = read_all(stream, &mut received, bytes_max)?;
     let head = Response::decode(&received, &mut HeadScan::new(), &limits, "GET")
-        .map_err(|_| "the answer is no HTTP".to_owned())?;
+        .map_err(|_| "the answer is not HTTP".to_owned())?;
     let Step::Done { value: response, consumed } = head else {
-        return Err("the answer ended in its head".into());
+        return Err("the answer ended within its head".into());
     };
     if response.status != 200 {
-        return Err(format!("the answer is {}", response.status));
+        return Err(format!("the answer has the status {}", response.status));
     }
-    let broken = |_| "the answer's body is too large or broken".to_owned();
+    let broken = |_| "the answer's body is too large or malformed".to_owned();
     let mut decoder = BodyDecoder::new(response.body, body_bytes_max as u64).map_err(broken)?;
     let mut rest = &received[consumed..];
     let mut body = Vec::new();
@@ -218,7 +218,7 @@ fn read_all(
             // Many servers leave out the last word of TLS; how the body is framed tells whether it is whole.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if is_timeout(&error) => return Err("it took too long".into()),
+            Err(error) if is_timeout(&error) => return Err("the request timed out".into()),
             Err(error) => return Err(format!("the connection failed: {error}")),
         }
     }

@@ -52,7 +52,7 @@ impl SigningKey {
         if secret.len() < SECRET_BYTES_MIN {
             let bytes = secret.len();
             return Err(format!(
-                "the secret has {bytes} bytes, at least {SECRET_BYTES_MIN} are needed"
+                "the secret has {bytes} bytes, at least {SECRET_BYTES_MIN} are required"
             ));
         }
         Ok(SigningKey { algorithm, kind: Kind::Hmac(Box::new(hmac::Key::new(hmac, secret))) })
@@ -64,7 +64,7 @@ impl SigningKey {
     /// In words, without anything of the key.
     pub fn of_pem(algorithm: Option<Algorithm>, pem: &[u8]) -> Result<SigningKey, String> {
         let der = PrivateKeyDer::from_pem_slice(pem)
-            .map_err(|_| "there is no private key in it, in PEM".to_owned())?;
+            .map_err(|_| "it contains no private key in PEM".to_owned())?;
         let fits = |own: &&Algorithm| algorithm.is_none_or(|wanted| wanted == **own);
         let kinds = [
             Algorithm::EdDSA,
@@ -77,8 +77,8 @@ impl SigningKey {
         let keys = kinds.iter().filter(fits);
         let key = keys.filter_map(|own| SigningKey::of_der(*own, &der)).next();
         key.ok_or_else(|| match algorithm {
-            Some(algorithm) => format!("it is no private key for {algorithm}"),
-            None => "it is a private key of another kind than those that are taken".into(),
+            Some(algorithm) => format!("it is not a private key for {algorithm}"),
+            None => "the node does not support this kind of private key".into(),
         })
     }
 
@@ -142,7 +142,7 @@ impl SigningKey {
     /// # Errors
     /// The system has no randomness.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
-        let failed = |_| "nothing can be signed: the system has no randomness".to_owned();
+        let failed = |_| "cannot sign: the system provides no random numbers".to_owned();
         Ok(match &self.kind {
             Kind::Hmac(key) => hmac::sign(key, message).as_ref().into(),
             Kind::Ed(key) => key.sign(message).as_ref().into(),

@@ -61,11 +61,11 @@ impl Jwks {
     /// It is too large, or no JSON of that form; in words, without anything of the text.
     pub fn parse(bytes: &[u8]) -> Result<Jwks, String> {
         if bytes.len() > JWKS_BYTES_MAX {
-            return Err(format!("it has more than {JWKS_BYTES_MAX} bytes"));
+            return Err(format!("the key set exceeds {JWKS_BYTES_MAX} bytes"));
         }
         let document: Document<'_> = serde_json::from_slice(bytes).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            format!("it is no key set (JSON with `keys`): line {line}, column {column}")
+            format!("not a key set (JSON with `keys`): line {line}, column {column}")
         })?;
         let mut jwks = Jwks::default();
         for raw in document.keys {

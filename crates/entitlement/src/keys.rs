@@ -63,17 +63,21 @@ impl fmt::Display for KeyError {
         match self {
             KeyError::ShortSecret(bytes) => write!(
                 formatter,
-                "the secret has {bytes} bytes, at least {SECRET_BYTES_MIN} are needed"
+                "the secret has {bytes} bytes, at least {SECRET_BYTES_MIN} are required"
             ),
             KeyError::RsaBits(bits) => write!(
                 formatter,
-                "the RSA key has {bits} bits, {RSA_BITS_MIN} to {RSA_BITS_MAX} are needed"
+                "the RSA key has {bits} bits, {RSA_BITS_MIN} to {RSA_BITS_MAX} are required"
             ),
-            KeyError::NotFor(algorithm) => write!(formatter, "it is no public key for {algorithm}"),
-            KeyError::NoPem => {
-                formatter.write_str("there is no public key in it (PEM, \"BEGIN PUBLIC KEY\")")
+            KeyError::NotFor(algorithm) => {
+                write!(formatter, "it is not a public key for {algorithm}")
             }
-            KeyError::BadId => write!(formatter, "a key's id has 1 to {KEY_ID_BYTES_MAX} bytes"),
+            KeyError::NoPem => {
+                formatter.write_str("it contains no public key (PEM, \"BEGIN PUBLIC KEY\")")
+            }
+            KeyError::BadId => {
+                write!(formatter, "the id of a key must have 1 to {KEY_ID_BYTES_MAX} bytes")
+            }
         }
     }
 }

@@ -170,7 +170,7 @@ pub fn fetch(source: &KeySource) -> Result<Jwks, String> {
     let bytes = fetch::get(&source.url, &source.tls, FETCH_TIMEOUT, JWKS_BYTES_MAX)?;
     let jwks = Jwks::parse(&bytes)?;
     if jwks.keys.is_empty() {
-        return Err("there is no key in it that can be used".into());
+        return Err("the key set contains no usable key".into());
     }
     Ok(jwks)
 }

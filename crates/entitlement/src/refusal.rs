@@ -96,30 +96,30 @@ impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Refusal::Malformed(part) => {
-                return write!(formatter, "it is no token: {part} cannot be read");
+                return write!(formatter, "not a token: {part} is malformed");
             }
-            Refusal::Claims(problem) => return write!(formatter, "the claims: {problem}"),
+            Refusal::Claims(problem) => return write!(formatter, "invalid claims: {problem}"),
             Refusal::Filter(filter) => {
-                return write!(formatter, "permissions: {filter:?} is no filter");
+                return write!(formatter, "permissions: {filter:?} is not a topic filter");
             }
-            Refusal::TooLong => "it is longer than a credential may be",
-            Refusal::Algorithm => "`alg` is none that is taken here",
-            Refusal::Critical => "the header has `crit` or `b64`, which are not understood here",
-            Refusal::NoKey => "no key fits its `alg` and `kid`",
-            Refusal::Signature => "no key that fits its `alg` and `kid` has signed it",
-            Refusal::KeysMissing => "the keys of the issuer are not here yet",
-            Refusal::TooManyFilters => "permissions: there are too many filters",
-            Refusal::Expired => "it has expired (`exp`)",
-            Refusal::NoExpiry => "it has no `exp`, and must have one",
-            Refusal::Lifetime => "`exp` is further away than token_lifetime_max",
-            Refusal::NotYet => "it is not valid yet (`nbf` or `iat`)",
-            Refusal::Issuer => "`iss` is none of entitlement.issuers",
-            Refusal::KeyIssuer => "`iss` is not the issuer of the key that has signed it",
-            Refusal::TokenType => "`typ` of the header is none of entitlement.token_types",
-            Refusal::Audience => "`aud` names none of entitlement.audiences",
-            Refusal::Revoked => "it was revoked",
-            Refusal::UnknownApiKey => "it is no API key of this node",
-            Refusal::NotTaken => "such credentials are not taken here",
+            Refusal::TooLong => "the credential is too long",
+            Refusal::Algorithm => "the node does not accept this `alg`",
+            Refusal::Critical => "the header has `crit` or `b64`, which the node does not support",
+            Refusal::NoKey => "no key matches `alg` and `kid`",
+            Refusal::Signature => "the signature is not from a key that matches `alg` and `kid`",
+            Refusal::KeysMissing => "the keys of the issuer have not been fetched yet",
+            Refusal::TooManyFilters => "permissions: too many filters",
+            Refusal::Expired => "the token has expired (`exp`)",
+            Refusal::NoExpiry => "the token has no `exp`, but must have one",
+            Refusal::Lifetime => "`exp` exceeds token_lifetime_max",
+            Refusal::NotYet => "the token is not valid yet (`nbf` or `iat`)",
+            Refusal::Issuer => "`iss` is not in entitlement.issuers",
+            Refusal::KeyIssuer => "`iss` is not the issuer of the signing key",
+            Refusal::TokenType => "`typ` of the header is not in entitlement.token_types",
+            Refusal::Audience => "`aud` contains none of entitlement.audiences",
+            Refusal::Revoked => "the token was revoked",
+            Refusal::UnknownApiKey => "not an API key of this node",
+            Refusal::NotTaken => "the node does not accept this kind of credential",
         };
         formatter.write_str(text)
     }

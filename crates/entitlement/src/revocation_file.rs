@@ -117,20 +117,20 @@ pub(crate) fn encode(revocations: &Revocations) -> Vec<u8> {
 /// Reads what [`write()`] writes; any bytes may come. Errors are words for the operator.
 pub fn decode(bytes: &[u8]) -> Result<Revocations, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err("it is larger than any that was written here".into());
+        return Err("the file exceeds the maximum size".into());
     }
     let document: Document =
-        serde_json::from_slice(bytes).map_err(|error| format!("it is damaged: {error}"))?;
+        serde_json::from_slice(bytes).map_err(|error| format!("the file is damaged: {error}"))?;
     if document.version != VERSION {
         let version = document.version;
-        return Err(format!("its version is {version}, {VERSION} is known here"));
+        return Err(format!("the file has version {version}, expected {VERSION}"));
     }
     if document.revocations.len() > REVOCATIONS_MAX {
-        return Err(format!("it has more than {REVOCATIONS_MAX} revocations"));
+        return Err(format!("the file has more than {REVOCATIONS_MAX} revocations"));
     }
     let revocations: Option<Vec<Revocation>> =
         document.revocations.into_iter().map(revocation).collect();
-    let revocations = revocations.ok_or("it is damaged: a revocation makes no sense")?;
+    let revocations = revocations.ok_or("the file is damaged: a revocation is invalid")?;
     Ok(Revocations::restore(document.ids_given, revocations))
 }
 

@@ -41,14 +41,14 @@ impl fmt::Display for RevokeError {
         match self {
             RevokeError::BadName => write!(
                 formatter,
-                "jti has 1 to {TOKEN_ID_BYTES_MAX} bytes, sub 1 to {SUBJECT_BYTES_MAX}, iss 1 to {ISSUER_BYTES_MAX}, kid 1 to {KEY_ID_BYTES_MAX}"
+                "jti must have 1 to {TOKEN_ID_BYTES_MAX} bytes, sub 1 to {SUBJECT_BYTES_MAX}, iss 1 to {ISSUER_BYTES_MAX}, kid 1 to {KEY_ID_BYTES_MAX}"
             ),
             RevokeError::Full => write!(
                 formatter,
-                "there are {REVOCATIONS_MAX} revocations already; revoke by `issued_before`, or take some back"
+                "there are {REVOCATIONS_MAX} revocations already; revoke by `issued_before`, or cancel some"
             ),
             RevokeError::File(error) => {
-                write!(formatter, "the file of revocations cannot be written: {error}")
+                write!(formatter, "cannot write the file of revocations: {error}")
             }
         }
     }

@@ -34,7 +34,7 @@ pub struct MemoryRefused {
 
 impl fmt::Display for MemoryRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no memory for a segment of {} bytes", self.capacity)
+        write!(f, "not enough memory for a segment of {} bytes", self.capacity)
     }
 }
 

@@ -61,11 +61,13 @@ impl fmt::Display for Fault {
         match self {
             Fault::Alerted(number) => write!(formatter, "the peer sent the TLS alert {number}"),
             Fault::UnexpectedMessage => formatter.write_str("an unexpected TLS message"),
-            Fault::BadRecordMac => formatter.write_str("a TLS record does not verify"),
+            Fault::BadRecordMac => {
+                formatter.write_str("a TLS record with a wrong authentication tag")
+            }
             Fault::RecordOverflow => formatter.write_str("a TLS record is too long"),
-            Fault::Decode => formatter.write_str("a TLS message cannot be read"),
+            Fault::Decode => formatter.write_str("a malformed TLS message"),
             Fault::Version => formatter.write_str("a TLS record of another version"),
-            Fault::Internal => formatter.write_str("the TLS connection cannot go on"),
+            Fault::Internal => formatter.write_str("an internal error of the TLS connection"),
         }
     }
 }

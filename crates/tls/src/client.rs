@@ -105,7 +105,7 @@ impl Client {
             .map_err(|error| LoadError {
                 file: PathBuf::new(),
                 problem: error.to_string(),
-                expected: "a configuration that the TLS library takes",
+                expected: "a configuration that the TLS library accepts",
             })?;
         let mut config = match &settings.roots {
             Roots::Insecure => builder
@@ -146,7 +146,7 @@ pub fn plain_client(believed: Option<&Roots>) -> Result<Arc<ClientConfig>, LoadE
         .map_err(|error| LoadError {
             file: PathBuf::new(),
             problem: error.to_string(),
-            expected: "a configuration that the TLS library takes",
+            expected: "a configuration that the TLS library accepts",
         })?;
     let store = match believed {
         None => RootCertStore::empty(),
@@ -172,8 +172,8 @@ fn system_file() -> Result<PathBuf, LoadError> {
     let found = SYSTEM_FILES.iter().map(Path::new).find(|file| file.exists());
     found.map(Path::to_owned).ok_or_else(|| LoadError {
         file: SYSTEM_FILES[0].into(),
-        problem: "this system has no file of trusted certificates where they usually are".into(),
-        expected: "such a file, named by --ca or by the variable SSL_CERT_FILE",
+        problem: "no file of trusted certificates at the usual paths of this system".into(),
+        expected: "the path of such a file in --ca or in the variable SSL_CERT_FILE",
     })
 }
 
@@ -185,7 +185,7 @@ fn roots(file: &Path) -> Result<RootCertStore, LoadError> {
     if added == 0 {
         return Err(LoadError {
             file: file.to_owned(),
-            problem: "none of its certificates can be read".into(),
+            problem: "the file contains no readable certificate".into(),
             expected: "certificates to trust, in PEM",
         });
     }

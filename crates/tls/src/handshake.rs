@@ -81,7 +81,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::PlainHttp => formatter.write_str("plain HTTP on a TLS port"),
-            Failure::TooLong => formatter.write_str("a handshake that is too long"),
+            Failure::TooLong => formatter.write_str("the handshake is too long"),
             Failure::Rustls(error) => write!(formatter, "{error}"),
         }
     }
@@ -277,7 +277,7 @@ fn settle<D>(state: ConnectionState<'_, '_, D>, output: &mut Vec<u8>) -> Result<
         ConnectionState::WriteTraffic(_) => Ok(Step::Done),
         ConnectionState::BlockedHandshake => Ok(Step::Waits),
         // It has seen no record that comes after the handshake, and early data is not accepted.
-        _ => Err(Error::General("the peer ended within the handshake".into())),
+        _ => Err(Error::General("the peer closed the connection in the handshake".into())),
     }
 }
 
@@ -285,7 +285,7 @@ fn version_of(version: ProtocolVersion) -> Result<Version, Error> {
     match version {
         ProtocolVersion::TLSv1_2 => Ok(Version::Tls12),
         ProtocolVersion::TLSv1_3 => Ok(Version::Tls13),
-        _ => Err(Error::General("a version of TLS that is not ours".into())),
+        _ => Err(Error::General("an unsupported version of TLS".into())),
     }
 }
 

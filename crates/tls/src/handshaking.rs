@@ -149,7 +149,7 @@ impl<N: Net> Tls<N> {
         self.note_failure(
             place,
             conn,
-            "the peer closed the connection within the TLS handshake".into(),
+            "the peer closed the connection in the TLS handshake".into(),
         );
         self.net.close(conn, Close::Graceful);
         self.remove(place);

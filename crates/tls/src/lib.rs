@@ -174,7 +174,7 @@ impl<N: Net> Tls<N> {
     /// No name, or the library cannot make a handshake of this configuration.
     pub fn start(&mut self, conn: Conn, client: &Client, host: &str) -> Result<(), rustls::Error> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| rustls::Error::General(format!("`{host}` is no name of a server")))?;
+            .map_err(|_| rustls::Error::General(format!("`{host}` is not a valid server name")))?;
         let handshake = client.handshake(name)?;
         self.insert(conn, State::Handshake(Box::new(handshake)), Flags::CLIENT);
         Ok(())

@@ -69,7 +69,7 @@ impl Server {
         let of_library = |error: Error| LoadError {
             file: settings.certificate_file.clone(),
             problem: error.to_string(),
-            expected: "a configuration that the TLS library takes",
+            expected: "a configuration that the TLS library accepts",
         };
         let versions: &[_] = if settings.tls12 { &[&TLS13, &TLS12] } else { &[&TLS13] };
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
@@ -139,7 +139,7 @@ fn load(settings: &ServerSettings) -> Result<(CertifiedKey, Loaded), LoadError> 
         },
         Error::InvalidCertificate(error) => LoadError {
             file: settings.certificate_file.clone(),
-            problem: format!("the first certificate cannot be read ({error:?})"),
+            problem: format!("the first certificate is malformed ({error:?})"),
             expected: EXPECTED_CHAIN,
         },
         error => LoadError {
@@ -161,15 +161,15 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
         .and_then(Iterator::collect)
         .map_err(|error| fault(problem_of(&error, "certificate")))?;
     if chain.is_empty() {
-        return Err(fault("there is no certificate in it".into()));
+        return Err(fault("it contains no certificate".into()));
     }
     Ok(chain)
 }
 
 fn problem_of(error: &PemError, what: &str) -> String {
     match error {
-        PemError::Io(error) => format!("it cannot be read: {error}"),
-        PemError::NoItemsFound => format!("there is no {what} in it"),
-        error => format!("it is no valid PEM: {error}"),
+        PemError::Io(error) => format!("cannot read it: {error}"),
+        PemError::NoItemsFound => format!("it contains no {what}"),
+        error => format!("it is not valid PEM: {error}"),
     }
 }

@@ -55,7 +55,9 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     let is_here = stored.get("place").and_then(toml::Value::as_str) == Some(&place);
     print!("{}", table(&measured));
     if !is_here {
-        println!("stored for another compiler or C library: instructions are told, not judged");
+        println!(
+            "stored for another compiler or C library: instructions are printed, but not compared"
+        );
     }
     let (mut passed, mut failed) = scaling(workspace)?;
     for (thing, costs) in &measured {
@@ -81,7 +83,7 @@ pub fn store(workspace: &Workspace) -> Result<()> {
     let measured = measure(workspace)?;
     let mut text = format!(
         "# What the path of a message costs; `cargo xtask budget --store` writes this file, the gate's step `budget`\n\
-         # compares. What the figures mean stands in docs/performance.md, \"Budget of a message\".\n\n\
+         # compares. docs/performance.md explains the figures: \"Budget of a message\".\n\n\
          place = \"{}\"\n",
         place(workspace)?
     );
@@ -283,7 +285,7 @@ fn run(workspace: &Workspace, workload: &str, count: u32, beforehand: u32) -> Re
             let (key, value) = line.split_once(' ')?;
             (key == name).then(|| value.parse::<f64>().ok())?
         });
-        value.with_context(|| format!("{workload} does not tell its {name}"))
+        value.with_context(|| format!("{workload} does not report its {name}"))
     };
     Ok(Run {
         instructions,
@@ -329,7 +331,7 @@ fn place(workspace: &Workspace) -> Result<String> {
     let library = shell::output(&mut workspace.command(&["getconf", "GNU_LIBC_VERSION"]))?;
     let place = format!("{}, {}, {}", compiler.trim(), library.trim(), std::env::consts::ARCH);
     if place.contains('"') {
-        bail!("a compiler with a strange name: {place}");
+        bail!("a compiler with an unexpected name: {place}");
     }
     Ok(place)
 }

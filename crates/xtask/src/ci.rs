@@ -36,26 +36,26 @@ const STEPS: &[Step] = &[
     step("tools", "what the tests need is installed", steps::tools),
     step("fmt", "the sources are formatted", steps::fmt),
     step("tidy", "house rules of the sources", steps::tidy),
-    step("generate", "generated files are in step", steps::generate),
+    step("generate", "generated files are up to date", steps::generate),
     step("purity", "the core depends on no I/O crate", steps::purity),
     step("deny", "licences, sources and bans of dependencies", steps::deny),
     step("clippy", "no lint fires, tests included", steps::clippy),
     step("docs", "the documentation builds without a warning", steps::docs),
     step("build", "the release binary builds", steps::build),
     step("test", "tests of the crates", steps::test),
-    step("budget", "what a message costs in instructions, calls and allocations", steps::budget),
+    step("budget", "cost of a message in instructions, calls and allocations", steps::budget),
     step("fuzz", "fuzz corpora replay", steps::fuzz),
     step("sim", "simulation of whole nodes, fixed seeds", steps::sim),
-    step("end-to-end", "the binary, driven by clients that others wrote", steps::end_to_end),
+    step("end-to-end", "the binary, driven by independent clients", steps::end_to_end),
     step("autobahn", "WebSocket conformance of /echo", steps::autobahn),
-    step("openapi", "requests made from spec/openapi.json, and what is answered", steps::openapi),
+    step("openapi", "requests generated from spec/openapi.json, and their answers", steps::openapi),
     step(
         "dashboards",
         "a real Prometheus scrapes a node: every panel has data, every alert its tests",
         steps::dashboards,
     ),
     step("crash", "the binary is killed under load: nothing acknowledged is lost", steps::crash),
-    step("units", "systemd knows all of our units, and how open they are", package::check_units),
+    step("units", "systemd accepts the units, and rates their exposure", package::check_units),
     slow(
         "package",
         "the Debian package is built, installed, started, removed, purged (needs root)",
@@ -67,29 +67,25 @@ const STEPS: &[Step] = &[
         machine::check,
     ),
     slow("sweep", "simulation of whole nodes, many seeds", steps::sweep),
-    slow("crashes", "the same with many kills", steps::crashes),
+    slow("crashes", "the step `crash` with many kills", steps::crashes),
     slow("conformance", "WebSocket conformance, all cases of compression too", steps::conformance),
     slow("abuse", "hostile and broken clients against the binary", steps::abuse),
-    slow("openapi-long", "the same as openapi with many examples", steps::openapi_long),
+    slow("openapi-long", "the step `openapi` with many examples", steps::openapi_long),
     slow(
         "slow-attacks",
-        "slow heads, bodies, readers and ranges, while others are served",
+        "slow heads, bodies, readers and ranges, while other clients are served",
         steps::slow_attacks,
     ),
     slow("tls-audit", "testssl on the TLS port: nothing above low", steps::tls_audit),
-    slow(
-        "privileges",
-        "a node started as root becomes somebody else (needs root)",
-        steps::privileges,
-    ),
+    slow("privileges", "a node started as root changes its user (needs root)", steps::privileges),
     slow(
         "memory-group",
-        "a node in a memory cgroup sheds in order and is not killed (needs root)",
+        "a node in a memory cgroup sheds load in order and is not killed (needs root)",
         steps::memory_group,
     ),
     slow(
         "tcp-memory",
-        "the machine's memory for TCP is used up, for all on it (needs root)",
+        "the machine's TCP memory is exhausted for all processes (needs root)",
         steps::tcp_memory,
     ),
 ];
@@ -134,7 +130,7 @@ pub fn list() -> String {
 pub fn known_step(name: &str) -> Result<&'static str> {
     match STEPS.iter().find(|step| step.name == name) {
         Some(step) => Ok(step.name),
-        None => bail!("no step is named {name}; there are\n{}", list()),
+        None => bail!("unknown step {name}; known steps:\n{}", list()),
     }
 }
 

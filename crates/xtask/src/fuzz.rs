@@ -64,9 +64,9 @@ impl Options {
         }
         ensure!(
             options.minutes > 0.0 && options.minutes.is_finite(),
-            "--minutes says how long in all"
+            "--minutes is required: the total time"
         );
-        ensure!(options.jobs > 0, "--jobs is at least 1");
+        ensure!(options.jobs > 0, "--jobs must be at least 1");
         Ok(options)
     }
 
@@ -98,7 +98,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let folder = workspace.root.join("fuzz");
     let known = targets(&folder)?;
     if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
-        bail!("no target {unknown}; there are {}", known.join(", "));
+        bail!("unknown target {unknown}; known targets: {}", known.join(", "));
     }
     let chosen: Vec<String> = match options.targets.is_empty() {
         true => known,

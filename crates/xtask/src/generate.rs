@@ -45,7 +45,7 @@ pub fn check(root: &Path) -> Result<()> {
     if let Some((generator, path, _)) = outdated(root)?.first() {
         let Generator { name, source, .. } = generator;
         let path = path.display();
-        bail!("{name}: {path} is not in step with {source}; run `cargo xtask generate`");
+        bail!("{name}: {path} is out of date with {source}; run `cargo xtask generate`");
     }
     Ok(())
 }

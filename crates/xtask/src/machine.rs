@@ -53,15 +53,15 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
         Ok(machine.is_ready() && machine.main_process()? != before)
     })?;
     machine.run(&["dpkg", "--purge", "crore"])?;
-    ensure!(!machine.path("var/lib/crore").exists(), "purged, and the data is there");
-    ensure!(machine.main_process().unwrap_or(0) == 0, "purged, and it runs");
+    ensure!(!machine.path("var/lib/crore").exists(), "the data remains after a purge");
+    ensure!(machine.main_process().unwrap_or(0) == 0, "the node runs after a purge");
     Ok(Tally::ONE_PASSED)
 }
 
 /// The unit's main process is another one after a live upgrade, nothing was started again, and what had been published is there.
 fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "start", "crore"])?;
-    ensure!(machine.is_ready(), "started, and not ready");
+    ensure!(machine.is_ready(), "the started node is not ready");
     machine.run(&["systemctl", "reload", "crore"])?;
     let before = machine.main_process()?;
     machine.run(&["curl", "-sf", "-d", "kept", "http://127.0.0.1:8800/topics/news"])?;
@@ -73,9 +73,9 @@ fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     let history = machine.output(&["curl", "-sf", "http://127.0.0.1:8800/topics/news?limit=1"])?;
     ensure!(history.contains("kept"), "after the upgrade: {history}");
     machine.run(&["systemctl", "reload", "crore"])?;
-    ensure!(machine.value("NRestarts")? == "0", "it was started again");
+    ensure!(machine.value("NRestarts")? == "0", "the node was restarted");
     machine.run(&["systemctl", "stop", "crore"])?;
-    ensure!(machine.value("Result")? == "success", "stopped, and not well");
+    ensure!(machine.value("Result")? == "success", "the node did not stop successfully");
     Ok(())
 }
 
@@ -89,7 +89,7 @@ fn check_watchdog(machine: &Machine) -> Result<()> {
     machine.run(&["crore", "upgrade"])?;
     let began = Instant::now();
     machine.wait_for("three times its bound", |_| Ok(began.elapsed() > Duration::from_secs(9)))?;
-    ensure!(machine.value("NRestarts")? == "0", "one that lives was started again");
+    ensure!(machine.value("NRestarts")? == "0", "a live node was restarted");
     machine.run(&["systemctl", "kill", "--kill-whom=main", "--signal=STOP", "crore"])?;
     machine.wait_for("a new start", |machine| {
         Ok(machine.value("NRestarts")? == "1" && machine.is_ready())
@@ -102,8 +102,8 @@ fn check_watchdog(machine: &Machine) -> Result<()> {
 /// Who connects while no node runs is served by the one that starts then.
 fn check_sockets(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "start", "crore.socket", "crore-operators.socket"])?;
-    ensure!(machine.main_process()? == 0, "it runs before anybody has come");
-    for round in ["started by whoever comes", "started again"] {
+    ensure!(machine.main_process()? == 0, "the node runs before the first connection");
+    for round in ["started by a connection", "started again"] {
         machine.run(&["curl", "-sf", "-d", round, "http://127.0.0.1:8800/topics/news"])?;
         ensure!(machine.is_ready(), "{round}, and not ready");
         machine.run(&["systemctl", "restart", "crore"])?;
@@ -205,7 +205,7 @@ impl Machine {
     fn wait_for(&self, what: &str, is_so: impl Fn(&Machine) -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self)? {
-            ensure!(Instant::now() < deadline, "waited in vain for {what}");
+            ensure!(Instant::now() < deadline, "timeout while waiting for {what}");
             std::thread::sleep(Duration::from_millis(100));
         }
         Ok(())

@@ -75,8 +75,8 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
 
 fn check_package(package: &Path) -> Result<()> {
     let succeeds = |words: &[&str]| shell::succeeds(Command::new(words[0]).args(&words[1..]));
-    ensure!(succeeds(&["test", "-w", "/etc/passwd"]), "it takes root to install a package");
-    ensure!(!Path::new(PROGRAM).exists(), "{PROGRAM} is installed here already");
+    ensure!(succeeds(&["test", "-w", "/etc/passwd"]), "installing a package needs root");
+    ensure!(!Path::new(PROGRAM).exists(), "{PROGRAM} is already installed");
     let had_user = succeeds(&["getent", "passwd", "crore"]);
     let installed = Installed { had_user };
     let apt = ["apt-get", "-q", "install", "-y", "--no-install-recommends"];
@@ -109,15 +109,15 @@ fn check_package(package: &Path) -> Result<()> {
     }
     let status = node.wait()?;
     ensure!(ready, "the installed node did not get ready");
-    ensure!(drained && status.success(), "it did not drain: {status}");
+    ensure!(drained && status.success(), "the node did not drain: {status}");
 
     shell::run(Command::new("dpkg").args(["--remove", "crore"]))?;
-    ensure!(!Path::new(PROGRAM).exists(), "removed, and still there");
-    ensure!(Path::new("/etc/crore/crore.toml").exists(), "removing took the configuration");
-    ensure!(Path::new(HOME).exists(), "removing took the data");
+    ensure!(!Path::new(PROGRAM).exists(), "the program remains after removal");
+    ensure!(Path::new("/etc/crore/crore.toml").exists(), "removal deleted the configuration");
+    ensure!(Path::new(HOME).exists(), "removal deleted the data");
     shell::run(Command::new("dpkg").args(["--purge", "crore"]))?;
     for path in ["/etc/crore", HOME] {
-        ensure!(!Path::new(path).exists(), "purged, and {path} is still there");
+        ensure!(!Path::new(path).exists(), "{path} remains after a purge");
     }
     drop(installed);
     Ok(())

@@ -151,16 +151,18 @@ impl fmt::Display for Reason {
             Reason::Network(kind) => write!(f, "{kind}"),
             Reason::Tls(what) => write!(f, "TLS: {what}"),
             Reason::NameNotFound => f.write_str("the host's name has no address"),
-            Reason::Ended => f.write_str("the server ended the connection"),
+            Reason::Ended => f.write_str("the server closed the connection"),
             Reason::HandshakeRefused { status, .. } => {
-                write!(f, "the server answered the handshake with {status}")
+                write!(f, "the server answered the handshake with status {status}")
             }
-            Reason::Protocol(what) => write!(f, "not the protocol: {what}"),
-            Reason::Unsupported(what) => write!(f, "not known to this client: {what}"),
+            Reason::Protocol(what) => write!(f, "protocol violation: {what}"),
+            Reason::Unsupported(what) => write!(f, "not supported by this client: {what}"),
             Reason::Closed { code, reason } if reason.is_empty() => write!(f, "closed with {code}"),
             Reason::Closed { code, reason } => write!(f, "closed with {code}: {reason}"),
-            Reason::GoAway { code } => write!(f, "the server asked to leave ({code})"),
-            Reason::Idle => f.write_str("nothing came from the server"),
+            Reason::GoAway { code } => {
+                write!(f, "the server asked the client to disconnect ({code})")
+            }
+            Reason::Idle => f.write_str("the server was silent for too long"),
             Reason::HandshakeTimeout => f.write_str("the handshake took too long"),
         }
     }

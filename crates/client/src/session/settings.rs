@@ -187,19 +187,24 @@ impl std::fmt::Display for CommandError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CommandError::NotConnected => f.write_str("not connected"),
-            CommandError::InflightFull => f.write_str("too many requests wait for their answers"),
+            CommandError::InflightFull => f.write_str("too many requests wait for answers"),
             CommandError::TopicLength(bytes) => {
-                write!(f, "a topic or filter has 1 to {TOPIC_BYTES_MAX} bytes, this one {bytes}")
+                write!(
+                    f,
+                    "a topic or filter must have 1 to {TOPIC_BYTES_MAX} bytes, this one has {bytes}"
+                )
             }
             CommandError::MessageTooLarge { bytes_max } => {
-                write!(f, "the server takes payloads up to {bytes_max} bytes")
+                write!(f, "the server accepts payloads up to {bytes_max} bytes")
             }
             CommandError::Once => write!(
                 f,
-                "a producer has 1 to {PRODUCER_ID_BYTES_MAX} bytes and sequences from 1, a key has 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes"
+                "a producer id must have 1 to {PRODUCER_ID_BYTES_MAX} bytes, a sequence must be at least 1, and a key must have 1 to {IDEMPOTENCY_KEY_BYTES_MAX} bytes"
             ),
             CommandError::Fenced => f.write_str("a newer connection publishes as this producer"),
-            CommandError::AlreadySubscribed => f.write_str("this filter is subscribed already"),
+            CommandError::AlreadySubscribed => {
+                f.write_str("the client is already subscribed to this filter")
+            }
         }
     }
 }

@@ -39,7 +39,7 @@ impl fmt::Display for TakeOverError {
         match self {
             TakeOverError::Open(error) => error.fmt(f),
             TakeOverError::Differs => {
-                write!(f, "what lies on the disk is not what was handed over")
+                write!(f, "the files on disk differ from the state handed over")
             }
         }
     }

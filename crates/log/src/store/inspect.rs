@@ -74,7 +74,7 @@ impl fmt::Display for Finding {
                 write!(f, "{name}: bytes {from} to {through} are damaged")
             }
             Finding::Index { name } => {
-                write!(f, "{name}: not the index of its segment; it will be made again")
+                write!(f, "{name}: not the index of its segment; the start will rebuild it")
             }
             Finding::Missing { name } => write!(f, "{name}: missing"),
             Finding::Epochs => write!(f, "epochs: missing, damaged, or of another log"),

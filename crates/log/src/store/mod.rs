@@ -185,13 +185,13 @@ impl fmt::Display for OpenError {
                  cannot be changed"
             ),
             OpenError::PartitionsCount(count) => {
-                write!(f, "{count} partitions: a log has 1 to {PARTITIONS_MAX}")
+                write!(f, "{count} partitions: a log must have 1 to {PARTITIONS_MAX}")
             }
             OpenError::Version { name, version, flags } => write!(
                 f,
                 "{name} has version {version} with flags {flags:#x}, which is not supported"
             ),
-            OpenError::Missing => write!(f, "there is no log"),
+            OpenError::Missing => write!(f, "no log exists here"),
             OpenError::Unreadable { name, error } => write!(f, "{name}: {error}"),
         }
     }
@@ -237,8 +237,8 @@ impl fmt::Display for StoreError {
             StoreError::Order { partition, offset, head } => {
                 write!(f, "offset {offset} of partition {partition} is not above {head}")
             }
-            StoreError::Record => write!(f, "not a whole publication with a name"),
-            StoreError::Partition(partition) => write!(f, "there is no partition {partition}"),
+            StoreError::Record => write!(f, "not a complete publication with a topic name"),
+            StoreError::Partition(partition) => write!(f, "partition {partition} does not exist"),
             StoreError::BatchTooLong => write!(f, "the batch exceeds {BATCH_BYTES_MAX} bytes"),
             StoreError::ReadOnly => write!(f, "the log was opened for reading only"),
         }

@@ -49,7 +49,10 @@ impl Kernel {
     pub(super) fn next_listener(&self) -> io::Result<usize> {
         match self.listeners.len() {
             number if number < LISTENERS_MAX => Ok(number),
-            _ => Err(io::Error::new(io::ErrorKind::QuotaExceeded, "256 listeners at most")),
+            _ => Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                "there can be at most 256 listeners",
+            )),
         }
     }
 

@@ -235,7 +235,7 @@ impl Kernel {
                 continue;
             }
             if !is_here {
-                let text = format!("connection {index} has not come");
+                let text = format!("connection {index} was not handed over");
                 return Err(io::Error::new(io::ErrorKind::NotFound, text));
             }
             if state & BLOCKED != 0 {

@@ -26,7 +26,7 @@ pub fn inherited_address(descriptor: RawFd) -> io::Result<SocketAddr> {
     let is_listening = sockopt::socket_acceptconn(&socket).unwrap_or(false);
     let address = getsockname(&socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
     let Some(address) = address.filter(|_| is_listening) else {
-        let text = format!("descriptor {descriptor} is no listening TCP socket");
+        let text = format!("descriptor {descriptor} is not a listening TCP socket");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     };
     let flags = rustix::fs::fcntl_getfl(&socket)?;

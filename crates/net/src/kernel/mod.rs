@@ -411,7 +411,7 @@ fn sub_millisecond_waits(epoll: &OwnedFd) -> io::Result<()> {
     match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut nothing), Some(&at_once)) {
         Err(Errno::NOSYS | Errno::PERM) => Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the system call epoll_pwait2 is missing (Linux 5.11 or newer is needed) or a sandbox forbids it",
+            "the system call epoll_pwait2 is missing (Linux 5.11 or newer is required), or a sandbox forbids it",
         )),
         _ => Ok(()),
     }

@@ -26,8 +26,8 @@ pub enum TableRefused {
 impl fmt::Display for TableRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TableRefused::Forbidden => f.write_str("close_range is forbidden here (EPERM)"),
-            TableRefused::Unsupported => f.write_str("close_range is not supported here (ENOSYS)"),
+            TableRefused::Forbidden => f.write_str("close_range is forbidden (EPERM)"),
+            TableRefused::Unsupported => f.write_str("close_range is not supported (ENOSYS)"),
             TableRefused::Failed(code) => {
                 write!(f, "close_range: {}", io::Error::from_raw_os_error(*code))
             }

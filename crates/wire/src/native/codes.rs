@@ -1,6 +1,6 @@
 //! Error, close and unsubscribe codes. Generated from `spec/codes.toml` by `cargo xtask generate`; do not edit.
 
-/// What an ERROR frame or an HTTP problem says.
+/// The code of an ERROR frame or an HTTP problem.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum ErrorCode {
@@ -147,7 +147,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// All of them, by number.
+    /// All codes, by number.
     pub const ALL: [Self; 70] = [
         Self::MalformedFrame,
         Self::MalformedTopic,
@@ -227,7 +227,7 @@ impl ErrorCode {
         self as u16
     }
 
-    /// The code with this number, or none when it is not known here.
+    /// The code with this number; none if it is unknown.
     #[must_use]
     pub const fn from_number(number: u64) -> Option<Self> {
         Some(match number {
@@ -537,7 +537,7 @@ impl ErrorCode {
             | Self::RequestTimeout => 408,
         }
     }
-    /// True when the same request may succeed later.
+    /// Whether the same request may succeed later.
     #[must_use]
     pub const fn temporary(self) -> bool {
         match self {
@@ -615,7 +615,7 @@ impl ErrorCode {
     }
 }
 
-/// Why a WebSocket connection is closed, where RFC 6455 has no code for it.
+/// The reason why a WebSocket connection is closed, if RFC 6455 has no code for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum CloseCode {
@@ -662,7 +662,7 @@ pub enum CloseCode {
 }
 
 impl CloseCode {
-    /// All of them, by number.
+    /// All codes, by number.
     pub const ALL: [Self; 20] = [
         Self::Shutdown,
         Self::GoingAway,
@@ -692,7 +692,7 @@ impl CloseCode {
         self as u16
     }
 
-    /// The code with this number, or none when it is not known here.
+    /// The code with this number; none if it is unknown.
     #[must_use]
     pub const fn from_number(number: u64) -> Option<Self> {
         Some(match number {
@@ -776,7 +776,7 @@ impl CloseCode {
 }
 
 impl CloseCode {
-    /// True when the client shall reconnect.
+    /// Whether the client should reconnect.
     #[must_use]
     pub const fn reconnects(self) -> bool {
         match self {
@@ -804,7 +804,7 @@ impl CloseCode {
     }
 }
 
-/// Why a subscription has ended.
+/// The reason why a subscription has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum UnsubscribeCode {
@@ -817,7 +817,7 @@ pub enum UnsubscribeCode {
 }
 
 impl UnsubscribeCode {
-    /// All of them, by number.
+    /// All codes, by number.
     pub const ALL: [Self; 3] = [
         Self::Requested,
         Self::Forbidden,
@@ -830,7 +830,7 @@ impl UnsubscribeCode {
         self as u16
     }
 
-    /// The code with this number, or none when it is not known here.
+    /// The code with this number; none if it is unknown.
     #[must_use]
     pub const fn from_number(number: u64) -> Option<Self> {
         Some(match number {
@@ -863,7 +863,7 @@ impl UnsubscribeCode {
 }
 
 impl UnsubscribeCode {
-    /// True when the client shall subscribe again, from its last position.
+    /// Whether the client should subscribe again from its last position.
     #[must_use]
     pub const fn resubscribes(self) -> bool {
         match self {

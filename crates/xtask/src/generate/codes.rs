@@ -128,7 +128,7 @@ fn read_code(row: &toml::Value, kind: Kind) -> Result<Code> {
         Ok(value.with_context(|| format!("{key} must be a string"))?.to_owned())
     };
     let (number, name, text) = (integer("number")?, string("name")?, string("text")?);
-    ensure!(kind.allows(number), "{number} is outside of its ranges");
+    ensure!(kind.allows(number), "{number} is outside the ranges of its table");
     ensure!(
         name.split('_').all(|word| {
             word.starts_with(|first: char| first.is_ascii_lowercase())
@@ -145,7 +145,7 @@ fn read_code(row: &toml::Value, kind: Kind) -> Result<Code> {
     let (mut http_status, mut temporary) = (0, false);
     if kind == Kind::Error {
         http_status = integer("http_status")?;
-        ensure!((400..600).contains(&http_status), "{http_status} is no status of an error");
+        ensure!((400..600).contains(&http_status), "{http_status} is not the status of an error");
         temporary = match row.get("temporary").and_then(toml::Value::as_bool) {
             Some(temporary) => temporary,
             None => bail!("temporary must be true or false"),
@@ -158,7 +158,7 @@ fn rust(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
     let mut out = String::from(
         "//! Error, close and unsubscribe codes. Generated from `spec/codes.toml` by `cargo xtask generate`; do not edit.\n",
     );
-    rust_enum(&mut out, "ErrorCode", "What an ERROR frame or an HTTP problem says.", errors);
+    rust_enum(&mut out, "ErrorCode", "The code of an ERROR frame or an HTTP problem.", errors);
     out.push_str("\nimpl ErrorCode {\n");
     rust_method(
         &mut out,
@@ -169,7 +169,7 @@ fn rust(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
     );
     rust_method(
         &mut out,
-        "True when the same request may succeed later.",
+        "Whether the same request may succeed later.",
         "temporary(self) -> bool",
         errors,
         |code| code.temporary.to_string(),
@@ -178,23 +178,28 @@ fn rust(errors: &[Code], closes: &[Code], unsubscribes: &[Code]) -> String {
     rust_enum(
         &mut out,
         "CloseCode",
-        "Why a WebSocket connection is closed, where RFC 6455 has no code for it.",
+        "The reason why a WebSocket connection is closed, if RFC 6455 has no code for it.",
         closes,
     );
     out.push_str("\nimpl CloseCode {\n");
     rust_method(
         &mut out,
-        "True when the client shall reconnect.",
+        "Whether the client should reconnect.",
         "reconnects(self) -> bool",
         closes,
         |code| code.reconnects().to_string(),
     );
     out.push_str("}\n");
-    rust_enum(&mut out, "UnsubscribeCode", "Why a subscription has ended.", unsubscribes);
+    rust_enum(
+        &mut out,
+        "UnsubscribeCode",
+        "The reason why a subscription has ended.",
+        unsubscribes,
+    );
     out.push_str("\nimpl UnsubscribeCode {\n");
     rust_method(
         &mut out,
-        "True when the client shall subscribe again, from its last position.",
+        "Whether the client should subscribe again from its last position.",
         "resubscribes(self) -> bool",
         unsubscribes,
         |code| (code.number >= 2500).to_string(),
@@ -218,7 +223,7 @@ fn rust_enum(out: &mut String, name: &str, purpose: &str, codes: &[Code]) {
     }
     push("}".into());
     push(format!("\nimpl {name} {{"));
-    push("    /// All of them, by number.".into());
+    push("    /// All codes, by number.".into());
     push(format!("    pub const ALL: [Self; {}] = [", codes.len()));
     for code in codes {
         push(format!("        Self::{},", code.variant()));
@@ -229,7 +234,7 @@ fn rust_enum(out: &mut String, name: &str, purpose: &str, codes: &[Code]) {
     push("    pub const fn number(self) -> u16 {".into());
     push("        self as u16".into());
     push("    }\n".into());
-    push("    /// The code with this number, or none when it is not known here.".into());
+    push("    /// The code with this number; none if it is unknown.".into());
     push("    #[must_use]".into());
     push("    pub const fn from_number(number: u64) -> Option<Self> {".into());
     push("        Some(match number {".into());
@@ -358,7 +363,7 @@ mod tests {
         let good =
             "number = 100\nname = \"a_b\"\nhttp_status = 400\ntemporary = false\ntext = \"t\"";
         check(good, Ok(()));
-        check(&good.replace("100", "99"), Err("outside of its ranges"));
+        check(&good.replace("100", "99"), Err("outside the ranges of its table"));
         check(&good.replace("400", "200"), Err("no status of an error"));
         check(&good.replace("a_b", "a__b"), Err("not a name"));
         check(&good.replace("false", "1"), Err("temporary must be"));
