@@ -364,7 +364,7 @@ mod tests {
             "number = 100\nname = \"a_b\"\nhttp_status = 400\ntemporary = false\ntext = \"t\"";
         check(good, Ok(()));
         check(&good.replace("100", "99"), Err("outside the ranges of its table"));
-        check(&good.replace("400", "200"), Err("no status of an error"));
+        check(&good.replace("400", "200"), Err("not the status of an error"));
         check(&good.replace("a_b", "a__b"), Err("not a name"));
         check(&good.replace("false", "1"), Err("temporary must be"));
         check(&good.replace("\"t\"", "\"a|b\""), Err("must be plain"));
