@@ -146,7 +146,7 @@ async function connections(page) {
 async function topics(page) {
   await page.getByRole("link", { name: "Topics", exact: true }).click();
   const search = page.getByRole("search", { name: "Topics" });
-  await search.getByLabel("Beginning of the name, or a filter").fill("prices/+");
+  await search.getByLabel("Prefix of the name, or a filter").fill("prices/+");
   await search.getByRole("button", { name: "Search" }).click();
   await page.getByRole("link", { name: "Show topic prices/a", exact: true }).waitFor();
   await page.getByRole("status").filter({ hasText: /^3 found, of [0-9]+ topics$/ }).waitFor();

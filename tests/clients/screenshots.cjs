@@ -88,7 +88,7 @@ async function overview(page, url) {
 
 async function lists(page, url) {
   await page.goto(`${url}/admin#/topics`);
-  await page.getByLabel("Beginning of the name, or a filter").fill("prices/");
+  await page.getByLabel("Prefix of the name, or a filter").fill("prices/");
   await page.getByRole("button", { name: "Search" }).click();
   await page.getByRole("status").filter({ hasText: /^[0-9]+ found, of / }).waitFor();
   await page.getByRole("columnheader", { name: "Rate" }).getByRole("button").click();

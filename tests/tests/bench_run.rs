@@ -218,7 +218,7 @@ fn an_interrupted_run_leaves_a_report_and_no_process() {
         assert!(!fs::exists(format!("/proc/{child}")).expect("a folder"), "{child}");
     }
     let report = out.read();
-    assert_eq!(report["trouble"], "it was interrupted");
+    assert_eq!(report["trouble"], "the run was interrupted");
     assert_eq!(report["completeness"]["is_complete"], false);
 }
 
@@ -241,10 +241,10 @@ fn what_makes_no_sense_is_refused() {
     let out = Reports::new("refused");
     for (arguments, said) in [
         ("factory --clients 20 --url ws://127.0.0.1:1", "--plain"),
-        ("c10m --find", "--find is for unicast"),
-        ("c10m --server-restarts", "--server-restarts is for storm"),
-        ("storm --transport sse", "storm is for ws"),
-        ("c10m --server-cores 1000", "not ours"),
+        ("c10m --find", "--find needs the workload unicast"),
+        ("c10m --server-restarts", "--server-restarts needs the workload storm"),
+        ("storm --transport sse", "storm needs --transport ws"),
+        ("c10m --server-cores 1000", "is not available"),
         ("c10m --url ws://127.0.0.1:1", "refused"),
     ] {
         let ended = run(arguments, &out);

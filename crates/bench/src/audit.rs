@@ -49,7 +49,7 @@ impl Ledger {
                 Some((topic.to_owned(), entry))
             };
             let (topic, entry) =
-                entry().ok_or_else(|| format!("line {number} is no line of a ledger"))?;
+                entry().ok_or_else(|| format!("line {number} is not a line of a ledger"))?;
             self.entries.insert(topic, entry);
         }
         Ok(())

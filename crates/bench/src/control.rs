@@ -111,14 +111,9 @@ impl Control {
         let mut metrics = String::new();
         for (name, kind, help, value) in [
             ("connections", "gauge", "Open connections.", total.connections as f64),
-            ("clients", "gauge", "Clients that are wanted.", clients as f64),
+            ("clients", "gauge", "Requested number of clients.", clients as f64),
             ("connects_total", "counter", "Connections established.", total.connects as f64),
-            (
-                "connects_failed_total",
-                "counter",
-                "Connects that failed.",
-                total.connects_failed as f64,
-            ),
+            ("connects_failed_total", "counter", "Failed connects.", total.connects_failed as f64),
             ("disconnects_total", "counter", "Connections lost.", total.disconnects as f64),
             ("pings_total", "counter", "Pings sent.", total.sent as f64),
             ("pongs_total", "counter", "Pongs received.", total.received as f64),
@@ -203,7 +198,7 @@ fn answer(
         }
         BodyFraming::Length(bytes) => bytes as usize,
         BodyFraming::None => 0,
-        _ => return reply(out, 411, "text/plain", "a Content-Length is needed"),
+        _ => return reply(out, 411, "text/plain", "a Content-Length is required"),
     };
     let Some(body) = input.get(consumed..consumed + body_bytes) else {
         return Progress::More;
@@ -228,7 +223,7 @@ fn answer(
             Err(why) => reply(out, 400, "text/plain", &why),
         },
         (_, "/stats" | "/metrics" | "/clients") => {
-            reply(out, 405, "text/plain", "this method is not for this resource")
+            reply(out, 405, "text/plain", "the resource does not support this method")
         }
         _ => reply(out, 404, "text/plain", "/clients, /stats, /metrics"),
     }
@@ -243,14 +238,14 @@ fn carry_out(
     // An answer that came too late for an earlier order must not be taken for this one's.
     while answers.try_recv().is_ok() {}
     if orders.try_send(order).is_err() {
-        return reply(out, 503, "text/plain", "an earlier order is still under way");
+        return reply(out, 503, "text/plain", "an earlier request is still in progress");
     }
     match answers.recv_timeout(PATIENCE) {
         Ok(Ok(clients)) => {
             reply(out, 200, "application/json", &format!("{{\"clients\":{clients}}}"))
         }
         Ok(Err(why)) => reply(out, 400, "text/plain", &why),
-        Err(_) => reply(out, 503, "text/plain", "the run is ending"),
+        Err(_) => reply(out, 503, "text/plain", "the run is about to end"),
     }
 }
 
@@ -274,9 +269,9 @@ fn parse_add(body: &[u8], media_type: Option<&str>) -> Result<Order, String> {
             serde_json::Value::String(url) => vec![url.clone()],
             serde_json::Value::Array(urls) => urls
                 .iter()
-                .map(|url| url.as_str().map(str::to_owned).ok_or("`ws` is not a text"))
+                .map(|url| url.as_str().map(str::to_owned).ok_or("`ws` is not a string"))
                 .collect::<Result<_, _>>()?,
-            _ => return Err("`ws` is not a text".to_owned()),
+            _ => return Err("`ws` is not a string".to_owned()),
         };
         (value["count"].as_u64(), urls)
     } else {
@@ -285,7 +280,7 @@ fn parse_add(body: &[u8], media_type: Option<&str>) -> Result<Order, String> {
     };
     match count {
         Some(count) if count > 0 => Ok(Order::Add { count, urls }),
-        _ => Err("`count` is a number of at least 1".to_owned()),
+        _ => Err("`count` must be a number of at least 1".to_owned()),
     }
 }
 

@@ -47,12 +47,12 @@ impl Tokens {
         let mut tokens: Vec<Box<str>> = Vec::new();
         for (line, number) in lines.filter(|(line, _)| !line.is_empty()) {
             if !line.bytes().all(|byte| byte.is_ascii_graphic()) {
-                bail!("line {number} holds no token");
+                bail!("line {number} contains no token");
             }
             tokens.push(line.into());
         }
         if tokens.is_empty() {
-            bail!("it holds no token");
+            bail!("the file contains no token");
         }
         Ok(Tokens(tokens.into()))
     }

@@ -99,10 +99,10 @@ impl Subscribers {
     pub fn start(config: SubscribersConfig) -> anyhow::Result<Handle> {
         let per_client = u64::from(config.topics.per_client);
         if per_client == 0 || per_client > config.topics.pattern.len() {
-            bail!("--topics-per-client is between 1 and the number of topics");
+            bail!("--topics-per-client must be between 1 and the number of topics");
         }
         if config.transport == Transport::Http && per_client > 1 {
-            bail!("a long poll is for one topic; use --topics-per-client 1, or sse or ws");
+            bail!("a long poll has one topic; use --topics-per-client 1, or sse or ws");
         }
         let common = &config.common;
         let plan = Plan::new(
@@ -175,7 +175,9 @@ impl Publishers {
         let common = &config.common;
         let topics = config.load.topics.len();
         if config.connections == 0 || config.load.size < HEADER_BYTES {
-            bail!("at least one connection, and a size of at least {HEADER_BYTES} bytes");
+            bail!(
+                "a run needs at least one connection, and a size of at least {HEADER_BYTES} bytes"
+            );
         }
         // Every connection needs a topic of its own, as a topic's order lives on one connection.
         let connections = config.connections.min(topics);
@@ -378,7 +380,7 @@ impl Handle {
             let has_panicked = thread.join().is_err();
             if has_panicked {
                 let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
-                tally.trouble = Some("a worker has failed".to_owned());
+                tally.trouble = Some("a worker failed".to_owned());
                 tally.faults.proof_failed += 1;
             }
             shares.push((shared, waker));
@@ -519,7 +521,7 @@ fn launch<P: Protocol>(
         let thread = std::thread::Builder::new()
             .name(format!("bench-{number}"))
             .spawn(move || worker.run())
-            .context("a worker thread")?;
+            .context("cannot start a worker thread")?;
         handle.workers.push((shared, waker, thread));
     }
     Ok(handle)

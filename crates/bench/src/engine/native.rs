@@ -79,7 +79,7 @@ impl Protocol for NativeSubscribers {
                     let payload = payload.to_vec();
                     send(Opcode::Pong, &payload, place, turn);
                 }
-                Incoming::Text(_) => return Err("a text message".to_owned()),
+                Incoming::Text(_) => return Err("unexpected text message".to_owned()),
                 Incoming::Other => {}
             }
         }
@@ -163,7 +163,7 @@ impl Streams {
         match frame {
             ServerFrame::Message(message) => {
                 let Some(number) = self.number_of(place, message.alias) else {
-                    return Err("a message under an unknown alias".to_owned());
+                    return Err("a message with an unknown alias".to_owned());
                 };
                 let offsets = (message.prev, message.offset);
                 self.subscriptions.delivered(place, number, offsets, message.payload, turn);
@@ -209,7 +209,10 @@ impl Streams {
                 return Err(format!("the server ended a subscription ({})", ended.code));
             }
             ServerFrame::GoAway(go_away) => {
-                return Err(format!("the server asked to leave ({})", go_away.code));
+                return Err(format!(
+                    "the server asked the client to disconnect ({})",
+                    go_away.code
+                ));
             }
             ServerFrame::Pong(_)
             | ServerFrame::Published(_)

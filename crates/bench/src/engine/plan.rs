@@ -72,23 +72,23 @@ impl Plan {
         if machine.has_private_tables {
             plan.limit(
                 in_tables(free / 2).max(1),
-                "the descriptor limit (ulimit -n) is low, and more tables have no more room",
+                "the descriptor limit (ulimit -n) is low, and more tables do not raise it",
             );
         } else {
             plan.limit(
                 (free + machine.registered)
                     .saturating_sub(plan.threads * (u64::from(RESERVE) + 1))
                     .max(1),
-                "the descriptor limit (ulimit -n) holds for all threads together, as private tables are refused here",
+                "the descriptor limit (ulimit -n) applies to all threads together, because the system refuses private tables",
             );
         }
         plan.limit(
             machine.ports,
-            "one source address has no more ports for these targets; give --local-addresses '127.0.{1..20}.1' or more --url",
+            "one source address has no more ports for these targets; set --local-addresses '127.0.{1..20}.1' or more --url",
         );
         plan.limit(
             machine.available_bytes / 10 * 9 / CONNECTION_BYTES,
-            "the machine has no more memory for sockets of about 4.5 KB each",
+            "the memory of this machine holds no more sockets of about 4.5 KB each",
         );
         plan.threads = plan.threads.min(plan.clients.max(1));
         if machine.has_private_tables {

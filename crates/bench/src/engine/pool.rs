@@ -119,7 +119,7 @@ impl<P: Protocol> Worker<P> {
             Ok(kernel) => Pool::new(self, Tls::new(kernel)).run(),
             Err(error) => {
                 let mut tally = shared.tally.lock().unwrap_or_else(PoisonError::into_inner);
-                tally.trouble = Some(format!("a worker cannot start: {error}"));
+                tally.trouble = Some(format!("cannot start a worker: {error}"));
             }
         }
     }
@@ -354,7 +354,7 @@ impl<P: Protocol> Pool<P> {
                     }
                 }
                 Read::Blocked => slot.tail = tail,
-                Read::Ended => self.fail(place, "the server ended the connection".to_owned()),
+                Read::Ended => self.fail(place, "the server closed the connection".to_owned()),
                 Read::Failed(kind) => self.fail(place, kind.to_string()),
             }
         }

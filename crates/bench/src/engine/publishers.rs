@@ -331,13 +331,16 @@ impl Protocol for Publishers {
                             None
                         }
                         ServerFrame::GoAway(go_away) => {
-                            return Err(format!("the server asked to leave ({})", go_away.code));
+                            return Err(format!(
+                                "the server asked the client to disconnect ({})",
+                                go_away.code
+                            ));
                         }
                         _ => None,
                     };
                     (answer, length)
                 }
-                Some((Incoming::Text(_), _)) => return Err("a text message".to_owned()),
+                Some((Incoming::Text(_), _)) => return Err("unexpected text message".to_owned()),
                 Some((Incoming::Other, length)) => (None, length),
             };
             consumed += length;

@@ -82,7 +82,7 @@ impl Routes {
         }
         if after >= SEGMENTS_MAX {
             return Err(format!(
-                "the address has changed {SEGMENTS_MAX} times; remove clients first"
+                "the address has changed {SEGMENTS_MAX} times, the maximum; remove clients first"
             ));
         }
         self.segments.truncate(after);

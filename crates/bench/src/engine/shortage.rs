@@ -37,13 +37,13 @@ impl Bounds {
                 show_count(nofile_limit().soft)
             ),
             (Some(Errno::NFILE), _) => {
-                "the machine has no more open files (fs.file-max)".to_owned()
+                "the machine has reached its limit of open files (fs.file-max)".to_owned()
             }
             (Some(Errno::NOBUFS | Errno::NOMEM), _) => {
                 "the system has no memory for a socket".to_owned()
             }
             (Some(Errno::NOSPC), _) => {
-                "epoll may watch no more descriptors for this user (fs.epoll.max_user_watches)"
+                "this user has reached the limit of epoll watches (fs.epoll.max_user_watches)"
                     .to_owned()
             }
             (_, None) if error.kind() == ErrorKind::AddrNotAvailable => format!(
@@ -52,13 +52,13 @@ impl Bounds {
                 show_count(self.ports)
             ),
             (_, Some(local)) if error.kind() == ErrorKind::AddrInUse => format!(
-                "source ports of {} are used by others, {} for one; give more --local-addresses",
+                "other processes use source ports of {}, {} for one; set more --local-addresses",
                 local.ip(),
                 local.port()
             ),
             (_, Some(local)) if error.kind() == ErrorKind::AddrNotAvailable => {
                 format!(
-                    "{} is no address of this machine, or has no port left: {error}",
+                    "{} is not an address of this machine, or has no port left: {error}",
                     local.ip()
                 )
             }
@@ -92,8 +92,8 @@ mod tests {
                 "no source port is left for 127.0.0.1:8800: all 28,232 of ",
             ),
             (Errno::ADDRNOTAVAIL, None, "give --local-addresses '127.0.{1..20}.1'"),
-            (Errno::ADDRINUSE, local, "source ports of 127.0.5.1 are used by others"),
-            (Errno::ADDRNOTAVAIL, local, "127.0.5.1 is no address of this machine"),
+            (Errno::ADDRINUSE, local, "other processes use source ports of 127.0.5.1"),
+            (Errno::ADDRNOTAVAIL, local, "127.0.5.1 is not an address of this machine"),
             (Errno::NETUNREACH, None, "unreachable"),
         ] {
             let text = bounds.explain(&errno.into(), remote, local);

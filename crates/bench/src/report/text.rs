@@ -220,13 +220,13 @@ pub fn summary_text(figures: &Figures) -> String {
         row(
             "wire",
             format!(
-                "{bytes:.0} bytes per message on all interfaces of this machine, whoever they were for"
+                "{bytes:.0} bytes per message on all interfaces of this machine, other traffic included"
             ),
         );
     }
     row("processor", format!("{:.1} s", figures.processor_s));
     if let Some(trouble) = &figures.trouble {
-        row("last trouble", trouble.clone());
+        row("last problem", trouble.clone());
     }
     text
 }
@@ -257,7 +257,7 @@ fn audit_text(findings: &Findings) -> String {
     if findings.announced + findings.again > 0 {
         let _ = write!(
             text,
-            ", {} announced as missing, {} again in a new epoch",
+            ", {} announced as missing, {} repeated in a new epoch",
             show_count(findings.announced),
             show_count(findings.again)
         );

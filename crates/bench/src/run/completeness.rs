@@ -109,12 +109,12 @@ impl Books {
         let missing = verdict.expected.saturating_sub(verdict.received);
         let surplus = verdict.received.saturating_sub(verdict.expected);
         complain(missing > 0, missing, "deliveries are missing");
-        complain(surplus > 0, surplus, "deliveries are more than were due");
+        complain(surplus > 0, surplus, "deliveries are surplus");
         let late = verdict.expected_measured.abs_diff(verdict.received_measured);
         complain(
             late > 0,
             late,
-            "deliveries more or less were measured than were sent in the measured span",
+            "deliveries is the difference between those sent and those received in the measured span",
         );
         let faults = verdict.faults;
         complain(
@@ -122,9 +122,9 @@ impl Books {
             faults.lost.unsigned_abs(),
             "messages were skipped within a stream",
         );
-        complain(faults.repeated > 0, faults.repeated, "messages came again");
+        complain(faults.repeated > 0, faults.repeated, "messages were repeated");
         complain(faults.out_of_order > 0, faults.out_of_order, "messages were out of order");
-        complain(faults.proof_failed > 0, faults.proof_failed, "of the server's own proofs failed");
+        complain(faults.proof_failed > 0, faults.proof_failed, "of the server's proofs failed");
         complain(verdict.gaps > 0, verdict.gaps, "gaps were announced");
         complain(verdict.skipped > 0, verdict.skipped, "skips were announced");
         complain(
@@ -138,12 +138,12 @@ impl Books {
             "connections were lost",
         );
         let foreign = self.subscribers.foreign;
-        complain(foreign > 0, foreign, "messages of other publishers came");
+        complain(foreign > 0, foreign, "messages of other publishers arrived");
         let open = self.subscribers.connections.max(0) as u64;
         complain(
             open < self.clients,
             self.clients.saturating_sub(open),
-            "clients were not connected in the end",
+            "clients were not connected at the end",
         );
         if let Some(audit) = &verdict.audit {
             complain(audit.faulty > 0, audit.faulty, "streams are faulty");
@@ -202,16 +202,16 @@ mod tests {
             assert_eq!(verdict.why, [said]);
         };
         check(|b| b.subscribers.messages = 99, "1 deliveries are missing");
-        check(|b| b.subscribers.messages = 102, "2 deliveries are more than were due");
+        check(|b| b.subscribers.messages = 102, "2 deliveries are surplus");
         check(
             |b| b.received_measured = 39,
-            "1 deliveries more or less were measured than were sent in the measured span",
+            "1 deliveries is the difference between those sent and those received in the measured span",
         );
         check(|b| b.subscribers.faults.lost = 3, "3 messages were skipped within a stream");
-        check(|b| b.subscribers.faults.repeated = 1, "1 messages came again");
+        check(|b| b.subscribers.faults.repeated = 1, "1 messages were repeated");
         check(|b| b.subscribers.gaps = 1, "1 gaps were announced");
         check(|b| b.subscribers.disconnects = 1, "1 connections were lost");
-        check(|b| b.subscribers.connections = 19, "1 clients were not connected in the end");
+        check(|b| b.subscribers.connections = 19, "1 clients were not connected at the end");
         check(
             |b| b.publishers.as_mut().unwrap().refused = 5,
             "5 publications were refused or not acknowledged",

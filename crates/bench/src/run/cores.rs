@@ -74,7 +74,7 @@ impl std::str::FromStr for Cores {
 
     /// Reads `0-3,8`.
     fn from_str(text: &str) -> Result<Cores, String> {
-        let wrong = || format!("`{text}` is no list of cores such as 0-3,8");
+        let wrong = || format!("`{text}` is not a list of cores such as 0-3,8");
         let mut cores = Vec::new();
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -166,13 +166,13 @@ impl<'a> Run<'a> {
         });
         if is_short(&self.session) {
             bail!(
-                "the load generator cannot carry {wanted} clients: {}",
+                "the load generator cannot run {wanted} clients: {}",
                 self.outcome.notes.join(" ")
             );
         }
         if !is_there {
             bail!(
-                "only {} of {wanted} clients are there after {} s without a further one{}",
+                "only {} of {wanted} clients are connected; no further one connected for {} s{}",
                 so_far(&self.session),
                 CONNECT_PATIENCE.as_secs(),
                 totals.trouble.map(|trouble| format!(": {trouble}")).unwrap_or_default()
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
             let what = if others > 0 { "opened" } else { "closed" };
             let count = show_count(others.unsigned_abs());
             self.note(&format!(
-                "Other programs {what} {count} sockets meanwhile: the kernel's memory is theirs, too."
+                "Other programs {what} {count} sockets during the run: the figure of the kernel's memory includes them."
             ));
         }
         Ok(())
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
             |session| session.received().received as i64,
         )?;
         if !is_back {
-            self.note("Not all echoes have come back.");
+            self.note("Not all echoes have returned.");
         }
         let received = self.report_subscribers()?;
         self.record(span, &usage, &received, &received);
@@ -309,7 +309,9 @@ impl<'a> Run<'a> {
             })
         };
         if !self.session.wait_for(ACKNOWLEDGE_PATIENCE, is_done, answers)? {
-            self.note("The publishers could not send all, or did not get all answers.");
+            self.note(
+                "The publishers could not send all messages, or did not receive all answers.",
+            );
         }
         let mut generator = self.session.publishers.take().context("no publishers")?;
         let measured = generator.report()?;

@@ -53,7 +53,7 @@ impl Generator {
         config: &PartConfig,
         cores: &Cores,
     ) -> anyhow::Result<Generator> {
-        let program = std::env::current_exe().context("this program's own file is not known")?;
+        let program = std::env::current_exe().context("cannot find the file of this program")?;
         let mut command = Command::new(program);
         command
             .args(["bench", "part"])
@@ -62,7 +62,7 @@ impl Generator {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child =
-            cores.spawn(&mut command).with_context(|| format!("the {what} cannot be started"))?;
+            cores.spawn(&mut command).with_context(|| format!("cannot start the {what}"))?;
         let output = child.stdout.take().context("no output of a generator")?;
         let mut orders = child.stdin.take().context("no input of a generator")?;
         writeln!(orders, "{}", serde_json::to_string(config)?)?;
@@ -103,9 +103,9 @@ impl Generator {
     /// # Errors
     /// It is gone.
     pub fn order(&mut self, order: &Order) -> anyhow::Result<()> {
-        let orders = self.orders.as_mut().context("it was ended")?;
+        let orders = self.orders.as_mut().context("the load generator was stopped")?;
         writeln!(orders, "{}", serde_json::to_string(order)?)
-            .with_context(|| format!("the {} are gone", self.what))
+            .with_context(|| format!("the {} have ended", self.what))
     }
 
     /// Takes the lines that have come.
@@ -120,7 +120,7 @@ impl Generator {
                 Err(TryRecvError::Disconnected) if self.ended.is_some() => return Ok(()),
                 Err(TryRecvError::Disconnected) => {
                     let status = self.child.wait()?;
-                    bail!("the {} have ended by themselves ({status})", self.what);
+                    bail!("the {} stopped unexpectedly ({status})", self.what);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Generator {
                 self.threads = threads;
                 self.notes = notes;
             }
-            Line::Failed { why } => bail!("the {} cannot begin: {why}", self.what),
+            Line::Failed { why } => bail!("the {} cannot start: {why}", self.what),
             Line::Progress(progress) => {
                 self.progress = *progress;
                 self.intervals += 1;

@@ -205,7 +205,7 @@ impl Part {
 fn listen() -> anyhow::Result<(PartConfig, Receiver<Order>)> {
     let mut first = String::new();
     std::io::stdin().lock().read_line(&mut first)?;
-    let config = serde_json::from_str(&first).context("the first line is no configuration")?;
+    let config = serde_json::from_str(&first).context("the first line is not a configuration")?;
     let (sender, orders) = channel();
     std::thread::Builder::new().name("bench-orders".to_owned()).spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {

@@ -200,14 +200,14 @@ impl RunPlan {
             show_count(self.size.deliveries_rate.round() as u64),
         )];
         if let Some(limit) = self.limits.first() {
-            let verb = if self.is_limited { "What limits it is" } else { "What would limit it is" };
+            let verb = if self.is_limited { "The limit is" } else { "The next limit would be" };
             sentences.push(format!(
                 "{verb} {} (at most {} clients).",
                 limit.why,
                 show_count(limit.clients)
             ));
             if self.size.clients > limit.clients {
-                sentences.push("This is more than this machine is thought to hold.".to_owned());
+                sentences.push("This exceeds the estimated capacity of this machine.".to_owned());
             }
         }
         sentences
@@ -219,28 +219,28 @@ fn check(command: &RunCommand, workload: &Workload) -> anyhow::Result<()> {
     let name = workload.name;
     let is_plain_url = command.url.as_ref().is_some_and(|url| !has_tls_scheme(url));
     if workload.has_tls && !command.plain && is_plain_url {
-        bail!("{} runs over TLS: give a wss:// address, or --plain", name.text());
+        bail!("{} uses TLS: set a wss:// address, or --plain", name.text());
     }
     if is_plain_url && (command.ca.is_some() || command.insecure) {
-        bail!("--ca and --insecure are for a server with TLS: give a wss:// address");
+        bail!("--ca and --insecure need a server with TLS: set a wss:// address");
     }
     if command.find && name != Name::Unicast {
-        bail!("--find is for unicast");
+        bail!("--find needs the workload unicast");
     }
     if command.server_restarts && (name != Name::Storm || command.url.is_some()) {
-        bail!("--server-restarts is for storm, with a server of its own");
+        bail!("--server-restarts needs the workload storm, without --url");
     }
     if command.transport == Transport::Http {
-        bail!("--transport is ws or sse");
+        bail!("--transport must be ws or sse");
     }
     if command.transport != Transport::Ws && name == Name::Echo100k {
-        bail!("the echo is a WebSocket");
+        bail!("the echo needs --transport ws");
     }
     if command.transport != Transport::Ws && name == Name::Storm {
-        bail!("storm is for ws: what is recovered is told by the native protocol");
+        bail!("storm needs --transport ws: only the native protocol reports recovered messages");
     }
     if command.duration.is_some_and(|duration| duration.is_zero()) {
-        bail!("--duration is longer than nothing");
+        bail!("--duration must not be zero");
     }
     Ok(())
 }
@@ -259,7 +259,7 @@ fn cores(command: &RunCommand) -> anyhow::Result<(Cores, Cores)> {
     let clients = command.client_cores.clone().unwrap_or(clients);
     for core in server.0.iter().chain(&clients.0) {
         if !available.0.contains(core) {
-            bail!("core {core} is not ours to use; those are {available}");
+            bail!("core {core} is not available; available cores: {available}");
         }
     }
     Ok((server, clients))

@@ -48,8 +48,9 @@ impl std::str::FromStr for Scale {
 
     /// Reads `auto`, a share with a point or a percent sign, or a number of clients.
     fn from_str(text: &str) -> Result<Scale, String> {
-        let wrong =
-            || format!("`{text}` is not auto, a share such as 0.1 or 10%, or a number of clients");
+        let wrong = || {
+            format!("`{text}` is not auto, a fraction such as 0.1 or 10%, or a number of clients")
+        };
         if text == "auto" {
             return Ok(Scale::Auto);
         }
@@ -178,7 +179,7 @@ pub fn limits(machine: &Machine, workload: &Workload, has_tls: bool) -> Vec<Limi
         Limit {
             clients: memory / (ends * SOCKET_BYTES + user_bytes),
             why: format!(
-                "memory: {} MB can be had, {ends} sockets of {} bytes and {} bytes of user space for each client; only more memory helps",
+                "memory: {} MB are available, {ends} sockets of {} bytes and {} bytes of user space for each client; only more memory raises this limit",
                 show_count(memory / 1_000_000),
                 show_count(SOCKET_BYTES),
                 show_count(user_bytes)
@@ -200,7 +201,7 @@ pub fn limits(machine: &Machine, workload: &Workload, has_tls: bool) -> Vec<Limi
                 )
             } else {
                 format!(
-                    "descriptors: {} in the one table, as private tables are refused here; raise ulimit -n",
+                    "descriptors: {} in the shared table, because the system refuses private tables; raise ulimit -n",
                     show_count(tables)
                 )
             },

@@ -132,7 +132,7 @@ impl Server {
     /// # Errors
     /// It is not ours.
     pub fn kill(&mut self) -> anyhow::Result<()> {
-        let own = self.own.as_mut().context("only a server of our own is killed")?;
+        let own = self.own.as_mut().context("only a server that this run started can be killed")?;
         own.child.kill()?;
         own.child.wait()?;
         self.pid = None;
@@ -145,7 +145,8 @@ impl Server {
     /// It does not get ready.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         let address = self.url.trim_start_matches("ws://").to_owned();
-        let own = self.own.as_mut().context("only a server of our own is restarted")?;
+        let own =
+            self.own.as_mut().context("only a server that this run started can be restarted")?;
         let (child, life, _, operators) =
             launch(&own.plan, &own.folder.0, &own.output, address.trim_end_matches('/'))?;
         self.pid = Some(child.id());
@@ -260,7 +261,7 @@ fn launch(
 ) -> anyhow::Result<(Child, ChildStdin, String, String)> {
     let file = folder.join("crore.toml");
     std::fs::write(&file, configuration(plan, folder))?;
-    let program = std::env::current_exe().context("this program's own file is not known")?;
+    let program = std::env::current_exe().context("cannot find the file of this program")?;
     let mut command = Command::new(&program);
     command.args(["serve", "--end-with-stdin", "--listen", listen]);
     if plan.has_tls {
@@ -285,9 +286,9 @@ fn launch(
         .open(output)
         .with_context(|| format!("{}", output.display()))?;
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.try_clone()?);
-    let mut child = plan.cores.spawn(&mut command).context("the server cannot be started")?;
-    let life = child.stdin.take().context("no input of the server")?;
-    let stdout = child.stdout.take().context("no output of the server")?;
+    let mut child = plan.cores.spawn(&mut command).context("cannot start the server")?;
+    let life = child.stdin.take().context("the server has no standard input")?;
+    let stdout = child.stdout.take().context("the server has no standard output")?;
     let (sender, lines) = channel();
     std::thread::Builder::new().name("bench-server".to_owned()).spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -304,7 +305,7 @@ fn launch(
             let said = std::fs::read_to_string(output).unwrap_or_default();
             let said: Vec<&str> = said.lines().collect();
             let last = said.len().saturating_sub(SHOWN_LINES_MAX);
-            bail!("{error}; it said\n{}", said[last..].join("\n"))
+            bail!("{error}; its output:\n{}", said[last..].join("\n"))
         }
     }
 }
@@ -315,10 +316,10 @@ fn certify(program: &Path, folder: &Path) -> anyhow::Result<()> {
         .args(["tls", "self-signed", "--force", "--out"])
         .arg(folder)
         .output()
-        .context("a certificate cannot be made")?;
+        .context("cannot generate a certificate")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!("a certificate cannot be made: {}", said.trim());
+        bail!("cannot generate a certificate: {}", said.trim());
     }
     Ok(())
 }
@@ -328,7 +329,7 @@ fn wait_until_ready(lines: &Receiver<String>) -> anyhow::Result<(String, String)
     let (mut clients, mut operators, mut with_tls) = (None, None, None);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let line = lines.recv_timeout(left).context("the server did not get ready")?;
+        let line = lines.recv_timeout(left).context("the server did not become ready")?;
         if let Some(url) = line.strip_prefix("listening clients with TLS ") {
             with_tls.get_or_insert_with(|| url.trim_end_matches('/').to_owned());
         } else if let Some(url) = line.strip_prefix("listening clients ") {
@@ -339,7 +340,7 @@ fn wait_until_ready(lines: &Receiver<String>) -> anyhow::Result<(String, String)
             return with_tls
                 .or(clients)
                 .zip(operators)
-                .context("the server did not tell its addresses");
+                .context("the server did not print its addresses");
         }
     }
 }

@@ -245,14 +245,14 @@ impl<'a> Session<'a> {
     /// Listens, looks, and waits a moment.
     fn step(&mut self) -> anyhow::Result<()> {
         if self.stop.load(Ordering::Acquire) {
-            bail!("it was interrupted");
+            bail!("the run was interrupted");
         }
         std::thread::sleep(LOOK);
         for generator in [&mut self.subscribers, &mut self.publishers].into_iter().flatten() {
             generator.look()?;
         }
         if !self.expects_end && self.server.has_ended() {
-            bail!("the server has ended by itself; its output is in server.log");
+            bail!("the server stopped unexpectedly; its output is in server.log");
         }
         // Latencies come by interval, and a sample is of one interval.
         let intervals = self.subscribers.as_ref().map(|generator| generator.intervals);

@@ -123,7 +123,7 @@ fn wait_until_back(run: &mut Run<'_>) -> anyhow::Result<()> {
     )?;
     if !are_back {
         bail!(
-            "only {} of {wanted} clients are back after {} s without a further one",
+            "only {} of {wanted} clients have reconnected; no further one reconnected for {} s",
             back(&run.session),
             RETURN_PATIENCE.as_secs()
         );

@@ -54,7 +54,7 @@ pub fn find(run: &mut Run<'_>) -> anyhow::Result<f64> {
         }
     }
     if bad.is_none() {
-        run.note("No rate failed: more than the sustained one may be possible.");
+        run.note("No rate failed: a higher one may be sustainable.");
     }
     run.outcome.sustainable_rate = Some(good);
     Ok(good)
@@ -105,7 +105,7 @@ fn why_not(
     }
     if sent.send_delay.p99_us > p99_max_us {
         return Some(format!(
-            "the publisher was late: p99 {}",
+            "the publisher was behind schedule: p99 {}",
             show_micros(sent.send_delay.p99_us)
         ));
     }
@@ -137,7 +137,7 @@ mod tests {
         check(
             measured(2_000, 30_000.0),
             measured(0, 100.0),
-            Some("the publisher was late: p99 30.0 ms"),
+            Some("the publisher was behind schedule: p99 30.0 ms"),
         );
         check(measured(2_000, 100.0), measured(0, 30_000.0), Some("p99 30.0 ms"));
     }

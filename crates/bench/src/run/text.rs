@@ -173,7 +173,7 @@ pub fn summary(outcome: &Outcome) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     if let Some(trouble) = &outcome.trouble {
-        let _ = writeln!(text, "THE RUN DID NOT COME TO ITS END: {trouble}");
+        let _ = writeln!(text, "THE RUN WAS NOT COMPLETED: {trouble}");
     } else if completeness.is_complete {
         text.push_str("complete: every message arrived once and in order\n");
     }

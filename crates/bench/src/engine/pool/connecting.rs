@@ -69,7 +69,7 @@ impl<P: Protocol> Pool<P> {
     fn start_tls(&mut self, conn: Conn, name: &str) -> Result<(), String> {
         let client = self.worker.tls.as_ref();
         let client =
-            client.ok_or("TLS: give --ca, --insecure, or an address with TLS at the start")?;
+            client.ok_or("TLS: set --ca, --insecure, or an address with TLS at the start")?;
         let started = self.net.start(conn, client, name);
         started.map_err(|error| format!("TLS: {error}"))
     }

@@ -1,7 +1,7 @@
 // The live page: watches a topic or filter by EventSource, publishes by fetch. No library, no state but what is shown.
 "use strict";
 
-// What is shown is bounded, however fast messages come: rows in the document, and messages waiting for the next frame.
+// The page limits what it shows: rows in the document, and messages waiting for the next frame.
 const ROWS_MAX = 400;
 const WAITING_MAX = 400;
 const TOPICS_COUNTED_MAX = 10000;
@@ -128,12 +128,12 @@ function watch(filter) {
   };
 }
 
-// An EventSource does not say why it was refused; the same request by fetch does.
+// An EventSource does not give the reason of a refusal; the same request by fetch does.
 async function explainRefusal(address, opened) {
   const limit = new AbortController();
   try {
     const answer = await fetch(address, { headers: { accept: "text/event-stream" }, signal: limit.signal });
-    const reason = answer.ok ? "Refused once; press Watch to try again" : await problemOf(answer);
+    const reason = answer.ok ? "The node refused the request; press Watch to try again" : await problemOf(answer);
     if (opened === source) setState("refused", reason);
   } catch {
     if (opened === source) setState("refused", `No answer from ${facts.clients}; press Watch to try again`);
@@ -166,7 +166,7 @@ function receive(event) {
   put(message);
 }
 
-// The event's data is the JSON form of a message; whatever else comes is shown as it is.
+// The event's data is the JSON form of a message; other data is shown unchanged.
 function messageOf(event) {
   let message = null;
   try {
@@ -302,7 +302,7 @@ async function publish() {
     mine.add(`${topic} ${epoch}:${offset}`);
     showOutcome("good", `Published at ${epoch}:${offset}`);
   } catch {
-    showOutcome("bad", `No answer from ${facts.clients}. Whether the message was published is not known.`);
+    showOutcome("bad", `No answer from ${facts.clients}. The message may or may not have been published.`);
   } finally {
     button.disabled = false;
   }

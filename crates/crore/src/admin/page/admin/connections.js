@@ -1,4 +1,4 @@
-// Connections: search, look at one and what it is subscribed to, end it.
+// Connections: search, show one with its subscriptions, close it.
 import { ask } from "./api.js";
 import { searched } from "./search.js";
 import { address, count, field, make, outcome, size, span, states, table, yesNo } from "./view.js";
@@ -68,14 +68,14 @@ export async function showConnection(id, { body, done }) {
   body.append(
     make("dl", {}, ...facts.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]), make("dt", {}, "State"), make("dd", {}, states(connection))),
     make("h3", {}, `Subscriptions (${shown}${count(connection.subscriptions)})`),
-    table("Subscriptions", columns, page.subscriptions, "It has no subscriptions."),
+    table("Subscriptions", columns, page.subscriptions, "No subscriptions."),
     said.line,
   );
   return {
     title: `Connection ${id}`,
     actions: [
       make("button", { class: "bad", type: "button", onclick: end(false) }, "Disconnect"),
-      make("button", { type: "button", onclick: end(true) }, "Disconnect, may return"),
+      make("button", { type: "button", onclick: end(true) }, "Disconnect, allow reconnect"),
     ],
   };
 }

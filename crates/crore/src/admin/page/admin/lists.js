@@ -5,7 +5,7 @@ import { count, field, make, size, swap, table } from "./view.js";
 export function rules(view, tell) {
   const place = make("div");
   view.append(make("h2", {}, "Rules"), place);
-  const bounded = (value, show) => (value === null ? "no bound" : show(value));
+  const bounded = (value, show) => (value === null ? "unlimited" : show(value));
   const columns = [
     { name: "Filter", of: ({ filter }) => filter || "(all other topics)", kind: "mono" },
     { name: "Log", of: ({ log }) => log },
@@ -63,7 +63,7 @@ function lineOf({ message, time, level, target, number, ...fields }) {
 export function logs(view, tell) {
   const level = make("select", { name: "level", onchange: () => restart() }, make("option", { value: "" }, "any"), ...["error", "warn", "info", "debug"].map((name) => make("option", {}, name)));
   const target = make("select", { name: "target", onchange: () => restart() }, make("option", { value: "" }, "any"));
-  const place = make("div", {}, make("p", { class: "empty" }, "Asking for the newest lines."));
+  const place = make("div", {}, make("p", { class: "empty" }, "Loading the newest lines."));
   view.append(make("h2", {}, "Recent log lines"), make("form", { role: "search", "aria-label": "Log lines", onsubmit: (event) => event.preventDefault() }, field("Level", level), field("Target", target)), place);
   let lines = [];
   let after = null;
@@ -89,7 +89,7 @@ export function logs(view, tell) {
       swap(place, table("Log lines, newest first", columns, [...lines].reverse(), "No lines."));
     } catch (error) {
       if (error.status !== 404) throw error;
-      swap(place, make("p", { class: "empty" }, "This node keeps no recent lines; its standard output has them."));
+      swap(place, make("p", { class: "empty" }, "This node stores no recent lines; see its standard output."));
     }
     tell();
   }

@@ -62,8 +62,8 @@ function status([name, kind, word, detail]) {
 const PRESSURES = [
   ["good", "OK"],
   ["warn", "No replays"],
-  ["bad", "No newcomers"],
-  ["bad", "No publications"],
+  ["bad", "New clients refused"],
+  ["bad", "Publications refused"],
 ];
 
 function statusesOf(now, health, samples) {
@@ -80,10 +80,10 @@ function statusesOf(now, health, samples) {
     counted("Gaps", gaps, now.total.gaps),
     counted("Refusals", refusals, now.total.refusals),
     now.lagging_streams && !slow
-      ? ["Slow clients", "warn", `${count(now.lagging_streams)} lag`, "streams are read from the log"]
+      ? ["Slow clients", "warn", `${count(now.lagging_streams)} lag`, "their streams are read from the log"]
       : counted("Slow clients", slow, now.total.slow_closed),
     now.silent_threads
-      ? ["Threads", "bad", `${count(now.silent_threads)} silent`, `of ${count(now.io_threads)}; figures lack theirs`]
+      ? ["Threads", "bad", `${count(now.silent_threads)} silent`, `of ${count(now.io_threads)}; the figures lack their numbers`]
       : ["Threads", "good", "All answer", `${count(now.io_threads)} I/O threads`],
   ];
 }

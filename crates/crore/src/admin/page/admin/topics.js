@@ -18,8 +18,8 @@ export function topics(view, tell) {
     { name: "Partition", of: ({ partition }) => count(partition), kind: "number", by: ({ partition }) => partition },
   ];
   const list = { name: "Topics", path: "/api/v1/topics", member: "topics", columns, empty: "No such topic.", wanted };
-  const { form, results, look, again } = searched(list, [field("Beginning of the name, or a filter", input)], tell);
-  const help = make("p", { class: "help", id: "search-help" }, "In a filter + is one level, and # at the end is the rest. Rates are of the last ten seconds.");
+  const { form, results, look, again } = searched(list, [field("Prefix of the name, or a filter", input)], tell);
+  const help = make("p", { class: "help", id: "search-help" }, "In a filter, + matches one level, and # at the end matches the rest. Rates are averages of the last ten seconds.");
   view.append(make("h2", {}, "Topics"), form, help, ...results, make("h3", {}, "Publish"), publisher(again));
   return { look, everyMs: 5000 };
 }
@@ -84,7 +84,7 @@ export async function showTopic(name, { body }) {
       messages = since ? [...messages, ...page.messages] : page.messages;
       last = messages.at(-1)?.position ?? null;
       older.hidden = !page.more || last === null;
-      swap(place, table("History, newest first", historyColumns, messages, "No message is kept."));
+      swap(place, table("History, newest first", historyColumns, messages, "No messages."));
     } catch (error) {
       said.show("bad", error.message);
     }
