@@ -1,9 +1,10 @@
-//! The end of a node in order: from the wish of a signal or an operator to the last thread.
+//! The orderly end of a node: from the request of a signal or an operator to the last thread.
 //!
-//! Beside the path of messages. First readiness fails, and for `node.drain_delay` nothing else happens, so that load balancers
-//! send nobody more. Then clients are led away ([`node::Node::drain`]), at most for the window, and at last the threads end, at most
-//! [`STOP_WITHIN`]. Invariants: the end comes in bounded time, whatever clients and disks do; whoever watches the drain
-//! through the operators' port is told how it ended, if it asks often.
+//! Beside the path of messages. Readiness fails first, and nothing else happens for
+//! `node.drain_delay`, so that load balancers stop sending clients. Then the node drains its
+//! clients ([`node::Node::drain`]) for at most the window, and the threads stop within
+//! [`STOP_WITHIN`]. Invariants: the end takes bounded time, whatever clients and disks do; a client
+//! that polls the drain through the operators' port sees its result.
 
 use crate::logging::{Level, Log};
 use crate::service_manager;
@@ -12,32 +13,33 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long logs on disk may take to end when the clients have gone, and the I/O threads.
+/// Time for logs on disk, and the I/O threads, to stop after the clients have gone.
 pub const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// Who has asked so recently how far the drain is will ask again.
+/// A client that asked for the progress within this time counts as a watcher.
 const WATCHED_WITHIN: Duration = Duration::from_secs(2);
-/// And waits no longer for it, answers on their way included. As long as a watcher counts as one: on a busy machine half a
-/// second passes between two of its questions.
+/// Maximum time to wait for a watcher's next request, answers in transit included. It equals the
+/// time for which a client counts as a watcher: on a busy machine, half a second passes between two
+/// of its requests.
 pub const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How far a node is.
+/// Stage of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
-    /// It serves.
+    /// The node serves.
     #[default]
     Serving,
-    /// It is not ready any more, and serves.
+    /// The node is not ready, but serves.
     Waiting,
-    /// Clients are led away.
+    /// The node drains its clients.
     LeadingAway,
-    /// Threads end.
+    /// The threads stop.
     Ending,
-    /// All has been done.
+    /// The node has stopped.
     Ended,
 }
 
 impl Stage {
-    /// As the API has it.
+    /// The word in the API.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Serving => "serving",
@@ -49,45 +51,46 @@ impl Stage {
     }
 }
 
-/// What is told of a drain.
+/// Progress of a drain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// How far it is.
+    /// The current stage.
     pub stage: Stage,
-    /// Connections that are left, as far as was last seen.
+    /// Open connections at the last count.
     pub connections: u64,
-    /// Sessions and event streams that were told to go.
+    /// Sessions and event streams that were told to reconnect.
     pub sent_away: u64,
     /// The window in force.
     pub window_ms: u64,
-    /// Publications to logs on disk that were not durable when it was last seen; nobody has been told of them.
+    /// Publications to logs on disk that were not durable at the last count; none of them was
+    /// acknowledged.
     pub unsynced: u64,
 }
 
-/// The drain of a node, as its threads see it.
+/// The drain of a node, shared by its threads.
 #[derive(Debug, Default)]
 pub struct Draining {
     progress: Mutex<Progress>,
-    /// When somebody was last told how far it is, and of which stage.
+    /// Time and stage of the last answer to a watcher.
     told: Mutex<Option<(Instant, Stage)>>,
 }
 
-/// How a drain is to be.
+/// Parameters of a drain.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Between readiness and the rest.
+    /// Time between the failure of readiness and the drain.
     pub delay_ms: u64,
-    /// Over which clients return.
+    /// Time over which clients reconnect.
     pub window_ms: u64,
 }
 
 impl Draining {
-    /// Whether the node is to take nobody new.
+    /// Whether the node should accept no new clients.
     pub fn has_begun(&self) -> bool {
         lock(&self.progress).stage != Stage::Serving
     }
 
-    /// Takes the wish down; false if there was one before.
+    /// Stores the request; false if there was one before.
     pub fn begin(&self, window_ms: u64) -> bool {
         let mut progress = lock(&self.progress);
         let is_first = progress.stage == Stage::Serving;
@@ -98,7 +101,7 @@ impl Draining {
         is_first
     }
 
-    /// How far it is, for who asks from outside.
+    /// The progress, for a request from outside.
     pub fn tell(&self, node: &RwLock<Option<Node>>) -> Progress {
         self.count(node);
         let progress = *lock(&self.progress);
@@ -106,10 +109,10 @@ impl Draining {
         progress
     }
 
-    /// Drains the node and ends it.
+    /// Drains the node and stops it.
     ///
     /// # Errors
-    /// A thread has died, or has not ended in time.
+    /// A thread has died, or has not stopped in time.
     pub fn run(
         &self,
         node: &RwLock<Option<Node>>,
@@ -133,7 +136,7 @@ impl Draining {
         );
         std::thread::sleep(Duration::from_millis(delay_ms));
         self.enter(Stage::LeadingAway);
-        // Metrics stay readable meanwhile.
+        // Metrics stay readable during the drain.
         if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
             node.drain(Duration::from_millis(window_ms));
         }
@@ -151,7 +154,7 @@ impl Draining {
         lock(&self.progress).stage = stage;
     }
 
-    /// Looks how many are left.
+    /// Counts the remaining connections.
     fn count(&self, node: &RwLock<Option<Node>>) {
         let node = node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
@@ -163,7 +166,7 @@ impl Draining {
         }
     }
 
-    /// Whoever watches is told of the end first.
+    /// Lets watchers read the final progress.
     fn await_farewell(&self) {
         let began = Instant::now();
         let is_watched = |told: Option<(Instant, Stage)>| {

@@ -1,7 +1,8 @@
-//! From the configuration to the judge: keys and their files, the fetching of key sets, revocations of an earlier life.
+//! Builds the authenticator from the configuration: keys and their files, the fetching of key sets,
+//! stored revocations.
 //!
-//! Place: at the start, and at a reload. Invariants: files are read before anything changes; a fault names file, key and what
-//! was expected, and shows nothing of a key.
+//! Place: at the start, and at a reload. Invariants: files are read before anything changes; a
+//! fault names the file, the key and the expected value, and reveals nothing of a key.
 
 use crate::configuration::fault::{Fault, Faults, Origin};
 use crate::configuration::relations::entitlement::{is_anything, takes_tokens};
@@ -32,29 +33,29 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Longest file of a key, in bytes.
+/// Maximum size of a key file, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// A judge with what belongs to it.
+/// An authenticator with its resources.
 pub struct Entitled {
-    /// Judges; shared with the node.
+    /// The authenticator; shared with the node.
     pub judge: Arc<TokenJudge>,
-    /// Where revocations are kept, if anywhere.
+    /// Directory of the revocations, if any.
     pub data_dir: Option<PathBuf>,
-    /// What it has to say; taken by whoever writes the log.
+    /// Notices of the authenticator; the thread that writes the log takes them.
     notices: Option<Receiver<Notice>>,
-    /// Key sets are fetched as long as it lives.
+    /// Fetches key sets until it is dropped.
     _fetching: Option<FetchGuard>,
 }
 
 impl Entitled {
-    /// What the judge has to say, for the one who writes the log.
+    /// The notices of the authenticator, for the thread that writes the log.
     pub fn take_notices(&mut self) -> Option<Receiver<Notice>> {
         self.notices.take()
     }
 }
 
-/// What edges are told of entitlement; none where nobody is asked for a token.
+/// Entitlement settings of the edges; none if clients need no token.
 pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
     let list = |key| boxed(configuration.texts(key));
     let notice_before_ms = configuration.number("entitlement.notice_before");
@@ -69,10 +70,11 @@ pub fn settings(configuration: &Configuration) -> Option<EntitlementSettings> {
     })
 }
 
-/// A judge for the node; none where nobody is asked for anything and no API key may operate.
+/// Builds the node's authenticator; none if clients need no token and there is no API key.
 ///
 /// # Errors
-/// A key or its file, the file of revocations, or no thread to be had.
+/// A key or its file is faulty, the file of revocations is unreadable, or the system refuses a
+/// thread.
 pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate::exit::Ending> {
     if !takes_tokens(configuration) && configuration.api_keys.is_empty() {
         return Ok(None);
@@ -110,7 +112,7 @@ pub fn prepare(configuration: &Configuration) -> Result<Option<Entitled>, crate:
     Ok(Some(Entitled { judge, data_dir, notices: Some(read), _fetching: fetching }))
 }
 
-/// Keys, rules and API keys, with the files read.
+/// Keys, rules and API keys, with their files read.
 ///
 /// # Errors
 /// All faults.
@@ -154,7 +156,7 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
     })
 }
 
-/// What a claim must be; empty: anything, which `*` says aloud.
+/// Permitted values of a claim; empty: any value, which the configuration writes as `*`.
 fn wanted(configuration: &Configuration, key: &str) -> Vec<String> {
     let words = configuration.texts(key);
     match is_anything(words) {
@@ -163,7 +165,7 @@ fn wanted(configuration: &Configuration, key: &str) -> Vec<String> {
     }
 }
 
-/// Things to tell at the start.
+/// Warnings at the start.
 pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     let mut notices = Vec::new();
     if !takes_tokens(configuration) {
@@ -187,7 +189,8 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     notices
 }
 
-/// Keys of an issuer sign for everything that trusts it: what is not asked of tokens anybody of its other users may have.
+/// An issuer signs tokens for every application that trusts it: without a rule for a claim, tokens
+/// of other applications are accepted.
 fn notices_of_claims(configuration: &Configuration) -> Vec<(Level, String)> {
     let is_public = |entry: &Entry| entry.get("public_key_file").is_some();
     let has_set = ["entitlement.jwks_url", "entitlement.jwks_file"]
@@ -212,10 +215,11 @@ fn notices_of_claims(configuration: &Configuration) -> Vec<(Level, String)> {
     sentences.into_iter().map(warning).collect()
 }
 
-/// Writes what a judge has to say to the log, on a thread of its own, until the judge is gone. `changed` is called when other keys have come.
+/// Writes the notices of the authenticator to the log, on a thread of its own, until the
+/// authenticator is dropped. `changed` is called after a change of the keys.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// The system refuses a thread.
 pub fn watch(
     notices: Receiver<Notice>,
     changed: Arc<dyn Fn() + Send + Sync>,
@@ -244,7 +248,7 @@ pub fn watch(
     Ok(())
 }
 
-/// Where revocations are kept, if anywhere.
+/// Directory of the revocations, if any.
 pub fn data_dir(configuration: &Configuration) -> Option<PathBuf> {
     match configuration.given("node.data_dir") {
         Some((Value::Text(path), _)) => Some(path.into()),
@@ -252,10 +256,10 @@ pub fn data_dir(configuration: &Configuration) -> Option<PathBuf> {
     }
 }
 
-/// The issuer's keys, fetched once: for whoever checks a token.
+/// Fetches the issuer's keys once, to check a token.
 ///
 /// # Errors
-/// They cannot be had.
+/// The fetch fails.
 pub fn fetch_once(configuration: &Configuration) -> Result<Vec<TokenKey>, crate::exit::Ending> {
     let Some(source) = key_source(configuration)? else {
         return Ok(Vec::new());
@@ -276,7 +280,7 @@ fn key_source(configuration: &Configuration) -> Result<Option<KeySource>, Faults
         Some((Value::Text(file), _)) => tls::Roots::File(file.into()),
         _ => tls::Roots::System,
     };
-    // A plain address needs no certificates, and a small container has none.
+    // A URL without TLS needs no certificates, and a small container has none.
     let roots = match url.is_https {
         true => Some(&roots),
         false => None,
@@ -355,10 +359,10 @@ fn token_key(entry: &Entry) -> Result<TokenKey, Fault> {
     of(key, TokenKey::of_public_pem(id, algorithm, &pem))
 }
 
-/// The bytes of a secret in a file, without a line's end.
+/// The bytes of a secret in a file, without a line ending.
 ///
 /// # Errors
-/// The file, and what is wrong with it.
+/// The file and its fault.
 pub fn secret_of_file(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     let bytes = read(file, KEY_FILE_BYTES_MAX);
     let mut bytes =
@@ -369,7 +373,7 @@ pub fn secret_of_file(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     Ok(bytes)
 }
 
-/// A secret as `text`, `base64` or `hex` writes it.
+/// Decodes a secret from `text`, `base64` or `hex`.
 pub fn decoded(secret: &[u8], encoding: &str) -> Option<Zeroizing<Vec<u8>>> {
     let bytes = match encoding {
         "base64" => STANDARD.decode(secret).or_else(|_| STANDARD_NO_PAD.decode(secret)).ok()?,
@@ -387,10 +391,10 @@ pub fn decoded(secret: &[u8], encoding: &str) -> Option<Zeroizing<Vec<u8>>> {
     Some(Zeroizing::new(bytes))
 }
 
-/// All of a file that has a bound.
+/// Reads a file of bounded size.
 ///
 /// # Errors
-/// In words, without its name.
+/// The fault, without the name of the file.
 pub fn read(file: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let opened = File::open(file).map_err(|error| format!("cannot read it: {error}"))?;

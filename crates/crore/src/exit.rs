@@ -1,29 +1,29 @@
-//! How a command ends, and with which exit code.
+//! The end of a command, and its exit code.
 
 use crate::configuration::fault::Faults;
 use crate::signals::Signal;
 use std::io;
 use std::process::ExitCode;
 
-/// Everything but success.
+/// Every end except success.
 #[derive(Debug)]
 pub enum Ending {
-    /// It did not work: 1.
+    /// The command failed: 1.
     Failed(anyhow::Error),
-    /// What had to be said was said already: 1.
+    /// The command failed, and has printed the reason: 1.
     FailedAndTold,
-    /// The command line makes no sense: 2.
+    /// The command line is invalid: 2.
     Usage(String),
-    /// The configuration is wrong: 78, as `EX_CONFIG` of BSD's sysexits.
+    /// The configuration is faulty: 78, as `EX_CONFIG` of BSD's sysexits.
     Configuration(Faults),
-    /// A signal ended it: 128 and the signal's number.
+    /// A signal stopped the command: 128 plus the signal's number.
     Signal(Signal),
-    /// Nobody reads standard output any more: not a failure, the reader has seen enough.
+    /// The reader has closed standard output: not a failure.
     OutputClosed,
 }
 
 impl Ending {
-    /// Writes what there is to say to standard error and gives the exit code.
+    /// Writes the message to standard error and returns the exit code.
     pub fn report(self) -> ExitCode {
         let code = self.code();
         match self {
@@ -41,7 +41,7 @@ impl Ending {
         ExitCode::from(code)
     }
 
-    /// What there is to say, in one line.
+    /// The message, in one line.
     pub fn describe(&self) -> String {
         match self {
             Ending::Failed(error) => format!("{error:#}"),
@@ -78,7 +78,7 @@ impl From<Faults> for Ending {
     }
 }
 
-/// For writes to standard output.
+/// Converts errors of writes to standard output.
 impl From<io::Error> for Ending {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

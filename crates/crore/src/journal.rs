@@ -1,7 +1,8 @@
-//! The access log and the audit log: what edges tell of their clients, as log lines.
+//! The access log and the audit log: events of clients from the edges, as log lines.
 //!
-//! Place: between the node's queue and the log, on a thread of its own. Invariant: nothing comes here that is a secret
-//! (`broker::journal`), and nothing is added; fields of clients are quoted, so that none can look like another line.
+//! Place: between the node's queue and the log, on a thread of its own. Invariant: events contain
+//! no secrets (`broker::journal`), and this module adds none; fields from clients are quoted, so
+//! that no field can imitate another line.
 
 use crate::logging::{Level, Log, Target};
 use broker::journal::{Client, Deed, Entry, Event};
@@ -11,10 +12,10 @@ use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Writes what comes, until the node is gone. The first `plain_count` listeners have no TLS.
+/// Writes the events until the node has stopped. The first `plain_count` listeners have no TLS.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// The system refuses a thread.
 pub fn watch(mut receiver: JournalReceiver, plain_count: usize, log: Log) -> io::Result<()> {
     let tell = move || {
         while let Some(batch) = receiver.next_batch() {
@@ -103,7 +104,7 @@ fn write(entry: &Entry, plain_count: usize, log: Log) {
     }
 }
 
-/// Names and values of a line.
+/// Names and values of the fields of a line.
 #[derive(Default)]
 struct Fields(Vec<(&'static str, String)>);
 

@@ -1,8 +1,8 @@
 //! Log lines on standard output: RFC 3339 in UTC, as text or JSON. Sentences with fields; never payloads or tokens.
 //!
-//! Place: every part of the binary has a copy of the [`Log`], made out to what it writes about. Invariants: who writes never
-//! waits for whoever reads (`writer`); each target has a level of its own, which a reload or an operator changes (`target`); the
-//! newest lines can be looked at (`recent`).
+//! Place: every part of the binary has a copy of the [`Log`] for its target. Invariants: a thread
+//! that logs never waits for the reader of the output (`writer`); each target has its own level,
+//! which a reload or an operator changes (`target`); the newest lines can be read (`recent`).
 
 mod line;
 mod recent;
@@ -21,14 +21,14 @@ use std::time::{Duration, SystemTime};
 use target::SharedLevels;
 use writer::Writer;
 
-/// Writes lines about one thing; a copy writes to the same place.
+/// Writes lines of one target; all copies write to the same output.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {
     shared: &'static Shared,
     target: Target,
 }
 
-/// There is one log in a process, for as long as it lives.
+/// A process has one log, until its end.
 #[derive(Debug)]
 struct Shared {
     format: Format,
@@ -37,7 +37,7 @@ struct Shared {
     writer: Writer,
 }
 
-/// At its end, what is queued is written. For whoever ends with the process.
+/// Writes the queued lines when it is dropped, at the end of the process.
 #[must_use]
 #[derive(Debug)]
 pub struct Flushing(Log);
@@ -48,11 +48,11 @@ impl Drop for Flushing {
     }
 }
 
-/// So long the end of the process waits for whoever reads its lines.
+/// Maximum time that the end of the process waits for the reader of the lines.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Log {
-    /// Lines about the node. They wait until [`Log::begin`].
+    /// Creates the log for lines about the node. They wait until [`Log::begin`].
     pub fn new(format: Format, levels: &Levels) -> Log {
         Log {
             shared: Box::leak(Box::new(Shared {
@@ -65,25 +65,25 @@ impl Log {
         }
     }
 
-    /// Begins to write, on a thread that keeps the rights that the process has now.
+    /// Begins to write, on a thread that keeps the present rights of the process.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The system refuses a thread.
     pub fn begin(&self) -> io::Result<()> {
         self.shared.writer.spawn(self.shared.format)
     }
 
-    /// Has everything written when the value goes.
+    /// A guard that writes all lines when it is dropped.
     pub fn flushing(self) -> Flushing {
         Flushing(self)
     }
 
-    /// The same log, for lines about something else.
+    /// The same log, for another target.
     pub fn to(self, target: Target) -> Log {
         Log { target, ..self }
     }
 
-    /// From now on goes by these levels.
+    /// Sets the levels.
     pub fn set_levels(&self, levels: &Levels) {
         self.shared.levels.set(levels);
     }
@@ -93,7 +93,7 @@ impl Log {
         self.shared.levels.get()
     }
 
-    /// How lines are written.
+    /// The format of lines.
     pub fn format(&self) -> Format {
         self.shared.format
     }
@@ -103,17 +103,17 @@ impl Log {
         &self.shared.recent
     }
 
-    /// What has been written and what has not.
+    /// Counts of written and dropped lines.
     pub fn counts(&self) -> Counts {
         self.shared.writer.counts()
     }
 
-    /// One line: a sentence and its fields.
+    /// Writes one line: a sentence and its fields.
     pub fn write(&self, level: Level, sentence: &str, fields: &[(&str, &str)]) {
         self.write_at(SystemTime::now(), level, sentence, fields);
     }
 
-    /// The same of something that happened before.
+    /// Writes a line about an earlier event.
     pub fn write_at(
         &self,
         time: SystemTime,
@@ -126,13 +126,13 @@ impl Log {
         }
     }
 
-    /// Lines that were not even made.
+    /// Counts lines that were dropped before they were formatted.
     pub fn count_left_out(&self, count: u64) {
         self.shared.writer.count_left_out(count);
     }
 
-    /// A line that whoever started the process waits for: `listening clients http://...`, `ready`. As text it stands
-    /// without time and level, so that a script can take it apart.
+    /// Writes a line for the program that started the process: `listening clients http://...`,
+    /// `ready`. As text it has no time and no level, so that a script can parse it.
     pub fn announce(&self, event: &str, fields: &[(&str, &str)]) {
         match self.shared.format {
             Format::Json => self.put(SystemTime::now(), Level::Info, event, fields),
@@ -147,7 +147,7 @@ impl Log {
         }
     }
 
-    /// Waits until what was said so far has been written, at most so long.
+    /// Waits until the lines so far have been written, for at most this time.
     pub fn flush(&self, patience: Duration) {
         self.shared.writer.flush(self.shared.format, patience);
     }

@@ -1,9 +1,9 @@
-//! Keeps the process below its memory ceiling: looks ten times a second at what counts, and more often where the ceiling is
-//! near, tells the I/O threads how short memory is, and says so in the log.
+//! Keeps the process below its memory ceiling: checks the memory in use ten times a second, and
+//! more often near the ceiling, sets the memory pressure for the I/O threads, and logs its changes.
 //!
-//! A thread of its own, so that it looks also when I/O threads are busy; it never waits for them. Invariants: a level that is
-//! entered is left only some way below where it was entered, and not within a second, so that it does not flicker; what is
-//! shed at each level stands at [`Pressure`].
+//! The module has its own thread, so that it also runs while I/O threads are busy, and it never
+//! waits for them. Invariants: a level ends only at a lower usage than it began, and after at least
+//! a second, so that it does not flicker; [`Pressure`] lists the effect of each level.
 
 mod source;
 
@@ -17,27 +17,28 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The same from three quarters of the ceiling on.
+/// Time between two checks from three quarters of the ceiling on.
 const LOOK_NEAR_EVERY: Duration = Duration::from_millis(10);
-/// And where memory grows so fast that the ceiling would be reached before: on loopback half a gigabyte comes in a second,
-/// and in a small cgroup the kernel's killer stands a few megabytes above the ceiling.
+/// Time between two checks if memory grows so fast that it would reach the ceiling earlier: on
+/// loopback, half a gigabyte arrives in a second, and in a small cgroup the kernel kills the
+/// process a few megabytes above the ceiling.
 const LOOK_FAST_EVERY: Duration = Duration::from_millis(3);
-/// Parts of the ceiling, in hundredths, from which on there is this pressure.
+/// Fractions of the ceiling, in hundredths, at which each pressure begins.
 const ENTERED_AT: [(Pressure, u64); 3] =
     [(Pressure::Publications, 100), (Pressure::Newcomers, 95), (Pressure::Recoveries, 90)];
-/// How far below that it ends.
+/// Difference between the begin and the end of a pressure.
 const LEFT_BELOW: u64 = 3;
-/// A pressure lasts at least so long.
+/// Minimum duration of a pressure.
 const LASTS: Duration = Duration::from_secs(1);
-/// Between two attempts to have the allocator give back what it holds for later.
+/// Time between two requests to the allocator to return unused memory.
 const TRIM_EVERY: Duration = Duration::from_secs(2);
 
-/// Begins to watch. It ends when nobody else has `pressure` any more.
+/// Begins to watch. The thread ends when `pressure` has no other owner.
 ///
 /// # Errors
-/// No thread to be had.
+/// The system refuses a thread.
 pub fn watch(ceiling: Option<u64>, pressure: &Arc<SharedPressure>, log: Log) -> io::Result<()> {
     let Some(source) = Source::open(ceiling) else {
         log.write(
@@ -76,7 +77,7 @@ fn look_on(source: &Source, shared: &Weak<SharedPressure>, log: &Log) {
         }
         let is_due = trimmed_at.is_none_or(|at| now - at >= TRIM_EVERY);
         if course.pressure != Pressure::None && is_due {
-            // What sessions have given back is worth nothing to the system while the allocator keeps it.
+            // Memory freed by sessions does not help the system while the allocator keeps it.
             heap::trim();
             trimmed_at = Some(now);
         }

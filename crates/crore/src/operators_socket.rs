@@ -1,9 +1,12 @@
-//! The operators' socket: a file by which this machine's operators reach a node without a key, as the kernel says who they are.
+//! The operators' socket: operators of this machine reach a node through it without a key, because
+//! the kernel identifies them.
 //!
-//! Place: made by `serve`, found by the commands. Without a path in the configuration its name has the operators' port, in the
-//! first of [`folders`] that takes it; so commands find it by the port that they are told anyway. Invariants: the file is its
-//! owner's alone (0600), or its group's too where the configuration says so; a file that answers is never replaced, but by the
-//! process that takes over from it; and an upgrade leaves no moment without the file, as a new one takes its place by `rename`.
+//! Place: created by `serve`, found by the commands. Without a configured path, its name contains
+//! the operators' port, in the first usable directory of [`folders`], so that commands find it by
+//! the port. Invariants: only its owner can access the file (0600), or also its group if the
+//! configuration says so; a file with a live process is never replaced, except by the process that
+//! takes over from it; and an upgrade leaves no moment without the file, because a new one replaces
+//! it by `rename`.
 
 use rustix::fs::{Gid, chown};
 use rustix::process::geteuid;
@@ -13,32 +16,32 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Where the configuration wants it.
+/// The configured place of the socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// By the port, in a folder for such files.
+    /// Automatic: named by the port, in a directory for such files.
     Auto,
-    /// Nowhere.
+    /// No socket.
     Off,
-    /// There, or the node does not start.
+    /// This path; if it fails, the node does not start.
     At(PathBuf),
 }
 
-/// A socket that is listened on. Dropping it takes the file away, if it is still this one.
+/// A listening socket. Dropping it removes the file, if the file is still this one.
 #[derive(Debug)]
 pub struct OperatorsSocket {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Takes connections.
+    /// Accepts connections.
     pub listener: UnixListener,
-    /// The file's mode lets its group in, too.
+    /// Whether the file's mode admits its group.
     pub is_for_group: bool,
-    /// Device and number of the file.
+    /// Device and inode number of the file.
     is: (u64, u64),
 }
 
 impl Wanted {
-    /// As the configuration has it.
+    /// The configured place.
     pub fn of(text: &str) -> Wanted {
         match text {
             "auto" => Wanted::Auto,
@@ -49,15 +52,16 @@ impl Wanted {
 }
 
 impl OperatorsSocket {
-    /// Makes the file. `group`: its members may come, too. A process that takes over replaces the file of the one before.
+    /// Creates the file. `group`: its members may connect, too. A process that takes over replaces
+    /// the file of its predecessor.
     ///
     /// # Errors
-    /// Why not. Another node that answers there is `AddrInUse`.
+    /// The reason of the failure. `AddrInUse` if another node serves the socket.
     pub fn make(path: &Path, group: Option<u32>, takes_over: bool) -> io::Result<OperatorsSocket> {
         if !takes_over {
             check_free(path)?;
         }
-        // Nobody finds it by this name before it has its mode.
+        // Clients cannot find the file by this name before it has its mode.
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));
         let new = PathBuf::from(name);
@@ -87,10 +91,10 @@ impl OperatorsSocket {
         }
     }
 
-    /// The same in the first folder that takes it.
+    /// Creates the file in the first directory that allows it.
     ///
     /// # Errors
-    /// Why the last one did not.
+    /// The error of the last directory.
     pub fn make_for(
         port: u16,
         group: Option<u32>,
@@ -118,19 +122,19 @@ impl Drop for OperatorsSocket {
     }
 }
 
-/// A connection to the node whose operators' port this is, if its socket is there.
+/// Connects to the node with this operators' port through its socket, if it exists.
 pub fn connect(port: u16) -> Option<UnixStream> {
     let folders = folders().into_iter().filter(|folder| is_safe(folder));
     let mut found = folders.map(|folder| UnixStream::connect(folder.join(name(port))));
     found.find_map(Result::ok)
 }
 
-/// Where such files are looked for: the service manager's folder for this service, the system's, the user's, and one of the
-/// user's own among temporary files.
+/// Directories of such files: the service manager's directory of this service, the system's, the
+/// user's, and one of the user's own below the temporary directory.
 fn folders() -> Vec<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let of_service = variable("RUNTIME_DIRECTORY").map(|value| {
-        // The first of several.
+        // Use the first of several.
         let value = value.to_string_lossy().into_owned();
         PathBuf::from(value.split(':').next().unwrap_or_default())
     });
@@ -147,7 +151,8 @@ fn name(port: u16) -> String {
     format!("operators-{port}.sock")
 }
 
-/// Among temporary files anybody may make a folder of any name: it has to be this user's, and closed to others.
+/// Any user can create a directory below the temporary directory: it must belong to this user, and
+/// be closed to others.
 fn is_safe(folder: &Path) -> bool {
     folder != temporary()
         || fs::symlink_metadata(folder).is_ok_and(|found| {
@@ -156,7 +161,7 @@ fn is_safe(folder: &Path) -> bool {
         })
 }
 
-/// Makes the folder where it is not there.
+/// Creates the directory if it is missing.
 fn provide(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
@@ -168,7 +173,7 @@ fn provide(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// What a node has left behind that is gone may be replaced; nothing else.
+/// Removes the socket of a dead node; any other file stays.
 fn check_free(path: &Path) -> io::Result<()> {
     let present = match fs::symlink_metadata(path) {
         Ok(present) => present,

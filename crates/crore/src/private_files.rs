@@ -1,6 +1,7 @@
-//! Files that nobody else on the machine may read: what they hold, and who may.
+//! Files with secrets, and their access rights.
 //!
-//! Place: at a start of `serve`. New files are made private where they are made. Invariant: nothing here stops a start.
+//! Place: at a start of `serve`. New files are created private elsewhere. Invariant: no failure
+//! here stops a start.
 
 use crate::configuration::fault::Origin;
 use crate::configuration::options::OPTIONS;
@@ -12,7 +13,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Closes logs and revocations to others, and names the files with secrets that others can read: those are somebody else's to change.
+/// Restricts logs and revocations to their owner, and warns of files with secrets that other users
+/// can read: their owner must change those.
 pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     let mut notices = Vec::new();
     if let Some(directory) = data_dir(configuration) {
@@ -30,14 +32,14 @@ pub fn notices(configuration: &Configuration) -> Vec<(Level, String)> {
     notices
 }
 
-/// An older version made files as the umask said.
+/// An older version created files with the umask's mode.
 fn close_data(configuration: &Configuration, directory: &Path) -> Vec<(Level, String)> {
     let mut notices = Vec::new();
     let mut tell = |path: &Path, closed: io::Result<u64>| {
         let path = path.display();
         match closed {
             Ok(0) => {}
-            // The start of a log makes its directory.
+            // The start of a log creates its directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(_) => {
                 let sentence = format!("other users could read {path}; now only its owner can");
@@ -59,7 +61,7 @@ fn close_data(configuration: &Configuration, directory: &Path) -> Vec<(Level, St
     notices
 }
 
-/// Where the configuration's secrets stand.
+/// Files of the configuration that contain secrets.
 fn secret_files(configuration: &Configuration) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for spec in OPTIONS.iter().filter(|spec| spec.kind.is_secret()) {
@@ -90,7 +92,7 @@ fn file_of(origin: &Origin) -> Option<PathBuf> {
     }
 }
 
-/// A group is somebody's decision; everybody is an oversight.
+/// Access of a group is a decision; access of all users is an oversight.
 fn is_open(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|found| found.mode() & 0o004 != 0)
 }

@@ -1,8 +1,9 @@
-//! A reload: at SIGHUP or `POST /api/v1/reload` the sources of the configuration are read again, and the node takes what it
-//! can without dropping a connection.
+//! A reload: at SIGHUP or `POST /api/v1/reload` the node reads the sources of the configuration
+//! again, and applies what it can without dropping a connection.
 //!
-//! Place: between the configuration and the node. Invariants: everything is checked before anything changes, so that a fault
-//! changes nothing; one reload at a time; what is said about it shows no secret.
+//! Place: between the configuration and the node. Invariants: everything is checked before anything
+//! changes, so that a fault changes nothing; reloads run one at a time; their log lines contain no
+//! secrets.
 
 use crate::admin::revocations::Revoking;
 use crate::cli::ConfigurationArguments;
@@ -15,55 +16,56 @@ use broker::settings::Settings;
 use node::Node;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Reads again, for as long as the node runs.
+/// Reloads the configuration while the node runs.
 pub struct Reloader {
-    /// From where: the file, the environment and the flags of the start.
+    /// The sources: the file, the environment and the flags of the start.
     pub arguments: ConfigurationArguments,
-    /// What is in force.
+    /// The configuration in force.
     pub in_force: Mutex<Configuration>,
-    /// None when it has stopped.
+    /// The node; none when it has stopped.
     pub node: Arc<RwLock<Option<Node>>>,
-    /// What clients with TLS are shown.
+    /// The TLS certificate and key.
     pub tls: Option<Arc<tls::Server>>,
-    /// Who judges tokens and API keys, and how the node hears of what no longer holds; none if nobody is asked.
+    /// The authenticator, and a callback for changed keys; none if clients need no token.
     pub revoking: Option<Revoking>,
-    /// Origins of the operators' pages, beside those of the configuration.
+    /// Origins of the operators' pages, in addition to the configured ones.
     pub own_origins: Vec<String>,
-    /// Where it tells what it does.
+    /// The log.
     pub log: Log,
-    /// What has been.
+    /// The counts so far.
     pub counts: Mutex<Counts>,
 }
 
 /// Counts of reloads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Those that were taken, as far as a running node can.
+    /// Applied reloads.
     pub taken: u64,
-    /// Those that had faults.
+    /// Reloads with faults.
     pub refused: u64,
-    /// Changes of the last that was taken, that wait for a restart.
+    /// Changes of the last applied reload that wait for a restart.
     pub waiting: u64,
 }
 
-/// What a reload has done.
+/// The result of a reload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reloaded {
-    /// What the sources say now and did not say before.
+    /// Changed options.
     pub changes: Vec<Change>,
-    /// The files of TLS were read again.
+    /// Whether the files of TLS were read again.
     pub certificate: bool,
 }
 
 impl Reloaded {
-    /// What waits for a restart.
+    /// Changes that wait for a restart.
     pub fn waiting(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| !change.is_in_force)
     }
 }
 
 impl Reloader {
-    /// Reads everything again and takes what can be taken; `reason` is who asked for it. The log tells what came of it.
+    /// Reads everything again and applies what it can; `reason` is the origin of the request. The
+    /// log reports the result.
     ///
     /// # Errors
     /// All faults. Nothing has changed then.
@@ -93,22 +95,22 @@ impl Reloader {
         result
     }
 
-    /// What has been so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of an option that is in force.
+    /// The value of a numeric option in force.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.lock().number(key)
     }
 
-    /// The limits that are in force, for operators.
+    /// The limits in force, for operators.
     pub fn limits(&self) -> serde_json::Value {
         document::limits(&self.lock())
     }
 
-    /// A switch that is in force.
+    /// The value of a switch in force.
     pub fn is_on(&self, key: &str) -> bool {
         self.lock().is_on(key)
     }
@@ -138,12 +140,12 @@ impl Reloader {
         let Some(node) = &*node else {
             return Err(stopped());
         };
-        // Files of keys are read again even where the configuration is the same.
+        // Key files are read again even if the configuration is the same.
         let judged = match &self.revoking {
             Some(_) => Some(entitled::judge_settings(wanted)?),
             None => None,
         };
-        // The last that can fail.
+        // The last step that can fail.
         if let Some(server) = &self.tls {
             tls_files::reload(in_force, server, &self.log)?;
         }
@@ -162,7 +164,7 @@ impl Reloader {
         Ok(Reloaded { changes, certificate: self.tls.is_some() })
     }
 
-    /// What the node is asked to go by. Keys of tickets that are its own stay.
+    /// The new settings of the node. Ticket keys of its own stay.
     fn settings(&self, wanted: &Configuration, running: &Settings) -> Settings {
         let mut settings = assemble::settings(wanted, process::cores_count());
         settings.allowed_origins.extend_from_slice(&self.own_origins);
@@ -196,7 +198,8 @@ impl Reloader {
     }
 }
 
-/// Checks what would be in force against itself: some of it stays as it was until the next start.
+/// Checks the future configuration for contradictions: some options keep their values until the
+/// next start.
 fn check_beside(in_force: &Configuration, wanted: &Configuration) -> Result<(), Faults> {
     let merged = changes::merge(in_force, wanted, &[]);
     configuration::check(&changes::without_new_logs(&merged)).map_err(|faults| {

@@ -1,9 +1,11 @@
-//! The service manager that started this process, if one did (systemd): what it is told, and what it has opened for us.
+//! The service manager (systemd), if it started this process: notifications to it, and sockets from
+//! it.
 //!
-//! The protocol is systemd's: datagrams of `NAME=value` lines to the socket `NOTIFY_SOCKET` (sd_notify(3)), listening
-//! sockets from descriptor 3 on (`LISTEN_FDS`, sd_listen_fds(3)). Beside the path of messages. Invariants: a service
-//! manager that does not listen is no reason not to serve, so that telling it something never fails and never waits; what
-//! the environment says counts only where it names this process.
+//! The protocol is systemd's: datagrams of `NAME=value` lines to the socket `NOTIFY_SOCKET`
+//! (sd_notify(3)), and listening sockets from descriptor 3 on (`LISTEN_FDS`, sd_listen_fds(3)).
+//! Beside the path of messages. Invariants: a node serves even if the service manager does not
+//! listen, so notifications never fail and never wait; environment variables count only if they
+//! name this process.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,35 +17,36 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The first of the descriptors that a service manager passes on.
+/// The first descriptor passed by the service manager.
 const FIRST_LISTENER: RawFd = 3;
-/// What a socket is called that has no name.
+/// The name of a socket without one.
 const NAMELESS: &str = "unknown";
-/// Listening sockets that it may pass on.
+/// Maximum number of passed sockets.
 const LISTENERS_MAX: usize = 256;
 
-/// The node serves, and goes by a configuration that it has read; `status` is for people.
+/// Reports that the node serves with a loaded configuration; `status` is for people.
 pub fn ready(status: &str) {
     tell(&format!("READY=1\nSTATUS={}", line(status)));
 }
 
-/// The configuration is being read again; [`ready`] follows, whatever comes of it. With the moment of that, so that the
-/// service manager knows which of its own requests this answers (`Type=notify-reload`).
+/// Reports a reload; [`ready`] follows, whatever the result. The time of the report lets the
+/// service manager match it with its request (`Type=notify-reload`).
 pub fn reloading() {
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
 }
 
-/// The node ends, and takes at most so long, however short the unit's own bound is; `status` is for people.
+/// Reports that the node stops, and the maximum time, however short the unit's own timeout is;
+/// `status` is for people.
 pub fn stopping(status: &str, within: Duration) {
     let within_us = within.as_micros();
     tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={within_us}\nSTATUS={}", line(status)));
 }
 
-/// Where the service manager wants signs of life (`WatchdogSec=`), gives them as often as it needs them, as long as `lives`
-/// says so; none ends it. Who does not live is killed and started again.
+/// Sends watchdog notifications (`WatchdogSec=`), if the service manager requests them, while
+/// `lives` returns true; none ends it. The service manager kills and restarts a silent node.
 ///
 /// # Errors
-/// There is no thread to do it.
+/// The system refuses a thread.
 pub fn watch(lives: impl Fn() -> Option<bool> + Send + 'static) -> io::Result<()> {
     let text = |name| env::var(name).ok();
     let Some(interval) = text("WATCHDOG_USEC").and_then(|us| watchdog_of(us, text("WATCHDOG_PID")))
@@ -55,7 +58,7 @@ pub fn watch(lives: impl Fn() -> Option<bool> + Send + 'static) -> io::Result<()
             if is_alive {
                 tell("WATCHDOG=1");
             }
-            // Half of it: one that comes late is not the last.
+            // Half of the interval, so that one late notification is not fatal.
             std::thread::sleep(interval / 2);
         }
     };
@@ -63,19 +66,19 @@ pub fn watch(lives: impl Fn() -> Option<bool> + Send + 'static) -> io::Result<()
     Ok(())
 }
 
-/// A listening socket that was opened for us.
+/// A listening socket passed by the service manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inherited {
-    /// What its unit calls it (`FileDescriptorName=`).
+    /// The name in its unit (`FileDescriptorName=`).
     pub name: String,
-    /// Its number in the table of this process.
+    /// The descriptor in the table of this process.
     pub descriptor: RawFd,
 }
 
-/// Listening sockets that were opened for this process, in the order of their units.
+/// The sockets passed to this process, in the order of their units.
 ///
 /// # Errors
-/// What the environment says of them makes no sense.
+/// The environment variables are invalid.
 pub fn inherited() -> Result<Vec<Inherited>, String> {
     let text = |name| env::var(name).unwrap_or_default();
     inherited_of(
@@ -99,13 +102,13 @@ fn tell_at(name: &OsStr, lines: &str) {
         None => SocketAddr::from_pathname(OsString::from(name)),
     };
     if let (Ok(socket), Ok(address)) = (UnixDatagram::unbound(), address) {
-        // One whose queue is full must not hold the node up.
+        // A full queue must not block the node.
         let _ = socket.set_nonblocking(true);
         let _ = socket.send_to_addr(lines.as_bytes(), &address);
     }
 }
 
-/// A text without what would begin another line of the datagram.
+/// A text without line breaks, which would begin another line of the datagram.
 fn line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
@@ -135,7 +138,7 @@ fn inherited_of(
             format!("LISTEN_FDS is \"{count}\"; it must be from 0 to {LISTENERS_MAX}")
         })?;
     let names: Vec<&str> = match names {
-        // As sd_listen_fds_with_names(3) has it.
+        // The check of sd_listen_fds_with_names(3).
         "" => vec![NAMELESS; count],
         names => names.split(':').collect(),
     };

@@ -1,7 +1,7 @@
-//! Says in the log when something runs out that connections need, what its limit is, and when that has passed.
+//! Logs shortages of resources that connections need, their limits, and their ends.
 //!
-//! A thread looks once a second at what the sockets have counted, which asks nobody and wakes nobody. Invariant: whatever
-//! clients do, each shortage has at most one warning and one end a minute.
+//! A thread reads the counters of the sockets once a second, which wakes no other thread.
+//! Invariant: whatever clients do, each shortage has at most one warning and one end a minute.
 
 mod limits;
 
@@ -14,14 +14,14 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How often the counters are looked at.
+/// Time between two reads of the counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Between two warnings of the same shortage.
+/// Minimum time between two warnings of the same shortage.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// A shortage that has hurt nobody for so long has passed.
+/// Time without effects after which a shortage has ended.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What can run out.
+/// A resource that can run out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shortage {
     Connections,
@@ -45,7 +45,7 @@ const ALL: [Shortage; 8] = [
     Shortage::Retained,
 ];
 
-/// What is known at one moment.
+/// The counters at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Instant,
@@ -64,14 +64,14 @@ struct Line {
     fields: Vec<(&'static str, String)>,
 }
 
-/// How one shortage goes.
+/// The state of one shortage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
-    /// Its counter at the last look.
+    /// The last value of its counter.
     counted: u64,
-    /// What no line has told yet.
+    /// The count that no line has reported yet.
     untold: u64,
-    /// The last warning.
+    /// Time of the last warning.
     told_at: Option<Instant>,
     /// None while there is no shortage.
     going: Option<Going>,
@@ -80,19 +80,19 @@ struct Course {
 #[derive(Clone, Copy, Debug)]
 struct Going {
     began: Instant,
-    /// When the counter last rose.
+    /// Time of the last increase of the counter.
     last: Instant,
-    /// Since it began.
+    /// The count since its begin.
     count: u64,
     was_told: bool,
 }
 
-/// Looks at a node once a second, on a thread of its own, until the node has stopped.
+/// Checks a node once a second, on a thread of its own, until the node has stopped.
 ///
 /// # Errors
-/// No thread to be had.
+/// The system refuses a thread.
 pub fn watch(node: Arc<RwLock<Option<Node>>>, log: Log) -> io::Result<()> {
-    // Opened now: when files run out it would be too late.
+    // Files are opened now: during a shortage of files it would fail.
     let limits = Limits::open();
     let mut courses = [Course::default(); ALL.len()];
     std::thread::Builder::new().name("shortages".into()).spawn(move || {
@@ -119,7 +119,7 @@ fn sample(node: &RwLock<Option<Node>>) -> Option<Sample> {
     })
 }
 
-/// The lines that a look brings.
+/// The lines of one check.
 fn look(
     courses: &mut [Course; ALL.len()],
     sample: &Sample,
@@ -177,7 +177,8 @@ impl Course {
         }
         self.going = None;
         if !going.was_told {
-            // It came and went within the minute of the last warning: the next one counts it too.
+            // The shortage began and ended within a minute of the last warning: the next one
+            // includes its count.
             return None;
         }
         self.untold = 0;
@@ -207,7 +208,7 @@ impl Shortage {
         }
     }
 
-    /// Whether it goes on although it hurts nobody at the moment.
+    /// Whether the shortage persists even without effects.
     fn lasts(self, sample: &Sample) -> bool {
         self == Shortage::Connections && held(&sample.sockets) >= sample.connections_max
     }
@@ -264,7 +265,8 @@ impl Shortage {
     }
 }
 
-/// Connections that all threads hold. The counters are not read at one moment, so it may be a few off.
+/// Connections of all threads. The counters are not read at one moment, so the sum may be slightly
+/// off.
 fn held(sockets: &Statistics) -> u64 {
     (sockets.accepted + sockets.refused).saturating_sub(sockets.closed)
 }

@@ -7,21 +7,21 @@
 use nix::sys::signal::{SigSet, Signal as Number};
 use std::thread;
 
-/// A signal that asks the process to end, or a node to read its files again.
+/// A signal that stops the process, or asks a node to reload or upgrade.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// What supervisors send.
+    /// The signal of supervisors.
     Terminate,
-    /// What asks a node to read its files again, and ends everything else.
+    /// Asks a node to reload its files; stops every other command.
     Hangup,
-    /// What asks a node to hand over to its program as it is on disk now, and ends everything else.
+    /// Asks a node to hand over to the program now on disk; stops every other command.
     Upgrade,
 }
 
 impl Signal {
-    /// As shells count it: 128 and the signal's number.
+    /// The exit code of shells: 128 plus the signal's number.
     pub fn exit_code(self) -> u8 {
         match self {
             Signal::Interrupt => 130,
@@ -41,11 +41,11 @@ pub fn block() {
     let mut blocked = set();
     blocked.add(Number::SIGXFSZ);
     blocked.add(Number::SIGWINCH);
-    // It fails for invalid arguments only.
+    // The call fails for invalid arguments only.
     let _ = blocked.thread_block();
 }
 
-/// Starts the thread that waits; it calls `handle` for each signal.
+/// Starts the thread that waits for signals and calls `handle` for each.
 pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
     let wait = move || {
         // It begins before the node listens. A refusal leaves a right that this thread never uses.
@@ -61,7 +61,7 @@ pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
         }
     };
     if thread::Builder::new().name("signals".into()).spawn(wait).is_err() {
-        // Without the thread the signals must at least end the process.
+        // Without the thread, the signals must at least stop the process.
         let _ = set().thread_unblock();
     }
 }

@@ -1,7 +1,9 @@
-//! Listening sockets that the service manager has opened (`.socket` units), and what of the configuration they replace.
+//! Listening sockets opened by the service manager (`.socket` units), and the options that they
+//! replace.
 //!
-//! Their names say what they are for: `clients` (also those without a name of their own), `tls`, `operators`. They stand for
-//! the flags of their addresses, so that what holds for an address holds for them, too. Before there are threads.
+//! Their names give their purpose: `clients` (also for sockets without a name), `tls`, `operators`.
+//! They replace the flags of addresses, so the rules of addresses apply to them, too. The module
+//! runs before there are threads.
 
 use crate::cli::ConfigurationArguments;
 use crate::exit::Ending;
@@ -12,23 +14,23 @@ use node::upgrade::INHERIT;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::RawFd;
 
-/// Sockets that are there already.
+/// Sockets that exist at the start.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// Of clients, with TLS or without.
+    /// Listeners of clients, with TLS or without.
     clients: Vec<(SocketAddr, RawFd)>,
     operators: Vec<(SocketAddr, RawFd)>,
-    /// What all of them are for, and where.
+    /// Purpose and address of each socket.
     names: Vec<(String, SocketAddr)>,
 }
 
-/// In place of the descriptors of a process that takes over: its sockets come from the one before.
+/// The listeners of a process that takes over: its sockets come from its predecessor.
 const NONE: RawFd = -1;
 
-/// What was passed on, and the flags with its addresses in place of those that were given.
+/// The passed sockets, and the flags with their addresses instead of the given ones.
 ///
 /// # Errors
-/// One that is no listening socket, or has a name that says nothing.
+/// A descriptor is not a listening socket, or has an unknown name.
 pub fn inherited(
     given: &ConfigurationArguments,
 ) -> Result<(ConfigurationArguments, Sockets), Ending> {
@@ -91,19 +93,19 @@ fn sorted(
 }
 
 impl Sockets {
-    /// For the process that takes over: each with its address.
+    /// The sockets with their addresses, for the process that takes over.
     pub fn described(&self) -> String {
         let described = |(name, address): &(String, SocketAddr)| format!("{name}={address}");
         let all: Vec<String> = self.names.iter().map(described).collect();
         all.join(" ")
     }
 
-    /// Those that the node is to accept from.
+    /// The node's listeners.
     pub fn of_clients(&self) -> Vec<(SocketAddr, RawFd)> {
         self.clients.clone()
     }
 
-    /// Operators' listeners: those that are there, the others bound now.
+    /// Operators' listeners: the passed ones, and new ones for the other addresses.
     ///
     /// # Errors
     /// An address cannot be bound.

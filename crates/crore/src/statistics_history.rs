@@ -15,10 +15,10 @@ use stdx::histogram::Histogram;
 
 /// Time between two samples.
 pub const INTERVAL: Duration = Duration::from_secs(2);
-/// Samples that are kept: five minutes.
+/// Maximum number of samples: five minutes.
 pub const SAMPLES_MAX: usize = 150;
 
-/// The samples, and what the next one is compared with.
+/// The samples, and the counters before the next one.
 #[derive(Default)]
 pub struct StatisticsHistory(Mutex<Kept>);
 
@@ -44,7 +44,7 @@ struct Sample {
     number: u64,
     /// Milliseconds since 1970-01-01 UTC.
     time_ms: u64,
-    /// Time since the sample before.
+    /// Time since the previous sample.
     interval_ms: u64,
     connections: u64,
     subscriptions: u64,
@@ -52,14 +52,14 @@ struct Sample {
     lagging_streams: u64,
     /// Bytes of messages and clients, all components together.
     memory_bytes: u64,
-    /// 0 to 3.
+    /// Memory pressure, 0 to 3.
     memory_pressure: u8,
-    /// From the publication to the write; null where nothing was delivered.
+    /// Time from the publication to the write; null without deliveries.
     publish_to_write_us: Option<Quantiles>,
     counted: Counted,
 }
 
-/// Of the deliveries of an interval.
+/// Latencies of the deliveries of an interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 struct Quantiles {
     p50: f64,
@@ -93,9 +93,9 @@ counted! {
     written_bytes = |of: &NodeStatistics| of.edge.written_bytes;
     /// Subscriptions that fell behind the ring.
     lagging = |of: &NodeStatistics| of.edge.lagging;
-    /// Announced to subscribers.
+    /// Gaps reported to subscribers.
     gaps = |of: &NodeStatistics| of.edge.gaps;
-    /// Clients that were disconnected because they did not read.
+    /// Clients that were disconnected because they read too slowly.
     slow_closed = |of: &NodeStatistics| of.edge.slow_closed;
     /// Connections, credentials and actions.
     refusals = refusals;
@@ -124,7 +124,7 @@ impl StatisticsHistory {
         before.is_none_or(|at| now.saturating_duration_since(at) >= INTERVAL)
     }
 
-    /// Takes a sample. The first one is only what the second is compared with.
+    /// Takes a sample. The first one only serves as the base of the second.
     pub fn record(&self, statistics: &NodeStatistics, (now, time): (Instant, SystemTime)) {
         if statistics.silent_threads > 0 {
             return;
@@ -158,7 +158,7 @@ impl StatisticsHistory {
         kept.samples.push_back(sample);
     }
 
-    /// The samples with this number and greater ones, the oldest first, as JSON.
+    /// The samples from this number on, the oldest first, as JSON.
     pub fn shown(&self, from: u64) -> Value {
         let kept = self.open();
         let samples: Vec<&Sample> =
@@ -193,7 +193,7 @@ fn quantiles(now: &Histogram, before: &Histogram) -> Option<Quantiles> {
             }
             (from, below) = (bound, count);
         }
-        // Beyond the last bound.
+        // Values above the last bound.
         from as f64
     };
     Some(Quantiles { p50: quantile(0.5), p99: quantile(0.99) })

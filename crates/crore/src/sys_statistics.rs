@@ -13,14 +13,14 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often it looks whether it is time.
+/// Time between two checks of the interval.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Publishes for as long as the node runs, whenever the configuration in force asks for it; and
 /// takes samples for `history`, where there is one.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// The system refuses a thread.
 pub fn spawn(
     node: &Arc<RwLock<Option<Node>>>,
     reloader: &Arc<Reloader>,
@@ -38,7 +38,8 @@ pub fn spawn(
             let is_wanted = is_due && reloader.is_on("sys.statistics");
             let now = Instant::now();
             let charted = history.as_ref().filter(|history| history.is_due(now));
-            // Not before: a reload has the configuration, and then wants the node.
+            // The locks are taken in this order because a reload holds the configuration while it
+            // waits for the node.
             let node = node.read().unwrap_or_else(PoisonError::into_inner);
             let Some(node) = &*node else {
                 return;

@@ -1,4 +1,4 @@
-//! What a terminal may be shown: colours and progress only where a person looks, never in a file or a pipe.
+//! Terminal output: colours and progress only on a terminal, never in a file or a pipe.
 
 use rustix::termios::{LocalModes, OptionalActions, tcsetattr};
 use std::io::{self, IsTerminal, Write};
@@ -8,12 +8,12 @@ pub fn output_redraws() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Whether standard output takes colours (<https://no-color.org>).
+/// Whether standard output supports colours (<https://no-color.org>).
 pub fn output_has_colours() -> bool {
     output_redraws() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Columns of the terminal on standard output; 80 where it does not tell.
+/// Columns of the terminal on standard output; 80 if they are unknown.
 pub fn output_columns() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
@@ -21,20 +21,21 @@ pub fn output_columns() -> usize {
     }
 }
 
-/// Columns and rows of the terminal on standard output, where it tells.
+/// Columns and rows of the terminal on standard output, if they are known.
 pub fn output_size() -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
 }
 
-/// The terminal as one screen that is drawn anew, and keys that come at once and unseen. Dropped, it is as it was.
+/// The terminal as one screen that is redrawn, with keys delivered at once and without echo.
+/// Dropping it restores the terminal.
 pub struct Screen {
-    /// As standard input was; none where it is no terminal.
+    /// The previous state of standard input; none if it is not a terminal.
     before: Option<rustix::termios::Termios>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     ///
     /// # Errors
     /// Standard output cannot be written to.
@@ -43,23 +44,23 @@ impl Screen {
         if let Some(before) = &before {
             let mut now = before.clone();
             now.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-            // Without it keys wait for the end of their line; the rest works.
+            // Without raw mode, keys arrive at the end of their line; the rest works.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &now);
         }
         let screen = Screen { before };
         let mut output = std::io::stdout();
-        // Another screen, without a cursor.
+        // Switch to the alternate screen and hide the cursor.
         output.write_all(b"\x1b[?1049h\x1b[?25l")?;
         output.flush()?;
         Ok(screen)
     }
 
-    /// Draws these lines over what was there.
+    /// Draws these lines over the previous ones.
     ///
     /// # Errors
     /// Standard output cannot be written to.
     pub fn show(&self, lines: &[String]) -> io::Result<()> {
-        // From the top; each line's rest is cleared, and all below the last.
+        // Draw from the top; clear the rest of each line, and everything below the last.
         let text = format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"));
         let mut output = std::io::stdout();
         output.write_all(text.as_bytes())?;
@@ -69,7 +70,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // There is nobody to be told that this failed.
+        // No error can be reported here.
         let mut output = std::io::stdout();
         let _ = output.write_all(b"\x1b[?25h\x1b[?1049l");
         let _ = output.flush();

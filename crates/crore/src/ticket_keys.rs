@@ -1,12 +1,14 @@
-//! Where the keys of resume tickets come from: the configuration, the file `ticket.keys` in the data directory, or
-//! chance.
+//! The source of resume ticket keys: the configuration, the file `ticket.keys` in the data
+//! directory, or random numbers.
 //!
-//! Beside the start of `serve`. The file lets tickets outlive the process. Its newest key signs; when that is older
-//! than `tickets.key_age_max` at a start, a new one signs, and the old one is believed until the last ticket that it may
-//! have signed has expired. The format stands in `docs/formats.md`.
+//! Beside the start of `serve`. The file lets tickets outlive the process. Its newest key signs; if
+//! that key is older than `tickets.key_age_max` at a start, a new key signs, and the old one stays
+//! valid until the last ticket that it may have signed has expired. `docs/formats.md` describes the
+//! format.
 //!
-//! Invariants: a key signs only after it is durable, unless the operator is told that tickets end with this process;
-//! nothing that is found in the file, and no failure, stops a start; secrets are never shown.
+//! Invariants: a key signs only after it is durable, unless the operator is warned that tickets
+//! become invalid with this process; no content of the file and no failure stops a start; secrets
+//! are never shown.
 
 mod ring;
 
@@ -20,16 +22,16 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 const NAME: &str = "ticket.keys";
-/// While it is made; one that a crash has left is made anew.
+/// The name of the file while it is written; a leftover of a crash is overwritten.
 const NEW_NAME: &str = "ticket.keys.new";
-/// What could not be understood is kept under this name.
+/// A damaged file is saved under this name.
 const DAMAGED_NAME: &str = "ticket.keys.damaged";
 
-/// What the operator is to know about the keys.
+/// Notices about the keys for the operator.
 pub type Notice = (Level, String);
 
-/// Gives the settings keys, unless the configuration has. `key_age_max_ms` is how long a key signs, `now_ms` the wall
-/// clock since 1970.
+/// Sets the keys of the settings, unless the configuration has. `key_age_max_ms` is the time for
+/// which a key signs, `now_ms` the wall clock since 1970.
 pub fn provide(
     tickets: &mut TicketSettings,
     data_dir: Option<&Path>,
@@ -72,7 +74,8 @@ struct Times {
     lifetime_ms: u64,
 }
 
-/// The keys of the directory's file, renewed where that is due. None if there are none that another process could know.
+/// The keys of the directory's file, renewed if necessary. None if other processes could not read
+/// them later.
 fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<TicketKey> {
     let mut warn = |sentence: String| notices.push((Level::Warn, sentence));
     let shown = directory.join(NAME);
@@ -130,8 +133,8 @@ fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<Ticket
     ring.secrets().map(TicketKey::new).collect()
 }
 
-/// The directory, made if it is missing and locked as long as it is open: of two starts the second finds what the first
-/// has written.
+/// The directory, created if it is missing and locked while it is open: the second of two starts
+/// finds the keys of the first.
 fn open_directory(directory: &Path) -> io::Result<File> {
     disk::make_directory(directory)?;
     let handle = File::open(directory)?;
@@ -150,7 +153,7 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// The keys of the file, and whether it is its owner's alone. No file: no keys.
+/// The keys of the file, and whether only its owner can access it. No file: no keys.
 fn read(directory: &Path) -> Result<(Ring, bool), ReadError> {
     let mut file = match File::open(directory.join(NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -166,7 +169,7 @@ fn read(directory: &Path) -> Result<(Ring, bool), ReadError> {
     Ok((ring, is_private))
 }
 
-/// Puts the file in its place at once and durably: a crash leaves the old one or the new one.
+/// Replaces the file atomically and durably: after a crash, the old or the new one exists.
 fn write(directory: &Path, handle: &File, bytes: &[u8]) -> io::Result<()> {
     let new = directory.join(NEW_NAME);
     match fs::remove_file(&new) {
@@ -181,7 +184,8 @@ fn write(directory: &Path, handle: &File, bytes: &[u8]) -> io::Result<()> {
     handle.sync_all()
 }
 
-/// From the kernel. Without it no tickets are issued: none is better than one that can be guessed.
+/// A random key from the kernel. Without it the node issues no tickets: no ticket is better than
+/// one that can be guessed.
 fn random_secret() -> Option<[u8; 32]> {
     let mut secret = [0; 32];
     let mut source = File::open("/dev/urandom").ok()?;

@@ -1,6 +1,7 @@
-//! The files of TLS: read at the start, where a bad one ends it, and at a reload, where a bad one changes nothing.
+//! The files of TLS: read at the start, where a faulty one stops the node, and at a reload, where a
+//! faulty one changes nothing.
 //!
-//! Place: between the configuration and the node. The log says what was read, and never what a key is.
+//! Place: between the configuration and the node. The log names the files, and never reveals a key.
 
 use crate::configuration::fault::{Fault, Faults};
 use crate::configuration::value::Value;
@@ -12,10 +13,10 @@ use node::TlsOptions;
 use std::sync::Arc;
 use tls::{LoadError, Loaded, Server};
 
-/// What the configuration asks for, and what to say about it.
+/// The configured certificate and key, and a notice for the log.
 ///
 /// # Errors
-/// A file that is not as it should be: the configuration's fault.
+/// A file is faulty: a fault of the configuration.
 pub fn load(configuration: &Configuration) -> Result<(Option<TlsOptions>, Option<Notice>), Ending> {
     let Some((listen, settings)) = assemble::tls_settings(configuration) else {
         return Ok((None, None));
@@ -29,10 +30,10 @@ pub fn load(configuration: &Configuration) -> Result<(Option<TlsOptions>, Option
     Ok((Some(TlsOptions { listen, server }), Some(notice)))
 }
 
-/// Reads the files again; where one is bad, those before stay.
+/// Reads the files again; if one is faulty, the previous ones stay.
 ///
 /// # Errors
-/// A file that is not as it should be.
+/// A file is faulty.
 pub fn reload(configuration: &Configuration, server: &Server, log: &Log) -> Result<(), Faults> {
     let loaded = server.reload().map_err(|error| {
         Faults(vec![fault(configuration, key_of(configuration, &error), &error)])
@@ -62,7 +63,7 @@ fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "unknown" } else { text }
 }
 
-/// Which option names the file.
+/// The option that names the file.
 fn key_of(configuration: &Configuration, error: &LoadError) -> &'static str {
     let key_file = configuration.given("tls.key_file").map(|(value, _)| value);
     match key_file {

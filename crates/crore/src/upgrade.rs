@@ -1,8 +1,9 @@
-//! Live upgrade of a node: its program, as it is on disk now, is started and takes everything over.
+//! Live upgrade of a node: starts the program now on disk, which takes over everything.
 //!
-//! Place: beside `serve`, at SIGUSR2 or `POST /api/v1/upgrade`. What is handed over and how is in [`node::upgrade`]. Invariants: what is
-//! started is always the file that this node was started from, with its own arguments, so that nobody who may only ask has
-//! it run anything else; one upgrade at a time; if it fails, the node serves on and the new process is gone.
+//! Place: beside `serve`, at SIGUSR2 or `POST /api/v1/upgrade`. [`node::upgrade`] describes the
+//! hand-over. Invariants: the started program is always the file that this node was started from,
+//! with the same arguments, so that a client with the right to upgrade cannot run another program;
+//! upgrades run one at a time; if one fails, the node continues to serve and the new process ends.
 
 use crate::draining::Draining;
 use crate::exit::Ending;
@@ -25,45 +26,45 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Upgrades the node, for as long as it runs.
+/// Upgrades the node while it runs.
 pub struct Upgrader {
-    /// None when it has stopped.
+    /// The node; none when it has stopped.
     pub node: Arc<RwLock<Option<Node>>>,
     /// The operators' listeners: the new process takes them over.
     pub operators: Vec<TcpListener>,
-    /// Sockets of the service manager: the new process knows them by their addresses.
+    /// Sockets of the service manager: the new process recognises them by their addresses.
     pub sockets: Sockets,
-    /// Who judges tokens and API keys, if anybody; what it knows goes to the new process.
+    /// The authenticator, if any; its state goes to the new process.
     pub judge: Option<Arc<TokenJudge>>,
-    /// A node that ends is not handed over.
+    /// The drain: a node that stops is not handed over.
     pub draining: Arc<Draining>,
-    /// Where it tells what it does.
+    /// The log.
     pub log: Log,
-    /// Wakes the thread that does it; false if there is none any more.
+    /// Wakes the upgrading thread; false if that thread has ended.
     pub begin: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Who wants to know what came of it.
+    /// Callers that wait for the result.
     pub asking: Mutex<Vec<Sender<Result<Upgraded, String>>>>,
 }
 
-/// The new process is the node.
+/// The result: the new process is the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Upgraded {
-    /// The new process.
+    /// The number of the new process.
     pub process: u32,
-    /// For so long nobody was served.
+    /// Time without service.
     pub frozen: Duration,
 }
 
-/// Connections that are being closed need the old process for so long at most.
+/// Maximum time that the old process stays for connections that are being closed.
 const LINGER: Duration = Duration::from_millis(2_100);
-/// Until who asked has the answer.
+/// Maximum time to wait until the caller has the answer.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 impl Upgrader {
-    /// Has it done, and waits for what comes of it. For threads other than the one that takes signals.
+    /// Requests an upgrade and waits for its result. For threads other than the signal thread.
     ///
     /// # Errors
-    /// Why nothing came of it; the node serves on.
+    /// The reason of the failure; the node continues to serve.
     pub fn ask(&self) -> Result<Upgraded, String> {
         self.check_serving()?;
         let (answer, is_answered) = channel();
@@ -74,10 +75,10 @@ impl Upgrader {
         is_answered.recv().unwrap_or_else(|_| Err("the node is stopping".into()))
     }
 
-    /// Does it. When this succeeds, this process has to end at once ([`Upgrader::end`]).
+    /// Upgrades the node. After success, this process must end at once ([`Upgrader::end`]).
     ///
     /// # Errors
-    /// It is told in the log, too; the node serves on.
+    /// The reason of the failure, which is also logged; the node continues to serve.
     pub fn upgrade(&self) -> Result<(u32, Giving), String> {
         self.log.write(Level::Info, "The node hands over to a new process.", &[]);
         let result = self.hand_over();
@@ -103,14 +104,14 @@ impl Upgrader {
             }
         };
         for asking in lock(&self.asking).drain(..) {
-            // Who asked does not wait any more.
+            // The caller has stopped waiting.
             let _ = asking.send(told.clone());
         }
         result
     }
 
-    /// Ends this process, which is not the node any more: the one of this number is. Who has wanted the node to end meanwhile has told
-    /// this process, and meant that one.
+    /// Ends this process, which the given process has replaced as the node. A stop request that
+    /// this process received in the meantime was meant for the node, and is forwarded.
     pub fn end(&self, (process, giving): (u32, Giving), is_to_end: impl FnOnce() -> bool) -> ! {
         std::thread::sleep(match giving.is_lingering {
             true => LINGER,
@@ -118,10 +119,10 @@ impl Upgrader {
         });
         if is_to_end() {
             let process = i32::try_from(process).ok().and_then(Pid::from_raw);
-            // It may have ended by itself.
+            // The process may have ended already.
             let _ = process.map(|process| kill_process(process, Signal::TERM));
         }
-        // What was told of clients until then is with the log by now.
+        // The log has all events of clients up to here.
         self.log.flush(FAREWELL);
         std::process::exit(0);
     }
@@ -139,7 +140,7 @@ impl Upgrader {
         let Some(node) = &*node else {
             return Err("the node is stopping".into());
         };
-        // The new process would not hear of it.
+        // The new process would not receive the request.
         let held = self.judge.as_ref().map(|judge| judge.hold_revocations());
         let known = || self.judge.as_ref().map_or(Vec::new(), |judge| judge.hand_over());
         let text = |error: std::io::Error| error.to_string();
@@ -149,7 +150,7 @@ impl Upgrader {
         let child = Command::new(&program)
             .args(std::env::args_os().skip(1))
             .env(INHERIT, self.sockets.described())
-            // It is the one that gives signs of life from then on.
+            // The new process sends the watchdog notifications from now on.
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(theirs.into_socket()))
             .spawn()
@@ -170,31 +171,32 @@ impl Upgrader {
     }
 }
 
-/// What this process inherits, until the node takes it.
+/// The inheritance of this process, until the node takes it.
 pub struct Inherited(RefCell<Option<Inheritance>>);
 
 impl Inherited {
-    /// To be called first of all: standard input may be the way to the node whose place this one takes.
+    /// Receives it. Call it first: standard input may be the control socket of the node that this
+    /// process replaces.
     ///
     /// # Errors
-    /// Nothing could be taken over.
+    /// The hand-over failed.
     pub fn receive() -> Result<Inherited, Ending> {
         let inheritance =
             Inheritance::receive().context("cannot take over the previous process")?;
         Ok(Inherited(RefCell::new(inheritance)))
     }
 
-    /// Whether there is a node before.
+    /// Whether there is a predecessor.
     pub fn is_there(&self) -> bool {
         self.0.borrow().is_some()
     }
 
-    /// For the node.
+    /// The inheritance, for the node.
     pub fn take(&self) -> Option<Inheritance> {
         self.0.borrow_mut().take()
     }
 
-    /// Tells the old process why nothing comes of it, if it still waits.
+    /// Tells the old process the reason of a failure, if it still waits.
     pub fn refuse(&self, ending: &Ending) {
         if let Some(inheritance) = &*self.0.borrow() {
             inheritance.refuse(&ending.describe());
@@ -207,10 +209,10 @@ impl Inherited {
         inheritance.as_ref().map_or(Vec::new(), Inheritance::ticket_keys)
     }
 
-    /// The operators' listeners: those of before, if there was something.
+    /// The operators' listeners: those of the predecessor, if there is one.
     ///
     /// # Errors
-    /// An address cannot be bound, or is none of those of before.
+    /// An address cannot be bound, or the predecessor does not have it.
     pub fn operators(
         &self,
         addresses: &[SocketAddr],
@@ -240,14 +242,14 @@ struct NewProcess(Option<Child>);
 impl NewProcess {
     fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
-            // It may have ended by itself.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// The file that this process was started from; another may have taken its place since.
+/// The file that this process was started from, or its replacement on disk.
 fn own_program() -> std::io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let text = program.to_string_lossy();

@@ -1,29 +1,29 @@
 //! One log line: level, target, sentence and fields, as text for people or JSON for machines. Pure.
 //!
-//! Invariants: a line has no line breaks within. As text it is cut at [`LINE_BYTES_MAX`]; as JSON each of its values is cut at
-//! an eighth of that. Nothing here reads the clock.
+//! Invariants: a line contains no line breaks. As text it is cut at [`LINE_BYTES_MAX`]; as JSON
+//! each of its values is cut at an eighth of that. This module does not read the clock.
 
 use super::target::Target;
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A longer line is cut, in bytes.
+/// Maximum length of a line in bytes; longer lines are cut.
 const LINE_BYTES_MAX: usize = 8 << 10;
-/// What stands where one was.
+/// Marks a cut.
 const CUT: &str = "...";
-/// What every line as JSON has; no field has such a name.
+/// Members of every JSON line; no field has such a name.
 const OWN_NAMES: [&str; 5] = ["number", "time", "level", "target", "message"];
 
-/// How lines are written.
+/// The format of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text, for people.
     Text,
-    /// One JSON object for each line.
+    /// JSON: one object for each line.
     Json,
 }
 
-/// By what an operator must do.
+/// Severity, by the action that an operator must take.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
     /// Act now.
@@ -32,18 +32,18 @@ pub enum Level {
     Warn,
     /// Know if you look.
     Info,
-    /// For whoever searches a fault.
+    /// For debugging.
     Debug,
 }
 
 impl Level {
-    /// The level of a word.
+    /// The level with this name.
     pub fn parse(word: &str) -> Option<Level> {
         let all = [Level::Error, Level::Warn, Level::Info, Level::Debug];
         all.into_iter().find(|level| level.word() == word)
     }
 
-    /// Its word.
+    /// The name of the level.
     pub fn word(self) -> &'static str {
         match self {
             Level::Error => "error",
@@ -54,23 +54,23 @@ impl Level {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// When.
+    /// The time of the event.
     pub time: SystemTime,
-    /// How much it matters.
+    /// The severity.
     pub level: Level,
-    /// What it is about.
+    /// The target.
     pub target: Target,
-    /// A sentence that is always the same.
+    /// A constant sentence.
     pub sentence: &'a str,
-    /// What was different this time.
+    /// The variable fields.
     pub fields: &'a [(&'a str, &'a str)],
 }
 
 impl Line<'_> {
-    /// The line, without its end.
+    /// The line, without its line ending.
     pub fn write(&self, format: Format) -> String {
         let line = match format {
             Format::Text => self.text(),
@@ -95,7 +95,7 @@ impl Line<'_> {
         text.replace(['\n', '\r'], " ")
     }
 
-    /// As an object, with the line's number if it has one. Values that are too long are cut.
+    /// The line as an object, with its number if it has one. Long values are cut.
     pub fn json(&self, number: Option<u64>) -> String {
         let mut object = serde_json::Map::new();
         if let Some(number) = number {
@@ -105,7 +105,7 @@ impl Line<'_> {
         object.insert("level".into(), self.level.word().into());
         object.insert("target".into(), self.target.word().into());
         object.insert("message".into(), self.sentence.into());
-        // Cut as values, so that what is written stays JSON.
+        // Values are cut one by one, so that the output stays valid JSON.
         let value_bytes_max = LINE_BYTES_MAX / 8;
         for (name, value) in self.fields {
             debug_assert!(!OWN_NAMES.contains(name), "{name} is the line's own");
@@ -134,7 +134,7 @@ fn cut_at(text: &str, bytes_max: usize) -> String {
     short
 }
 
-/// `2026-11-21T21:59:03.120Z` (RFC 3339, section 5.6).
+/// Formats a time as `2026-11-21T21:59:03.120Z` (RFC 3339, section 5.6).
 pub fn rfc3339(time: SystemTime) -> String {
     let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = since_1970.as_secs();
@@ -148,7 +148,8 @@ pub fn rfc3339(time: SystemTime) -> String {
     )
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is the last.
+/// Year, month and day of a day counted from 1970-01-01. The computation begins years in March, so
+/// that the leap day is the last.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;

@@ -1,19 +1,20 @@
-//! The newest log lines, kept in memory for whoever looks at the operators' port.
+//! The newest log lines, kept in memory for the operators' port.
 //!
-//! Invariants: at most [`LINES_MAX`] lines and [`BYTES_MAX`] bytes, the oldest go first; numbers rise by one with each line
-//! of the process, so that a reader who goes on after a number sees what it has missed.
+//! Invariants: at most [`LINES_MAX`] lines and [`BYTES_MAX`] bytes are kept, and the oldest are
+//! dropped first; numbers rise by one with each line of the process, so that a reader that
+//! continues after a number notices missed lines.
 
 use super::line::{Level, Line};
 use super::target::Target;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Lines kept.
+/// Maximum number of lines.
 pub const LINES_MAX: usize = 1_000;
-/// Their bytes.
+/// Maximum number of their bytes.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Shared by those who write and those who look.
+/// The lines, shared by writers and readers.
 #[derive(Debug, Default)]
 pub struct Recent {
     kept: Mutex<Kept>,
@@ -23,7 +24,7 @@ pub struct Recent {
 struct Kept {
     lines: VecDeque<KeptLine>,
     bytes: usize,
-    /// Of the newest line; 0 before the first.
+    /// Number of the newest line; 0 before the first.
     number: u64,
 }
 
@@ -35,32 +36,32 @@ struct KeptLine {
     json: Box<str>,
 }
 
-/// Which lines are wanted.
+/// A query for lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// Newer than the line of this number.
+    /// Only lines after the line with this number.
     pub after: u64,
-    /// This severe, or more.
+    /// Only lines of this severity or a higher one.
     pub level: Level,
-    /// About this; none: about anything.
+    /// Only lines of this target; none: of any target.
     pub target: Option<Target>,
-    /// At most so many, the oldest of them first.
+    /// Maximum number of lines, the oldest first.
     pub len_max: usize,
 }
 
-/// Lines that were found.
+/// The result of a query.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// JSON objects, oldest first.
+    /// JSON objects, the oldest first.
     pub lines: Vec<Box<str>>,
-    /// To go on after.
+    /// The number to continue after.
     pub next: u64,
-    /// The oldest that is kept has this number; one more than the newest if none is.
+    /// Number of the oldest stored line; one more than the newest if there is none.
     pub oldest: u64,
 }
 
 impl Recent {
-    /// Keeps a line.
+    /// Stores a line.
     pub fn push(&self, line: &Line<'_>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.number += 1;
@@ -74,7 +75,7 @@ impl Recent {
         }
     }
 
-    /// Lines that are kept and wanted.
+    /// The stored lines that match a query.
     pub fn find(&self, wanted: &Wanted) -> Found {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let is_wanted = |line: &&KeptLine| {
@@ -86,7 +87,7 @@ impl Recent {
             kept.lines.iter().filter(is_wanted).take(wanted.len_max).collect();
         let next = match found.len() == wanted.len_max {
             true => found.last().map_or(wanted.after, |line| line.number),
-            // All that there is has been looked at.
+            // All lines have been examined.
             false => kept.number,
         };
         Found {

@@ -1,20 +1,20 @@
-//! What log lines are about, and from which level on each is written.
+//! Targets of log lines, and the level of each.
 //!
-//! Invariants: a target is one of a few words, never of a client or a topic; those whose lines clients cause are off unless
-//! they are named.
+//! Invariants: a target is one of a few words, and never names a client or a topic; targets whose
+//! lines clients cause are off unless they are set explicitly.
 
 use super::line::Level;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// The node: its start, its end, its threads.
+    /// The node: start, stop and threads.
     Node,
     /// The configuration and its reloads.
     Configuration,
-    /// What operators do at their port.
+    /// Actions of operators at their port.
     Operators,
     /// Tokens, API keys, revocations, key sets.
     Entitlement,
@@ -22,19 +22,19 @@ pub enum Target {
     Tls,
     /// Resume tickets and their keys.
     Tickets,
-    /// Limits of the node and of the machine that are reached.
+    /// Reached limits of the node and of the machine.
     Limits,
     /// Logs of messages.
     Log,
-    /// The writing of these lines itself.
+    /// The writing of log lines.
     Logging,
-    /// Clients that come and go, and their HTTP requests.
+    /// Connections of clients, and their HTTP requests.
     Access,
-    /// What clients were and were not permitted.
+    /// Permitted and refused actions of clients.
     Audit,
 }
 
-/// All of them, in the order of their numbers.
+/// All targets, ordered by number.
 pub const TARGETS: [Target; 11] = [
     Target::Node,
     Target::Configuration,
@@ -49,16 +49,16 @@ pub const TARGETS: [Target; 11] = [
     Target::Audit,
 ];
 
-/// Of a target that is not written.
+/// The word for a target that is not written.
 pub const OFF: &str = "off";
 
 impl Target {
-    /// The target of a word.
+    /// The target with this name.
     pub fn parse(word: &str) -> Option<Target> {
         TARGETS.into_iter().find(|target| target.word() == word)
     }
 
-    /// Its word.
+    /// The name of the target.
     pub fn word(self) -> &'static str {
         match self {
             Target::Node => "node",
@@ -81,12 +81,12 @@ impl Target {
     }
 }
 
-/// From which level on lines are written, by target; none: not at all.
+/// The least severe written level of each target; none: no lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Levels([Option<Level>; TARGETS.len()]);
 
 impl Levels {
-    /// This level for all, and nothing of what clients cause.
+    /// This level for all targets, except those whose lines clients cause.
     pub fn new(level: Level) -> Levels {
         Levels(TARGETS.map(|target| (!target.is_of_clients()).then_some(level)))
     }
@@ -96,7 +96,7 @@ impl Levels {
         self.0[target as usize]
     }
 
-    /// From now on this one.
+    /// Sets the level.
     pub fn set(&mut self, target: Target, level: Option<Level>) {
         self.0[target as usize] = level;
     }
@@ -113,13 +113,13 @@ impl fmt::Display for Levels {
     }
 }
 
-/// What `target=level` says; none of what says nothing.
+/// Parses `target=level`; none if it is invalid.
 pub fn parse_pair(text: &str) -> Option<(Target, Option<Level>)> {
     let (target, level) = text.split_once('=')?;
     Some((Target::parse(target.trim())?, parse_level(level.trim())?))
 }
 
-/// A level or `off`; none of anything else.
+/// Parses a level or `off`; none if it is invalid.
 pub fn parse_level(word: &str) -> Option<Option<Level>> {
     match word {
         OFF => Some(None),
@@ -127,24 +127,24 @@ pub fn parse_level(word: &str) -> Option<Option<Level>> {
     }
 }
 
-/// Levels that many threads look at, and one changes now and then.
+/// Levels that many threads read and one thread changes rarely.
 #[derive(Debug)]
 pub struct SharedLevels([AtomicU8; TARGETS.len()]);
 
 impl SharedLevels {
-    /// These.
+    /// Creates them with these levels.
     pub fn new(levels: &Levels) -> SharedLevels {
         SharedLevels(levels.0.map(|level| AtomicU8::new(number(level))))
     }
 
-    /// From now on these.
+    /// Replaces the levels.
     pub fn set(&self, levels: &Levels) {
         for (place, level) in self.0.iter().zip(levels.0) {
             place.store(number(level), Ordering::Relaxed);
         }
     }
 
-    /// The present ones.
+    /// The present levels.
     pub fn get(&self) -> Levels {
         let levels = self.0.each_ref().map(|place| level(place.load(Ordering::Relaxed)));
         Levels(levels)

@@ -1,7 +1,8 @@
-//! The writing of lines to standard output, on a thread of its own behind a bounded queue.
+//! Writes lines to standard output, on a thread of its own behind a bounded queue.
 //!
-//! Invariants: who has a line to write never waits for whoever reads it, be it a pipe that nobody empties; what does not fit is
-//! counted, and told as soon as lines flow again. Lines that clients cause leave half of the queue to the others.
+//! Invariants: a thread that logs never waits for the reader of the output, even if it is a pipe
+//! that no process reads; lines that do not fit are counted and reported as soon as lines flow
+//! again. Lines that clients cause leave half of the queue to other lines.
 
 use super::line::{Format, Level, Line};
 use super::target::{TARGETS, Target};
@@ -11,29 +12,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Lines that wait.
+/// Maximum number of queued lines.
 const QUEUE_LINES_MAX: usize = 8_192;
-/// Their bytes.
+/// Maximum number of their bytes.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 
-/// What has been written and what has not, since the start.
+/// Counts of written and dropped lines since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Lines written, by target.
     pub written: [u64; TARGETS.len()],
-    /// Lines that were dropped because those before them were not taken.
+    /// Lines dropped because standard output did not accept the lines before them.
     pub dropped: u64,
-    /// Lines that were left out because there were more in a second than the configuration wants, or than could be dealt with.
+    /// Lines dropped because of the configured limit per second, or because the node could not
+    /// process them.
     pub left_out: u64,
 }
 
-/// A queue of lines, and what becomes of them.
+/// A queue of lines, and their counts.
 #[derive(Debug, Default)]
 pub struct Writer {
     queue: Mutex<Queue>,
-    /// There are lines.
+    /// Signals that there are lines.
     filled: Condvar,
-    /// There are none.
+    /// Signals that the queue is empty.
     emptied: Condvar,
     written: [AtomicU64; TARGETS.len()],
     left_out: AtomicU64,
@@ -43,17 +45,17 @@ pub struct Writer {
 struct Queue {
     lines: VecDeque<(Target, String)>,
     bytes: usize,
-    /// Dropped so far.
+    /// Number of dropped lines.
     dropped: u64,
-    /// Of these: told.
+    /// Number of dropped lines that were reported.
     dropped_told: u64,
-    /// Some have been taken and are being written.
+    /// Whether lines have been taken from the queue and are being written.
     is_writing: bool,
     has_thread: bool,
 }
 
 impl Writer {
-    /// Queues a line, or counts it.
+    /// Queues a line, or counts it as dropped.
     pub fn push(&self, target: Target, line: String) {
         let mut queue = self.lock();
         let share = if target.is_of_clients() { 2 } else { 1 };
@@ -69,12 +71,12 @@ impl Writer {
         self.filled.notify_one();
     }
 
-    /// Lines that were not even made.
+    /// Counts lines that were dropped before they were formatted.
     pub fn count_left_out(&self, count: u64) {
         self.left_out.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         let written = self.written.each_ref().map(|count| count.load(Ordering::Relaxed));
         Counts {
@@ -84,10 +86,10 @@ impl Writer {
         }
     }
 
-    /// Writes what is queued to standard output for as long as the process lives.
+    /// Writes queued lines to standard output until the end of the process.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The system refuses a thread.
     pub fn spawn(&'static self, format: Format) -> io::Result<()> {
         self.lock().has_thread = true;
         let write = move || {
@@ -101,7 +103,8 @@ impl Writer {
         })
     }
 
-    /// Waits until what is queued has been written, at most so long. Before there is a thread it is written here.
+    /// Waits until the queued lines have been written, for at most this time. Before there is a
+    /// thread, it writes them itself.
     pub fn flush(&self, format: Format, patience: Duration) {
         let queue = self.lock();
         if !queue.has_thread {
@@ -117,7 +120,7 @@ impl Writer {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits for lines and writes them. Standard output may be gone; the node serves on.
+    /// Waits for lines and writes them. If standard output is closed, the node continues to serve.
     fn write_some(&self, format: Format, output: &mut dyn Write) {
         let queue = self.lock();
         let is_empty = |queue: &mut Queue| queue.lines.is_empty();
@@ -126,7 +129,7 @@ impl Writer {
         let lines = std::mem::take(&mut queue.lines);
         queue.bytes = 0;
         queue.is_writing = true;
-        // These came before what has been dropped so far.
+        // These lines precede the dropped ones.
         let dropped = queue.dropped - queue.dropped_told;
         queue.dropped_told = queue.dropped;
         drop(queue);

@@ -1,11 +1,12 @@
-//! Who the process is, and what it leaves behind when it crashes.
+//! The user of the process, and the secrecy of its memory after a crash.
 //!
-//! Place: the first thing that `serve` does, while there is one thread: identity and capabilities belong to threads, and each
-//! begins with those of the one that starts it. Names are looked up in `/etc/passwd` and `/etc/group` only; users that a
-//! directory service knows are given by number.
+//! Place: the first action of `serve`, while there is one thread: identity and capabilities belong
+//! to threads, and each thread inherits those of its creator. Names are looked up in `/etc/passwd`
+//! and `/etc/group` only; users of a directory service need a number.
 //!
-//! Invariants: a node that is told to be somebody is that user with that user's groups, or does not start. What it keeps of
-//! root is the right to bind low ports, which `net` takes from each thread as soon as it listens.
+//! Invariants: a node with a configured user runs as that user with that user's groups, or does not
+//! start. Of root's rights it keeps only the one to bind low ports, which `net` removes from each
+//! thread as soon as it listens.
 
 use crate::configuration::Configuration;
 use crate::configuration::fault::{Fault, Faults};
@@ -24,19 +25,20 @@ use rustix::thread::{
 use std::fs;
 use std::io;
 
-/// A user to become.
+/// A user to switch to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     user: u32,
     group: u32,
-    /// Beside it.
+    /// Additional groups.
     groups: Vec<u32>,
 }
 
-/// Becomes who the configuration says, and sees to it that a crash leaves no secrets behind.
+/// Switches to the configured user, and keeps secrets out of core dumps.
 ///
 /// # Errors
-/// There is no such user or group, or this process may not become it: the configuration's fault. Or the system refused.
+/// The configuration has an unknown user or group, or one that this process may not switch to; or
+/// the system call failed.
 pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
     if !configuration.is_on("node.core_dumps") {
         forbid_core_dumps().context("cannot disable core dumps")?;
@@ -83,20 +85,20 @@ pub fn settle(configuration: &Configuration, log: &Log) -> Result<(), Ending> {
     Ok(())
 }
 
-/// The number of a group in `/etc/group`, by its name or that number itself.
+/// The number of a group in `/etc/group`, by its name or number.
 pub fn group_id(name: &str) -> Option<u32> {
     Files::read().group(name)
 }
 
 impl Identity {
-    /// Becomes it, for good, but for the right to bind low ports.
+    /// Switches to the user permanently; only the right to bind low ports remains.
     fn take(&self) -> io::Result<()> {
         let groups: Vec<Gid> = self.groups.iter().map(|id| Gid::from_raw(*id)).collect();
         set_keep_capabilities(true)?;
         set_thread_groups(&groups)?;
         set_thread_gid(Gid::from_raw(self.group))?;
         set_thread_uid(Uid::from_raw(self.user))?;
-        // In a container root may not have had it either.
+        // In a container, root may not have had this right.
         let kept = capabilities(None)?.permitted & CapabilitySet::NET_BIND_SERVICE;
         set_capabilities(
             None,
@@ -107,17 +109,18 @@ impl Identity {
             },
         )?;
         set_no_new_privs(true)?;
-        // A process that has changed its user may not look into its own tables of memory and descriptors otherwise, and
-        // then its metrics lack them.
+        // After a change of user, a process may not read its own tables of memory and descriptors
+        // unless it is dumpable, and its metrics would lack them.
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         Ok(())
     }
 }
 
-/// A limit of one byte, not of none: a program that takes core dumps through a pipe would be started all the same with none.
+/// The limit is one byte instead of zero: with zero, the kernel would still start a program that
+/// receives core dumps through a pipe.
 fn forbid_core_dumps() -> io::Result<()> {
     let one = Rlimit { current: Some(1), maximum: Some(1) };
-    // One that was none already cannot be raised to one, and need not.
+    // A limit that is already zero cannot be raised to one, and need not be.
     match setrlimit(Resource::Core, one) {
         Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {
             setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?
@@ -127,7 +130,7 @@ fn forbid_core_dumps() -> io::Result<()> {
     Ok(())
 }
 
-/// The system's lists of users and groups; empty where there are none.
+/// The content of the system's list of users or groups; empty if it is missing.
 struct Files {
     users: String,
     groups: String,
@@ -141,7 +144,7 @@ impl Files {
         }
     }
 
-    /// A user by name or number. One that stands in no list has the group of the same number.
+    /// A user by name or number. An unlisted user has the group with the same number.
     fn user(&self, wanted: &str) -> Option<Identity> {
         let line = self.users.lines().find_map(|line| {
             let fields: Vec<&str> = line.split(':').collect();
@@ -168,7 +171,7 @@ impl Files {
         listed.next().or_else(|| number(wanted))
     }
 
-    /// Those that list a user as a member.
+    /// Groups that list the user as a member.
     fn groups_of(&self, user: &str) -> Vec<u32> {
         let of_line = |line: &str| {
             let fields: Vec<&str> = line.split(':').collect();
@@ -182,7 +185,7 @@ impl Files {
     }
 }
 
-/// Digits only; the highest number is the system's word for nobody in particular.
+/// Parses digits only; the highest number is reserved.
 fn number(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let id = is_number.then(|| text.parse::<u32>().ok())??;

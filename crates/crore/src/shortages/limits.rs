@@ -1,7 +1,7 @@
-//! What the limit of something is that has run out, in words: `open files: 1,024 of 1,024`.
+//! The limit of an exhausted resource, in words: `open files: 1,024 of 1,024`.
 //!
-//! Files of the system are opened at the start and read again from their beginnings, since nothing can be opened when files
-//! have run out. What cannot be read is left out of the text.
+//! Files of the system are opened at the start and read again from their beginnings, because a
+//! process without free descriptors cannot open them. The text omits unreadable values.
 
 use super::{Sample, Shortage, held};
 use crate::doctor::{bytes, count};
@@ -9,7 +9,7 @@ use net::kernel::nofile_limit;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// Where the limits stand.
+/// The files with the limits.
 #[derive(Debug)]
 pub struct Limits {
     file_nr: Source,
@@ -19,12 +19,12 @@ pub struct Limits {
     watches: Source,
 }
 
-/// A small file of the system, if it has it.
+/// A small file of the system, if it exists.
 #[derive(Debug)]
 struct Source(Option<File>);
 
 impl Limits {
-    /// Opens what there is.
+    /// Opens the existing files.
     pub fn open() -> Limits {
         let open = |path: &str| Source(File::open(path).ok());
         Limits {
@@ -36,7 +36,7 @@ impl Limits {
         }
     }
 
-    /// The limit and what is used of it.
+    /// The limit and the used amount.
     pub fn text(&self, shortage: Shortage, sample: &Sample) -> String {
         match shortage {
             Shortage::Connections => format!(
@@ -77,7 +77,7 @@ impl Limits {
                 let pages = tcp_pages(&self.sockstat.read(), &self.tcp_mem.read());
                 match pages {
                     Some((used, max)) => {
-                        // Groups of processes have limits of their own, and theirs may have been the one.
+                        // Cgroups have limits of their own, which may be the cause.
                         let or = if used < max / 4 * 3 { ", or of a group" } else { "" };
                         format!(
                             "TCP memory: {} of {} (net.ipv4.tcp_mem{or})",
@@ -108,8 +108,8 @@ fn of(what: &str, share: Option<(u64, u64)>) -> String {
     }
 }
 
-/// Descriptors of the thread that has most; none where the system does not say (Linux before 6.2), or when no file can be
-/// opened to look.
+/// Descriptors of the thread with the most; none if the system does not report them (Linux before
+/// 6.2), or if no file can be opened.
 fn fullest_table() -> Option<u64> {
     let threads = fs::read_dir("/proc/self/task").ok()?;
     threads
@@ -119,13 +119,13 @@ fn fullest_table() -> Option<u64> {
         .filter(|count| *count > 0)
 }
 
-/// Of `/proc/sys/fs/file-nr`: open files and how many there may be.
+/// Reads `/proc/sys/fs/file-nr`: open files and their maximum.
 fn files(text: &str) -> Option<(u64, u64)> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
     Some((numbers.next()?.ok()?, numbers.nth(1)?.ok()?))
 }
 
-/// Of `/proc/meminfo`: bytes available and in all.
+/// Reads `/proc/meminfo`: available and total bytes.
 fn memory(text: &str) -> Option<(u64, u64)> {
     let field = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -135,7 +135,7 @@ fn memory(text: &str) -> Option<(u64, u64)> {
     Some((field("MemAvailable:")?, field("MemTotal:")?))
 }
 
-/// Of `/proc/net/sockstat` and `tcp_mem`: pages that TCP has, and how many it may have.
+/// Reads `/proc/net/sockstat` and `tcp_mem`: used and maximum pages of TCP.
 fn tcp_pages(sockstat: &str, tcp_mem: &str) -> Option<(u64, u64)> {
     let line = sockstat.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     let mut words = line.split_ascii_whitespace();

@@ -1,6 +1,6 @@
-//! What the file of ticket keys says, and when a key gives way. Pure.
+//! The content of the file of ticket keys, and the rotation of keys. Pure.
 
-/// One signs; the others are believed until what they have signed has expired. The newest first.
+/// Keys, the newest first: one signs; the others are valid until their tickets have expired.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Ring {
     keys: Vec<Key>,
@@ -9,9 +9,9 @@ pub struct Ring {
 #[derive(Clone, PartialEq, Eq)]
 struct Key {
     secret: [u8; 32],
-    /// Milliseconds since 1970, as below.
+    /// Milliseconds since 1970, like the next field.
     created_ms: u64,
-    /// When the next one began to sign; 0: it signs.
+    /// Time at which the next key began to sign; 0: this key signs.
     retired_ms: u64,
     /// The longest lifetime of a ticket that it may have signed.
     lifetime_ms: u64,
@@ -22,10 +22,10 @@ const VERSION: u16 = 1;
 const HEAD_BYTES: usize = 16;
 const KEY_BYTES: usize = 56;
 const CHECKSUM_BYTES: usize = 4;
-/// Keys of a file. With so many still believed, the newest signs for longer.
+/// Maximum number of keys of a file. If all of them are still valid, the newest signs for longer.
 const KEYS_MAX: usize = 16;
 
-/// No file is longer.
+/// Maximum size of a file.
 pub const FILE_BYTES_MAX: usize = HEAD_BYTES + KEYS_MAX * KEY_BYTES + CHECKSUM_BYTES;
 
 impl Ring {
@@ -34,13 +34,14 @@ impl Ring {
         self.keys.is_empty()
     }
 
-    /// The secrets, that of the key that signs first.
+    /// The secrets; the first belongs to the signing key.
     pub fn secrets(&self) -> impl Iterator<Item = [u8; 32]> {
         self.keys.iter().map(|key| key.secret)
     }
 
-    /// A start at `now_ms`, whose tickets hold for `lifetime_ms`: keys whose tickets have all expired go, and a new one
-    /// signs if the newest is older than `age_max_ms`. Answers whether anything has changed.
+    /// Updates the keys at `now_ms`, for tickets with the lifetime `lifetime_ms`: removes keys
+    /// whose tickets have all expired, and adds a signing key if the newest is older than
+    /// `age_max_ms`. Returns whether the keys changed.
     pub fn advance(
         &mut self,
         now_ms: u64,
@@ -59,7 +60,7 @@ impl Ring {
             && let Some(secret) = new_secret()
         {
             if let Some(newest) = self.keys.first_mut() {
-                // 0 would say that it still signs.
+                // 0 would mean that it still signs.
                 newest.retired_ms = now_ms.max(1);
             }
             let key = Key { secret, created_ms: now_ms, retired_ms: 0, lifetime_ms };
@@ -89,10 +90,10 @@ impl Ring {
         bytes
     }
 
-    /// The keys of a file.
+    /// Parses the keys of a file.
     ///
     /// # Errors
-    /// In words, what is wrong with it.
+    /// The fault, in words.
     pub fn decode(bytes: &[u8]) -> Result<Ring, &'static str> {
         if bytes.len() > FILE_BYTES_MAX {
             return Err("the file is too long");
