@@ -1,9 +1,11 @@
-//! Connections of operators: how many there may be, how long they may say nothing, and what the kernel knows of their peers.
+//! Connections of operators: their maximum number, their timeouts, and the identity of their peers.
 //!
-//! Place: below the routes. Each listener has a loop ([`serve`]) and a bound of its own, so that a crowd at the TCP port leaves
-//! the operators' socket free. Invariants: a head has to be complete within [`HEAD_WITHIN`] of the connection's start, or of the
-//! answer before; at the bound a newcomer takes the place of the connection that has been silent for longest, and only
-//! connections with a permitted request under way keep theirs. So health and metrics answer under any number of half heads.
+//! Place: below the routes. Each listener has a loop ([`serve`]) and its own maximum, so that many
+//! connections to the TCP port leave the operators' socket free. Invariants: a request head must be
+//! complete within [`HEAD_WITHIN`] of the connection's start, or of the previous answer; at the
+//! maximum, a new connection replaces the one that has been silent for longest, and only
+//! connections with a running permitted request are safe. So health and metrics answer, however
+//! many clients send incomplete heads.
 
 use super::authority::Way;
 use axum::Router;
@@ -27,64 +29,66 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
-/// Until a request's head is complete; a connection without a request ends after as long.
+/// Time limit for a complete request head; a connection without a request is closed after the same
+/// time.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// A peer that takes nothing of its answer for so long loses its connection (`TCP_USER_TIMEOUT`), in milliseconds.
+/// A peer that reads nothing of its answer for this time loses its connection (`TCP_USER_TIMEOUT`),
+/// in milliseconds.
 const ANSWER_WITHIN_MS: u32 = 30_000;
-/// Bytes of a request that are read ahead, its head included.
+/// Maximum number of bytes that are read ahead, including the head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// A connection's place among those of its listener; each request carries it.
+/// A connection's entry among those of its listener; each request carries it.
 #[derive(Clone)]
 pub struct Arrival {
-    /// How it has come.
+    /// The way by which the connection arrived.
     pub way: Way,
     place: Arc<Place>,
 }
 
 struct Place {
-    /// When it was heard of last, by the loop's own count.
+    /// Sequence of its last activity, counted by the loop.
     heard: AtomicU64,
-    /// A permitted request is under way.
+    /// Whether a permitted request is running.
     works: AtomicBool,
 }
 
 impl Arrival {
-    /// Until [`Arrival::has_worked`] the connection keeps its place.
+    /// Keeps the connection from being replaced until [`Arrival::has_worked`].
     pub fn works(&self) {
         self.place.works.store(true, Ordering::Relaxed);
     }
 
-    /// One of a request that a test has made.
+    /// An entry for a request of a test.
     #[cfg(test)]
     pub fn of(way: Way) -> Arrival {
         let place = Arc::new(Place { heard: AtomicU64::new(0), works: AtomicBool::new(false) });
         Arrival { way, place }
     }
 
-    /// It may have to make room from now on.
+    /// Allows the connection to be replaced from now on.
     pub fn has_worked(&self) {
         self.place.works.store(false, Ordering::Relaxed);
     }
 }
 
-/// A listener that knows how its connections come.
+/// A listener that identifies its peers.
 pub trait Door: Listener + Send + 'static
 where
     Self::Io: Send + 'static,
 {
-    /// None: the peer may not be here.
+    /// Accepts a connection. None: the peer is not allowed.
     fn way(&self, io: &Self::Io, peer: &Self::Addr) -> Option<Way>;
 }
 
 impl Door for TcpListener {
     fn way(&self, io: &TcpStream, peer: &std::net::SocketAddr) -> Option<Way> {
-        // A peer that does not read is no reason to refuse it where the kernel does not know the option.
+        // If the kernel does not know the option, the peer is accepted without it.
         let _ = set_tcp_user_timeout(io, ANSWER_WITHIN_MS);
         let is_loopback = |address: std::io::Result<std::net::SocketAddr>| {
             address.is_ok_and(|address| address.ip().is_loopback())
         };
-        // One that listens everywhere is meant for others.
+        // An address that listens on all interfaces is meant for other machines.
         match is_loopback(TcpListener::local_addr(self)) && peer.ip().is_loopback() {
             true => Some(Way::Loopback),
             false => Some(Way::Network),
@@ -94,9 +98,9 @@ impl Door for TcpListener {
 
 /// The operators' socket.
 pub struct SocketDoor {
-    /// Bound already.
+    /// The bound listener.
     pub listener: UnixListener,
-    /// The file's mode lets a group in; the kernel has checked that when the peer connected.
+    /// Whether the file's mode admits a group; the kernel has checked it when the peer connected.
     pub is_for_group: bool,
 }
 
@@ -141,18 +145,18 @@ impl Service<Request<Incoming>> for Requests {
     }
 }
 
-/// Connections that are there, by their tasks.
+/// The open connections, by their tasks.
 #[derive(Default)]
 struct Places(HashMap<Id, (Arc<Place>, AbortHandle)>);
 
 impl Places {
-    /// Whether there is room for one more, or now is.
+    /// Whether there is room for one more, after closing a silent one if necessary.
     fn make_room(&mut self, connections_max: usize) -> bool {
         if self.0.len() < connections_max {
             return true;
         }
         let idle = self.0.iter().filter(|(_, (place, _))| {
-            // A connection without a permitted request may give way.
+            // A connection without a permitted request may be replaced.
             !place.works.load(Ordering::Relaxed)
         });
         let oldest = idle.min_by_key(|(_, (place, _))| place.heard.load(Ordering::Relaxed));
@@ -165,7 +169,7 @@ impl Places {
     }
 }
 
-/// Serves what comes to one listener until the port ends, then what has come.
+/// Serves the connections of one listener until the port stops, then lets them finish.
 pub async fn serve<D: Door>(
     mut door: D,
     routes: Router,
@@ -204,14 +208,14 @@ pub async fn serve<D: Door>(
         };
         let task = tasks.spawn(converse(io, requests, ending.clone()));
         places.0.insert(task.id(), (place, task));
-        // A connection that has made room is closed before the next one is taken.
+        // A replaced connection is closed before the next one is accepted.
         tokio::task::yield_now().await;
     }
     drop(door);
     while tasks.join_next().await.is_some() {}
 }
 
-/// One connection, to its end. What goes wrong on it concerns nobody else.
+/// Serves one connection to its end. Its errors affect no other connection.
 async fn converse<I>(io: I, requests: Requests, mut ending: watch::Receiver<bool>)
 where
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,

@@ -1,12 +1,15 @@
-//! Who may operate a node, and how refusals are written.
+//! Authorization of operators, and the format of refusals.
 //!
-//! Place: before every route of `/api` but `/api/v1/session` ([`require`]); a route that is added needs no check of its own.
+//! Place: before every route of `/api` except `/api/v1/session` ([`require`]); a new route needs no
+//! check of its own.
 //!
-//! Invariants: a request is permitted by the operators' socket, where the kernel names the peer, by an API key with
-//! `operate = true`, or by a browser's session. An address is no identity: a proxy on this machine connects from loopback for
-//! anybody, and its requests may look like a browser's in every field. Where the configuration trusts loopback all the same, a
-//! request that shows signs of a proxy needs a key. A request that changes something is JSON by its media type, so that no page
-//! of a browser can send it without asking first (and nothing here answers that question). Refusals are problems (RFC 9457).
+//! Invariants: a request is permitted by the operators' socket, where the kernel identifies the
+//! peer, by an API key with `operate = true`, or by a browser's session. An address is not an
+//! identity: a proxy on this machine connects from loopback for any client, and its requests may
+//! look like a browser's in every field. If the configuration trusts loopback anyway, a request
+//! with signs of a proxy needs a key. A request that changes something has the media type of JSON,
+//! so that no web page can make a browser send it without a preflight request (which this port
+//! never grants). Refusals are problems (RFC 9457).
 
 use super::arrivals::Arrival;
 use super::no_store;
@@ -21,10 +24,10 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Until a request's body is complete.
+/// Time limit for a complete request body.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Fields that proxies add, beside all that begin with `x-forwarded-`.
+/// Fields that proxies add, in addition to all that begin with `x-forwarded-`.
 const PROXY_FIELDS: [&str; 10] = [
     "cf-connecting-ip",
     "client-ip",
@@ -38,35 +41,35 @@ const PROXY_FIELDS: [&str; 10] = [
     "x-real-ip",
 ];
 
-/// How a request has come.
+/// The way by which a request arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// By TCP, to an address that is not loopback's.
+    /// TCP, to an address other than loopback.
     Network,
-    /// By TCP over loopback, to an address of loopback.
+    /// TCP over loopback, to an address of loopback.
     Loopback,
-    /// By the operators' socket, from a peer that the kernel has named.
+    /// The operators' socket, from a peer that the kernel has identified.
     Socket,
 }
 
-/// Who may operate.
+/// The authorization of operators.
 #[derive(Clone)]
 pub struct Authority {
-    /// Requests over loopback need no key (`operators.api_key`).
+    /// Whether requests over loopback need no key (`operators.api_key`).
     pub trusts_loopback: bool,
-    /// Knows API keys.
+    /// Checks API keys.
     pub judge: Option<Arc<TokenJudge>>,
 }
 
 impl Authority {
-    /// Whether a request may operate.
+    /// Whether a request is permitted.
     pub fn permits(&self, request: &Request) -> bool {
         self.needs_nothing(request)
             || request.extensions().get::<SignedIn>().is_some()
             || self.knows_key(request.headers())
     }
 
-    /// Whether a request may operate by the way that it has come.
+    /// Whether a request is permitted by the way it arrived.
     pub fn needs_nothing(&self, request: &Request) -> bool {
         let arrival = request.extensions().get::<Arrival>();
         let is_local = match arrival.map(|arrival| arrival.way) {
@@ -77,7 +80,7 @@ impl Authority {
         is_local && comes_directly(request.version(), request.headers())
     }
 
-    /// Whether a request shows an API key that may operate.
+    /// Whether a request has an API key that permits it.
     pub fn knows_key(&self, headers: &HeaderMap) -> bool {
         let shown = headers
             .get(header::AUTHORIZATION)
@@ -89,7 +92,7 @@ impl Authority {
     }
 }
 
-/// Lets permitted requests through.
+/// Passes permitted requests on.
 pub async fn require(State(authority): State<Authority>, request: Request, next: Next) -> Response {
     if !authority.permits(&request) {
         return unauthorized();
@@ -111,7 +114,8 @@ pub fn unauthorized() -> Response {
     )
 }
 
-/// The same with another reason. RFC 9110, section 11.6.1: 401 names a scheme.
+/// The answer to a request that is not permitted, with another reason. RFC 9110, section 11.6.1:
+/// 401 names a scheme.
 pub fn challenge(detail: &str) -> Response {
     let mut answer = problem(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     let scheme = HeaderValue::from_static("Bearer");
@@ -119,19 +123,19 @@ pub fn challenge(detail: &str) -> Response {
     answer
 }
 
-/// Whether nothing in a request tells of a proxy. A proxy may say nothing of itself: this is no proof.
+/// Whether a request has no signs of a proxy. This is not a proof: a proxy may add none.
 fn comes_directly(version: Version, headers: &HeaderMap) -> bool {
     let is_proxys = |name: &header::HeaderName| {
         name.as_str().starts_with("x-forwarded-") || PROXY_FIELDS.contains(&name.as_str())
     };
-    // By default nginx asks with HTTP/1.0.
+    // By default nginx sends requests with HTTP/1.0.
     version == Version::HTTP_11 && !headers.keys().any(is_proxys)
 }
 
-/// Whether a request says that its body is JSON.
+/// Checks that a request declares a JSON body.
 ///
 /// # Errors
-/// The answer otherwise.
+/// The answer to another request.
 pub fn check_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
@@ -147,10 +151,10 @@ pub fn check_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
     }
 }
 
-/// The body of a request that is JSON, of at most so many bytes; `whose` says what needs no more.
+/// The JSON body of a request, of at most the given size; `whose` names the bounded content.
 ///
 /// # Errors
-/// The answer otherwise.
+/// The answer to an invalid request.
 pub async fn json_body(
     headers: &HeaderMap,
     body: Body,
@@ -174,12 +178,12 @@ pub async fn json_body(
     }
 }
 
-/// An error's answer.
+/// The answer for an error.
 pub fn problem(status: StatusCode, code: &str, detail: &str) -> Response {
     problem_with(status, code, detail, &[])
 }
 
-/// An error's answer with further members.
+/// The answer for an error, with further members.
 pub fn problem_with(
     status: StatusCode,
     code: &str,

@@ -1,4 +1,4 @@
-//! `/api/v1/drain`: leads all clients away and ends the node; says how far that is.
+//! `/api/v1/drain`: drains and stops the node, and reports the progress.
 
 use super::authority::{json_body, problem};
 use super::{beside, no_store};
@@ -13,17 +13,18 @@ use axum::routing::get;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Longest body, in bytes.
+/// Maximum size of a body, in bytes.
 const BODY_BYTES_MAX: usize = 4 << 10;
-/// A window is not longer.
+/// Maximum length of a window.
 const WINDOW_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// The drain, as operators see it.
+/// The drain, for operators.
 #[derive(Clone)]
 pub struct Drain {
-    /// Begins it, with a window or the configuration's; one that has begun goes on as it is. May wait for a reload.
+    /// Begins the drain, with the given window or the configured one; a running drain continues
+    /// unchanged. May wait for a reload.
     pub begin: Arc<dyn Fn(Option<u64>) + Send + Sync>,
-    /// How far it is. Asks the node, and may wait for it.
+    /// The progress. Asks the node, and may wait for it.
     pub progress: Arc<dyn Fn() -> Progress + Send + Sync>,
 }
 
@@ -61,7 +62,7 @@ async fn begin(State(drain): State<Drain>, headers: HeaderMap, body: Body) -> Re
     }
 }
 
-/// The window that is asked for, if one is; without a body none is.
+/// The requested window; none without a body.
 fn window_ms(body: &[u8]) -> Result<Option<u64>, String> {
     let asked: Asked = match body.is_empty() {
         true => Asked::default(),

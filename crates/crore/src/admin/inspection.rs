@@ -1,9 +1,9 @@
-//! `/api/v1/connections`, `/topics`, `/topic`, `/publish`, `/rules`, `/limits`, `/statistics`: the running node, to look at
-//! and to act on.
+//! `/api/v1/connections`, `/topics`, `/topic`, `/publish`, `/rules`, `/limits`, `/statistics`:
+//! inspection and control of the running node.
 //!
-//! Invariants: all of it shows who the clients are and what they say, so only operators get here (`authority`); shards are asked on threads
-//! that may wait, never on the port's own; an answer is a page, and says where the next one begins; what is done to a client or a
-//! topic leaves a line in the log.
+//! Invariants: the answers show clients and their messages, so only operators may read them
+//! (`authority`); shards are asked on threads that may wait, never on the port's own thread; an
+//! answer is a page, with the start of the next one; each action on a client or a topic is logged.
 
 use super::authority::{json_body, problem};
 use super::shown;
@@ -40,31 +40,31 @@ pub type SharedNode = Arc<RwLock<Option<Node>>>;
 /// The limits in force, as JSON.
 pub type Limits = Arc<dyn Fn() -> Value + Send + Sync>;
 
-/// Entries of a page without `limit`.
+/// Number of entries of a page without `limit`.
 const PAGE_LEN: u32 = 100;
-/// Bytes of the records of one page of history.
+/// Maximum size of the records of one page of history, in bytes.
 const HISTORY_BYTES_MAX: u32 = 4 << 20;
-/// Longest body, in bytes: a message of 16 MiB in Base64.
+/// Maximum size of a body, in bytes: a message of 16 MiB in Base64.
 const BODY_BYTES_MAX: usize = 24 << 20;
-/// Bytes of a media type.
+/// Maximum size of a media type, in bytes.
 const CONTENT_TYPE_BYTES_MAX: usize = 255;
 
-/// What the routes act on.
+/// The objects of the routes.
 #[derive(Clone)]
 pub struct Inspected {
     /// The node.
     pub node: SharedNode,
-    /// The figures of the last minutes.
+    /// The figures of the last five minutes.
     pub history: Arc<StatisticsHistory>,
-    /// What is in force.
+    /// The configuration in force.
     pub limits: Limits,
-    /// When the node began.
+    /// Start time of the node.
     pub started: Instant,
-    /// Where it is told what operators do.
+    /// The log for actions of operators.
     pub log: Log,
 }
 
-/// An answer that is a refusal.
+/// A refusal as an answer.
 type Refused = Box<Response>;
 
 #[derive(Debug, Default, Deserialize)]
@@ -123,7 +123,7 @@ struct HistoryQuery {
     limit: Option<u32>,
 }
 
-/// What an operator publishes.
+/// A publication of an operator.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Published {
@@ -298,7 +298,7 @@ async fn publish(State(inspected): State<Inspected>, headers: HeaderMap, body: B
         let Position { epoch, offset } = appended.position;
         let position = format!("{epoch}:{offset}");
         let told = [("topic", &*name), ("position", &position)];
-        // Programs may do it all day.
+        // Programs may publish continually.
         let sentence = "An operator has published a message.";
         inspected.log.write(Level::Debug, sentence, &told);
         Ok(json!({"position": position, "epoch": epoch.to_string(), "offset": offset}))
@@ -316,7 +316,7 @@ async fn rules(State(inspected): State<Inspected>) -> Response {
 
 async fn limits(State(inspected): State<Inspected>) -> Response {
     let found = async {
-        // A reload holds them while it lasts.
+        // A reload holds the lock while it runs.
         let limits = Arc::clone(&inspected.limits);
         let limits = beside(move || limits()).await?;
         Ok(json!({"limits": limits}))
@@ -427,7 +427,7 @@ fn of_query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
     }
 }
 
-/// What is no name of a connection is the name of none that is there.
+/// An invalid id of a connection is treated as unknown.
 fn id_of(text: Result<Path<String>, PathRejection>) -> Result<ConnectionId, Refused> {
     let parsed = text.ok().and_then(|Path(text)| text.parse().ok());
     parsed.ok_or_else(no_connection)
@@ -459,7 +459,7 @@ fn check_topic(name: &str) -> Result<(), Refused> {
     }
 }
 
-/// What a home or an edge refuses.
+/// The answer to a refusal of a home or an edge.
 fn refused_with(code: Code) -> Refused {
     let status = StatusCode::from_u16(code.http_status());
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,7 +1,7 @@
-//! `/api/v1/logging`: from which level on lines are written, to look at and to change. `/api/v1/logs`: the newest lines.
+//! `/api/v1/logging`: the levels of the log, to read and change. `/api/v1/logs`: the newest lines.
 //!
-//! Invariants: only operators read lines (`authority`), for lines name clients; what an operator changes holds until the next
-//! reload of the configuration.
+//! Invariants: only operators may read lines (`authority`), because lines contain names of clients;
+//! levels set by an operator apply until the next reload of the configuration.
 
 use super::authority::{json_body, problem};
 use super::{NUMBER_MAX, beside, no_store};
@@ -19,19 +19,19 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Longest body, in bytes.
+/// Maximum size of a body, in bytes.
 const BODY_BYTES_MAX: usize = 4 << 10;
 
-/// The log, as the operators' port has it.
+/// The log, for the operators' port.
 #[derive(Clone)]
 pub struct Logging {
-    /// Whose levels and lines these are.
+    /// The log with the levels and the lines.
     pub log: Log,
-    /// Takes levels that an operator wants.
+    /// Applies levels set by an operator.
     pub change: Arc<dyn Fn(&Levels) + Send + Sync>,
 }
 
-/// What an operator asks for.
+/// A request for new levels.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -86,7 +86,7 @@ async fn lines(State(logging): State<Logging>, RawQuery(query): RawQuery) -> Res
     (StatusCode::OK, no_store("application/json"), body).into_response()
 }
 
-/// The present levels with those that a body names.
+/// The present levels, with the changes of a body.
 fn wanted_levels(bytes: &[u8], mut levels: Levels) -> Result<Levels, String> {
     let asked: Asked =
         serde_json::from_slice(bytes).map_err(|error| format!("invalid body: {error}"))?;

@@ -1,10 +1,12 @@
-//! The operators' port: health, metrics, the live page and what operators may do ([`reload`], [`revocations`]), on one thread with
-//! a tokio of its own, far from messages.
+//! The operators' port: health, metrics, the live page and actions of operators ([`reload`],
+//! [`revocations`]), on one thread with its own tokio runtime, separate from messages.
 //!
-//! Invariants: everything but `/api` only reads and tells nothing of clients; `/api` is operators' alone (`authority`). Over loopback the port
-//! answers only requests that name this machine, or an origin of `operators.origins`, so that no web page can reach it by a name of its own
-//! that resolves to loopback. What may wait, for threads of the node, files or locks, is done beside the port's own thread ([`beside`]):
-//! `/livez` always answers. Connections are bounded ([`arrivals`]).
+//! Invariants: everything except `/api` only reads, and reveals nothing about clients; `/api` is
+//! for operators only (`authority`). Over loopback, the port answers only requests that name this
+//! machine or an origin of `operators.origins`, so that no web page can reach it through its own
+//! name that resolves to loopback. Actions that may wait for threads of the node, files or locks
+//! run outside the port's thread ([`beside`]): `/livez` always answers. The number of connections
+//! is bounded ([`arrivals`]).
 
 mod arrivals;
 mod authority;
@@ -43,103 +45,104 @@ use std::time::{Duration, Instant};
 use stdx::networks::names_this_machine;
 use tokio::sync::{Mutex, watch};
 
-/// The greatest number that JSON carries whole everywhere (RFC 8259, section 6). Nothing here is ever counted as far.
+/// The largest integer that JSON represents exactly everywhere (RFC 8259, section 6). No counter
+/// reaches it.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 
-/// What the port tells about. It asks at every request and keeps nothing.
+/// Sources of the port's answers. The port reads them at every request and caches nothing.
 pub struct Operated {
-    /// What does not change.
+    /// Constant facts.
     pub about: About,
-    /// Who may operate.
+    /// The authorization of operators.
     pub access: Access,
-    /// Whether new clients should come here.
+    /// Whether new clients should connect.
     pub readiness: Box<dyn Fn() -> Readiness + Send + Sync>,
-    /// Prometheus text.
+    /// The metrics as Prometheus text.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
-    /// What revocations act on; none where nobody is asked for a token.
+    /// The revocations; none if clients need no token.
     pub revoking: Option<Revoking>,
-    /// The log, to look at and to set.
+    /// The log, to read and configure.
     pub logging: logs::Logging,
-    /// Leads clients away and ends the node.
+    /// Drains and stops the node.
     pub drain: draining::Drain,
-    /// The node, to look at and to act on.
+    /// The node, to inspect and control.
     pub node: SharedNode,
-    /// The figures of the last minutes.
+    /// The figures of the last five minutes.
     pub history: Arc<StatisticsHistory>,
     /// The limits in force.
     pub limits: Limits,
-    /// Reads the configuration again.
+    /// Reloads the configuration.
     pub reload: Box<dyn Fn() -> Result<Reloaded, Faults> + Send + Sync>,
-    /// Hands over to a new process; takes its time.
+    /// Hands over to a new process, which takes time.
     pub upgrade: Arc<dyn Fn() -> Result<Upgraded, String> + Send + Sync>,
 }
 
-/// What does not change while the node runs.
+/// Facts that do not change while the node runs.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The node's name.
     pub node_name: String,
-    /// Where clients are served.
+    /// Addresses of the clients' ports.
     pub clients: Vec<SocketAddr>,
-    /// Connections that the node can hold.
+    /// Maximum number of connections of the node.
     pub connections_max: u64,
 }
 
-/// Who may operate, and how many may ask.
+/// Access to the port.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// Requests over loopback need no key.
+    /// Whether requests over loopback need no key.
     pub trusts_loopback: bool,
-    /// Origins beside the port's own by which browsers come, through a proxy.
+    /// Further origins of browsers, which reach the port through a proxy.
     pub origins: Vec<String>,
     /// The port's own origin, for links.
     pub own_url: String,
-    /// Browsers that have logged in.
+    /// Sessions of browsers.
     pub sessions: Arc<Sessions>,
-    /// Connections to one address, or to the operators' socket, at one time.
+    /// Maximum number of connections to one address, or to the operators' socket.
     pub connections_max: usize,
 }
 
-/// Where operators come.
+/// A listener of operators.
 #[derive(Default)]
 pub struct Listeners {
-    /// By TCP.
+    /// TCP.
     pub ports: Vec<TcpListener>,
-    /// By the operators' socket; and whether its group may, beside its owner.
+    /// The operators' socket, and whether its group may connect in addition to its owner.
     pub socket: Option<(UnixListener, bool)>,
 }
 
-/// Whether new clients should come here.
+/// Whether new clients should connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readiness {
-    /// They should.
+    /// Clients may connect.
     Ready,
-    /// They should not, because of this.
+    /// Clients should not connect, for this reason.
     NotReady(&'static str),
 }
 
 struct Shared {
     operated: Operated,
     started: Instant,
-    /// Held while the node is asked for those who need no key: however many ask, one at a time.
+    /// Held while the node is asked on behalf of clients without a key: one request at a time.
     asking: Mutex<()>,
 }
 
-/// Ends the port: nobody further is accepted, and who was is answered.
+/// Stops the port: it accepts no more connections, and answers the open ones.
 #[derive(Clone, Default)]
 pub struct Ending {
     wish: Arc<watch::Sender<bool>>,
-    /// The thread holds it until it ends.
+    /// The thread holds it until the thread ends.
     thread: Weak<()>,
 }
 
 impl Ending {
-    /// From now on.
+    /// Begins to stop.
     pub fn begin(&self) {
         self.wish.send_replace(true);
     }
 
-    /// Waits until it is over, but no longer than this.
+    /// Waits until the port has stopped, for at most this time.
     pub fn wait(&self, within: Duration) {
         let began = Instant::now();
         while self.thread.strong_count() > 0 && began.elapsed() < within {
@@ -148,10 +151,10 @@ impl Ending {
     }
 }
 
-/// Serves on its own thread until the process ends, or it is told to. Listeners are bound already.
+/// Serves the bound listeners on its own thread, until it is stopped or the process ends.
 ///
 /// # Errors
-/// The thread or its runtime cannot be made.
+/// The thread or its runtime cannot be created.
 pub fn spawn(listeners: Listeners, operated: Operated) -> io::Result<Ending> {
     let mut ending = Ending::default();
     if listeners.ports.is_empty() && listeners.socket.is_none() {
@@ -181,7 +184,7 @@ pub fn spawn(listeners: Listeners, operated: Operated) -> io::Result<Ending> {
         tasks.push(runtime.spawn(serving));
     }
     drop(_entered);
-    // The port ends when it is told to, not when nobody is left who could tell it.
+    // The port stops on request, not when the last sender is dropped.
     let wish = Arc::clone(&ending.wish);
     std::thread::Builder::new().name("operators".into()).spawn(move || {
         let _held = (lives, wish);
@@ -224,7 +227,8 @@ fn routes(shared: Arc<Shared>) -> Router {
         .merge(sessions::routes_of_links(entrance.clone()))
         .merge(upgrade::routes(shared.operated.upgrade.clone()))
         .merge(revocations::routes(shared.operated.revoking.clone(), log))
-        // Before the fallback, so that another method is refused as such, whatever its parameters.
+        // Before the fallback, so that an unsupported method is refused as such, whatever its
+        // parameters.
         .layer(middleware::from_fn(parameters::check))
         .method_not_allowed_fallback(other_method)
         .layer(middleware::from_fn_with_state(authority, authority::require))
@@ -254,7 +258,7 @@ fn routes(shared: Arc<Shared>) -> Router {
 }
 
 impl Shared {
-    /// Asks on behalf of somebody who has shown no key.
+    /// Asks the node on behalf of a client without a key.
     async fn ask<T: Send + 'static>(
         self: &Arc<Shared>,
         question: impl FnOnce(&Operated) -> T + Send + 'static,
@@ -265,10 +269,10 @@ impl Shared {
     }
 }
 
-/// Does what may wait on another thread; the port goes on meanwhile.
+/// Runs a function that may wait on another thread, while the port continues.
 ///
 /// # Errors
-/// The answer, if it came to nothing.
+/// The answer, if the function failed.
 async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Box<Response>> {
@@ -279,7 +283,7 @@ async fn beside<T: Send + 'static>(
     })
 }
 
-/// Of what operators may do, every refusal is a problem.
+/// Every refusal of an operators' route is a problem.
 async fn other_method() -> Response {
     let detail = "the resource does not support this method (see Allow)";
     authority::problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
@@ -300,7 +304,7 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// The same verdict as `/readyz`, with what a person wants to know.
+/// The result of `/readyz`, with details for people.
 async fn healthz(State(shared): State<Arc<Shared>>) -> Response {
     let (code, status) = match shared.ask(|operated| (operated.readiness)()).await {
         Ok(Readiness::Ready) => (StatusCode::OK, "ready"),
@@ -327,7 +331,7 @@ async fn metrics_text(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// What this port and the clients' answer, as OpenAPI 3.1.
+/// The interfaces of this port and the clients' port, as OpenAPI 3.1.
 async fn openapi() -> Response {
     let document = include_str!("../../../../spec/openapi.json");
     (no_store("application/json"), document).into_response()
@@ -349,8 +353,8 @@ fn no_store(media_type: &'static str) -> [(header::HeaderName, &'static str); 3]
     ]
 }
 
-/// A page of `evil.example` whose name suddenly resolves to 127.0.0.1 is same-origin for the browser; its `Host` is not
-/// ours (RFC 9110, section 7.4, and 15.5.20 for the status).
+/// A page of `evil.example` whose name suddenly resolves to 127.0.0.1 has the same origin for the
+/// browser; but its `Host` is not this port's (RFC 9110, section 7.4, and 15.5.20 for the status).
 async fn refuse_foreign_host(
     State(origins): State<Arc<[String]>>,
     request: Request,

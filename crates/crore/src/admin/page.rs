@@ -1,5 +1,5 @@
-//! The live page and the administration: documents, styles and scripts, all embedded; nothing comes
-//! from elsewhere.
+//! The live page and the administration page: documents, styles and scripts, all embedded; nothing
+//! is loaded from other hosts.
 
 use super::{Shared, no_store};
 use axum::extract::{Path, State};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 const DOCUMENT: &str = include_str!("page/page.html");
-/// What both pages, and the reports of `crore bench`, have in common.
+/// The style that both pages and the reports of `crore bench` share.
 const LOOK: &str = include_str!("page/look.css");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
@@ -28,7 +28,7 @@ const ADMIN: [(&str, &str); 10] = [
     ("lists.js", include_str!("page/admin/lists.js")),
 ];
 
-/// The administration's document. It speaks to this port and to nobody else.
+/// The administration page. It connects only to this port.
 pub async fn admin() -> Response {
     const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -37,13 +37,13 @@ pub async fn admin() -> Response {
     (no_store("text/html; charset=utf-8"), more, document).into_response()
 }
 
-/// The address with a slash at its end leads to the one without.
+/// Redirects the address with a slash at its end to the address without it.
 pub async fn to_admin() -> Response {
     let headers = [(header::LOCATION, "/admin"), (header::CACHE_CONTROL, "no-store")];
     (StatusCode::PERMANENT_REDIRECT, headers).into_response()
 }
 
-/// A part of it.
+/// A module or style of the administration page.
 pub async fn admin_part(Path(name): Path<String>) -> Response {
     let Some((_, text)) = ADMIN.iter().find(|(part, _)| *part == name) else {
         return super::plain(StatusCode::NOT_FOUND, "there is no such part\n".into());
@@ -57,7 +57,7 @@ pub async fn admin_part(Path(name): Path<String>) -> Response {
 
 pub async fn document(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let clients = clients_url(&shared.operated.about.clients, host_of(&headers));
-    // The page may speak to the node and to nobody else, and nobody may frame it.
+    // The page may connect only to the node, and no site may embed it in a frame.
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' {clients}; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -78,7 +78,7 @@ pub async fn script() -> Response {
     (no_store("text/javascript; charset=utf-8"), SCRIPT).into_response()
 }
 
-/// What the page has to know of the node.
+/// Facts about the node for the page.
 pub async fn facts(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let about = &shared.operated.about;
     let body = serde_json::json!({
@@ -89,8 +89,8 @@ pub async fn facts(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Res
     (no_store("application/json"), body.to_string()).into_response()
 }
 
-/// The address of the clients' port as the browser can reach it: by the name that it used for this one, where the node
-/// listens there; else by the address that the node listens on.
+/// The address of the clients' port for the browser: the host name of the browser's request, if the
+/// node listens there; else the address on which the node listens.
 fn clients_url(clients: &[SocketAddr], host: &str) -> String {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -108,7 +108,8 @@ fn clients_url(clients: &[SocketAddr], host: &str) -> String {
     }
 }
 
-/// The `Host` header; empty unless it is made of what names and addresses are made of, as it is repeated in a header.
+/// The `Host` header; empty if it has characters outside names and addresses, because it is
+/// repeated in a header.
 fn host_of(headers: &HeaderMap) -> &str {
     headers
         .get(header::HOST)

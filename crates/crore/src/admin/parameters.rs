@@ -1,7 +1,8 @@
-//! Which query parameters the requests of the operators' API have.
+//! The query parameters of the operators' API.
 //!
-//! Place: before the handlers, behind the authority. Invariant: a parameter that a request does not have is refused by its name, as
-//! on the clients' port; otherwise a typing error, or a member of the body in the wrong place, would be a silent default.
+//! Place: before the handlers, after the authorization. Invariant: an unknown parameter is refused
+//! by its name, as on the clients' port; otherwise a typing error, or a member of the body in the
+//! wrong place, would silently become a default.
 
 use super::authority::problem;
 use axum::extract::Request;
@@ -9,7 +10,7 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Requests with parameters: method, route, names. All others have none.
+/// Requests with parameters: method, route, names. Other requests have none.
 const PARAMETERS: &[(&str, &str, &[&str])] = &[
     ("GET", "/api/v1/connections", &["address", "protocol", "sub", "lagging", "after", "limit"]),
     ("DELETE", "/api/v1/connections/{id}", &["return"]),
@@ -21,10 +22,10 @@ const PARAMETERS: &[(&str, &str, &[&str])] = &[
     ("GET", "/api/v1/topic/history", &["topic", "since", "reverse", "limit"]),
     ("GET", "/api/v1/topics", &["prefix", "filter", "after", "limit"]),
 ];
-/// Characters of an unknown parameter's name that a refusal repeats.
+/// Maximum length of an unknown parameter's name in a refusal, in characters.
 const NAME_LEN_MAX: usize = 64;
 
-/// Refuses a request with a parameter that it does not have.
+/// Refuses a request with an unknown parameter.
 pub async fn check(request: Request, next: Next) -> Response {
     let known = known(request.method().as_str(), request.uri().path());
     let query = request.uri().query().unwrap_or_default();
@@ -43,13 +44,13 @@ pub async fn check(request: Request, next: Next) -> Response {
 }
 
 fn known(method: &str, path: &str) -> &'static [&'static str] {
-    // `HEAD` is answered by the handlers of `GET`.
+    // The handlers of `GET` also answer `HEAD`.
     let method = if method == "HEAD" { "GET" } else { method };
     let found = PARAMETERS.iter().find(|(of, route, _)| *of == method && matches(route, path));
     found.map_or(&[], |(_, _, names)| names)
 }
 
-/// Whether a path is of this route, whose `{...}` stand for any segment.
+/// Whether a path matches this route, in which `{...}` matches any segment.
 fn matches(route: &str, path: &str) -> bool {
     let (mut wanted, mut given) = (route.split('/'), path.split('/'));
     loop {
@@ -61,7 +62,7 @@ fn matches(route: &str, path: &str) -> bool {
     }
 }
 
-/// The first name of a query that is not among these. No known name needs percent-encoding.
+/// The first name of a query that is not in this list. No known name needs percent-encoding.
 fn unknown<'a>(query: &'a str, known: &[&str]) -> Option<&'a str> {
     query
         .split('&')

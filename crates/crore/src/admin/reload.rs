@@ -1,6 +1,7 @@
-//! `POST /api/v1/reload`: the configuration is read again, and the answer says what came of it.
+//! `POST /api/v1/reload`: reloads the configuration and returns the result.
 //!
-//! Invariants: only operators get here (`authority`). A fault changes nothing, and the answer names all of them.
+//! Invariants: only operators may reload (`authority`). A fault changes nothing, and the answer
+//! lists all faults.
 
 use super::authority::{check_json, problem_with};
 use super::{Shared, answer, beside};

@@ -1,6 +1,6 @@
-//! `/api/v1/revocations`: what was revoked, to look at, to add to, to take back.
+//! `/api/v1/revocations`: lists, adds and cancels revocations.
 //!
-//! Invariant: what was changed leaves a line in the log, by its number: whom it is about, the list says.
+//! Invariant: each change is logged with the number of the revocation; the list has its details.
 
 use super::authority::{json_body, now_s, problem};
 use super::{NUMBER_MAX, answer};
@@ -21,19 +21,19 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Longest body, in bytes.
+/// Maximum size of a body, in bytes.
 const BODY_BYTES_MAX: usize = 16 << 10;
-/// Revocations of one answer.
+/// Maximum number of revocations of one answer.
 const PAGE_LEN_MAX: usize = 1_000;
 
-/// What revocations act on.
+/// The objects of the routes.
 #[derive(Clone)]
 pub struct Revoking {
-    /// Holds them.
+    /// The authenticator, which stores the revocations.
     pub judge: Arc<TokenJudge>,
-    /// Where they are kept.
+    /// The directory of their file.
     pub data_dir: Option<PathBuf>,
-    /// Called when they have changed.
+    /// Called after a change.
     pub changed: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -43,7 +43,7 @@ struct Shared {
     log: Log,
 }
 
-/// What a client asks to be revoked.
+/// A request to revoke tokens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -61,7 +61,7 @@ struct Asked {
     ends: Option<u32>,
 }
 
-/// A member that is there has a value: `null` may come of a variable that was never set.
+/// A present member must have a value: `null` may come from a variable that was never set.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
@@ -127,7 +127,7 @@ async fn add(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Re
 
 async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejection>) -> Response {
     let Revoking { judge, data_dir, .. } = shared.revoking;
-    // What is no number is the number of none.
+    // An invalid number is treated as unknown.
     let id = id.map_or(0, |Path(id)| id);
     match blocking(move || judge.take_back(data_dir.as_deref(), id)).await {
         Ok(true) => {
@@ -144,7 +144,7 @@ async fn take_back(State(shared): State<Shared>, id: Result<Path<u64>, PathRejec
     }
 }
 
-/// The disk may take its time; the port goes on meanwhile.
+/// Runs on another thread, because the disk may be slow.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RevokeError> + Send + 'static,
 ) -> Result<T, RevokeError> {
@@ -175,7 +175,7 @@ fn wanted(bytes: &[u8], now_s: u64) -> Result<Wanted, String> {
     Ok(Wanted { revoked, issued_before_s: asked.issued_before, ends_s: asked.ends })
 }
 
-/// Where a page begins and how long it is.
+/// Start and length of a page.
 fn page_of(query: &str) -> Option<(u64, usize)> {
     let (mut after, mut len_max) = (0, PAGE_LEN_MAX);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

@@ -1,14 +1,16 @@
-//! `/api/v1/session`: a browser shows an operator's API key or the secret of a link once, and a cookie stands for it from then on.
+//! `/api/v1/session`: a browser sends an operator's API key or the secret of a link once, and gets
+//! a cookie for a session.
 //!
-//! Place: before the routes. A request that brings the cookie of a session gets the session's key as its
-//! `Authorization`, or [`SignedIn`], so that [`Authority`] knows of no cookies. A link comes from an operator who is permitted
-//! already (`crore login`, by the operators' socket), so that a browser on the node's machine needs no API key.
+//! Place: before the routes. A request with the cookie of a session gets the session's key as its
+//! `Authorization`, or [`SignedIn`], so that [`Authority`] needs no cookies. An operator who is
+//! already permitted requests a link (`crore login`, through the operators' socket), so that a
+//! browser on the node's machine needs no API key.
 //!
-//! Invariants: a cookie is random, and found by its hash, so that no comparison tells how near a guess was; it is `HttpOnly` and
-//! `SameSite=Strict`; a request that changes something counts only if it says that it comes from this very origin. A key
-//! is asked about anew at each request: what is revoked or expired ends its sessions. Sessions end after
-//! [`SESSION_MAX`], and there are at most [`SESSIONS_MAX`]. A link is good for one session, within [`LINK_MAX`]; at most
-//! [`LINKS_MAX`] wait.
+//! Invariants: a cookie is random, and looked up by its hash, so that the time of a comparison
+//! reveals nothing; it is `HttpOnly` and `SameSite=Strict`; a request that changes something must
+//! have this port's origin. A key is checked again at each request: a revoked or expired key ends
+//! its sessions. Sessions end after [`SESSION_MAX`], and there are at most [`SESSIONS_MAX`]. A link
+//! is valid for one session, within [`LINK_MAX`]; there are at most [`LINKS_MAX`] unused links.
 
 use super::authority::{Authority, challenge, check_json, json_body, problem, unauthorized};
 use super::{answer, no_store};
@@ -28,39 +30,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long a session lasts.
+/// Maximum duration of a session.
 const SESSION_MAX: Duration = Duration::from_secs(12 * 60 * 60);
-/// Sessions at one time; beyond that the oldest ends.
+/// Maximum number of sessions; a further one ends the oldest.
 const SESSIONS_MAX: usize = 1_000;
-/// How long a link waits for its browser.
+/// Time for which a link is valid.
 const LINK_MAX: Duration = Duration::from_secs(60 * 60);
-/// Links that wait; beyond that the oldest is good for nothing any more.
+/// Maximum number of unused links; a further one invalidates the oldest.
 const LINKS_MAX: usize = 16;
-/// Longest body, in bytes.
+/// Maximum size of a body, in bytes.
 const BODY_BYTES_MAX: usize = 4 << 10;
-/// Bytes of an API key, at most.
+/// Maximum size of an API key, in bytes.
 const API_KEY_BYTES_MAX: usize = 512;
 /// The cookie's name.
 const COOKIE: &str = "crore_operator";
 
-/// A request of a browser that has come by a link.
+/// Marks a request of a browser that has logged in with a link.
 #[derive(Clone)]
 pub struct SignedIn;
 
 struct Session {
-    /// None of a browser that has come by a link.
+    /// The key; none if the browser has logged in with a link.
     api_key: Option<Zeroizing<String>>,
     ends: Instant,
 }
 
-/// All sessions, by the hashes of their cookies; and links that wait.
+/// All sessions, by the hashes of their cookies, and the unused links.
 #[derive(Default)]
 pub struct Sessions(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
     sessions: BTreeMap<[u8; 32], Session>,
-    /// By the hashes of their secrets, the oldest first.
+    /// Links by the hashes of their secrets, the oldest first.
     links: Vec<([u8; 32], Instant)>,
 }
 
@@ -71,32 +73,32 @@ enum Asked {
     Link(String),
 }
 
-/// What the routes need.
+/// The objects of the routes.
 #[derive(Clone)]
 pub struct Entrance {
-    /// Who may.
+    /// The authorization of operators.
     pub authority: Authority,
-    /// Those that there are.
+    /// The sessions.
     pub sessions: Arc<Sessions>,
-    /// Origins beside the port's own by which browsers come, through a proxy.
+    /// Further origins of browsers, which reach the port through a proxy.
     pub origins: Arc<[String]>,
-    /// Where links lead: the port's own origin.
+    /// The base of links: the port's own origin.
     pub own_url: Arc<str>,
-    /// Where logins are told.
+    /// The log for logins.
     pub log: Log,
 }
 
-/// The routes of browsers that may not operate yet.
+/// The routes of browsers that are not logged in.
 pub fn routes(entrance: Entrance) -> Router {
     Router::new().route("/api/v1/session", get(show).post(begin).delete(end)).with_state(entrance)
 }
 
-/// The route of operators, for others' browsers or their own.
+/// The route by which operators request links.
 pub fn routes_of_links(entrance: Entrance) -> Router {
     Router::new().route("/api/v1/session/link", post(link)).with_state(entrance)
 }
 
-/// Whether the request may operate, and whether that takes a key.
+/// Whether the request is permitted, and whether that requires a key.
 async fn show(State(entrance): State<Entrance>, request: Request) -> Response {
     let body = json!({
         "needs_api_key": !entrance.authority.needs_nothing(&request),
@@ -123,7 +125,7 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
         Ok(bytes) => bytes,
         Err(refused) => return *refused,
     };
-    // What serde has to say of it might show the key.
+    // Serde's error might contain the key.
     let api_key = match serde_json::from_slice(&bytes) {
         Ok(Asked::ApiKey(api_key)) => {
             let api_key = Zeroizing::new(api_key);
@@ -172,7 +174,7 @@ async fn end(State(entrance): State<Entrance>, headers: HeaderMap) -> Response {
     set_cookie(&format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"))
 }
 
-/// Lets a session's key speak for the request.
+/// Adds a session's key to the request.
 pub async fn speak_for(
     State(entrance): State<Entrance>,
     mut request: Request,
@@ -197,7 +199,7 @@ pub async fn speak_for(
 }
 
 impl Sessions {
-    /// A link for one browser. None: there are no random bytes.
+    /// Creates a link for one browser. None: the system provides no random numbers.
     pub fn link(&self, own_url: &str) -> Option<Zeroizing<String>> {
         let secret = new_api_key()?;
         let links = &mut self.open().links;
@@ -207,11 +209,11 @@ impl Sessions {
             links.remove(0);
         }
         links.push((sha256(secret.as_bytes()), now + LINK_MAX));
-        // No server and no log ever sees what stands behind `#`.
+        // Browsers send the part after `#` to no server, so it is in no log.
         Some(Zeroizing::new(format!("{own_url}/admin#link={}", *secret)))
     }
 
-    /// Whether a link with this secret has waited; it does not any more.
+    /// Uses up the link with this secret, and returns whether it was valid.
     fn use_up(&self, secret: &str) -> bool {
         let links = &mut self.open().links;
         let hash = sha256(secret.as_bytes());
@@ -219,7 +221,7 @@ impl Sessions {
         found.is_some_and(|place| links.remove(place).1 > Instant::now())
     }
 
-    /// Begins a session; its cookie.
+    /// Begins a session and returns its cookie.
     fn begin(&self, api_key: Option<Zeroizing<String>>) -> Option<Zeroizing<String>> {
         let cookie = new_api_key()?;
         let sessions = &mut self.open().sessions;
@@ -236,7 +238,7 @@ impl Sessions {
         Some(cookie)
     }
 
-    /// Of a session that there is, its key; none of one that has come by a link.
+    /// The key of an existing session; none if it began with a link.
     fn shown_by(&self, cookie: &str) -> Option<Option<HeaderValue>> {
         let known = self.open();
         let session = known.sessions.get(&sha256(cookie.as_bytes()))?;
@@ -249,7 +251,7 @@ impl Sessions {
     }
 }
 
-/// None of what is no key by its looks.
+/// Parses a key; none if its form is invalid.
 fn bearer(api_key: &str) -> Option<HeaderValue> {
     let is_printable = api_key.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_printable || !(1..=API_KEY_BYTES_MAX).contains(&api_key.len()) {
@@ -261,8 +263,8 @@ fn bearer(api_key: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Reading is harmless: no other page sees the answer. Anything else has to name this port's own origin, which is without TLS,
-/// or one by which a proxy passes requests on.
+/// Reading is harmless, because no other page sees the answer. Other requests must have this port's
+/// own origin, which is without TLS, or a configured origin of a proxy.
 fn comes_from_here(method: &Method, headers: &HeaderMap, origins: &[String]) -> bool {
     if matches!(*method, Method::GET | Method::HEAD) {
         return true;
@@ -276,13 +278,14 @@ fn comes_from_here(method: &Method, headers: &HeaderMap, origins: &[String]) -> 
         authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
     };
     let is_listed = origins.iter().any(|one| one.eq_ignore_ascii_case(origin));
-    // A host that a proxy serves is its own by the listed scheme alone.
+    // A proxied host has its own origin only with the listed scheme.
     let is_proxys = origins.iter().any(|one| names_host(one));
     let is_own = origin.starts_with("http://") && names_host(origin);
     is_listed || is_own && !is_proxys
 }
 
-/// The browser came to a proxy before this port by TLS, as it says itself, or the proxy.
+/// Whether the browser reached a proxy in front of this port by TLS, according to the browser or
+/// the proxy.
 fn came_by_tls(headers: &HeaderMap) -> bool {
     let told = headers.get("x-forwarded-proto");
     let origin = headers.get(header::ORIGIN);

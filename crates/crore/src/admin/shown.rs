@@ -1,6 +1,7 @@
-//! What operators are shown of a node, as JSON.
+//! The answers about a node for operators, as JSON.
 //!
-//! Invariant: what is not known is `null` or left out; no payload but of a history that was asked for, no credential ever.
+//! Invariant: unknown values are `null` or omitted; the only payloads are those of a requested
+//! history, and credentials never appear.
 
 use crate::statistics_history;
 use broker::inspect::{Connection, Recent, Subscribers, Topic, TopicDetail, message_json};
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use stdx::histogram::Histogram;
 
-/// Where a list goes on.
+/// The start of the next page of a list.
 pub fn next(cursor: Option<Cursor>) -> Value {
     cursor.map_or(Value::Null, |cursor| cursor.to_string().into())
 }
@@ -75,7 +76,7 @@ fn of_thread(((edge, _), count): (&(EdgeId, u32), &Subscribers)) -> Value {
     json!({"thread": edge, "plain": count.plain, "by_filter": count.by_filter})
 }
 
-/// One topic, looked at closely.
+/// One topic with its details.
 pub fn topic_detail(
     detail: &TopicDetail,
     subscribers: &[Subscribers],
@@ -123,10 +124,10 @@ fn gap(gap: &Gap) -> Value {
     json!({"from": gap.from, "to": gap.to, "reason": reason})
 }
 
-/// All rules in force, and the logs that they name.
+/// All rules in force, and their logs.
 pub fn rules(settings: &Settings) -> Value {
     let rules = settings.rules.iter().enumerate();
-    // A rule that has gone keeps its number, and nobody finds it.
+    // A removed rule keeps its number, and no topic has it.
     let in_force = rules.filter(|(number, rule)| {
         *number == 0
             || broker::topic::Filter::parse(&rule.filter)
@@ -177,7 +178,7 @@ fn rule(rule: &RuleSettings, settings: &Settings) -> Value {
     })
 }
 
-/// What charts are drawn of: counters since the start, and how things are now.
+/// The data of charts: counters since the start, and present values.
 pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration) -> Value {
     let NodeStatistics { edge, home, log, memory, door, .. } = statistics;
     let known = edge.native_sessions + edge.event_streams + edge.echo_sessions + edge.long_polls;
@@ -217,7 +218,7 @@ pub fn statistics(statistics: &NodeStatistics, took: Duration, uptime: Duration)
     })
 }
 
-/// What has been counted since the start.
+/// Counters since the start.
 fn totals(statistics: &NodeStatistics) -> Value {
     let NodeStatistics { edge, home, timings, .. } = statistics;
     json!({
@@ -244,7 +245,7 @@ fn totals(statistics: &NodeStatistics) -> Value {
     })
 }
 
-/// Counts by duration since the start: of which two looks make how it was in between.
+/// Counts by duration since the start; the difference of two samples is the interval between them.
 fn histogram(histogram: &Histogram) -> Value {
     let (bounds, counts): (Vec<u64>, Vec<u64>) = histogram.cumulative().unzip();
     json!({
@@ -268,7 +269,7 @@ fn policy(policy: LagPolicy) -> &'static str {
     }
 }
 
-/// No bound is `null`.
+/// `null` stands for an unlimited value.
 fn bounded(number: u64) -> Option<u64> {
     (number < u64::MAX).then_some(number)
 }

@@ -1,6 +1,7 @@
-//! `POST /api/v1/upgrade`: the node hands over to its program as it is on disk now.
+//! `POST /api/v1/upgrade`: the node hands over to the program now on disk.
 //!
-//! Only operators get here (`authority`). None of them says which program is started: it is the file that the node was started from.
+//! Only operators may upgrade (`authority`). A request cannot choose the program: it is the file
+//! that the node was started from.
 
 use super::authority::{check_json, problem};
 use super::no_store;
@@ -12,7 +13,7 @@ use axum::routing::post;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Does it.
+/// Starts the upgrade.
 pub type Upgrade = Arc<dyn Fn() -> Result<Upgraded, String> + Send + Sync>;
 
 /// The route.
