@@ -1,32 +1,32 @@
-//! `--apply`: sets kernel parameters, after they were shown and agreed to. Below a root, so that it can be tried on a
-//! machine that is a folder.
+//! `--apply`: sets kernel parameters after the operator has agreed. Paths are below a root
+//! directory, so that tests can use a directory.
 
 use super::finding::{Change, Finding};
 use std::fs;
 use std::path::Path;
 
-/// What became of one change.
+/// The result of one change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// The change.
     pub change: Change,
-    /// The value that the kernel has now, or why it was not taken.
+    /// The new value in the kernel, or the error.
     pub result: Result<String, String>,
 }
 
 impl Outcome {
-    /// The kernel has the value that it was to have.
+    /// Whether the kernel has the requested value.
     pub fn is_done(&self) -> bool {
         self.result.as_deref() == Ok(self.change.to.as_str())
     }
 }
 
-/// What there is to change.
+/// The proposed changes.
 pub fn changes(findings: &[Finding]) -> Vec<Change> {
     findings.iter().filter_map(|finding| finding.change.clone()).collect()
 }
 
-/// Writes one parameter and reads it again.
+/// Writes one parameter and reads it back.
 pub fn apply(root: &Path, change: Change) -> Outcome {
     let path = root.join("proc/sys").join(change.name.replace('.', "/"));
     let result = fs::write(&path, format!("{}\n", change.to))
@@ -36,7 +36,7 @@ pub fn apply(root: &Path, change: Change) -> Outcome {
     Outcome { change, result }
 }
 
-/// How the same is done for ever, and undone.
+/// Instructions to make the changes permanent, and to undo them.
 pub fn persistence(outcomes: &[Outcome]) -> Vec<String> {
     let done: Vec<&Change> = outcomes
         .iter()

@@ -1,16 +1,16 @@
-//! What the doctor says about one thing.
+//! A finding of the doctor.
 
 pub use bench::units::show_count as count;
 use std::fmt;
 
-/// How it stands.
+/// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// It holds something back.
+    /// Limits the node.
     Limits,
-    /// A node does not work like this, or not as it promises.
+    /// Prevents a node from working, or breaks one of its guarantees.
     Bad,
 }
 
@@ -24,7 +24,7 @@ impl Verdict {
         }
     }
 
-    /// The word for a person: what needs attention stands out.
+    /// The word for people; problems are in capitals.
     pub fn mark(self) -> &'static str {
         match self {
             Verdict::Ok => "ok",
@@ -46,12 +46,12 @@ pub struct Change {
 }
 
 impl Change {
-    /// What sets it until the machine is started again.
+    /// The command that sets it until the next reboot.
     pub fn command(&self) -> String {
         format!("sysctl -w {}", self.line())
     }
 
-    /// What sets it permanently, in a file of `/etc/sysctl.d/`.
+    /// The line for a file of `/etc/sysctl.d/`, which sets it permanently.
     pub fn line(&self) -> String {
         match self.to.contains(char::is_whitespace) {
             true => format!("{}='{}'", self.name, self.to),
@@ -63,26 +63,26 @@ impl Change {
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What it is about; short, and the same on all machines.
+    /// The subject: short, and the same on all machines.
     pub name: &'static str,
-    /// How it is here.
+    /// The value on this machine.
     pub value: String,
-    /// What that means for a node.
+    /// The consequence for a node.
     pub meaning: String,
-    /// How it stands.
+    /// The severity.
     pub verdict: Verdict,
-    /// Connections that it allows at most, if it bounds them.
+    /// Maximum number of connections, if this limits it.
     pub connections_max: Option<u64>,
-    /// The same when what is said here has been done.
+    /// The same maximum after all advice has been followed.
     pub connections_after: Option<u64>,
-    /// What to do: sentences and commands.
+    /// Advice: sentences and commands.
     pub advice: Vec<String>,
-    /// What `--apply` does.
+    /// The change that `--apply` makes.
     pub change: Option<Change>,
 }
 
 impl Finding {
-    /// One that is as it should be.
+    /// A finding without a problem.
     pub fn ok(name: &'static str, value: impl fmt::Display, meaning: impl Into<String>) -> Finding {
         Finding {
             name,
@@ -96,21 +96,21 @@ impl Finding {
         }
     }
 
-    /// Not as it should be, and what to do.
+    /// Adds a problem and its remedy.
     pub fn but(self, verdict: Verdict, advice: impl Into<String>) -> Finding {
         let mut finding = Finding { verdict, ..self };
         finding.advice.push(advice.into());
         finding
     }
 
-    /// A kernel parameter would make it better.
+    /// Adds a change of a kernel parameter.
     pub fn with_change(mut self, verdict: Verdict, change: Change) -> Finding {
         self.verdict = verdict;
         self.change = Some(change);
         self
     }
 
-    /// Connections that it allows when kernel parameters have been set.
+    /// Sets the maximum number of connections after changes of kernel parameters.
     pub fn connections_after_apply(&self) -> Option<u64> {
         match self.change {
             Some(_) => self.connections_after,
@@ -118,7 +118,7 @@ impl Finding {
         }
     }
 
-    /// It bounds connections: now, and when what is said has been done.
+    /// Sets the maximum number of connections, now and after all advice.
     pub fn bounds(mut self, now: u64, after: u64) -> Finding {
         self.connections_max = Some(now);
         self.connections_after = Some(after);
@@ -126,7 +126,7 @@ impl Finding {
     }
 }
 
-/// Bytes as people read them.
+/// Formats bytes with a unit.
 pub fn bytes(bytes: u64) -> String {
     let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     let found = units.into_iter().find(|(_, size)| bytes as f64 >= *size);

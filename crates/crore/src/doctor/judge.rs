@@ -1,32 +1,33 @@
-//! The judgement: a captured machine and a wish in, findings and a conclusion out. Pure.
+//! The evaluation: a captured machine and a target in, findings and a conclusion out. Pure.
 
 use super::finding::{Finding, Verdict, count};
 use super::machine::Machine;
 use super::tuning;
 use super::walls::{self, Wish};
 
-/// The target where nobody asked for another: more than most nodes ever need.
+/// The default target: more than most nodes ever need.
 const TARGET: u64 = 100_000;
 
-/// What the doctor has to say.
+/// The result of the doctor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judgement {
-    /// Connections that it judged against.
+    /// The target number of connections.
     pub target: u64,
-    /// Nobody asked for so many.
+    /// Whether the target is the default.
     pub is_own_target: bool,
-    /// One after the other, walls first.
+    /// The findings, limits of connections first.
     pub findings: Vec<Finding>,
-    /// What bounds connections first, and how many there can be: now,
+    /// The first limit and its number of connections: now,
     pub now: Option<(&'static str, u64)>,
     /// after `--apply`,
     pub after_apply: Option<(&'static str, u64)>,
-    /// and when all that is said has been done.
+    /// and after all advice.
     pub after_all: Option<(&'static str, u64)>,
 }
 
 impl Judgement {
-    /// Judges a machine against a number of connections. Without one it is 100,000, or what its memory could hold if that is less.
+    /// Evaluates a machine for a number of connections. The default is 100,000, or the most that
+    /// the memory can hold if that is less.
     pub fn of(machine: &Machine, target: Option<u64>, io_threads: Option<u64>) -> Judgement {
         let room = walls::memory_room(machine).unwrap_or(TARGET);
         let connections = target.unwrap_or(TARGET.min(room));
@@ -48,7 +49,7 @@ impl Judgement {
         }
     }
 
-    /// Something limits below the target, or is bad.
+    /// Whether a limit is below the target, or a finding is bad.
     pub fn is_wanting(&self) -> bool {
         let is_bad = |finding: &Finding| finding.verdict == Verdict::Bad;
         let is_low = self.now.is_some_and(|(_, connections)| connections < self.target);
@@ -76,7 +77,7 @@ impl Judgement {
             "This machine can hold {} connections now. The first limit is {wall}.",
             count(connections)
         ));
-        // Where nothing more is gained, nothing is said.
+        // Omit steps that gain nothing.
         let mut before = connections;
         if let Some((wall, after)) = self.after_apply
             && after != before

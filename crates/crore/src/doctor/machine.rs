@@ -1,31 +1,31 @@
-//! A captured machine as numbers. Pure: everything comes from the texts.
+//! A captured machine as numbers. Pure: all values come from the captured texts.
 
 use super::source::{CORES, Captured, PRIVATE_TABLES, REGISTERED_SOCKETS};
 
-/// A machine to judge.
+/// A machine to evaluate.
 #[derive(Clone, Debug)]
 pub struct Machine(Captured);
 
-/// Descriptors of a process.
+/// File descriptors of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptors {
-    /// What applies to a process that does nothing about it.
+    /// The soft limit.
     pub soft: u64,
-    /// What it may raise that to.
+    /// The hard limit.
     pub hard: u64,
 }
 
-/// Something that a group of processes may have, and has.
+/// Limit and usage of a resource of a cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// At most.
+    /// The limit.
     pub max: u64,
-    /// Now.
+    /// The present usage.
     pub used: u64,
 }
 
 impl Share {
-    /// What is left.
+    /// The available amount.
     pub fn left(self) -> u64 {
         self.max.saturating_sub(self.used)
     }
@@ -36,18 +36,18 @@ impl Share {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Queues that it receives with.
+    /// Number of receive queues.
     pub receive_queues: usize,
-    /// Queues that it sends with.
+    /// Number of send queues.
     pub send_queues: usize,
-    /// Some queue's packets are given to further processors.
+    /// Whether packets of a queue are steered to further processors.
     pub has_steering: bool,
-    /// Processors that its interrupts go to.
+    /// Number of processors that handle its interrupts.
     pub interrupt_cores: usize,
 }
 
 impl Machine {
-    /// Of what was captured.
+    /// Wraps a capture.
     pub fn new(captured: Captured) -> Machine {
         Machine(captured)
     }
@@ -102,7 +102,8 @@ impl Machine {
         Some(Descriptors { soft: words.next()??, hard: words.next()?? })
     }
 
-    /// Whether a thread may have a descriptor table of its own; the reason if not. None if nobody has tried.
+    /// Whether a thread may have a descriptor table of its own; else the reason. None if it was not
+    /// tested.
     pub fn private_tables(&self) -> Option<Result<(), &str>> {
         let text = self.text(PRIVATE_TABLES)?;
         Some(match text.strip_prefix("refused: ") {
@@ -111,23 +112,23 @@ impl Machine {
         })
     }
 
-    /// Whether a thread may hold sockets beside its descriptor table. None if nobody has tried.
+    /// Whether a thread may hold sockets outside its descriptor table. None if it was not tested.
     pub fn registered_sockets(&self) -> Option<bool> {
         Some(self.text(REGISTERED_SOCKETS)? == "allowed")
     }
 
-    /// Memory of the group that leaves least, of both versions.
+    /// Memory of the cgroup with the least left, of both versions.
     pub fn group_memory(&self) -> Option<Share> {
         self.tightest("memory.max", "memory.current")
             .or_else(|| self.tightest("memory.limit_in_bytes", "memory.usage_in_bytes"))
     }
 
-    /// Threads and processes of the group that leaves least.
+    /// Threads and processes of the cgroup with the least left.
     pub fn group_threads(&self) -> Option<Share> {
         self.tightest("pids.max", "pids.current")
     }
 
-    /// Cores that the tightest group may use, as a fraction.
+    /// Number of cores that the most restricted cgroup may use.
     pub fn group_cores(&self) -> Option<f64> {
         let mut least: Option<f64> = None;
         for (path, text) in self.0.below("/sys/fs/cgroup/") {
@@ -151,7 +152,7 @@ impl Machine {
         least
     }
 
-    /// The interfaces of devices.
+    /// The network interfaces of devices.
     pub fn interfaces(&self) -> Vec<Interface> {
         const FOLDER: &str = "/sys/class/net/";
         let mut interfaces: Vec<Interface> = Vec::new();
@@ -186,7 +187,8 @@ impl Machine {
         interfaces
     }
 
-    /// Of all groups that have both files the one with the least left; "max" and what is beyond any machine do not count.
+    /// Of all cgroups with both files, the one with the least left; "max" and values beyond any
+    /// machine do not count.
     fn tightest(&self, max: &str, used: &str) -> Option<Share> {
         const NO_LIMIT: u64 = 1 << 60;
         let mut tightest: Option<Share> = None;

@@ -1,9 +1,11 @@
-//! `crore doctor`: reads the machine, says what limits how many connections and what to do about it, and does it if asked.
+//! `crore doctor`: reads the machine, reports what limits the number of connections and how to
+//! raise it, and changes it on request.
 //!
-//! What the machine says is captured as texts (`source`), which `machine` reads as numbers; the judgement (`judge`, with
-//! `walls` and `tuning`) is a function of that. Only `source`, `apply` and `node` touch anything outside.
+//! The machine is captured as texts (`source`), which `machine` parses; the evaluation (`judge`,
+//! with `walls` and `tuning`) is a pure function of them. Only `source`, `apply` and `node` access
+//! the system.
 //!
-//! Exit codes: 0 nothing limits below the target, 1 something does.
+//! Exit codes: 0 if no limit is below the target, else 1.
 
 mod apply;
 mod finding;
@@ -29,7 +31,7 @@ use std::fs;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Flags of `doctor`.
+/// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Compare the machine with this number of connections (1M, 250k). The default is 100k, or the
@@ -63,13 +65,13 @@ pub struct Arguments {
     capture: Option<PathBuf>,
 }
 
-/// Where a node's operators' port is unless configured otherwise.
+/// The default operators' port.
 const ADMIN_URL: &str = "http://127.0.0.1:8801";
 
-/// Examines, and applies if asked.
+/// Examines the machine, and applies changes on request.
 ///
 /// # Errors
-/// Something limits below the target; files that cannot be read or written.
+/// A limit is below the target, or a file cannot be read or written.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
     let captured = match &arguments.machine {
@@ -116,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     }
 }
 
-/// A machine that was captured to a file.
+/// Reads a machine that was captured to a file.
 ///
 /// # Errors
 /// The file cannot be read, or contains no captured machine.
@@ -134,10 +136,10 @@ pub fn captured_in(file: &Path) -> Result<Captured, Ending> {
     Ok(captured)
 }
 
-/// A number of connections as people write it: `250k`, `1M`, `1,000,000`.
+/// Parses a number of connections: `250k`, `1M`, `1,000,000`.
 ///
 /// # Errors
-/// A sentence that says what was expected.
+/// The expected form.
 pub fn connections(text: &str) -> Result<u64, String> {
     let plain = text.replace([',', '_'], "");
     let (number, unit) = match plain.char_indices().last() {
@@ -202,7 +204,7 @@ fn is_agreed(output: &mut impl Write) -> Result<bool, Ending> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Of the node that was named; of one at the default port if there is one.
+/// The memory of the given node, or of a node at the default port if there is one.
 fn node_memory(arguments: &Arguments) -> Result<Option<node::NodeMemory>, Ending> {
     match &arguments.admin {
         Some(url) => Ok(Some(node::ask(url)?)),

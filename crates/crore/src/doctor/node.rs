@@ -1,4 +1,4 @@
-//! A running node's own word on its memory: what its operators' port tells, for each connection.
+//! The memory of a running node by component, from its operators' port.
 
 use anyhow::{Context, bail};
 use std::io::{Read, Write};
@@ -8,23 +8,23 @@ use std::time::Duration;
 /// The memory of a node.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NodeMemory {
-    /// Connections now.
+    /// Open connections.
     pub connections: u64,
-    /// The proportional set size; 0 where the system does not tell.
+    /// The proportional set size; 0 if the system does not report it.
     pub total: u64,
-    /// By component, in the node's order.
+    /// Bytes by component, in the node's order.
     pub components: Vec<(String, i64)>,
 }
 
-/// How long a node may take to answer.
+/// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of an answer, at most.
+/// Maximum size of an answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// Asks a node.
+/// Requests the figures of a node.
 ///
 /// # Errors
-/// Nobody answers there, or not as a node does.
+/// The port does not answer, or the answer is not a node's.
 pub fn ask(url: &str) -> anyhow::Result<NodeMemory> {
     let address = url.strip_prefix("http://").unwrap_or(url);
     let address = address.trim_end_matches('/');
@@ -48,7 +48,7 @@ pub fn ask(url: &str) -> anyhow::Result<NodeMemory> {
     Ok(memory)
 }
 
-/// Reads the text of `/metrics`.
+/// Parses the text of `/metrics`.
 fn parse(text: &str) -> NodeMemory {
     let mut memory = NodeMemory::default();
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -1,4 +1,4 @@
-//! The judgement as text and as JSON.
+//! The result of the doctor as text and as JSON.
 
 use super::apply::Outcome;
 use super::finding::{Finding, Verdict, bytes, count};
@@ -20,7 +20,7 @@ pub fn judgement(judgement: &Judgement, output: &mut impl Write) -> io::Result<(
     Ok(())
 }
 
-/// How many connections the machine can hold.
+/// Prints how many connections the machine can hold.
 ///
 /// # Errors
 /// Standard output fails.
@@ -49,7 +49,7 @@ fn show(finding: &Finding, output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What a node says of its memory.
+/// Prints the memory of a node.
 ///
 /// # Errors
 /// Standard output fails.
@@ -68,7 +68,7 @@ pub fn node(url: &str, memory: &NodeMemory, output: &mut impl Write) -> io::Resu
     Ok(())
 }
 
-/// What became of one change.
+/// Prints the result of one change.
 ///
 /// # Errors
 /// Standard output fails.
@@ -89,7 +89,7 @@ pub fn outcome(outcome: &Outcome, output: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Everything as one object.
+/// The result as one object.
 pub fn json(judgement: &Judgement, outcomes: &[Outcome], node: Option<&NodeMemory>) -> Value {
     let bound = |bound: Option<(&str, u64)>| {
         bound.map(|(wall, connections)| json!({"wall": wall, "connections": connections}))

@@ -1,23 +1,24 @@
-//! Where the doctor reads a machine: its files, below a root, and what had to be tried. All of it is text, so that a
-//! machine can be written to a file, carried away, and judged again: values in, values out.
+//! The doctor's access to a machine: files below a root directory, and the results of tests. All of
+//! it is text, so that a capture can be written to a file and evaluated elsewhere.
 
 use net::kernel::{registered_room, unshare_table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a machine said, by path; what it does not have is missing.
+/// The captured texts by path; missing files are omitted.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Captured(BTreeMap<String, String>);
 
-/// The name under which the answer to "may a thread have its own descriptor table" lies.
+/// Name of the result of the test whether a thread may have its own descriptor table.
 pub const PRIVATE_TABLES: &str = "probe/private_tables";
-/// Whether sockets may be held by io_uring instances: `allowed` or `refused`.
+/// Name of the result of the test whether io_uring instances may hold sockets: `allowed` or
+/// `refused`.
 pub const REGISTERED_SOCKETS: &str = "probe/registered_sockets";
-/// The processors that this process may use.
+/// Name of the list of processors that this process may use.
 pub const CORES: &str = "probe/cores";
 
-/// Files that are read as they are.
+/// Files that are captured unchanged.
 const FILES: &[&str] = &[
     "/proc/self/limits",
     "/proc/self/cgroup",
@@ -52,7 +53,7 @@ const FILES: &[&str] = &[
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 ];
 
-/// Limits of a group of processes, of both versions, in the folders of the group and of all above it.
+/// Limits of cgroups of both versions, in the directories of the group and all groups above it.
 const GROUP_FILES: &[(&str, &[&str])] = &[
     ("", &["memory.max", "memory.current", "pids.max", "pids.current", "cpu.max"]),
     ("memory", &["memory.limit_in_bytes", "memory.usage_in_bytes"]),
@@ -60,12 +61,12 @@ const GROUP_FILES: &[(&str, &[&str])] = &[
     ("cpu", &["cpu.cfs_quota_us", "cpu.cfs_period_us"]),
 ];
 
-/// Network interfaces and queues that are looked at, at most.
+/// Maximum number of captured network interfaces, and of queues.
 const INTERFACES_MAX: usize = 16;
 const QUEUES_MAX: usize = 256;
 
 impl Captured {
-    /// Reads the machine whose files lie below `root`. What has to be tried is tried only where that is this one.
+    /// Captures the machine with files below `root`. Tests run only if that is this machine.
     pub fn read(root: &Path) -> Captured {
         let mut captured = Captured::default();
         for path in FILES {
@@ -84,7 +85,7 @@ impl Captured {
         captured
     }
 
-    /// Reads what [`Captured::to_text`] wrote.
+    /// Parses the output of [`Captured::to_text`].
     pub fn parse(text: &str) -> Captured {
         let mut files = BTreeMap::new();
         for part in text.split("=== ").skip(1) {
@@ -95,7 +96,7 @@ impl Captured {
         Captured(files)
     }
 
-    /// One text of everything: a line `=== path` before each content.
+    /// All texts as one, with a line `=== path` before each.
     pub fn to_text(&self) -> String {
         let parts = self.0.iter();
         parts.map(|(path, content)| format!("=== {path}\n{content}\n")).collect()
@@ -106,7 +107,7 @@ impl Captured {
         self.0.get(path).map(String::as_str)
     }
 
-    /// Paths with this beginning, and their contents.
+    /// Paths with this prefix, and their contents.
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.0
             .range(prefix.to_owned()..)
@@ -145,7 +146,8 @@ impl Captured {
         }
     }
 
-    /// Of each interface of a device: its queues, which processors they are steered to, and its interrupts.
+    /// Captures each device's interface: its queues, their steering to processors, and its
+    /// interrupts.
     fn take_interfaces(&mut self, root: &Path) {
         for name in names(root, "/sys/class/net").into_iter().take(INTERFACES_MAX) {
             let folder = format!("/sys/class/net/{name}");
@@ -174,7 +176,7 @@ impl Captured {
     }
 }
 
-/// Really tries it, on a thread that ends with it.
+/// Tests it on a thread that ends afterwards.
 fn try_private_table() -> String {
     let tried = std::thread::spawn(|| unshare_table(&[]).map_err(|refused| refused.to_string()));
     match tried.join() {

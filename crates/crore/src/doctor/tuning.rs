@@ -1,20 +1,22 @@
-//! What does not bound connections and still matters: queues, ports, interrupts, clocks, the kernel's age. Pure.
+//! Settings that do not limit connections but matter: queues, ports, interrupts, clocks, the
+//! kernel's version. Pure.
 
 use super::finding::{Change, Finding, Verdict, count};
 use super::machine::Machine;
 use super::walls::Wish;
 
-/// `listen.backlog`, of each I/O thread.
+/// The value of `listen.backlog` for each I/O thread.
 const BACKLOG: u64 = 4_096;
-/// `listen.socket_send_bytes`.
+/// The value of `listen.socket_send_bytes`.
 const SOCKET_SEND_BYTES: u64 = 32 << 10;
-/// As many connections in each place of the kernel's table do not matter.
+/// Connections for each slot of the kernel's table that cost nothing noticeable.
 const ESTABLISHED_PER_PLACE: u64 = 2;
-/// What a node needs, and what hands connections over when a listener closes.
+/// The kernel version that a node requires, and the one that moves connections when a listener
+/// closes.
 const KERNEL_MIN: (u32, u32) = (5, 11);
 const KERNEL_MIGRATES: (u32, u32) = (5, 14);
 
-/// All of them.
+/// All findings of this module.
 pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
     let all = [
         kernel(machine),
@@ -103,7 +105,7 @@ fn cores(machine: &Machine) -> Option<Finding> {
     })
 }
 
-/// A parameter that should not be lower.
+/// A parameter with a minimum.
 fn at_least(machine: &Machine, name: &'static str, least: u64, meaning: &str) -> Option<Finding> {
     let value = machine.number(name)?;
     let finding = Finding::ok(name, count(value), meaning);
@@ -145,7 +147,7 @@ fn packets(machine: &Machine, wish: Wish) -> Option<Finding> {
     at_least(machine, "net.core.netdev_max_backlog", least, meaning)
 }
 
-/// The table in which the kernel finds the socket of each packet is made when the machine starts.
+/// The kernel creates the table for its socket lookups when the machine starts.
 fn established(machine: &Machine, wish: Wish) -> Option<Finding> {
     let text = machine.text("/proc/sys/net/ipv4/tcp_ehash_entries")?.trim();
     // A minus sign: the table of the first namespace, shared.

@@ -1,9 +1,12 @@
-//! `crore demo --break-it`: the node is broken three times while messages flow, and every message is counted.
+//! `crore demo --break-it`: breaks the node three times while messages flow, and counts every
+//! message.
 //!
-//! The node is a child process with its log on disk, and so is each one that comes after it. Two kinds of subscribers live
-//! through all of it: one of all topics ([`Witness`]), and thousands with a topic each. For each break a fixed number of
-//! messages is published, each until it is acknowledged, and the break comes when a third of them has arrived. The round is
-//! over when everybody has what was acknowledged, or when nothing comes any more: then the rest is lost.
+//! The node is a child process with its log on disk, and so is each of its successors. Two kinds of
+//! subscribers exist for the whole run: one of all topics ([`Witness`]), and thousands with one
+//! topic each. For each break, the demo publishes a fixed number of messages, each until it is
+//! acknowledged, and breaks the node when a third of them has arrived. The round ends when all
+//! subscribers have every acknowledged message, or when no more messages arrive: then the rest is
+//! lost.
 
 use super::panel::{grouped, time};
 use super::server::{Server, Setup};
@@ -24,23 +27,24 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// The whole run takes no longer, unless `--duration` says so.
+/// Maximum length of the whole run, unless `--duration` sets another.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Messages are published for so long in each round.
+/// Time for which messages are published in each round.
 const ROUND_S: u64 = 2;
-/// The break comes when one in so many of a round's messages has arrived.
+/// The break happens when this fraction of a round's messages has arrived.
 const BREAK_AFTER: u64 = 3;
-/// When nothing has come for so long, nothing more comes.
+/// Time without messages after which no more are expected.
 const QUIET: Duration = Duration::from_secs(5);
-/// Between two looks at the figures.
+/// Time between two checks of the figures.
 const LOOK: Duration = Duration::from_millis(10);
-/// The topics of the load.
+/// Prefix of the topics of the load.
 const FILTER: &str = "load/#";
 
-/// Breaks a node three times, and shows what became of the messages.
+/// Breaks a node three times, and prints the figures of the messages.
 ///
 /// # Errors
-/// A message was lost, repeated or out of order, or a gap was told; the node cannot be started; the signal that ended the run.
+/// A message was lost, repeated or out of order, or a gap was reported; the node cannot be started;
+/// or a signal stopped the run.
 pub fn run(arguments: &Arguments, signal: Receiver<Signal>) -> Result<(), Ending> {
     let place = Place::new(arguments.memory_log)?;
     // The child may hand over to a new process, which must become a child of this process when the
@@ -61,7 +65,7 @@ pub fn run(arguments: &Arguments, signal: Receiver<Signal>) -> Result<(), Ending
     }
 }
 
-/// What is done to the node.
+/// A way to break the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Break {
     Upgrade,
@@ -85,10 +89,10 @@ impl Break {
     }
 }
 
-/// Why a round ended before its time.
+/// The reason for the early end of a round.
 enum Halt {
     Signal(Signal),
-    /// The run has taken too long.
+    /// The run has exceeded its time.
     Late,
     Failed(Ending),
 }
@@ -125,7 +129,7 @@ impl Place {
             true => "memory",
             false => "disk",
         };
-        // One partition, so that the one subscriber of all topics hears of one end of a replay.
+        // One partition, so that the subscriber of all topics sees only one end of a replay.
         let text = format!(
             "[node]\ndrain_window = \"1s\"\n\
              [[log]]\nname = \"demo\"\ndurability = \"{durability}\"\npartitions_count = 1\n\
@@ -140,8 +144,8 @@ impl Place {
         self.path.join("crore.toml")
     }
 
-    /// A loopback address of its own for the node. While no process listens there, no other program gets its port, and a client
-    /// that goes on connecting cannot meet itself.
+    /// A loopback address of its own for the node. While no process listens there, no other program
+    /// gets its port, and a reconnecting client cannot connect to itself.
     fn setup(&self) -> Setup {
         let [_, _, high, low] = std::process::id().to_be_bytes();
         let address = format!("127.{}.{low}.1:0", 64 | high & 63);
@@ -159,7 +163,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What cannot be removed is in the temporary directory.
+        // Files that cannot be removed stay in the temporary directory.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -170,7 +174,7 @@ fn new_directory() -> std::io::Result<PathBuf> {
     for number in 0_u32.. {
         let path = std::env::temp_dir().join(format!("crore-demo-{process}-{number}"));
         match DirBuilder::new().mode(0o700).create(&path) {
-            // A killed demo left it; that process had the same number.
+            // A killed demo with the same process number left it.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return made.map(|()| path),
         }
@@ -179,7 +183,7 @@ fn new_directory() -> std::io::Result<PathBuf> {
 }
 
 struct Run {
-    // The clients first: they are not to come back while the node ends.
+    // Stop the clients first, so that they do not reconnect while the node stops.
     many: Handle,
     witness: Witness,
     server: Server,
@@ -204,7 +208,7 @@ impl Run {
         let mut setup = place.setup();
         let Started { server, io_threads, clients, notes } =
             Started::new(arguments.clients, &setup)?;
-        // The nodes that come after it listen at the same addresses.
+        // The successors listen at the same addresses.
         setup.addresses = Some([&server.clients, &server.operators].map(|url| authority(url)));
         introduce(arguments, clients, &place.path, &server, &notes)?;
         let mut common = Common::new(std::slice::from_ref(&server.clients))?;
@@ -231,13 +235,14 @@ impl Run {
         Ok(run)
     }
 
-    /// All subscriptions hold, and nothing is replayed.
+    /// Waits until all subscriptions are established, and no replay is running.
     fn is_live(&mut self) -> bool {
         self.witness.is_live()
             && u64::try_from(self.many.total().clients_live).is_ok_and(|live| live >= self.clients)
     }
 
-    /// Publishes, breaks the node, and waits for what was published. Shows and gives the figures of both kinds of subscribers.
+    /// Publishes, breaks the node, and waits for the published messages. Prints and returns the
+    /// figures of both kinds of subscribers.
     fn round(&mut self, number: u32, kind: Break) -> Result<[Row; 2], Halt> {
         println(&format!("\n{number}. {}", kind.title()))?;
         let before = self.many.snapshot().total.messages;
@@ -278,7 +283,7 @@ impl Run {
         Publishers::start(config)
     }
 
-    /// Breaks the node. Answers what there is to tell of it.
+    /// Breaks the node. Returns a description of the result.
     fn break_node(&mut self, kind: Break) -> Result<String, Halt> {
         let before = self.server.process();
         let told = match kind {
@@ -318,8 +323,9 @@ impl Run {
         Ok(())
     }
 
-    /// Waits until both kinds of subscribers have so many messages and are live, or nothing comes any more. `before` the round the
-    /// many had so many. Answers the one subscriber's figures.
+    /// Waits until both kinds of subscribers have this number of messages and are live, or no more
+    /// arrive. `before` is the number of messages that the many subscribers had before the round.
+    /// Returns the figures of the one subscriber.
     fn settle(&mut self, published: u64, before: u64) -> Result<Tally, Halt> {
         let mut newest = (0, Instant::now());
         self.wait_until(|run| {
@@ -354,23 +360,23 @@ impl Run {
     }
 }
 
-/// What one kind of subscribers saw of one break.
+/// The figures of one kind of subscribers for one break.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Row {
     name: String,
     published: u64,
     received: u64,
-    /// Received from the log after a reconnect.
+    /// Messages received from the log after a reconnect.
     recovered: u64,
-    /// Acknowledged to the publisher, and never received.
+    /// Messages that were acknowledged to the publisher and never received.
     lost: u64,
     repeated: u64,
     out_of_order: u64,
-    /// Deliveries that contradict what the node has said of the messages before them, and payloads that no publisher sent.
+    /// Deliveries that contradict the node's proofs, and payloads that no publisher sent.
     unproved: u64,
     gaps: u64,
     reconnects: u64,
-    /// From the time when a message was due to its receipt.
+    /// Time from the scheduled time of a message to its receipt.
     longest_us: f64,
 }
 

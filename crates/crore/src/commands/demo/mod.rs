@@ -1,11 +1,12 @@
-//! `crore demo`: a node with embedded defaults, thousands of subscribers with a topic each, and what happens each second.
+//! `crore demo`: a node with embedded defaults, thousands of subscribers with one topic each, and
+//! figures each second.
 //!
-//! Three phases: connect a part, then the rest, with the node's memory measured after each, when it is at rest; publish and
-//! measure latencies. What a connection costs is the slope between the two measurements: what a node takes once, for its
-//! threads and their buffers, is in both. The node is a process of its own, so its memory and CPU are told apart from
-//! those of the clients.
+//! Three phases: connect some of the clients, then the rest, and measure the idle node's memory
+//! after each; then publish and measure latencies. The cost of a connection is the slope between
+//! the two measurements, because both contain the fixed memory of threads and their buffers. The
+//! node has its own process, so its memory and CPU are separate from those of the clients.
 //!
-//! With `--break-it` it is another run: [`breaks`].
+//! `--break-it` selects another run: [`breaks`].
 
 mod breaks;
 mod panel;
@@ -32,21 +33,23 @@ use server::{Server, Setup};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Between two refreshes.
+/// Time between two refreshes.
 const REFRESH: Duration = Duration::from_secs(1);
-/// Connections beside those of the subscribers: publishers, the prices, and a few for whoever looks at the page.
+/// Connections in addition to the subscribers': publishers, the prices, and a few for the live
+/// page.
 const OTHER_CONNECTIONS: u64 = 32;
-/// Connections that publish.
+/// Number of publishing connections.
 const PUBLISHERS: u64 = 4;
-/// A connection has two ends on this machine, each about so many bytes in the kernel, and a little in user space.
+/// Memory of a connection: it has two ends on this machine, each with about this number of bytes in
+/// the kernel, and a little in user space.
 const CONNECTION_BYTES: u64 = 2 * 4_600 + 1_000;
-/// When no further connection comes for so long, the demo goes on with those that are there.
+/// Time without a new connection after which the demo continues with the present ones.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
-/// I/O threads that a node takes at most.
+/// Maximum number of I/O threads of the node.
 const IO_THREADS_MAX: u64 = 1_024;
-/// One in so many clients connects first.
+/// One in this number of clients connects in the first part.
 const FIRST_PART: u64 = 5;
-/// With fewer further connections the slope says nothing.
+/// Minimum number of further connections for a meaningful slope.
 const SLOPE_CONNECTIONS_MIN: u64 = 4_000;
 
 /// Arguments of `demo`.
@@ -103,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 
 struct Demo {
     server: Server,
-    /// The first part, then the rest.
+    /// The first part of the clients, then the rest.
     subscribers: Vec<Handle>,
     connect_rate: f64,
     publishers: Option<Handle>,
@@ -112,23 +115,23 @@ struct Demo {
     figures: Figures,
     signal: Receiver<Signal>,
     began: Instant,
-    /// When the demo is over by itself.
+    /// Time at which the demo stops by itself.
     deadline: Option<Instant>,
     next_refresh: Instant,
     last_cpu_s: f64,
     last_refresh: Instant,
 }
 
-/// The node at rest.
+/// Memory of the idle node.
 struct Measured {
     connections: u64,
     memory_bytes: Option<u64>,
 }
 
-/// Why a phase ended before its time.
+/// The reason for the early end of a phase.
 enum Halt {
     Signal(Signal),
-    /// `--duration` is over.
+    /// `--duration` has passed.
     Over,
     Failed(Ending),
 }
@@ -157,7 +160,7 @@ impl Demo {
         })
     }
 
-    /// All connections, and what each of them costs the node.
+    /// Connects all clients, and computes the node's memory for each of them.
     fn connect(&mut self) -> Result<(), Halt> {
         let clients = self.figures.clients;
         let first = (clients / FIRST_PART).max(1);
@@ -175,8 +178,8 @@ impl Demo {
         self.refresh(None)
     }
 
-    /// Connects clients for these topics, until all are there or no more come; then a second of rest, and the memory is
-    /// measured.
+    /// Connects clients for these topics, until all are connected or no more connect; then waits a
+    /// second and measures the memory.
     fn connect_part(&mut self, first: u64, last: u64) -> Result<Measured, Halt> {
         let start = || -> anyhow::Result<Handle> {
             let mut common = Common::new(std::slice::from_ref(&self.server.clients))?;
@@ -222,7 +225,7 @@ impl Demo {
         }
     }
 
-    /// Until the next refresh.
+    /// Waits for the next refresh.
     fn wait(&mut self) -> Result<(), Halt> {
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
@@ -235,7 +238,7 @@ impl Demo {
                 return Err(Halt::Failed(anyhow!("the signal thread has ended").into()));
             }
         }
-        // After a pause of the whole machine the missed refreshes are not made up for.
+        // After a pause of the whole machine, missed refreshes are skipped.
         self.next_refresh = (self.next_refresh + REFRESH).max(Instant::now());
         if self.server.has_ended() {
             return Err(Halt::Failed(anyhow!("the node stopped unexpectedly").into()));
@@ -263,7 +266,7 @@ impl Demo {
         self.panel.show(figures).map_err(|error| Halt::Failed(error.into()))
     }
 
-    /// All parts of the subscribers together.
+    /// The figures of all parts of the subscribers.
     fn received(&mut self) -> Snapshot {
         let mut all = Snapshot { interval: Tally::default(), total: Tally::default() };
         for part in &mut self.subscribers {
@@ -276,7 +279,7 @@ impl Demo {
 
     fn end(mut self, ending: Result<(), Halt>) -> Result<(), Ending> {
         self.prices = None;
-        // Publishers first: what they have sent arrives while the subscribers still listen.
+        // Stop the publishers first, so that the subscribers receive their last messages.
         let unacknowledged =
             self.publishers.take().map_or(0, |publishers| publishers.stop().total.unacknowledged);
         std::thread::sleep(Duration::from_millis(200));
@@ -307,12 +310,12 @@ impl Demo {
     }
 }
 
-/// A node that is ready, and how many clients it and this machine can hold.
+/// A ready node, and the number of clients that it and this machine can hold.
 struct Started {
     server: Server,
     io_threads: u64,
     clients: u64,
-    /// Why they are fewer than wanted.
+    /// Reasons for a reduced number of clients.
     notes: Vec<String>,
 }
 
@@ -340,7 +343,7 @@ impl Started {
     }
 }
 
-/// At most so many clients, and a note where that is fewer.
+/// Limits the number of clients, and adds a note if that reduces it.
 fn limit(clients: &mut u64, notes: &mut Vec<String>, most: u64, why: &str) {
     let most = most.max(1);
     if *clients > most {
@@ -349,8 +352,9 @@ fn limit(clients: &mut u64, notes: &mut Vec<String>, most: u64, why: &str) {
     }
 }
 
-/// A node that holds so many connections, or as many as descriptors allow; with its I/O threads. Where descriptor limits are
-/// low, more threads bring more tables, until what threads wake each other with fills these.
+/// Starts a node for this number of connections, or as many as descriptors allow; returns it with
+/// its I/O threads. With a low descriptor limit, more threads provide more tables, until the
+/// descriptors for wake-ups between threads fill them.
 fn start_server(connections: u64, setup: &Setup) -> Result<(Server, u64), Ending> {
     let mut threads = (process::cores_count() as u64).min(IO_THREADS_MAX);
     let mut server = Server::start(threads, setup)?;
@@ -358,7 +362,7 @@ fn start_server(connections: u64, setup: &Setup) -> Result<(Server, u64), Ending
         let held = server.connections_max;
         let wanted = connections.div_ceil((held / threads).max(1));
         let more = (wanted + wanted / 8).clamp(threads + 1, threads * 2).min(IO_THREADS_MAX);
-        // The ports are the same again: the smaller node has to go first.
+        // Both nodes use the same ports: stop the smaller node first.
         drop(server);
         match Server::try_start(more, setup) {
             Ok(larger) if larger.connections_max > held => {
@@ -375,7 +379,7 @@ fn start_server(connections: u64, setup: &Setup) -> Result<(Server, u64), Ending
     Ok((server, threads))
 }
 
-/// For flags: a duration, or seconds without a unit.
+/// Parses a duration, or seconds without a unit, for flags.
 fn duration(text: &str) -> Result<Duration, String> {
     match text.parse::<u64>() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
@@ -409,7 +413,7 @@ fn introduce(
         format!("Live page, to watch messages and publish: {page}"),
     ];
     lines.extend(server.notices.iter().chain(notes).map(|note| format!("Note: {note}")));
-    // Whoever reads nothing is noticed at the first refresh.
+    // A closed standard output is detected at the first refresh.
     let _ = println(&lines.join("\n"));
 }
 
@@ -419,7 +423,7 @@ fn println(text: &str) -> Result<(), Ending> {
     Ok(())
 }
 
-/// Topics of the load; those that the live page shows by default are not among them.
+/// Topics of the load; the live page does not show them by default.
 fn pattern(first: u64, last: u64) -> anyhow::Result<Pattern> {
     format!("load/{{{first}..{last}}}")
         .parse::<Pattern>()
@@ -433,7 +437,7 @@ fn count(figures: &mut Figures, total: &Tally) {
     figures.all = latencies(&total.latency);
     figures.gaps = total.gaps;
     let faults = &total.faults;
-    // A message that comes late takes its loss back, so that for a moment more may have come back than were missed.
+    // A late message reduces the count of losses, so that the difference may briefly be negative.
     let lost = u64::try_from(faults.lost).unwrap_or(0);
     figures.faults = lost + faults.repeated + faults.out_of_order + faults.proof_failed;
     figures.failed = total.connects_failed + total.disconnects;

@@ -1,50 +1,50 @@
-//! What `demo` shows each second: a panel in place on a terminal, one line elsewhere.
+//! The figures of `demo` each second: a panel on a terminal, one line elsewhere.
 
 use crate::terminal;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-/// Latencies of some span, in microseconds.
+/// Latencies of a time span, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latencies {
-    /// How many there were.
+    /// Number of values.
     pub count: u64,
-    /// The least.
+    /// Minimum.
     pub min_us: f64,
-    /// The mean.
+    /// Mean.
     pub mean_us: f64,
-    /// The median.
+    /// Median.
     pub p50_us: f64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The greatest.
+    /// Maximum.
     pub max_us: f64,
 }
 
-/// Everything that is shown.
+/// The figures of the panel.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Seconds since the start.
     pub elapsed_s: u64,
-    /// Clients wanted.
+    /// Number of clients to connect.
     pub clients: u64,
-    /// Connections now.
+    /// Open connections.
     pub connections: u64,
-    /// Connections made in the last second.
+    /// Connects in the last second.
     pub connect_rate: f64,
-    /// Most connections made in one second.
+    /// Maximum number of connects in one second.
     pub connect_rate_peak: f64,
     /// Messages published in the last second.
     pub in_rate: f64,
     /// Messages received by subscribers in the last second.
     pub out_rate: f64,
-    /// Messages received in all.
+    /// Total number of received messages.
     pub received: u64,
     /// Latencies of the last second.
     pub now: Latencies,
     /// Latencies of the whole run.
     pub all: Latencies,
-    /// User-space memory of the node for each further connection; `None` until it can be told.
+    /// User-space memory of the node for each further connection; `None` until it is known.
     pub connection_bytes: Option<u64>,
     /// User-space memory of the node with all connections, before the first message.
     pub memory_bytes: Option<u64>,
@@ -54,13 +54,13 @@ pub struct Figures {
     pub faults: u64,
     /// The node's CPU in the last second, in cores.
     pub node_cores: f64,
-    /// What is being done.
+    /// The present activity.
     pub doing: &'static str,
-    /// Connects that failed, and connections that were lost.
+    /// Failed connects, and lost connections.
     pub failed: u64,
 }
 
-/// Where the figures go.
+/// The output of the figures.
 #[derive(Debug)]
 pub struct Panel {
     redraws: bool,
@@ -69,7 +69,7 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// For standard output as it is.
+    /// A panel or lines, depending on standard output.
     pub fn new() -> Panel {
         Panel {
             redraws: terminal::output_redraws(),
@@ -78,7 +78,7 @@ impl Panel {
         }
     }
 
-    /// Shows the figures of this second.
+    /// Prints the figures of this second.
     ///
     /// # Errors
     /// Standard output fails.
@@ -91,7 +91,7 @@ impl Panel {
                 let _ = write!(text, "\x1b[{}A", self.lines_shown);
             }
             for line in &lines {
-                // A line that wrapped would make the next frame begin too low.
+                // A wrapped line would move the next frame down.
                 let _ = writeln!(text, "\x1b[2K{}", cut(line, columns));
             }
             self.lines_shown = lines.len();
@@ -219,7 +219,7 @@ fn latencies(of: &Latencies) -> String {
     )
 }
 
-/// Three digits that matter.
+/// A time with three significant digits.
 pub fn time(microseconds: f64) -> String {
     match microseconds {
         few if few < 999.5 => format!("{few:.0}µs"),
@@ -230,7 +230,7 @@ pub fn time(microseconds: f64) -> String {
     }
 }
 
-/// `10,000`.
+/// A number in groups of three digits: `10,000`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -243,7 +243,8 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// At most so many columns; escape sequences take none and are kept, so that colours end.
+/// Cuts a line to this number of columns; escape sequences have no width and are kept, so that
+/// colours end.
 fn cut(line: &str, columns: usize) -> String {
     let mut kept = String::with_capacity(line.len());
     let mut taken = 0;

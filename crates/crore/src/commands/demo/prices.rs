@@ -1,4 +1,4 @@
-//! Messages for people: a few prices that walk, on topics that the live page shows by default.
+//! Messages for people: a few changing prices, on topics that the live page shows by default.
 
 use client::{Client, ConnectError, Options, PublishOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two prices.
+/// Time between two prices.
 const PACE: Duration = Duration::from_millis(250);
 
 /// Name and first price, in ten-thousandths.
@@ -29,7 +29,7 @@ impl Prices {
     /// Begins to publish `demo/prices/...` to the node at `url`.
     ///
     /// # Errors
-    /// The client cannot be made.
+    /// The client cannot be created.
     pub fn start(url: &str) -> Result<Prices, ConnectError> {
         let (client, events) = Client::connect(Options::new(url))?;
         drop(events);
@@ -77,7 +77,7 @@ fn publish(client: &Client, is_ending: &AtomicBool) {
     }
 }
 
-/// Up or down by at most a thousandth.
+/// A random change by at most a thousandth.
 fn walk(price: u64, random: u64) -> u64 {
     let step = price / 1_000;
     price - step + random % (2 * step + 1)

@@ -1,4 +1,5 @@
-//! The demonstrated node: a child process, so that its memory and CPU are its own, and not those of ten thousand clients.
+//! The node of the demo: a child process, so that its memory and CPU are separate from those of the
+//! clients.
 
 use crate::exit::Ending;
 use crate::process;
@@ -12,41 +13,41 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// How long the node may take to be ready, and to end.
+/// Time limit for the node's start, and for its stop.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks whether a process has ended.
+/// Time between two checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How a node is started.
+/// The parameters of a start.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Further arguments of `serve`.
     pub arguments: Vec<OsString>,
-    /// Where it listens for clients and for operators; without it on the default ports where they are free.
+    /// Addresses for clients and operators; without them, the default ports if they are free.
     pub addresses: Option<[String; 2]>,
 }
 
-/// A running node. Dropping it ends it.
+/// A running node. Dropping it stops it.
 pub struct Server {
     child: Child,
-    /// The process that has taken the child's place. This process has to be its reaper.
+    /// The successor of the child after an upgrade. This process must be its reaper.
     successor: Option<Pid>,
     has_ended: bool,
-    /// As long as it is open the node lives; it closes by itself when this process dies, in whatever way.
+    /// The node lives as long as this is open; it closes even if this process is killed.
     life: Option<ChildStdin>,
     /// Lines of its output after `ready`.
     lines: Receiver<String>,
-    /// `http://...` of the clients' port.
+    /// URL of the clients' port: `http://...`.
     pub clients: String,
-    /// `http://...` of the operators' port.
+    /// URL of the operators' port: `http://...`.
     pub operators: String,
-    /// What it said about its start.
+    /// Notices of its start.
     pub notices: Vec<String>,
-    /// Connections that it can hold.
+    /// Maximum number of its connections.
     pub connections_max: u64,
 }
 
-/// What a node uses.
+/// Resource usage of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// User-space memory in bytes.
@@ -56,18 +57,18 @@ pub struct Usage {
 }
 
 impl Server {
-    /// Starts this very program as a node with embedded defaults.
+    /// Starts this program as a node with embedded defaults.
     ///
     /// # Errors
-    /// It does not get ready.
+    /// The node does not become ready.
     pub fn start(io_threads: u64, setup: &Setup) -> Result<Server, Ending> {
         Server::start_telling(io_threads, setup, Stdio::inherit())
     }
 
-    /// The same, where it may turn out that it cannot start: it says nothing about that.
+    /// Starts a node that may fail to start, without printing the reason.
     ///
     /// # Errors
-    /// As [`Server::start`].
+    /// The errors of [`Server::start`].
     pub fn try_start(io_threads: u64, setup: &Setup) -> Result<Server, Ending> {
         Server::start_telling(io_threads, setup, Stdio::null())
     }
@@ -84,7 +85,7 @@ impl Server {
         command.args(&setup.arguments);
         let mut ignored = Vec::new();
         for (name, _) in std::env::vars_os() {
-            // Embedded defaults: what is configured for another node is not meant for this one.
+            // Embedded defaults: the configuration of another node does not apply to this one.
             let text = name.to_string_lossy();
             let is_option = text.starts_with("CRORE_");
             if is_option || name == "NOTIFY_SOCKET" {
@@ -101,14 +102,15 @@ impl Server {
                 ignored.join(", ")
             ));
         }
-        // Ctrl-C is for this process, which then ends the node.
+        // Ctrl-C goes to this process only, which then stops the node.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().context("cannot start the node")?;
         let output = child.stdout.take().context("cannot read the node's output")?;
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // Where nobody listens any more it goes on reading, so that the node can go on writing.
+                // Without a receiver, the thread continues to read, so that the node can continue
+                // to write.
                 let _ = sender.send(line);
             }
         });
@@ -129,7 +131,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What it uses now.
+    /// The present usage.
     pub fn usage(&self) -> Usage {
         let number = self.child.id();
         Usage {
@@ -139,15 +141,15 @@ impl Server {
         }
     }
 
-    /// The process that is the node now.
+    /// The process that is the node.
     pub fn process(&self) -> u32 {
         let successor = self.successor.map(|process| process.as_raw_nonzero().get());
         successor.map_or(self.child.id(), i32::unsigned_abs)
     }
 
-    /// Whether it has ended.
+    /// Whether the node has ended.
     pub fn has_ended(&mut self) -> bool {
-        // Nobody else waits for it, so that the number stays its own until then.
+        // No other code waits for the child, so its number stays valid until then.
         self.has_ended = self.has_ended
             || match self.successor {
                 None => !matches!(self.child.try_wait(), Ok(None)),
@@ -156,7 +158,7 @@ impl Server {
         self.has_ended
     }
 
-    /// Whether it has ended within this time.
+    /// Waits for the end, for at most this time.
     pub fn ends_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         while !self.has_ended() {
@@ -168,10 +170,10 @@ impl Server {
         true
     }
 
-    /// It has handed over to another process, and ends by itself.
+    /// Follows a hand-over to another process; the old one ends by itself.
     ///
     /// # Errors
-    /// It does not end.
+    /// The old process does not end.
     pub fn replaced_by(&mut self, process: u32) -> Result<(), Ending> {
         let successor = i32::try_from(process).ok().and_then(Pid::from_raw);
         let successor = successor.context("the new process has an invalid number")?;
@@ -183,10 +185,10 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it as `kill -9` does, and waits until it is gone.
+    /// Kills the node like `kill -9`, and waits for its end.
     ///
     /// # Errors
-    /// It has ended before.
+    /// The node has ended before.
     pub fn kill(&mut self) -> Result<(), Ending> {
         self.signal(Signal::KILL)?;
         match self.ends_within(PATIENCE) {
@@ -195,10 +197,10 @@ impl Server {
         }
     }
 
-    /// Begins to end it in order, as service managers do.
+    /// Begins an orderly stop, like a service manager.
     ///
     /// # Errors
-    /// It has ended before.
+    /// The node has ended before.
     pub fn drain(&mut self) -> Result<(), Ending> {
         self.signal(Signal::TERM)
     }
@@ -256,13 +258,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.life = None;
         if !self.ends_within(PATIENCE) {
-            // What does not end in order ends anyway.
+            // A node that does not stop in order is killed.
             let _ = self.kill();
         }
     }
 }
 
-/// The default port, or any free one if that is taken.
+/// The default port, or a free port if it is taken.
 fn address(port: u16, whose: &str, notices: &mut Vec<String>) -> String {
     match TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => format!("127.0.0.1:{port}"),

@@ -1,7 +1,8 @@
 //! One subscriber of all topics: the Rust client, as an application uses it.
 //!
-//! It counts into the same [`Tally`] as the subscribers of the load, so that both are judged by the same figures. The
-//! client comes back by itself and resumes from its position; each stream's numbers are checked here.
+//! The witness counts into the same [`Tally`] as the subscribers of the load, so that the same
+//! checks apply to both. The client reconnects by itself and resumes from its position; this module
+//! checks the numbers of each stream.
 
 use bench::engine::Tally;
 use bench::payload::{Clock, Header};
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// The subscriber. Dropping it ends it.
+/// The subscriber. Dropping it stops it.
 pub struct Witness {
     client: Client,
     counted: Arc<Mutex<Tally>>,
@@ -22,7 +23,7 @@ impl Witness {
     /// Subscribes to the filter at this node.
     ///
     /// # Errors
-    /// The client cannot be made.
+    /// The client cannot be created.
     pub fn start(url: &str, filter: &str) -> anyhow::Result<Witness> {
         let (client, events) = connect(url)?;
         client
@@ -34,22 +35,22 @@ impl Witness {
         Ok(Witness { client, counted, thread: Some(thread) })
     }
 
-    /// The messages since the last [`Witness::take`].
+    /// Number of messages since the last [`Witness::take`].
     pub fn messages(&self) -> u64 {
         lock(&self.counted).messages
     }
 
-    /// Whether the subscription holds, and nothing is replayed.
+    /// Whether the subscription is established, and no replay is running.
     pub fn is_live(&self) -> bool {
         lock(&self.counted).clients_live > 0
     }
 
-    /// All figures since the last time.
+    /// Takes all figures since the last call.
     pub fn take(&self) -> Tally {
         let mut counted = lock(&self.counted);
         let taken = counted.clone();
         counted.clear();
-        // They are no counts: they say how it stands.
+        // These are states, not counts.
         counted.connections = taken.connections;
         counted.clients_live = taken.clients_live;
         taken
@@ -69,7 +70,7 @@ fn connect(url: &str) -> Result<(Client, Events), ConnectError> {
     Client::connect(Options::new(url))
 }
 
-/// What the thread knows of the streams.
+/// The thread's state of the streams.
 #[derive(Default)]
 struct Judge {
     streams: HashMap<Arc<str>, Stream>,
@@ -90,7 +91,7 @@ impl Judge {
                 self.is_replaying = *replaying;
                 tally.clients_live = i64::from(!replaying);
             }
-            // The log has one partition, so that the replay ends once.
+            // The log has one partition, so the replay ends once.
             Event::CaughtUp { .. } => {
                 self.is_replaying = false;
                 tally.clients_live = 1;
@@ -99,7 +100,7 @@ impl Judge {
             Event::Gap { .. } => tally.gaps += 1,
             Event::Skipped { .. } => tally.skipped += 1,
             Event::Disconnected { .. } => {
-                // An attempt that failed is told in the same way, and is no connection that was lost.
+                // A failed attempt has the same event, but is not a lost connection.
                 tally.disconnects += tally.connections.unsigned_abs();
                 tally.connections = 0;
                 tally.clients_live = 0;

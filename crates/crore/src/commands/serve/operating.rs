@@ -1,7 +1,9 @@
-//! What `serve` gives its operators' port: who may, the operators' socket, and a link for the first browser.
+//! The operators' port of `serve`: its authorization, the operators' socket, and a link for the
+//! first browser.
 //!
-//! Place: between the configuration and [`crate::admin`]. Invariant: a process that takes over makes the socket only when it is the
-//! node, so that a failed upgrade leaves the old node's socket as it was.
+//! Place: between the configuration and [`crate::admin`]. Invariant: a process that takes over
+//! creates the socket only when it is the node, so that a failed upgrade leaves the old node's
+//! socket unchanged.
 
 use super::http_url;
 use crate::admin::sessions::Sessions;
@@ -17,7 +19,7 @@ use anyhow::anyhow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// Who may operate.
+/// The authorization of operators.
 pub fn access(configuration: &Configuration, operators: &[SocketAddr]) -> Access {
     let origins = configuration.texts("operators.origins").to_vec();
     let own = operators.first().map(|address| {
@@ -31,7 +33,7 @@ pub fn access(configuration: &Configuration, operators: &[SocketAddr]) -> Access
     let connections_max = configuration.number("operators.connections_max");
     Access {
         trusts_loopback: configuration.text("operators.api_key") == "beyond_loopback",
-        // Who comes through a proxy can hardly use the other one.
+        // A browser behind a proxy can rarely use the other origin.
         own_url: origins.first().cloned().or(own).unwrap_or_default(),
         origins,
         sessions: Arc::default(),
@@ -39,10 +41,11 @@ pub fn access(configuration: &Configuration, operators: &[SocketAddr]) -> Access
     }
 }
 
-/// The operators' socket, if there is to be one. Where nobody has asked for a place, a node goes on without, and says so.
+/// The operators' socket, if it is enabled. With the automatic path, a node continues without a
+/// socket, and logs that.
 ///
 /// # Errors
-/// The configuration names a group that there is not, or a path where it cannot be made.
+/// The configuration has an unknown group, or a path where the socket cannot be created.
 pub fn socket(
     configuration: &Configuration,
     operators: &[SocketAddr],
@@ -66,7 +69,7 @@ pub fn socket(
     };
     match made {
         Ok(socket) => Ok(Some(socket)),
-        // The node that has just taken over serves clients; it does not end for this.
+        // The new node already serves clients; it continues despite this failure.
         Err(error) if takes_over || wanted == Wanted::Auto => {
             let sentence = "The operators' socket cannot be created: operators need an API key.";
             let told = [("error", &*error.to_string())];
@@ -79,10 +82,10 @@ pub fn socket(
     }
 }
 
-/// All that operators come to.
+/// All listeners of operators.
 ///
 /// # Errors
-/// There are no descriptors.
+/// There are no file descriptors left.
 pub fn listeners(
     ports: Vec<TcpListener>,
     socket: Option<&OperatorsSocket>,
@@ -95,7 +98,8 @@ pub fn listeners(
     Ok(Listeners { ports, socket })
 }
 
-/// Tells where operators come without a key. Only a person at a terminal is shown a link: it is a secret, and logs are kept.
+/// Prints where operators need no key. Only a terminal gets a link: it is a secret, and logs are
+/// stored.
 pub fn announce(
     socket: Option<&OperatorsSocket>,
     (sessions, own_url): (&Sessions, &str),

@@ -1,7 +1,7 @@
-//! A node that runs, as the threads beside it share it: what operators see of it and may do with it.
+//! A running node, as its side threads share it: for inspection and control by operators.
 //!
-//! Place: between the node and the operators' port, the metrics and the reload. Invariant: the node may be gone at any time; who
-//! asks then is told so, and nothing waits for it.
+//! Place: between the node and the operators' port, the metrics and the reload. Invariant: the node
+//! may stop at any time; later calls report that, and none waits for it.
 
 use super::wishes::Wish;
 use crate::admin::draining::Drain;
@@ -28,35 +28,35 @@ use std::time::Duration;
 
 /// A running node, shared with the operators' port.
 pub struct Serving {
-    /// None when it has stopped.
+    /// The node; none when it has stopped.
     pub node: Arc<RwLock<Option<Node>>>,
-    /// Connections that it can hold.
+    /// Maximum number of its connections.
     pub connections_max: u64,
-    /// How far its end is.
+    /// The drain.
     pub draining: Arc<Draining>,
-    /// Where clients connect without TLS.
+    /// Addresses of clients without TLS.
     pub addresses: Vec<SocketAddr>,
-    /// And where with it.
+    /// Addresses of clients with TLS.
     pub tls_addresses: Vec<SocketAddr>,
-    /// What clients with TLS are shown.
+    /// The TLS certificate and key.
     pub tls: Option<Arc<tls::Server>>,
-    /// What the start has found worth telling.
+    /// Notices of the start.
     pub notices: Vec<(Target, Level, String)>,
-    /// Who judges tokens and API keys, if anybody.
+    /// The authenticator, if any.
     pub entitled: Option<Entitled>,
-    /// What becomes of metrics that are pushed.
+    /// Counts of pushed metrics.
     pub pushes: Arc<PushCounters>,
-    /// What the charts of the operators' page show.
+    /// The data of the charts on the operators' page.
     pub history: Arc<StatisticsHistory>,
     /// Origins of the operators' pages.
     pub own_origins: Vec<String>,
 }
 
 impl Serving {
-    /// Holds the memory in use against its ceiling, from now on.
+    /// Begins to watch the memory in use and its ceiling.
     ///
     /// # Errors
-    /// There is no thread to do it.
+    /// The system refuses a thread.
     pub fn watch_memory(&self, configuration: &Configuration, log: Log) -> Result<(), Ending> {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
@@ -76,7 +76,7 @@ impl Serving {
         })
     }
 
-    /// To be called when keys or revocations have changed: whoever shows a credential is judged anew.
+    /// Makes the node check credentials again. Call it after a change of keys or revocations.
     pub fn keys_changed(&self) -> Arc<dyn Fn() + Send + Sync> {
         let node = Arc::clone(&self.node);
         Arc::new(move || {
@@ -93,14 +93,14 @@ impl Serving {
             if let Some(node) = &*node.read().unwrap_or_else(PoisonError::into_inner) {
                 let mut settings = Settings::clone(&node.settings());
                 settings.journal = assemble_logging::journal_of(settings.journal, levels);
-                // Its rules are those that are in force: none waits.
+                // The rules are those in force, so none waits for a restart.
                 node.reload(settings);
             }
         };
         Logging { log, change: Arc::new(change) }
     }
 
-    /// Reads the configuration again when somebody wants it, for this node.
+    /// Creates the reloader of this node.
     pub fn reloader(
         &self,
         arguments: &ConfigurationArguments,
@@ -119,15 +119,15 @@ impl Serving {
         }
     }
 
-    /// Takes the place of the node before, if there was one.
+    /// Takes over from the predecessor, if there is one.
     ///
     /// # Errors
-    /// The other process is still the node, and says why.
+    /// The other process is still the node, and gives the reason.
     pub fn take_over(&self) -> Result<(), Ending> {
         let node = self.node.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = &*node {
             let judge = self.entitled.as_ref().map(|entitled| &entitled.judge);
-            // The node before may have had none.
+            // The predecessor may have had none.
             let know =
                 |bytes: &[u8]| bytes.is_empty() || judge.is_none_or(|judge| judge.take_over(bytes));
             node.take_over(&know).context("the other process is still the node")?;
@@ -135,7 +135,7 @@ impl Serving {
         Ok(())
     }
 
-    /// What the metrics are now, whoever asks.
+    /// The present metrics, for all readers.
     fn gather(&self, configuration: &Configuration, reloader: &Arc<Reloader>) -> metrics::Gather {
         let node_name = configuration.text("node.name").to_owned();
         let (node, reloader) = (Arc::clone(&self.node), Arc::clone(reloader));
@@ -158,7 +158,7 @@ impl Serving {
         })
     }
 
-    /// What operators do about the end.
+    /// The drain, for operators.
     fn drain(&self, reloader: &Arc<Reloader>, wishes: mpsc::Sender<Wish>) -> Drain {
         let (begins, tells) = (Arc::clone(&self.draining), Arc::clone(&self.draining));
         let (reloader, node) = (Arc::clone(reloader), Arc::clone(&self.node));
@@ -166,7 +166,7 @@ impl Serving {
             begin: Arc::new(move |window_ms| {
                 let of_configuration = || reloader.number("node.drain_window").unwrap_or(0);
                 if begins.begin(window_ms.unwrap_or_else(of_configuration)) {
-                    // Nobody takes it any more when a signal has come first.
+                    // After a signal, no thread receives the request.
                     let _ = wishes.send(Wish::Drain(window_ms));
                 }
             }),
@@ -174,10 +174,10 @@ impl Serving {
         }
     }
 
-    /// Pushes the metrics to where the configuration says, if it does.
+    /// Pushes the metrics to the configured destination, if there is one.
     ///
     /// # Errors
-    /// There is no thread to do it.
+    /// The system refuses a thread.
     pub fn push_metrics(
         &self,
         configuration: &Configuration,
@@ -205,7 +205,7 @@ impl Serving {
         Ok(())
     }
 
-    /// What the operators' port tells of this node, and does with it.
+    /// The interface of the operators' port to this node.
     pub fn operated(
         &self,
         configuration: &Configuration,

@@ -1,6 +1,7 @@
-//! The start of the node that `serve` runs: from a checked configuration, and perhaps a node before, to one that accepts.
+//! The start of the node of `serve`: from a checked configuration, and perhaps a predecessor, to a
+//! node that accepts.
 //!
-//! Invariant: what fails here leaves nothing running.
+//! Invariant: a failed start leaves nothing running.
 
 use super::http_url;
 use super::serving::Serving;
@@ -22,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Starts the node. Pages of the operators' port may use it: its live page needs no configuration.
 ///
 /// # Errors
-/// A fault in the configuration or its files, or what the system refuses.
+/// The configuration or its files have a fault, or the system refuses a resource.
 pub fn start(
     configuration: &Configuration,
     operators: &[SocketAddr],
@@ -35,7 +36,8 @@ pub fn start(
     let origins = &mut options.settings.allowed_origins;
     origins.extend_from_slice(&own_origins);
     if options.settings.tickets.keys.is_empty() {
-        // Those of the node before, if there is one: its tickets go on, and the file of its directory is left alone.
+        // The keys of the predecessor, if there is one: its tickets stay valid, and the key file
+        // stays unchanged.
         options.settings.tickets.keys = inherited.ticket_keys();
     }
     let of_tickets = keys_of_tickets(configuration, &mut options);
@@ -77,7 +79,7 @@ fn about(
     notices.map(|(level, notice)| (target, level, notice)).collect()
 }
 
-/// By which a browser calls the operators' addresses.
+/// Origins by which browsers reach the operators' addresses.
 fn origins_of_pages(operators: &[SocketAddr]) -> Vec<String> {
     let mut origins = Vec::new();
     for address in operators {
@@ -102,7 +104,7 @@ fn keys_of_tickets(
     ticket_keys::provide(&mut options.settings.tickets, data_dir, key_age_max_ms, now_ms)
 }
 
-/// A log that is not as the configuration says is the configuration's fault.
+/// A log that differs from the configuration is a fault of the configuration.
 fn not_started(configuration: &Configuration, error: StartError) -> Ending {
     if let StartError::Log(name, reason) = &error
         && reason.is_configuration()
