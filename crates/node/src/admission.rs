@@ -1,11 +1,14 @@
-//! Who may connect: counts of connections and rates of connects, by address prefix and by listener, over all I/O threads.
+//! Admission of connections: counts and rates of connects, by address prefix and by listener kind,
+//! over all I/O threads.
 //!
-//! Place: asked by the doors of the I/O threads ([`crate::door`]) when a connection comes and when it has gone, never on a
-//! message's path. Locks are held for a look at one entry, and none within another.
+//! Place: called by the doors of the I/O threads ([`crate::door`]) when a connection opens and when
+//! it has closed, never on a message's path. Each lock protects the access to one entry, and locks
+//! are never nested.
 //!
-//! Invariants: an IPv4 address counts by itself, IPv6 by its first 64 bits and, with `NETWORK_SHARE` times as much, by its
-//! first 48: who has a whole network has no more of it. Entries that connections belong to are as many as these; of others at
-//! most `IDLE_MAX` in each part are kept for their rates, and the one that has been idle longest goes first.
+//! Invariants: an IPv4 address counts by itself; an IPv6 address by its first 64 bits and, with
+//! limits `NETWORK_SHARE` times as high, by its first 48 bits, so that a whole network gives no
+//! more. Entries with connections are at most as many as the connections; of the others, each part
+//! keeps at most `IDLE_MAX` for their rates, and drops the one that has been idle longest first.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -17,19 +20,19 @@ use stdx::rate::{Allowance, Bucket};
 use stdx::slab::Slab;
 use wire::native::ErrorCode;
 
-/// How much more a network of 48 bits may have than one of 64.
+/// Factor between the limits of a network of 48 bits and one of 64.
 const NETWORK_SHARE: u64 = 16;
-/// Entries without connections in each part.
+/// Maximum number of entries without connections in each part.
 const IDLE_MAX: usize = 1_024;
-/// Parts with a lock each; a power of two.
+/// Number of parts, each with its own lock; a power of two.
 const PARTS_COUNT: usize = 64;
-/// Bits of a pass that name the entry's place in its part.
+/// Number of bits of a pass for the entry's index in its part.
 const PLACE_BITS: u32 = 32 - PARTS_COUNT.trailing_zeros();
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// Which of the two kinds of listeners a connection has come to.
+/// Listener kind of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entrance {
     /// Without TLS.
@@ -38,51 +41,51 @@ pub enum Entrance {
     Tls,
 }
 
-/// Limits of all listeners of a kind together. `None`: none.
+/// Limits of all listeners of a kind together. `None`: unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EntranceLimits {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub connections_max: Option<u32>,
-    /// Connects in a second, and as many at once.
+    /// Maximum rate in connects per second, and maximum burst.
     pub connect_rate_max: Option<u32>,
 }
 
-/// What is allowed. `None`: as much as there is room for.
+/// The limits. `None`: unlimited.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AdmissionOptions {
-    /// Connections of one address at a time.
+    /// Maximum number of connections of one address.
     pub connections_per_address_max: Option<u32>,
-    /// Connects of one address in a second, and as many at once.
+    /// Maximum connect rate of one address per second, and maximum burst.
     pub connect_rate_per_address_max: Option<u32>,
-    /// Addresses that the two limits are not for, such as networks behind one address.
+    /// Addresses exempt from the two limits, such as networks behind one address.
     pub exempt: Networks,
-    /// Of listeners without TLS.
+    /// Limits of listeners without TLS.
     pub plain: EntranceLimits,
-    /// Of listeners with TLS.
+    /// Limits of listeners with TLS.
     pub tls: EntranceLimits,
 }
 
 impl AdmissionOptions {
-    /// Whether nothing is asked when a connection comes.
+    /// Whether there are no limits at all.
     pub fn is_off(&self) -> bool {
         let has_limit = |limits: &EntranceLimits| *limits != EntranceLimits::default();
         !(self.counts_addresses() || has_limit(&self.plain) || has_limit(&self.tls))
     }
 
-    /// Whether addresses matter.
+    /// Whether addresses are limited.
     pub fn counts_addresses(&self) -> bool {
         self.connections_per_address_max.is_some() || self.connect_rate_per_address_max.is_some()
     }
 }
 
-/// Why somebody is not let in.
+/// The reason of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// `connections_full`, `too_many_connections` or `rate_limited`.
     pub code: ErrorCode,
-    /// Whose limit it is, for a counter.
+    /// The limit, for a counter.
     pub limit: Limit,
-    /// When it is worth trying again.
+    /// Time after which to try again.
     pub retry_after_s: u32,
 }
 
@@ -96,27 +99,27 @@ pub enum Limit {
     AddressRate,
 }
 
-/// What the table has refused, and how much is in it; those of several tables can be added.
+/// Counts of refusals, and the size of the table; several can be added.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AdmissionStatistics {
-    /// Connections refused because their listeners have as many as they may.
+    /// Connections refused because their listener kind has reached its maximum.
     pub entrance_connections: u64,
-    /// Because these take connections no faster.
+    /// Connections refused because of the rate of their listener kind.
     pub entrance_rate: u64,
-    /// Because their address has as many as it may.
+    /// Connections refused because their address has reached its maximum.
     pub address_connections: u64,
-    /// Because their address connects faster than it may.
+    /// Connections refused because of the rate of their address.
     pub address_rate: u64,
-    /// Prefixes remembered now.
+    /// Number of stored prefixes.
     pub addresses: u64,
 }
 
-/// Leave to be here, to be given back. Small, because there is one for each connection.
+/// A permit for a connection, returned at its end. It is small, because each connection has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pass(u32);
 
 impl Pass {
-    /// Of a connection whose address does not count.
+    /// The permit of a connection whose address does not count.
     pub const FREE: Pass = Pass(NONE);
 
     pub(crate) fn number(self) -> u32 {
@@ -128,11 +131,11 @@ impl Pass {
     }
 }
 
-/// The table.
+/// The table of all threads.
 #[derive(Debug)]
 pub struct Admission {
     options: AdmissionOptions,
-    /// Whose connections count for others: those who are behind them.
+    /// Addresses of proxies, whose connections count for the clients behind them.
     proxies: RwLock<Networks>,
     hasher: RandomState,
     parts: Box<[Mutex<Part>]>,
@@ -150,7 +153,8 @@ struct EntranceState {
 struct Part {
     entries: Slab<Entry>,
     places: HashMap<u128, u32>,
-    /// Entries without connections, the longest idle first, with what their bucket was then; some have connections again.
+    /// Entries without connections, the longest idle first, with their bucket level at that time;
+    /// some have connections again.
     idle: VecDeque<(u32, u128, Bucket)>,
 }
 
@@ -158,13 +162,13 @@ struct Part {
 struct Entry {
     key: u128,
     connections: u32,
-    /// The pass of the network around it, whose connections these are, too.
+    /// The permit of the surrounding network, for which the connections count, too.
     network: u32,
     bucket: Bucket,
 }
 
 impl Admission {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(options: AdmissionOptions) -> Admission {
         Admission {
             options,
@@ -176,20 +180,20 @@ impl Admission {
         }
     }
 
-    /// Peers that speak for others from now on; the two limits of addresses are not for them.
+    /// Sets the addresses of proxies, which are exempt from the two limits of addresses.
     pub fn trust(&self, proxies: Networks) {
         *self.proxies.write().unwrap_or_else(PoisonError::into_inner) = proxies;
     }
 
-    /// What is allowed.
+    /// Sets the limits.
     pub fn options(&self) -> &AdmissionOptions {
         &self.options
     }
 
-    /// A connection has come. `now_ms` is the monotonic clock that all threads share.
+    /// Counts a new connection. `now_ms` is the monotonic clock that all threads share.
     ///
     /// # Errors
-    /// It is to be refused, and has not been counted.
+    /// The connection must be refused, and was not counted.
     pub fn enter(&self, entrance: Entrance, address: IpAddr, now_ms: u64) -> Result<Pass, Refused> {
         self.enter_entrance(entrance, now_ms)?;
         let pass = self.enter_address(address, now_ms);
@@ -199,7 +203,7 @@ impl Admission {
         pass
     }
 
-    /// An address that counts as what the pass was given for; none if that counts for no address.
+    /// An address with the same prefix as the permit's; none if the permit counts for no address.
     pub(crate) fn address_of(&self, Pass(pass): Pass) -> Option<IpAddr> {
         let part = self.parts.get((pass >> PLACE_BITS) as usize)?;
         let key = lock(part).entries.get(pass & PLACE_MASK)?.key;
@@ -207,7 +211,8 @@ impl Admission {
         Some(address_of(if is_ipv4 { key } else { key >> 64 << 64 }))
     }
 
-    /// A connection counts that the process before has let in; of an address, if it counted for one there. Rates begin anew.
+    /// Counts a connection that the old process has admitted, for its address if it counted there.
+    /// Rates begin anew.
     pub(crate) fn count_again(&self, entrance: Entrance, address: Option<IpAddr>) -> Pass {
         if *self.limits(entrance) != EntranceLimits::default() {
             lock(&self.entrances[entrance as usize]).connections += 1;
@@ -215,16 +220,16 @@ impl Admission {
         address.map_or(Pass::FREE, |address| self.count_address(address))
     }
 
-    /// A connection has gone.
+    /// Counts the end of a connection.
     pub fn leave(&self, entrance: Entrance, pass: Pass, now_ms: u64) {
         self.leave_entrance(entrance);
         self.leave_address(pass, now_ms);
     }
 
-    /// A proxy's connection turns out to be of another client: it counts for that one from now on.
+    /// Moves a proxy's connection to another client.
     ///
     /// # Errors
-    /// It is to be refused, and counts for nobody any more.
+    /// The connection must be refused, and counts for no address now.
     pub fn change(&self, pass: Pass, address: IpAddr, now_ms: u64) -> Result<Pass, Refused> {
         self.leave_address(pass, now_ms);
         self.enter_address(address, now_ms)
@@ -306,7 +311,8 @@ impl Admission {
         let Pass(network) = self.enter_prefix(wide, NETWORK_SHARE, NONE, now_ms)?;
         let pass = self.enter_prefix(narrow, 1, network, now_ms);
         if pass.is_err() {
-            // Nor has it connected: one that tries too often takes nothing from its neighbours' rate.
+            // A refused connect does not count for the network's rate: an address that connects too
+            // often takes nothing from its neighbours.
             self.give_rate_back(Pass(network), NETWORK_SHARE);
             self.leave_address(Pass(network), now_ms);
         }
@@ -321,7 +327,8 @@ impl Admission {
         self.count_prefix(narrow, network)
     }
 
-    /// What an address counts by: its network if it is of IPv6, and its own prefix. None if it does not count.
+    /// The prefixes of an address: its own, and its network's for IPv6. None if the address does
+    /// not count.
     fn prefixes(&self, address: IpAddr) -> Option<(Option<u128>, u128)> {
         let address = address.to_canonical();
         if !self.options.counts_addresses() || self.is_exempt(address) {
@@ -330,7 +337,7 @@ impl Admission {
         let number = number_of(address);
         Some(match address.is_ipv4() {
             true => (None, number),
-            // The low bits tell prefixes of the two lengths apart.
+            // The low bits distinguish prefixes of the two lengths.
             false => (Some(number >> 80 << 80 | 48), number >> 64 << 64 | 64),
         })
     }
@@ -363,7 +370,7 @@ impl Admission {
         if is_full {
             return Err(self.refuse(Limit::AddressConnections, RETRY_FULL_MS));
         }
-        // Who is refused has been here before: the entry waits among the idle ones or has connections.
+        // A refused address has an entry: an idle one, or one with connections.
         taken.map_err(|wait_ms| self.refuse(Limit::AddressRate, wait_ms))?;
         Ok(entry.admit(network, number, place))
     }
@@ -374,7 +381,7 @@ impl Admission {
         part.entries[place].admit(network, number, place)
     }
 
-    /// Where a prefix has its entry, and the number of that part.
+    /// The part of a prefix, and the number of that part.
     fn part(&self, key: u128) -> (u32, MutexGuard<'_, Part>) {
         let number = self.hasher.hash_one(key) as usize % PARTS_COUNT;
         (number as u32, lock(&self.parts[number]))
@@ -408,7 +415,7 @@ impl Admission {
 }
 
 impl Entry {
-    /// One more connection; gives the pass of the entry, which is there.
+    /// Adds a connection to an existing entry; returns its permit.
     fn admit(&mut self, network: u32, part: u32, place: u32) -> Pass {
         self.connections += 1;
         self.network = network;
@@ -416,11 +423,11 @@ impl Entry {
     }
 }
 
-/// What is told where connections would have to end first.
+/// The refusal when connections must close first.
 const RETRY_FULL_MS: u64 = 5_000;
 
 impl Part {
-    /// The entry of a prefix, made if it is not there.
+    /// The entry of a prefix, created if it is missing.
     fn place(&mut self, key: u128) -> u32 {
         if let Some(place) = self.places.get(&key) {
             return *place;
@@ -435,7 +442,7 @@ impl Part {
         place
     }
 
-    /// Forgets an entry without connections whose rate tells nothing any more, or has it wait for that.
+    /// Removes an entry without connections whose rate has recovered, or keeps it idle until then.
     fn rest(&mut self, place: u32, now_ms: u64) {
         let entry = &self.entries[place];
         if entry.connections > 0 {

@@ -1,37 +1,38 @@
 //! The clock by which a log on disk ages.
 //!
-//! Its records say by the wall clock when they were written, and a log that is opened knows nothing else. But a step of
-//! that clock forwards is not age: everything would be dropped at once. So a step is taken off again, for as long as
-//! records from before it may stay. After that they are too old by any clock, and the wall clock's word holds. What is
-//! written meanwhile lies in this clock's future and counts as new.
+//! Its records have wall clock times, and an opened log knows no other times. But a forward step of
+//! that clock is not age: everything would be dropped at once. So the step is subtracted for as
+//! long as earlier records may stay. After that, they are too old by any clock, and the wall clock
+//! applies. Records written in the meantime have times in this clock's future, and count as new.
 //!
-//! A step back after one forwards is set off against it. Time in which the machine slept is a step.
+//! A backward step after a forward step is subtracted from it. Time during which the machine slept
+//! counts as a step.
 
 use crate::logs::LogTime;
 use stdx::handing::Hand;
 
-/// What the wall clock gains or loses between two looks, in milliseconds, and is no step.
+/// Maximum drift of the wall clock between two readings, in milliseconds, that is not a step.
 const DRIFT_MS_MAX: u64 = 1_000;
 
-/// See the module.
+/// The clock; see the module.
 #[derive(Debug, Hand)]
 pub(crate) struct AgeClock {
     age_max_ms: u64,
-    /// The last look: monotonic and wall clock.
+    /// The last reading: monotonic and wall clock.
     last_ms: Option<(u64, u64)>,
-    /// By so much the wall clock has stepped ahead.
+    /// The sum of the forward steps.
     ahead_ms: u64,
-    /// Until then that counts; monotonic.
+    /// The monotonic time until which it is subtracted.
     until_ms: u64,
 }
 
 impl AgeClock {
-    /// For records that are kept for so long.
+    /// A clock for records with this retention time.
     pub fn new(age_max_ms: u64) -> AgeClock {
         AgeClock { age_max_ms, last_ms: None, ahead_ms: 0, until_ms: 0 }
     }
 
-    /// Looks at the clocks: milliseconds since 1970 by which records are too old. To be called every now and then, as
+    /// Reads the clocks: milliseconds since 1970 for the age of records. Call it regularly, because
     /// drift adds up.
     pub fn look(&mut self, time: LogTime) -> u64 {
         let now_ms = time.monotonic_us / 1_000;

@@ -1,7 +1,8 @@
-//! The door of one I/O thread: who comes in, how fast, and what those are told who do not.
+//! Admission at one I/O thread: its limits, its rate, and the answers of refusals.
 //!
-//! Place: between the network's `Accepted` and the edge; and where connections end. What all threads share is in
-//! [`crate::admission`]. A node without such limits has no door. Invariant: whoever was let in leaves once.
+//! Place: between the network's `Accepted` and the edge, and at the end of connections.
+//! [`crate::admission`] has the state that all threads share. A node without such limits has no
+//! door. Invariant: each admitted connection leaves once.
 
 use crate::admission::{Admission, Entrance, Pass, Refused};
 use broker::now::Now;
@@ -14,59 +15,61 @@ use stdx::rate::{Allowance, Bucket};
 use wire::http::{Problem, ResponseWriter};
 use wire::native::ErrorCode;
 
-/// Passes to a page.
+/// Number of passes in a page.
 const PAGE: usize = 1_024;
-/// Of a pass of a connection that came by TLS.
+/// Bit of the pass of a connection with TLS.
 const TLS: u64 = 1 << 32;
-/// Nobody is there.
+/// No connection.
 const NOBODY: u64 = u64::MAX;
 
-/// What a door is made of.
+/// The parameters of a door.
 #[derive(Clone, Debug)]
 pub struct DoorOptions {
-    /// The table of all threads; none where nothing of it is limited.
+    /// The table of all threads; none without limits.
     pub admission: Option<Arc<Admission>>,
-    /// Listeners from this number on speak TLS.
+    /// Number of the first listener with TLS.
     pub first_tls_listener: u8,
-    /// Connects in a second that this thread takes; those that come faster wait in the listeners' queues.
+    /// Maximum rate of connects per second of this thread; faster ones wait in the listeners'
+    /// queues.
     pub connect_rate_max: Option<u32>,
 }
 
-/// See the module's introduction.
+/// A door; see the module.
 #[derive(Debug)]
 pub struct Door {
     options: DoorOptions,
-    /// By the connection's index: its pass and the entrance, or [`NOBODY`].
+    /// The pass and listener kind of each connection by its index, or [`NOBODY`].
     passes: Pages<u64, PAGE>,
     pace: Bucket,
-    /// Nobody is taken before this, in milliseconds of the monotonic clock.
+    /// Time before which no connection is accepted, in milliseconds of the monotonic clock.
     closed_until_ms: Option<u64>,
 }
 
-/// For which addresses connections count at the door before, by their indexes in order. Those of IPv6 are of their networks.
+/// Addresses for which connections count at the previous door, by ascending index. An IPv6 address
+/// stands for its network.
 pub(crate) type Counted = Vec<(u32, IpAddr)>;
 
-/// What is to be done with the listeners.
+/// The required change of the listeners.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Listeners {
-    /// As they are.
+    /// No change.
     Keep,
-    /// Take nobody for now.
+    /// Stop accepting for now.
     Pause,
-    /// Take connections again.
+    /// Accept again.
     Resume,
 }
 
 impl Door {
-    /// A door through which nobody has come.
+    /// Creates a door without connections.
     pub fn new(options: DoorOptions) -> Door {
         Door { options, passes: Pages::new(), pace: Bucket::default(), closed_until_ms: None }
     }
 
-    /// Somebody has come.
+    /// Admits a connection.
     ///
     /// # Errors
-    /// They are to be told so and sent away.
+    /// The connection must get this answer and be closed.
     pub(crate) fn enter(
         &mut self,
         conn: Conn,
@@ -90,7 +93,7 @@ impl Door {
         Ok(())
     }
 
-    /// Somebody is here whom the process before has let in; nobody is sent away.
+    /// Counts a connection that the old process has admitted; it is never refused.
     pub(crate) fn count_again(&mut self, conn: Conn, address: Option<IpAddr>, is_encrypted: bool) {
         let Some(admission) = &self.options.admission else {
             return;
@@ -109,10 +112,11 @@ impl Door {
         self.passes[conn.index] = tls | u64::from(pass.number());
     }
 
-    /// The connection has turned out to be of another client.
+    /// Moves the connection to another client.
     ///
     /// # Errors
-    /// As for [`Door::enter`]; it counts for nobody then, and is to be ended.
+    /// The refusal, as for [`Door::enter`]; the connection then counts for no address, and must be
+    /// closed.
     pub(crate) fn change(&mut self, conn: Conn, address: IpAddr, now: Now) -> Result<(), Refused> {
         let Some(admission) = &self.options.admission else {
             return Ok(());
@@ -126,7 +130,7 @@ impl Door {
         changed.map(|_| ())
     }
 
-    /// The connection has ended. No effect if it was told before.
+    /// Counts the end of the connection. A second call has no effect.
     pub(crate) fn leave(&mut self, conn: Conn, now: Now) {
         let (Some(admission), Some(held)) =
             (&self.options.admission, self.passes.get_mut(conn.index))
@@ -143,7 +147,7 @@ impl Door {
         }
     }
 
-    /// Appends how fast connections have come, and for which addresses they count.
+    /// Appends the rate of connects, and the addresses for which they count.
     pub(crate) fn hand_over(&self, out: &mut Vec<u8>) {
         self.pace.give(out);
         let mut counted = Counted::new();
@@ -157,12 +161,13 @@ impl Door {
         counted.give(out);
     }
 
-    /// Goes on with the pace of the door before. Listeners are open at first, until [`Door::listeners`] finds otherwise.
+    /// Takes over the rate of the previous door. Listeners are open at first, until
+    /// [`Door::listeners`] decides otherwise.
     pub(crate) fn set_pace(&mut self, pace: Bucket) {
         self.pace = pace;
     }
 
-    /// Once a turn, when all have come in that did.
+    /// Called once a turn, after all admissions.
     pub(crate) fn listeners(&mut self, now: Now) -> Listeners {
         let Some(rate_max) = self.options.connect_rate_max else {
             return Listeners::Keep;
@@ -179,18 +184,18 @@ impl Door {
         }
     }
 
-    /// When listeners are to be looked at again.
+    /// Time of the next check of the listeners.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
         self.closed_until_ms
     }
 
-    /// Bytes touched.
+    /// Touched bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.passes.memory_bytes()
     }
 }
 
-/// What a connection is told that is not let in.
+/// The answer to a refused connection.
 pub(crate) fn refusal(code: ErrorCode, retry_after_s: u32) -> Vec<u8> {
     let status = code.http_status();
     let mut out = Vec::with_capacity(384);
@@ -209,12 +214,13 @@ pub(crate) fn refusal(code: ErrorCode, retry_after_s: u32) -> Vec<u8> {
     out
 }
 
-/// What nobody new hears while there is no memory for them, and after how many seconds to try again.
+/// The refusal of new connections during a shortage of memory, and the seconds until another
+/// attempt.
 pub(crate) fn without_memory() -> (ErrorCode, u32) {
     (ErrorCode::MemoryFull, RETRY_MEMORY_S)
 }
 
-/// Memory comes back when somebody leaves or a log forgets.
+/// Memory becomes available when a client leaves or a log drops records.
 const RETRY_MEMORY_S: u32 = 5;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! What operators ask of a running node: questions to its shards, put together.
+//! Requests of operators to a running node: questions to its shards, and their combined answers.
 //!
-//! Place: beside [`Node::statistics`]; the shards' own part is `broker::inspect`. Invariants: whoever asks waits at most
-//! [`ANSWER_TIMEOUT`] for a shard, and a list is given back as far as it has come after `LIST_TIMEOUT`, with the place to
-//! go on from; at most [`QUESTIONS_MAX`] questions wait at a shard, however many ask and however long it hangs.
+//! Place: beside [`Node::statistics`]; `broker::inspect` is the shards' part. Invariants: a caller
+//! waits at most [`ANSWER_TIMEOUT`] for a shard, and gets the part of a list found within
+//! `LIST_TIMEOUT`, with the place to continue from; at most [`QUESTIONS_MAX`] questions wait at a
+//! shard, however many callers there are and however long it hangs.
 
 use crate::mailbox::{Control, Post};
 use crate::running::Node;
@@ -20,16 +21,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long one shard may take to answer.
+/// Time limit for the answer of one shard.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a list is looked for; what has been found by then is its page.
+/// Time limit for a list; the entries found by then are its page.
 const LIST_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a publication or a page of history may take: a disk may be asked.
+/// Time limit for a publication or a page of history, which may need the disk.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// Questions that wait at one shard.
+/// Maximum number of waiting questions at one shard.
 pub const QUESTIONS_MAX: u32 = 16;
 
-/// Where a list goes on: a shard, and a place there.
+/// The place where a list continues: a shard, and a place there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor {
     /// The shard.
@@ -57,43 +58,45 @@ impl FromStr for Cursor {
     }
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InspectError {
-    /// Too many others ask.
+    /// Too many questions are waiting.
     Busy,
-    /// A shard did not answer in time, or has ended.
+    /// A shard did not answer in time, or has stopped.
     Silent,
 }
 
 /// A page of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page<T> {
-    /// In the order of the shards and their places.
+    /// The entries, in the order of the shards and their places.
     pub found: Vec<T>,
-    /// Where to go on; none at the end. A page may be shorter than it was wanted and have more behind it.
+    /// The place to continue from; none at the end. A page may be shorter than requested and still
+    /// have a successor.
     pub next: Option<Cursor>,
 }
 
-/// A subscription with the name of what it is to.
+/// A subscription with the name of its topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedSubscription {
     /// The subscription.
     pub subscription: Subscription,
-    /// The topic's name, of a plain one; none where it has ended meanwhile or is not granted.
+    /// The topic's name of a plain subscription; none if it has ended in the meantime or is not
+    /// granted.
     pub name: Option<Box<str>>,
 }
 
-/// A topic, and who is subscribed to it.
+/// A topic and its subscribers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscribedTopic {
     /// The topic.
     pub topic: Topic,
-    /// By edge, in the order of `topic.edges`.
+    /// The names by edge, in the order of `topic.edges`.
     pub subscribers: Vec<Subscribers>,
 }
 
-/// Where an answer goes. As long as it exists its question counts as waiting.
+/// The destination of an answer. The question counts as waiting while this exists.
 #[derive(Debug)]
 pub struct Asker {
     answer: Sender<Answer>,
@@ -101,7 +104,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Answers. Nobody may wait any more: nothing is lost then.
+    /// Sends the answer. If the caller has stopped waiting, nothing is lost.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.send(answer);
     }
@@ -113,7 +116,7 @@ impl Drop for Asker {
     }
 }
 
-/// A place in the row of a shard, and where its answer comes.
+/// An entry in the queue of a shard, and the receiver of its answer.
 fn enter(waiting: &Arc<AtomicU32>) -> Option<(Asker, Receiver<Answer>)> {
     let more = |count: u32| (count < QUESTIONS_MAX).then_some(count + 1);
     waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
@@ -122,7 +125,7 @@ fn enter(waiting: &Arc<AtomicU32>) -> Option<(Asker, Receiver<Answer>)> {
     Some((Asker { answer, waiting }, answered))
 }
 
-/// Milliseconds since 1970-01-01 UTC: what records are stamped with.
+/// Milliseconds since 1970-01-01 UTC: the time stamps of records.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_millis() as u64
@@ -151,7 +154,7 @@ impl Node {
         wait(&answered, Instant::now() + ANSWER_TIMEOUT)
     }
 
-    /// A page of the connections that are wanted.
+    /// A page of the matching connections.
     ///
     /// # Errors
     /// [`InspectError`].
@@ -172,7 +175,7 @@ impl Node {
         })
     }
 
-    /// One connection; none if it is not there.
+    /// One connection; none if it does not exist.
     ///
     /// # Errors
     /// [`InspectError`].
@@ -186,8 +189,8 @@ impl Node {
         }
     }
 
-    /// What a connection is subscribed to, newest first, without the `skipped` newest ones; whether more follows.
-    /// None if there is no such connection.
+    /// The subscriptions of a connection, newest first, without the `skipped` newest ones, and
+    /// whether more follow. None if there is no such connection.
     ///
     /// # Errors
     /// [`InspectError`].
@@ -212,7 +215,7 @@ impl Node {
         Ok(Some((named.collect(), more)))
     }
 
-    /// Ends a connection; false if it is not there.
+    /// Closes a connection; false if it does not exist.
     ///
     /// # Errors
     /// [`InspectError`].
@@ -225,7 +228,7 @@ impl Node {
         Ok(matches!(answer, Answer::Disconnected(true)))
     }
 
-    /// A page of the topics that are wanted.
+    /// A page of the matching topics.
     ///
     /// # Errors
     /// [`InspectError`].
@@ -270,7 +273,7 @@ impl Node {
     /// A page of a topic's history; the name is valid.
     ///
     /// # Errors
-    /// [`InspectError`]; what the home answers is within.
+    /// [`InspectError`]; the result contains the answer of the home.
     pub fn history(
         &self,
         name: &str,
@@ -289,7 +292,8 @@ impl Node {
     /// Publishes with the authority of the node's operators; the topic's name is valid.
     ///
     /// # Errors
-    /// [`InspectError`]: what became of it is not known then if it is `Silent`. What the home answers is within.
+    /// [`InspectError`]: if it is `Silent`, the fate of the publication is unknown. The result
+    /// contains the answer of the home.
     pub fn publish(
         &self,
         name: &str,
@@ -302,7 +306,7 @@ impl Node {
         }
     }
 
-    /// The shard that has the topic's home: its edge asks it without a mailbox.
+    /// The shard of the topic's home: its edge reaches it without a mailbox.
     fn beside(&self, name: &str) -> u16 {
         let settings = self.settings();
         let (_, partition) = settings.locate(name);
@@ -313,7 +317,7 @@ impl Node {
         usize::from(shard) < self.questions.len()
     }
 
-    /// Asks the edges with interest in these topics of a home how many subscriptions they have.
+    /// Asks the interested edges of these topics of a home for their numbers of subscriptions.
     fn count(&self, home: u16, topics: Vec<Topic>) -> Result<Vec<SubscribedTopic>, InspectError> {
         let mut wanted: BTreeMap<EdgeId, Vec<u32>> = BTreeMap::new();
         for (edge, index) in topics.iter().flat_map(|topic| &topic.edges) {
@@ -343,7 +347,7 @@ impl Node {
         Ok(counted.collect())
     }
 
-    /// The names of plain subscriptions' topics, by their homes and indexes.
+    /// The names of the topics of plain subscriptions, by their homes and indexes.
     fn names_of(
         &self,
         edge: EdgeId,
@@ -370,7 +374,8 @@ impl Node {
     }
 }
 
-/// Asks shard after shard, question after question, until the page is full, the shards are through, or time is.
+/// Asks one shard after the other until the page is full, all shards have answered, or time has run
+/// out.
 fn list<T>(
     shards: u16,
     from: Cursor,

@@ -1,6 +1,7 @@
-//! One I/O thread: its descriptor table, its sockets, what its home already knows, and then its reactor.
+//! One I/O thread: its descriptor table, its sockets, the restored state of its home, and its
+//! reactor.
 //!
-//! Everything that a thread owns is made on it, after it has a descriptor table of its own.
+//! A thread creates everything that it owns, after it has its own descriptor table.
 
 use crate::admission::Admission;
 use crate::door::{Door, DoorOptions};
@@ -33,38 +34,39 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use stdx::handing::Input;
 use zeroize::Zeroizing;
 
-/// Said to connections that no thread has room for.
+/// The answer to connections that no thread has room for.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n\
 Content-Type: application/problem+json\r\nContent-Length: 126\r\n\r\n\
 {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
 \"detail\":\"no room for connections\",\"code\":\"connections_full\"}";
 
-/// The same where TLS is spoken, before anything is: the alert `internal_error` (RFC 8446, 6.2).
+/// The answer to such connections with TLS, before a handshake: the alert `internal_error` (RFC
+/// 8446, 6.2).
 const TLS_REFUSAL: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 
-/// What all threads are started with.
+/// The start parameters of all threads.
 pub(crate) struct Shared {
     pub settings: Arc<Settings>,
     pub keep: Vec<RawFd>,
     pub private_tables: bool,
     pub registered_sockets: bool,
-    /// Listeners without TLS; they are the first.
+    /// Number of listeners without TLS; they are the first ones.
     pub plain_count: usize,
-    /// Addresses of listeners that come from the process before; all of them, or none.
+    /// Addresses of listeners from the old process; all of them, or none.
     pub adopted: Vec<SocketAddr>,
     pub tls: Option<Arc<tls::Server>>,
-    /// Listeners that proxies connect to, if there are any.
+    /// Listeners for proxies, if any.
     pub proxied: Option<ProxiedOptions>,
-    /// Who may connect; none if anybody may.
+    /// The admission table; none without limits.
     pub admission: Option<Arc<Admission>>,
     pub users: Arc<Users>,
-    /// Connects in a second that one thread takes.
+    /// Maximum connect rate per second of one thread.
     pub connect_rate_max: Option<u32>,
     pub pressure: Arc<SharedPressure>,
     pub socket_send_bytes: usize,
     pub backlog_max: i32,
-    /// Sockets that are there already, by their addresses.
+    /// Existing sockets, by their addresses.
     pub inherited: Vec<(SocketAddr, RawFd)>,
     pub hash_seed: (u64, u64),
     pub judge: Option<Arc<dyn Judge>>,
@@ -72,7 +74,7 @@ pub(crate) struct Shared {
     pub began: Instant,
 }
 
-/// One thread, before it runs.
+/// A thread before its start.
 pub(crate) struct ThreadParts {
     pub id: u16,
     pub mailbox: ThreadMailbox,
@@ -80,27 +82,27 @@ pub(crate) struct ThreadParts {
     pub handover: Handover,
     pub listen: Vec<SocketAddr>,
     pub shared: Arc<Shared>,
-    /// Its way to the coordinator of an upgrade.
+    /// The channel to the coordinator of an upgrade.
     pub own: Passage,
-    /// From the process before, if there was one.
+    /// The hand-over from the old process, if there is one.
     pub adoption: Option<Adoption>,
-    /// What logs on disk hold for the home of this thread.
+    /// The content of logs on disk for the home of this thread.
     pub restorations: Vec<Restoration>,
-    /// Where its starter waits.
+    /// The channel to its starter.
     pub ready: Sender<Result<Ready, StartError>>,
 }
 
-/// How a thread takes over from one of the process before.
+/// The hand-over of one thread of the old process.
 pub(crate) struct Adoption {
-    /// From where everything comes.
+    /// The source of the state.
     pub way: Passage,
-    /// To say that it has.
+    /// Reports the completed hand-over.
     pub adopted: Sender<Result<(), String>>,
-    /// To be told to begin.
+    /// Receives the order to begin.
     pub go: Receiver<()>,
 }
 
-/// What it tells its starter.
+/// The report to the starter.
 pub(crate) struct Ready {
     pub addresses: Vec<SocketAddr>,
     pub connections_max: u32,
@@ -111,10 +113,11 @@ pub(crate) struct Ready {
 }
 
 impl ThreadParts {
-    /// Opens what the thread needs, answers its starter, and takes turns until told to stop.
+    /// Creates the thread's resources, answers its starter, and takes turns until it is told to
+    /// stop.
     ///
     /// # Errors
-    /// When the network as a whole fails.
+    /// The network as a whole fails.
     pub fn run(self) -> io::Result<()> {
         let ThreadParts {
             id,
@@ -169,7 +172,8 @@ impl ThreadParts {
             })
         };
         let turning = Turning { mailbox, id, shared, memory, home, own, adoption };
-        // Kinds of reactors, so that a node has nothing of what it does not use.
+        // One kind of reactor for each combination of features, so that a node pays only for those
+        // in use.
         let (server, proxied) = (turning.shared.tls.clone(), turning.shared.proxied.clone());
         match (server, proxied) {
             (None, None) => {
@@ -197,7 +201,7 @@ impl ThreadParts {
     }
 }
 
-/// What a thread's reactor is made from, whatever the network is.
+/// The parts of a thread's reactor that do not depend on the network.
 struct Turning {
     mailbox: ThreadMailbox,
     id: u16,
@@ -252,7 +256,7 @@ impl Turning {
         let reactor = match (self.adoption, taken) {
             (Some(adoption), Some(taken)) => match adoption.take_over(parts, taken) {
                 Some(reactor) => reactor,
-                // It was said why, or the old process serves on.
+                // The reason was reported, or the old process continues to serve.
                 None => return Ok(()),
             },
             _ => Reactor::new(parts),
@@ -262,7 +266,8 @@ impl Turning {
 }
 
 impl Adoption {
-    /// Makes the reactor, says so, and waits for the word. None if it does not come, or something is missing.
+    /// Creates the reactor, reports that, and waits for the order to begin. None if it does not
+    /// arrive, or something is missing.
     fn take_over<N: Net>(
         self,
         parts: ReactorParts<N, ThreadMailbox, SystemClock>,
@@ -276,7 +281,7 @@ impl Adoption {
             Ok(reactor) => (Ok(()), Some(reactor)),
             Err(error) => (Err(error), None),
         };
-        // Who asked is gone only with the process.
+        // The starter lives as long as the process.
         let _ = self.adopted.send(adopted);
         self.go.recv().ok()?;
         reactor
@@ -284,7 +289,7 @@ impl Adoption {
 }
 
 impl Shared {
-    /// What each listener says when all threads are full.
+    /// The answer of each listener when all threads are full.
     fn refusal(&self, place: usize) -> &'static [u8] {
         match place < self.plain_count {
             true => REFUSAL,
@@ -292,7 +297,7 @@ impl Shared {
         }
     }
 
-    /// What is known of the listeners that are taken over, in order.
+    /// The facts about the taken-over listeners, in order.
     fn adopted_listeners(&self) -> Vec<AdoptedListener> {
         let is_inherited = |address| self.inherited.iter().any(|(of, _)| of == address);
         let known = |(place, address)| AdoptedListener {
@@ -303,7 +308,7 @@ impl Shared {
     }
 }
 
-/// A home that knows what logs on disk hold; none if there is nothing to know.
+/// The home, restored from logs on disk; none without them.
 fn restored_home(
     shared: &Shared,
     id: u16,
@@ -336,7 +341,8 @@ fn open_kernel(
     listen: &[SocketAddr],
 ) -> Result<(Kernel, Vec<SocketAddr>), StartError> {
     let threads_count = u32::from(shared.settings.edges_count);
-    // Each segment of the thread's home is a descriptor (`MemfdMemory`), and has to be had when connections fill the table.
+    // Each segment of the thread's home needs a descriptor (`MemfdMemory`), even when connections
+    // fill the table.
     let segments_max = match id < shared.settings.homes_count {
         true => segments_max(&shared.settings, id),
         false => 0,

@@ -1,7 +1,7 @@
-//! The way of what is told of clients from the I/O threads to whoever writes it.
+//! The queue of events of clients, from the I/O threads to the writer of the log.
 //!
-//! Beside the path: at most once in a turn a thread hands over what its edge has left. Invariants: a thread never waits here; what
-//! the queue has no room for is counted, and whoever reads is told of it.
+//! Beside the path: a thread sends the events of its edge at most once a turn. Invariants: a thread
+//! never waits here; events without room in the queue are counted and reported to the reader.
 
 use broker::journal::Entry;
 use std::fmt;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Batches that wait; the settings bound how many entries come in a second.
+/// Maximum number of waiting batches; the settings limit the events per second.
 const BATCHES_MAX: usize = 1_024;
 
-/// An I/O thread's end.
+/// The sending end of an I/O thread.
 #[derive(Clone)]
 pub struct JournalSender {
     sender: SyncSender<Vec<Entry>>,
     lost: Arc<AtomicU64>,
 }
 
-/// The other end.
+/// The receiving end.
 #[derive(Debug)]
 pub struct JournalReceiver {
     receiver: Receiver<Vec<Entry>>,
@@ -27,12 +27,12 @@ pub struct JournalReceiver {
     lost_told: u64,
 }
 
-/// What has come.
+/// Received events.
 #[derive(Debug)]
 pub struct Batch {
-    /// In a thread's order.
+    /// The events, in a thread's order.
     pub entries: Vec<Entry>,
-    /// Entries that there was no room for since the last batch.
+    /// Number of events dropped since the last batch, for lack of room.
     pub lost: u64,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for JournalSender {
     }
 }
 
-/// A queue with both ends.
+/// Creates a queue with both ends.
 pub fn journal() -> (JournalSender, JournalReceiver) {
     let (sender, receiver) = sync_channel(BATCHES_MAX);
     let lost = Arc::new(AtomicU64::new(0));
@@ -52,7 +52,7 @@ pub fn journal() -> (JournalSender, JournalReceiver) {
 }
 
 impl JournalSender {
-    /// Hands a batch over, or counts what is in it.
+    /// Sends a batch, or counts its events as dropped.
     pub fn send(&self, entries: Vec<Entry>) {
         let count = entries.len() as u64;
         if self.sender.try_send(entries).is_err() {
@@ -62,7 +62,7 @@ impl JournalSender {
 }
 
 impl JournalReceiver {
-    /// Waits for the next batch; none when all senders have gone.
+    /// Waits for the next batch; none when all senders are gone.
     pub fn next_batch(&mut self) -> Option<Batch> {
         let entries = self.receiver.recv().ok()?;
         let lost = self.lost.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Credentials that an edge wants judged: a bounded part of them in each turn, the others in order after it.
+//! The check of credentials for an edge: a bounded number in each turn, in order.
 //!
-//! Beside the path of messages, after what was read and before the answers go out. Invariants: a turn computes at most
-//! [`SIGNATURES_TURN_MAX`] signatures, so that a storm of clients with new tokens takes nothing from those that are here; at
-//! most one question of a connection waits, and of all together so many bytes; an edge that asks nothing costs a look at an
-//! empty list.
+//! Beside the path of messages, after the input and before the output of a turn. Invariants: a turn
+//! computes at most [`SIGNATURES_TURN_MAX`] signatures, so that a storm of clients with new tokens
+//! does not delay connected clients; at most one question of a connection waits, and the bytes of
+//! all questions are bounded; an edge without questions costs a look at an empty list.
 
 use broker::edge::Edge;
 use broker::entitlement::{Entitlement, Judge, Question};
@@ -14,20 +14,20 @@ use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
 
-/// Signatures that one turn computes: about a millisecond of ES256, three of the slowest kind (ES384).
-/// The token with which they are reached may have been tried with several keys, and all of these are.
+/// Maximum number of signatures in one turn: about a millisecond of ES256, three of the slowest
+/// kind (ES384). The last token may be tried with several keys, and all of these are.
 pub const SIGNATURES_TURN_MAX: u32 = 16;
-/// Questions that one turn answers without a signature, each in a microsecond or two.
+/// Maximum number of answers without a signature in one turn; each takes a microsecond or two.
 pub const QUESTIONS_TURN_MAX: usize = 1_024;
 
-/// Bytes of credentials that wait; whoever comes then is told that the node is overloaded.
+/// Maximum number of waiting credential bytes; further clients get the error of an overloaded node.
 pub const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// The questions of one edge, and who answers them.
+/// The questions of one edge, and the authenticator.
 pub(crate) struct Judging {
     judge: Option<Arc<dyn Judge>>,
     waiting: VecDeque<Question>,
-    /// Of the credentials that wait.
+    /// Bytes of the waiting credentials.
     waiting_bytes: usize,
 }
 
@@ -36,7 +36,7 @@ impl Judging {
         Judging { judge, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
-    /// Whether questions wait that could be answered now.
+    /// Whether there are questions that could be answered now.
     pub fn has_more(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -47,7 +47,8 @@ impl Judging {
         if !edge.out.questions.is_empty() || !self.waiting.is_empty() {
             self.answer(edge, now);
         }
-        // Last, so that what a ticket brought is looked at in the turn in which its session begins.
+        // Last, so that the subscriptions of a ticket are processed in the turn in which its
+        // session begins.
         if let Some(judge) = &self.judge {
             edge.recheck(&**judge);
         }
@@ -84,7 +85,7 @@ impl Judging {
                     signatures_count += judged.signatures_count;
                     judged.verdict
                 }
-                // A node whose settings have entitlement has a judge.
+                // A node with entitlement in its settings has an authenticator.
                 None => Err(ErrorCode::Unauthorized),
             };
             tell(edge, &question, verdict);
@@ -94,26 +95,27 @@ impl Judging {
         }
     }
 
-    /// Appends what waits. It is asked again by the next process; who answers may know more by then, or less.
+    /// Appends the waiting questions. The new process asks them again; its authenticator may know
+    /// more by then, or less.
     pub fn hand_over(&self, out: &mut Vec<u8>) {
         self.waiting.give(out);
         self.waiting_bytes.give(out);
     }
 
-    /// What waited is here now.
+    /// Takes over waiting questions.
     pub fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
         self.waiting = Hand::take(input)?;
         self.waiting_bytes = Hand::take(input)?;
         Some(())
     }
 
-    /// What waits, in bytes, the credentials included.
+    /// Bytes of the waiting questions, including the credentials.
     pub fn memory_bytes(&self) -> usize {
         vector_bytes::<Question>(self.waiting.capacity()) + self.waiting_bytes
     }
 }
 
-/// Says what is handed over.
+/// The layout of the hand-over.
 pub(crate) fn layout(layout: &mut Layout) {
     <VecDeque<Question>>::layout(layout);
 }
@@ -123,7 +125,7 @@ fn tell(edge: &mut Edge, question: &Question, verdict: Result<Entitlement, Error
     edge.judged(connection, purpose, digest, verdict);
 }
 
-/// A list that a storm has made longer is given back after it.
+/// Releases the memory of a long list after a storm.
 const KEPT_LEN_MAX: usize = 1_024;
 
 #[cfg(test)]

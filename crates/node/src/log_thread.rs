@@ -1,7 +1,8 @@
 //! The thread of a log on disk: a channel in front of [`LogWorker`], and the opening of the store.
 //!
-//! It takes all that waits in the channel before each batch: while one batch is synced, the next one gathers. Of a live upgrade it
-//! hears by the same channel (`upgrade`).
+//! The thread takes all waiting requests from the channel before each batch: while one batch is
+//! synced, the next one gathers. It receives the steps of a live upgrade from the same channel
+//! (`upgrade`).
 
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
@@ -25,26 +26,26 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use stdx::hash::Seed;
 
-/// Why a log on disk was not opened.
+/// The reason why a log on disk was not opened.
 #[derive(Debug)]
 pub enum LogError {
-    /// Its directory, or the lock on it, was not to be had.
+    /// Its directory is not accessible, or is locked.
     Directory(OpenDiskError),
-    /// The log in it cannot be opened as it is configured, or its disk refuses what an opening needs.
+    /// The log does not match its configuration, or its disk failed during the opening.
     Open {
-        /// Where the log lies.
+        /// The directory of the log.
         directory: PathBuf,
-        /// Why.
+        /// The error.
         error: OpenError,
     },
-    /// It could not be read.
+    /// The log could not be read.
     Read(StoreError),
-    /// Homes have no memory for its topics.
+    /// Homes have not enough memory for its topics.
     Memory,
 }
 
 impl LogError {
-    /// Whether the configuration does not fit the log.
+    /// Whether the configuration does not match the log.
     pub fn is_configuration(&self) -> bool {
         matches!(
             self,
@@ -81,7 +82,7 @@ impl fmt::Display for LogError {
 
 impl std::error::Error for LogError {}
 
-/// The error, and what an operator can do about it.
+/// Writes the error and its remedy for an operator.
 fn write_disk_error(formatter: &mut fmt::Formatter<'_>, error: DiskError) -> fmt::Result {
     let remedy = match error {
         DiskError::NoSpace => "free space on its disk (the start must write)",
@@ -97,24 +98,24 @@ fn write_disk_error(formatter: &mut fmt::Formatter<'_>, error: DiskError) -> fmt
     )
 }
 
-/// A log that has been opened and not begun.
+/// An opened log whose thread has not started.
 pub(crate) struct OpenLog {
     log: u16,
     worker: LogWorker<FileDisk>,
-    /// For each home.
+    /// The restored state of each home.
     pub restorations: Vec<Restoration>,
-    /// What the operator should know.
+    /// Notices for the operator.
     pub notices: Vec<String>,
 }
 
-/// What an opening needs beside the settings.
+/// The parameters of an opening, in addition to the settings.
 pub(crate) struct OpenOptions<'a> {
-    /// Where the logs of the node lie, each in a directory of its name.
+    /// Directory of the node's logs, each in a subdirectory with its name.
     pub directory: &'a Path,
     pub hash_seed: (u64, u64),
 }
 
-/// Opens a log on disk and tells the settings which life of it this is.
+/// Opens a log on disk and stores its epochs in the settings.
 pub(crate) fn open(
     settings: &mut Settings,
     log: u16,
@@ -152,7 +153,7 @@ pub(crate) fn open(
     Ok(OpenLog { log, worker, restorations, notices })
 }
 
-/// What the store of a log goes by.
+/// The settings of the store of a log.
 pub(crate) fn store_settings(
     settings: &Settings,
     log: u16,
@@ -192,7 +193,7 @@ fn notices_of(name: &str, recovered: &Recovered) -> Vec<String> {
     notices
 }
 
-/// The ways to the log threads, by the logs' indexes, and where each thread listens.
+/// The senders to the log threads, by the logs' indexes, and the receiver of each thread.
 pub(crate) type Channels = (Arc<[Option<Sender<ToLog>>]>, Vec<Option<Receiver<ToLog>>>);
 
 pub(crate) fn channels(settings: &Settings) -> Channels {
@@ -210,16 +211,16 @@ pub(crate) fn channels(settings: &Settings) -> Channels {
     (senders.into(), receivers)
 }
 
-/// What the thread of a log lives among.
+/// The environment of a log thread.
 pub(crate) struct Surroundings {
     pub incoming: Receiver<ToLog>,
     pub homes: Arc<[Address]>,
-    /// Where the clock of the node begins.
+    /// The start of the node's clock.
     pub began: Instant,
     pub troubles: Arc<Troubles>,
 }
 
-/// What goes wrong with the disks of all logs, for whoever watches that: nobody is asked.
+/// Counts of disk problems of all logs, readable without asking their threads.
 #[derive(Debug, Default)]
 pub struct Troubles {
     retention_failed: AtomicU64,
@@ -227,7 +228,7 @@ pub struct Troubles {
 }
 
 impl Troubles {
-    /// Looks of retention and removals of files that failed.
+    /// Failed retention checks and failed removals of files.
     pub fn retention_failed(&self) -> u64 {
         self.retention_failed.load(Ordering::Relaxed)
     }
@@ -237,7 +238,7 @@ impl Troubles {
         self.retained_lost.load(Ordering::Relaxed)
     }
 
-    /// Adds what a log thread has counted since it told that the last time.
+    /// Adds the counts of a log thread since its last report.
     fn add(&self, told: &mut (u64, u64), now: (u64, u64)) {
         if *told != now {
             let add = |counter: &AtomicU64, more| counter.fetch_add(more, Ordering::Relaxed);
@@ -249,7 +250,7 @@ impl Troubles {
 }
 
 impl OpenLog {
-    /// Begins the thread.
+    /// Starts the thread.
     pub fn spawn(
         self,
         settings: &Settings,
@@ -260,7 +261,7 @@ impl OpenLog {
     }
 }
 
-/// Begins the thread of a log that comes from the process before.
+/// Starts the thread of a log from the old process.
 pub(crate) fn spawn_adopting(
     adoption: LogAdoption,
     surroundings: Surroundings,
@@ -270,7 +271,7 @@ pub(crate) fn spawn_adopting(
     spawn(&settings, log, surroundings, move || adoption.take_over())
 }
 
-/// Begins the thread that works with what it makes first, if that comes to be.
+/// Starts a thread that first creates its worker, and then runs it if that succeeded.
 fn spawn(
     settings: &Settings,
     log: u16,
@@ -298,14 +299,14 @@ fn spawn(
     })
 }
 
-/// How far a live upgrade has come.
+/// The stage of a live upgrade.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// There is none.
+    /// No upgrade.
     Serving,
-    /// Only what homes have sent becomes durable.
+    /// Only earlier requests of homes become durable.
     Frozen,
-    /// The log is closed, and perhaps another process's.
+    /// The log is closed, and may belong to another process.
     HandedOver,
 }
 
@@ -314,16 +315,16 @@ struct LogThread {
     worker: LogWorker<FileDisk>,
     surroundings: Surroundings,
     stage: Stage,
-    /// Those that wait until nothing else does.
+    /// Requests that wait for an idle moment.
     orders: VecDeque<LogOrder>,
-    /// Batches to homes and from them.
+    /// Batches to and from homes.
     sent: u64,
     received: u64,
-    /// What [`Troubles`] have in them.
+    /// The counts already added to [`Troubles`].
     told: (u64, u64),
 }
 
-/// How long a thread that does not serve waits at a time; it has nothing of its own to do.
+/// Waiting time of a thread that does not serve, and has no tasks of its own.
 const FROZEN_WAIT: Duration = Duration::from_secs(60);
 
 impl LogThread {
@@ -349,7 +350,7 @@ impl LogThread {
                         self.worker.take(from, since_us, requests);
                     }
                     ToLog::Report(reply) => {
-                        // Nobody waits any more: nothing is lost.
+                        // The caller has stopped waiting: nothing is lost.
                         let _: Result<(), _> = reply.send(self.worker.statistics());
                     }
                     ToLog::Upgrade(order) => self.note(order),
@@ -380,7 +381,7 @@ impl LogThread {
         match order {
             LogOrder::Freeze => self.stage = Stage::Frozen,
             LogOrder::Thaw => {
-                // Who asked waits no more.
+                // The caller has stopped waiting.
                 self.orders.clear();
                 self.stage = Stage::Serving;
             }
@@ -388,9 +389,9 @@ impl LogThread {
         }
     }
 
-    /// Nothing waits that is to become durable.
+    /// Whether no request waits to become durable.
     fn obey(&mut self, order: LogOrder, letters: &mut HomeLetters) {
-        // Who asked and does not wait any more thaws the thread.
+        // If the caller has stopped waiting, the thread resumes.
         match order {
             LogOrder::Count(answer) => drop(answer.send((self.sent, self.received))),
             LogOrder::HandOver(answer) => {
@@ -442,7 +443,8 @@ impl LogThread {
     }
 }
 
-/// Asks all log threads for their counters; how many did not answer in time, or have ended.
+/// Asks all log threads for their counters, and counts those that did not answer in time or have
+/// stopped.
 pub(crate) fn statistics(
     logs: &[Option<Sender<ToLog>>],
     reports: &[Asked<LogStatistics>],

@@ -1,12 +1,14 @@
-//! The work of a log thread: batches for all homes, reads between them, retention, and what becomes of failures.
+//! The work of a log thread: batches for all homes, reads between them, retention, and the handling
+//! of failures.
 //!
-//! Place on the path: homes send `broker::disk::DiskRequest`s, the worker answers with letters. Values in, values out but
-//! for the store's port to the disk: the node runs it on a thread of its own with files (`log_thread`), the simulator with
-//! a hostile disk.
+//! Place on the path: homes send `broker::disk::DiskRequest`s, and the worker answers with letters.
+//! Values in, values out, except for the store's access to the disk: the node runs it on a thread
+//! of its own with files (`log_thread`), the simulator with a hostile disk.
 //!
-//! Invariants: appends of a home are answered in their order, each once. When a batch fails, nothing of its homes follows
-//! under the same generation. Between two batches only so many reads are served, and between two reads never more than
-//! one batch, so that neither waits for all of the other.
+//! Invariants: appends of a home are answered in their order, each once. After a failed batch,
+//! nothing of its homes is appended under the same generation. The number of reads between two
+//! batches is bounded, and between two reads there is at most one batch, so that neither waits for
+//! all of the other.
 
 mod handing;
 
@@ -30,71 +32,72 @@ use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::histogram::Histogram;
 
-/// Bytes of records in one batch, about.
+/// Approximate size of the records of one batch, in bytes.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// Records of one batch.
+/// Maximum number of records of one batch.
 const BATCH_RECORDS_MAX: usize = 16_384;
-/// Reads between two batches.
+/// Maximum number of reads between two batches.
 const TURN_READS_MAX: usize = 16;
-/// Segments that one turn drops: what they retain is written again first, and batches wait for that.
+/// Maximum number of segments dropped in one turn: their retained messages are written again first,
+/// while batches wait.
 const TURN_DROPS_MAX: usize = 1;
-/// Topics that one letter of a floor names.
+/// Maximum number of topics in one floor letter.
 const LETTER_TOPICS_MAX: usize = 1_024;
-/// How often retention is looked at, in milliseconds.
+/// Time between two retention checks, in milliseconds.
 const EXPIRE_INTERVAL_MS: u64 = 1_000;
-/// How often an unavailable log is tried, in milliseconds.
+/// Time between two attempts to use an unavailable log, in milliseconds.
 const PROBE_INTERVAL_MS: u64 = 1_000;
 
-/// The time as a log thread sees it.
+/// The clocks of a log thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogTime {
-    /// Of a clock that never goes back, in microseconds.
+    /// Monotonic time in microseconds.
     pub monotonic_us: u64,
     /// Milliseconds since 1970.
     pub unix_ms: u64,
 }
 
-/// What a log thread has counted.
+/// Counts of a log thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters)]
 pub struct LogStatistics {
-    /// Batches made durable.
+    /// Durable batches.
     pub batches: u64,
-    /// Records in them.
+    /// Records in durable batches.
     pub batch_records: u64,
     /// Bytes of these records.
     pub batch_bytes: u64,
-    /// Batches that failed.
+    /// Failed batches.
     pub batches_failed: u64,
-    /// Records refused with them.
+    /// Records refused because of failed batches.
     pub records_refused: u64,
-    /// How long batches took, write and sync.
+    /// Durations of batches, write and sync.
     pub syncs: Histogram,
-    /// The longest of them, in microseconds.
+    /// The longest duration, in microseconds.
     #[counters(max)]
     pub sync_us_max: u64,
-    /// Reads served.
+    /// Completed reads.
     pub reads: u64,
-    /// Reads that the disk refused.
+    /// Reads that failed on the disk.
     pub reads_failed: u64,
-    /// Reads that found records damaged.
+    /// Reads that found damaged records.
     pub reads_damaged: u64,
-    /// Bytes on disk now.
+    /// Bytes on disk.
     pub bytes: u64,
-    /// Segments dropped.
+    /// Dropped segments.
     pub segments_dropped: u64,
-    /// Looks of retention that the disk refused.
+    /// Retention checks that failed on the disk.
     pub expiries_failed: u64,
-    /// Removals of files that failed.
+    /// Failed removals of files.
     pub removals_failed: u64,
-    /// Retained messages that went with their segment because they could not be copied.
+    /// Retained messages lost with their segment because they could not be copied.
     pub retained_lost: u64,
-    /// Logs that take nothing at present.
+    /// Logs that accept nothing at present.
     pub unavailable: u64,
-    /// Bytes cut from the tail at the start: they had never been acknowledged.
+    /// Bytes cut from the tail at the start; none of them had been acknowledged.
     pub torn_bytes: u64,
-    /// Places of damage that the start has found.
+    /// Damaged places found at the start.
     pub damages: u64,
-    /// Bytes of memory: the indexes of segments, and the batch on its way.
+    /// Memory in bytes: the indexes of segments, and the batch being written.
     pub memory_bytes: u64,
 }
 
@@ -104,12 +107,12 @@ pub struct LogWorker<D: Disk> {
     homes_count: u16,
     first_partition: PartitionId,
     appends: VecDeque<Waiting>,
-    /// The earliest of those made durable in the last turn; see `timing`.
+    /// The earliest start of those made durable in the last turn; see `timing`.
     committed_since_us: u64,
     reads: VecDeque<(HomeId, Token, PartitionId, DiskQuery)>,
-    /// For each home the generation that is refused.
+    /// The refused generation of each home.
     refused: Vec<Option<u32>>,
-    /// What the homes have been told.
+    /// The floors that the homes know.
     is_available: bool,
     /// Monotonic milliseconds.
     probe_at_ms: u64,
@@ -118,7 +121,7 @@ pub struct LogWorker<D: Disk> {
     statistics: LogStatistics,
 }
 
-/// An append whose turn has not come.
+/// A waiting append.
 #[derive(Debug)]
 struct Waiting {
     home: HomeId,
@@ -129,17 +132,17 @@ struct Waiting {
     record: Slice,
 }
 
-/// Letters and the homes that they go to, in order.
+/// Letters and their homes, in order.
 pub type HomeLetters = Vec<(HomeId, DiskLetter)>;
 
 impl<D: Disk> LogWorker<D> {
-    /// A worker over a store that has been opened; `log` is its index in the settings.
+    /// A worker for an opened store; `log` is its index in the settings.
     pub fn new(store: Store<D>, settings: &Settings, log: u16) -> LogWorker<D> {
         let configured = settings.logs.get(usize::from(log));
         let first_partition = configured.map_or(0, |log| log.first_partition);
         LogWorker {
             statistics: LogStatistics { bytes: store.bytes(), ..LogStatistics::default() },
-            // The homes are told with what they restore (`restore`).
+            // The homes learn it from their restored state (`restore`).
             is_available: store.is_available(),
             store,
             homes_count: settings.homes_count,
@@ -154,13 +157,14 @@ impl<D: Disk> LogWorker<D> {
         }
     }
 
-    /// Notes what the start has found.
+    /// Stores the findings of the start.
     pub fn note_start(&mut self, torn_bytes: u64, damages: u64) {
         self.statistics.torn_bytes += torn_bytes;
         self.statistics.damages += damages;
     }
 
-    /// Takes a home's requests, in their order. Publications among them have been on their way since `since_us` (`timing`).
+    /// Accepts a home's requests in their order. Publications among them have been on their way
+    /// since `since_us` (`timing`).
     pub fn take(&mut self, home: HomeId, since_us: u64, requests: Vec<DiskRequest>) {
         for request in requests {
             match request {
@@ -184,7 +188,8 @@ impl<D: Disk> LogWorker<D> {
         }
     }
 
-    /// One batch of what waits, then some reads, then retention and probing when they are due. True if more waits.
+    /// Writes one batch of the waiting appends, then serves some reads, then runs retention and
+    /// probing when they are due. True if more waits.
     pub fn turn(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) -> bool {
         self.committed_since_us = UNTIMED;
         self.commit(now, out);
@@ -211,7 +216,7 @@ impl<D: Disk> LogWorker<D> {
         !self.appends.is_empty() || !self.reads.is_empty()
     }
 
-    /// When [`LogWorker::turn`] has something to do though nobody asks; monotonic milliseconds.
+    /// The monotonic time in milliseconds at which [`LogWorker::turn`] has work without requests.
     pub fn next_deadline_ms(&self) -> u64 {
         match self.is_available {
             true => self.expire_at_ms,
@@ -219,7 +224,7 @@ impl<D: Disk> LogWorker<D> {
         }
     }
 
-    /// Since when the publications that the last turn has made durable have been on their way: the earliest of them.
+    /// The earliest start of the publications that the last turn has made durable.
     pub fn committed_since_us(&self) -> u64 {
         self.committed_since_us
     }
@@ -234,21 +239,23 @@ impl<D: Disk> LogWorker<D> {
         }
     }
 
-    /// What [`Troubles`](crate::Troubles) are told: failures of retention, and retained messages lost.
+    /// The counts for [`Troubles`](crate::Troubles): failures of retention, and lost retained
+    /// messages.
     pub(crate) fn troubles(&self) -> (u64, u64) {
         let LogStatistics { expiries_failed, removals_failed, retained_lost, .. } = self.statistics;
         (expiries_failed + removals_failed, retained_lost)
     }
 
-    /// The store: to restore from it before the first turn, and to look at.
+    /// The store, to restore from it before the first turn and to inspect it.
     pub fn store_mut(&mut self) -> &mut Store<D> {
         &mut self.store
     }
 
-    /// A clean end: what waits is refused, and the log notes that everything was synced.
+    /// Closes the log cleanly: waiting appends are refused, and the log records that everything was
+    /// synced.
     ///
     /// # Errors
-    /// The last mark could not be written; the next start looks for the log's end.
+    /// The last mark could not be written; the next start searches for the log's end.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.store.close()
     }
@@ -404,7 +411,8 @@ impl<D: Disk> LogWorker<D> {
                 }
                 Ok(None) => return,
                 Err(_) => {
-                    // The store goes on without what it cannot have after some of these; see `log::store`.
+                    // After some of these errors, the store continues without the failed part; see
+                    // `log::store`.
                     statistics.expiries_failed += 1;
                     return;
                 }
@@ -441,7 +449,7 @@ impl<D: Disk> LogWorker<D> {
     }
 }
 
-/// Answers one append, together with the ones before if they have the same answer.
+/// Answers one append, combined with the previous ones if they have the same answer.
 fn answer(out: &mut HomeLetters, to: HomeId, number: u32, said: Result<(), Code>) {
     let before = out.iter_mut().rev().find(|(home, _)| *home == to);
     if let Some((_, DiskLetter::Committed { generation, count, result })) = before

@@ -1,7 +1,8 @@
-//! Mailboxes: how batches of letters cross between shards.
+//! Mailboxes: the transport of batches of letters between shards.
 //!
-//! Step 4 and 7 of the path. One batch for each pair of shards and turn, first in, first out for each pair, and one
-//! wake-up. Bounded by credit: what may be on its way is decided by edges and homes (`broker::mail`), not here.
+//! Steps 4 and 7 of the path. Each pair of shards has one batch per turn, in first-in first-out
+//! order, and one wake-up. Credit bounds their contents: edges and homes decide how much may be in
+//! flight (`broker::mail`), not this module.
 
 use crate::inspection::Asker;
 use crate::logs::LogStatistics;
@@ -19,101 +20,104 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use stdx::memory::Components;
 
-/// What one shard sends another, or the node sends a shard.
+/// A message from one shard to another, or from the node to a shard.
 #[derive(Debug)]
 pub enum Post {
     /// From an edge to a home.
     Requests {
-        /// The edge.
+        /// The sending edge.
         from: u16,
-        /// For measurement.
+        /// Time stamps, for measurement.
         stamps: Stamps,
-        /// In order.
+        /// The letters, in order.
         requests: Vec<ToHome>,
     },
     /// From a home to an edge.
     Letters {
-        /// The home.
+        /// The sending home.
         from: u16,
-        /// For measurement.
+        /// Time stamps, for measurement.
         stamps: Stamps,
-        /// In order.
+        /// The letters, in order.
         letters: Vec<ToEdge>,
     },
     /// From a log thread to a home.
     Disk {
         /// The log, by its index in the settings.
         log: u16,
-        /// Since when the publications that are durable by now have been on their way ([`Stamps::since_us`]).
+        /// The earliest start of the publications that are durable by now ([`Stamps::since_us`]).
         since_us: u64,
-        /// In order.
+        /// The letters, in order.
         letters: Vec<DiskLetter>,
     },
-    /// From the node.
+    /// A request from the node.
     Control(Control),
 }
 
-/// What the node asks of a shard.
+/// A request of the node to a shard.
 #[derive(Debug)]
 pub enum Control {
-    /// Report counters. The answer is dropped if nobody waits for it any more.
+    /// Report counters. The answer is dropped if the caller has stopped waiting.
     Report(Sender<Report>),
-    /// Take no further connections and lead those that are there away, over so many milliseconds.
+    /// Accept no further connections and drain the present ones, within this number of
+    /// milliseconds.
     Drain {
         /// The window.
         window_ms: u64,
     },
-    /// Publish on a topic of the node's own.
+    /// Publish on a topic of the node itself.
     Publish {
-        /// Its name.
+        /// The topic's name.
         topic: Box<str>,
-        /// JSON.
+        /// The payload as JSON.
         payload: Box<[u8]>,
     },
-    /// Something was revoked: look through all entitlements.
+    /// A revocation was added: check all entitlements.
     Revoked,
-    /// Go by these settings from now on; they are those before, renewed.
+    /// Apply these settings, which renew the previous ones.
     Settings(Arc<Settings>),
     /// Answer a question of an operator.
     Inspect(Question, Asker),
     /// A step of a live upgrade.
     Upgrade(Order),
-    /// End the thread after this turn.
+    /// Stop the thread after this turn.
     Stop,
 }
 
-/// What a shard says of itself.
+/// The report of a shard.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Of its edge role.
+    /// Counters of its edge role.
     pub edge: EdgeStatistics,
-    /// Of its home role, if it has one.
+    /// Counters of its home role, if it has one.
     pub home: HomeStatistics,
-    /// How long turns, mailboxes and messages took.
+    /// Durations of turns, mailboxes and messages.
     pub timings: Timings,
     /// Bytes of memory by component.
     pub memory: Components,
 }
 
-/// One shard's way to the others. The simulator has its own, to delay, refuse and change what crosses.
+/// One shard's connection to the others. The simulator has its own implementation, to delay, refuse
+/// and change batches.
 pub trait Mailbox {
-    /// Hands a batch to another shard; it is there when that shard takes its next turn, and the shard is woken.
+    /// Sends a batch to another shard and wakes it; the batch is there at that shard's next turn.
     fn send(&mut self, to: u16, post: Post);
 
-    /// Hands a home's requests to a log thread, by the log's index in the settings; their publications have been on their way
-    /// since then ([`Stamps::since_us`]).
+    /// Sends a home's requests to a log thread, by the log's index in the settings, with the
+    /// earliest start of their publications ([`Stamps::since_us`]).
     fn ask(&mut self, log: u16, since_us: u64, requests: Vec<DiskRequest>);
 
-    /// Takes what has come, in each sender's order.
+    /// Takes the received messages, in each sender's order.
     fn receive(&mut self, posts: &mut Vec<Post>);
 
-    /// The same, but waits for the first for so long. For shards that do not wait for their network.
+    /// Takes the received messages, but waits for the first for at most this time. For shards that
+    /// do not wait for their network.
     fn wait(&mut self, posts: &mut Vec<Post>, patience: Duration) {
         let _ = patience;
         self.receive(posts);
     }
 
-    /// Batches sent to other shards and to logs, and batches that have come from them; since the start.
+    /// Numbers of batches sent to other shards and logs, and received from them, since the start.
     fn counts(&self) -> (u64, u64) {
         (0, 0)
     }
@@ -124,33 +128,33 @@ pub struct ThreadMailbox {
     shard: u16,
     incoming: Receiver<Post>,
     others: Arc<[Address]>,
-    /// By the logs' indexes; none for a log in memory.
+    /// Senders by the logs' indexes; none for a log in memory.
     logs: Arc<[Option<Sender<ToLog>>]>,
     sent: u64,
     received: u64,
 }
 
-/// What a log thread is sent.
+/// A message to a log thread.
 #[derive(Debug)]
 pub(crate) enum ToLog {
-    /// A home asks.
+    /// Requests of a home.
     Requests {
-        /// The home.
+        /// The sending home.
         from: u16,
-        /// Since when their publications have been on their way ([`Stamps::since_us`]).
+        /// The earliest start of their publications ([`Stamps::since_us`]).
         since_us: u64,
-        /// In order.
+        /// The requests, in order.
         requests: Vec<DiskRequest>,
     },
     /// Report counters.
     Report(Sender<LogStatistics>),
     /// A step of a live upgrade.
     Upgrade(LogOrder),
-    /// Do what has come before, end the log cleanly, and end.
+    /// Process everything before this, close the log cleanly, and stop.
     Stop,
 }
 
-/// Where a shard can be reached.
+/// The address of a shard.
 #[derive(Clone)]
 pub struct Address {
     sender: Sender<Post>,
@@ -158,9 +162,9 @@ pub struct Address {
 }
 
 impl Address {
-    /// Sends from outside the shards, too.
+    /// Sends from outside the shards.
     pub fn send(&self, post: Post) {
-        // A shard that has ended takes nothing any more.
+        // A stopped shard accepts nothing.
         if self.sender.send(post).is_ok() {
             self.waker.wake();
         }
@@ -168,7 +172,7 @@ impl Address {
 }
 
 impl ThreadMailbox {
-    /// Mailboxes for as many shards as there are wakers, and their addresses.
+    /// Creates mailboxes for as many shards as there are wakers, and their addresses.
     pub(crate) fn mesh(
         wakers: Vec<Arc<dyn Wake>>,
         logs: Arc<[Option<Sender<ToLog>>]>,
@@ -206,7 +210,7 @@ impl Mailbox for ThreadMailbox {
         if let Some(Some(log)) = self.logs.get(usize::from(log)) {
             let from = self.shard;
             self.sent += 1;
-            // A log thread that has ended takes nothing any more; the node is about to end, too.
+            // A stopped log thread accepts nothing; the node is about to stop, too.
             let _ = log.send(ToLog::Requests { from, since_us, requests });
         }
     }

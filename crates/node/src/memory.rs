@@ -13,7 +13,8 @@ use stdx::chunk::ChunkWriter;
 /// Sends names and descriptors.
 type Send<'a> = dyn FnMut(&[u64], &[BorrowedFd<'_>]) -> io::Result<()> + 'a;
 
-/// Segments of one thread. Owned by that thread: the descriptors are numbers in its table. Clones are the same memory.
+/// Segments of one thread, which owns them: the descriptors are numbers in its table. Clones share
+/// the memory.
 #[derive(Clone, Default)]
 pub struct MemfdMemory(Rc<RefCell<Areas>>);
 
@@ -21,12 +22,12 @@ pub struct MemfdMemory(Rc<RefCell<Areas>>);
 struct Areas {
     last_id: u64,
     areas: BTreeMap<u64, MemoryFd>,
-    /// From the process before, and not opened yet.
+    /// Descriptors from the old process that are not opened yet.
     adopted: BTreeMap<u64, OwnedFd>,
 }
 
 impl MemfdMemory {
-    /// Gives all descriptors with their names, some at a time.
+    /// Sends all descriptors with their names, in several messages.
     pub fn hand_over(&self, send: &mut Send<'_>) -> io::Result<()> {
         let areas = self.0.borrow();
         let names: Vec<u64> = areas.areas.keys().copied().collect();
@@ -38,7 +39,7 @@ impl MemfdMemory {
         Ok(())
     }
 
-    /// Takes one in that the process before has had under this name.
+    /// Receives one that the old process had under this name.
     pub fn adopt(&self, id: u64, descriptor: OwnedFd) {
         self.0.borrow_mut().adopted.insert(id, descriptor);
     }

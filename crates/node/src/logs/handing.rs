@@ -1,7 +1,9 @@
-//! Handing a log's worker to the next process: what waits goes along, and the log itself stays where it is.
+//! Hand-over of a log's worker to the next process: waiting reads are handed over, and the log's
+//! files stay in place.
 //!
-//! Invariants: while its node is handed over a worker makes durable what homes have sent, and does nothing else; so in the end
-//! no append waits. Reads that wait are handed over and served by the next process, each once.
+//! Invariants: during the hand-over of its node, a worker only makes earlier requests of homes
+//! durable, so that in the end no append waits. Waiting reads are handed over and served by the
+//! next process, each once.
 
 use super::{HomeLetters, LogTime, LogWorker};
 use crate::age_clock::AgeClock;
@@ -14,11 +16,12 @@ use log::store::{Disk, HandedLog, Store, StoreError};
 use std::collections::VecDeque;
 use stdx::handing::{Hand, Input, Layout};
 
-/// What a worker hands over beside its log: whom it refuses, its clock, the reads that wait, and what it has counted.
+/// The handed-over state besides the log: refused generations, the clock, the waiting reads, and
+/// the counts.
 type Known =
     (Vec<Option<u32>>, AgeClock, VecDeque<(HomeId, Token, PartitionId, DiskQuery)>, LogStatistics);
 
-/// Says what is handed over.
+/// The layout of the hand-over.
 pub(crate) fn layout(layout: &mut Layout) {
     <(HandedLog, Known)>::layout(layout);
 }
@@ -35,14 +38,14 @@ pub(crate) fn read_again(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Why a worker was not handed over.
+/// The reason why a worker was not handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HandOverError {
-    /// Publications wait that are not on disk.
+    /// Publications wait for the disk.
     Busy,
-    /// The log takes nothing at present.
+    /// The log accepts nothing at present.
     Unavailable,
-    /// It could not be closed.
+    /// The log could not be closed.
     Store(StoreError),
 }
 
@@ -60,16 +63,16 @@ impl std::fmt::Display for HandOverError {
 
 impl std::error::Error for HandOverError {}
 
-/// A worker's state as it came, before its log is opened.
+/// A worker's received state, before its log is opened.
 #[derive(Debug)]
 pub struct HandedWorker {
-    /// What the log is.
+    /// The state of the log.
     pub log: HandedLog,
     known: Known,
 }
 
 impl HandedWorker {
-    /// None if the bytes are not one.
+    /// Parses the state; none if it is malformed.
     pub fn take(input: &mut Input<'_>) -> Option<HandedWorker> {
         let (log, known) = Hand::take(input)?;
         Some(HandedWorker { log, known })
@@ -77,17 +80,19 @@ impl HandedWorker {
 }
 
 impl<D: Disk> LogWorker<D> {
-    /// One batch of what waits, and nothing else. True if more waits.
+    /// Writes one batch of the waiting appends, and nothing else. True if more waits.
     pub fn frozen_turn(&mut self, now: &mut dyn FnMut() -> LogTime, out: &mut HomeLetters) -> bool {
         self.committed_since_us = UNTIMED;
         self.commit(now, out);
         !self.appends.is_empty()
     }
 
-    /// Closes the log and appends the whole state. The worker may go on; then `letters` has what its homes have to know.
+    /// Closes the log and appends the whole state. The worker may continue; then `letters` contains
+    /// the news for its homes.
     ///
     /// # Errors
-    /// The log is as it was, but for a segment that has ended; or it takes nothing any more until its disk does.
+    /// The log is unchanged, except for an ended segment; or it accepts nothing until its disk
+    /// does.
     pub fn hand_over(
         &mut self,
         out: &mut Vec<u8>,
@@ -97,7 +102,7 @@ impl<D: Disk> LogWorker<D> {
             return Err(HandOverError::Busy);
         }
         if !self.is_available {
-            // What its disk has of the last batch only this process knows.
+            // Only this process knows which part of the last batch is on disk.
             return Err(HandOverError::Unavailable);
         }
         let closed = self.store.hand_over();
@@ -110,7 +115,8 @@ impl<D: Disk> LogWorker<D> {
         Ok(())
     }
 
-    /// The worker that was handed over, with its log; `log` is its index in the settings. None if it does not fit them.
+    /// Creates the handed-over worker with its log; `log` is its index in the settings. None if the
+    /// settings do not match.
     pub fn take_over(
         store: Store<D>,
         settings: &Settings,
