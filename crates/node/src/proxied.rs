@@ -1,15 +1,19 @@
-//! Connections that come through a proxy, as a [`net::Net`] over another: the proxy's header (`wire::proxy`) is taken off before
-//! anybody above sees the connection, TLS included.
+//! Connections through a proxy, as a [`net::Net`] over another: the proxy's header (`wire::proxy`)
+//! is removed before the layers above, TLS included, see the connection.
 //!
-//! Place: between `net` and `tls`, on nodes that have a listener for proxies. [`Proxied`] keeps all rules of [`net`]; beyond them:
+//! Place: between `net` and `tls`, on nodes with a listener for proxies. [`Proxied`] keeps all
+//! rules of [`net`]; in addition:
 //!
-//! - **Which connections.** Those of the listeners it was told. All others pass through and cost four bytes.
-//! - **`Accepted`** is told when the header is there, with the address that it announces. Until then nobody above knows of the
-//!   connection.
-//! - **Who may.** Only the networks it was told; a header of anybody else would be a claim. Others are closed, and so is who
-//!   sends no header, a malformed one, or none in time: without a word, since nobody knows what they speak.
-//! - **Bounds.** A header has one of its own; there is one deadline for all connections, so they wait in order. What was read
-//!   beyond the header is given to the first readers, and then nothing is kept.
+//! - **Connections.** Only those of the configured listeners. All others pass through and cost four
+//!   bytes.
+//! - **`Accepted`** is reported when the header is complete, with the address in the header. Until
+//!   then, the layers above do not know the connection.
+//! - **Trust.** Only the configured networks may send a header; from another address it would prove
+//!   nothing. Other connections are closed, and so are those with no header, a malformed one, or a
+//!   late one: without an answer, because their protocol is unknown.
+//! - **Limits.** The size of a header is bounded; all connections have the same time limit, so they
+//!   wait in order. Bytes after the header are given to the first reads, and then nothing is
+//!   stored.
 
 use net::{Close, Conn, Event, Net, Read, Write};
 use std::collections::VecDeque;
@@ -25,18 +29,19 @@ use stdx::slab::Slab;
 use wire::Step;
 use wire::proxy::{Announced, HEADER_BYTES_MAX, decode};
 
-/// What is asked of proxies.
+/// The requirements for proxies.
 #[derive(Clone, Debug)]
 pub struct ProxiedOptions {
-    /// Listeners, by their numbers, whose connections begin with a header.
+    /// The listeners, by number, whose connections begin with a header.
     pub listeners: Vec<bool>,
-    /// Who may send one.
+    /// Networks that may send a header.
     pub proxies: Networks,
-    /// How long it may take.
+    /// Time limit for the header.
     pub timeout: Duration,
 }
 
-/// What happened to connections of proxies, of one thread; written by it alone and read by anybody.
+/// Counts of proxies' connections of one thread; only this thread writes them, and any thread may
+/// read them.
 #[derive(Debug, Default)]
 pub struct ProxiedCounters {
     headers: AtomicU64,
@@ -46,23 +51,23 @@ pub struct ProxiedCounters {
     gone: AtomicU64,
 }
 
-/// The numbers at one moment; those of several threads can be added.
+/// The counts at one moment; those of several threads can be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
 pub struct ProxiedStatistics {
-    /// Headers taken off.
+    /// Removed headers.
     pub headers: u64,
-    /// Connections closed because they came from no known proxy.
+    /// Connections closed because they came from an unknown proxy.
     pub refused: u64,
-    /// Closed because what they began with was no header.
+    /// Connections closed because they did not begin with a valid header.
     pub malformed: u64,
-    /// Closed because the header did not come in time.
+    /// Connections closed because the header was late.
     pub late: u64,
-    /// Gone before their header was there.
+    /// Connections closed by the peer before the header was complete.
     pub gone: u64,
 }
 
 impl ProxiedCounters {
-    /// The numbers now.
+    /// The present counts.
     pub fn statistics(&self) -> ProxiedStatistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ProxiedStatistics {
@@ -79,34 +84,35 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Nothing is kept of the connection.
+/// A connection without stored state.
 const OPEN: u32 = 0;
-/// It was closed here: what the network still says of it is old.
+/// A connection that was closed here: later events of the network for it are outdated.
 const DEAD: u32 = u32::MAX;
 
-/// A connection whose header is not there yet, or of whose first bytes some are left.
+/// A connection with an incomplete header, or with unread bytes after it.
 struct Beginning {
     conn: Conn,
     peer: SocketAddr,
     listener: u8,
-    /// What has come; with the header once that is there, up to `given`.
+    /// The received bytes, including the complete header, up to `given`.
     bytes: Vec<u8>,
     given: usize,
     is_told: bool,
-    /// The last read filled its buffer: the network says nothing before the next one.
+    /// Whether the last read filled its buffer: the network reports nothing before the next one.
     is_ready: bool,
 }
 
-/// Proxies' connections over `N`. The module's introduction holds the rules.
+/// Proxies' connections over `N`. The module documentation has the rules.
 pub struct Proxied<N> {
     net: N,
     options: ProxiedOptions,
-    /// By a connection's index: [`OPEN`], [`DEAD`], or 1 and its place in `beginnings`.
+    /// By a connection's index: [`OPEN`], [`DEAD`], or 1 plus its index in `beginnings`.
     places: Vec<u32>,
     beginnings: Slab<Beginning>,
-    /// Ends of the time for headers, the first one first; its connection tells whether it still waits.
+    /// Time limits of headers, the first one first; an entry whose connection no longer waits is
+    /// ignored.
     deadlines: VecDeque<(Instant, Conn)>,
-    /// Have more to read after a short read.
+    /// Connections with more bytes to read after a short read.
     again: Vec<Conn>,
     events: Vec<Event>,
     counters: Arc<ProxiedCounters>,
@@ -118,7 +124,7 @@ impl<N: Net> Proxied<N> {
         &mut self.net
     }
 
-    /// Over `net`, of which no connection is known yet.
+    /// Wraps `net`, which must have no connections yet.
     pub fn new(net: N, options: ProxiedOptions) -> Proxied<N> {
         Proxied {
             net,
@@ -132,7 +138,7 @@ impl<N: Net> Proxied<N> {
         }
     }
 
-    /// What happens on this thread, to be read on others.
+    /// The counts of this thread, to be read on others.
     pub fn counters(&self) -> Arc<ProxiedCounters> {
         Arc::clone(&self.counters)
     }
@@ -220,7 +226,7 @@ impl<N: Net> Proxied<N> {
         self.deadlines.push_back((until, conn));
     }
 
-    /// Reads no more than a header may have, so that what is kept stays small.
+    /// Reads at most the maximum size of a header, so that little is stored.
     fn readable(&mut self, place: u32, events: &mut Vec<Event>) {
         let Beginning { conn, is_told, ref mut bytes, .. } = self.beginnings[place];
         if is_told {
@@ -257,7 +263,7 @@ impl<N: Net> Proxied<N> {
             Announced::Tcp { source, .. } => {
                 SocketAddr::new(source.ip().to_canonical(), source.port())
             }
-            // The proxy's own address would be taken for its client's, and may have rights.
+            // The proxy's own address would count as its client's, and may have permissions.
             Announced::Local | Announced::Unknown | Announced::Unix => {
                 SocketAddr::new(UNNAMED, peer.port())
             }
@@ -271,7 +277,7 @@ impl<N: Net> Proxied<N> {
         }
     }
 
-    /// Gives what came with the header.
+    /// Returns bytes that arrived with the header.
     fn read_beginning(&mut self, place: u32, buffer: &mut [u8]) -> Read {
         let Beginning { conn, ref bytes, ref mut given, is_ready, .. } = self.beginnings[place];
         let rest = &bytes[*given..];
@@ -281,7 +287,7 @@ impl<N: Net> Proxied<N> {
         if *given == bytes.len() {
             self.forget(place, OPEN);
             if is_ready && count < buffer.len() {
-                // The reader may stop after a short read, and the network has said all that it says.
+                // The reader may stop after a short read, and the network has reported everything.
                 self.again.push(conn);
             }
         }
@@ -306,7 +312,7 @@ impl<N: Net> Proxied<N> {
         }
     }
 
-    /// The connection's place, if it still waits for its header.
+    /// The connection's index, if it still waits for its header.
     fn waiting(&self, conn: Conn) -> Option<u32> {
         let place = self.place(conn)?;
         let beginning = &self.beginnings[place];

@@ -1,9 +1,10 @@
 //! The loop of one I/O thread: the network and the mailboxes in, the network and the mailboxes out.
 //!
 //! Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and home deal with it, exchange
-//! letters, write every dirty connection once. Generic over the network and the mailbox, so that the simulator runs
-//! this very code. Invariants: one `now` per turn; a turn does a bounded amount of work and comes back for the rest;
-//! nothing waits but `poll`.
+//! Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and home process
+//! it, exchange letters, write every dirty connection once. Generic over the network and the
+//! mailbox, so that the simulator runs the same code. Invariants: one `now` per turn; a turn does a
+//! bounded amount of work and continues with the rest in the next; only `poll` waits.
 
 use crate::door::Door;
 use crate::journal::JournalSender;
@@ -35,29 +36,29 @@ mod reporting;
 
 pub use handing::state_layout;
 
-/// The receive buffer of a thread, in bytes.
+/// Size of the receive buffer of a thread, in bytes.
 const RECEIVE_BYTES: usize = 128 << 10;
-/// Reads of one turn; what is still readable goes on in the next.
+/// Maximum number of reads in one turn; the next turn continues with readable sockets.
 const READS_MAX: usize = 512;
 
-/// Where a reactor's time comes from.
+/// The clock of a reactor.
 pub trait Clock {
-    /// The time now.
+    /// The present time.
     fn now(&mut self) -> Now;
 
-    /// The monotonic half of it in microseconds, which costs half of it.
+    /// The monotonic part of the time in microseconds, at half the cost.
     fn monotonic_us(&mut self) -> u64 {
         self.now().monotonic_ms * 1_000
     }
 
-    /// Both, from one look.
+    /// Both times of the same moment.
     fn now_and_us(&mut self) -> (Now, u64) {
         let now = self.now();
         (now, now.monotonic_ms * 1_000)
     }
 }
 
-/// Whether the loop goes on.
+/// Whether the loop continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// Take another turn.
@@ -88,54 +89,54 @@ pub struct Reactor<N, M, C> {
     posts: Vec<Post>,
     ready: VecDeque<Conn>,
     buffer: Box<[u8]>,
-    /// The most bytes that one read has brought.
+    /// The largest number of bytes of one read.
     buffer_filled: usize,
     pump_again: bool,
     /// Steps of a live upgrade, for the thread.
     orders: VecDeque<Order>,
-    /// Wishes of the node that wait until the shard serves again; see `frozen`.
+    /// Requests of the node that wait until the shard serves again; see `frozen`.
     held: Vec<Post>,
-    /// Another turn at once, whatever there is to do.
+    /// Take another turn at once, even without events.
     turn_soon: bool,
-    /// Nobody is accepted for now.
+    /// Whether accepting is suspended.
     is_held: bool,
     stopping: bool,
     watch: Watch,
     now: Now,
 }
 
-/// What makes a reactor.
+/// The parts of a reactor.
 pub struct ReactorParts<N, M, C> {
     /// The network.
     pub net: N,
-    /// The way to the other shards.
+    /// The mailbox.
     pub mailbox: M,
-    /// The time.
+    /// The clock.
     pub clock: C,
-    /// Which thread this is, from 0.
+    /// The number of the thread, from 0.
     pub id: u16,
-    /// What all shards know.
+    /// The settings of all shards.
     pub settings: Arc<Settings>,
-    /// Where segments come from.
+    /// The memory of segments.
     pub memory: Box<dyn Memory>,
-    /// Random and secret: keys the hash of topic names.
+    /// A random secret for the hash of topic names.
     pub hash_seed: (u64, u64),
-    /// A home that knows what its logs hold on disk; without one it begins with nothing.
+    /// A home restored from logs on disk; without it, the home begins empty.
     pub home: Option<Home>,
-    /// Who judges credentials, if anybody.
+    /// The authenticator, if any.
     pub judge: Option<Arc<dyn Judge>>,
-    /// Who may connect; none if anybody may.
+    /// The admission table; none without limits.
     pub door: Option<Door>,
-    /// How many connections each user has, at all threads.
+    /// Numbers of connections of each user, over all threads.
     pub users: Arc<Users>,
-    /// How short of memory the process is.
+    /// The memory pressure of the process.
     pub pressure: Arc<SharedPressure>,
-    /// Where what is told of clients goes; nowhere without it.
+    /// The destination of events of clients, if any.
     pub journal: Option<JournalSender>,
 }
 
 impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
-    /// A reactor that has not taken a turn.
+    /// Creates a reactor before its first turn.
     pub fn new(parts: ReactorParts<N, M, C>) -> Self {
         let ReactorParts {
             net,
@@ -189,19 +190,20 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// Takes turns until told to stop.
+    /// Takes turns until it is told to stop.
     ///
     /// # Errors
-    /// When the network as a whole fails.
+    /// The network as a whole fails.
     pub fn run(mut self) -> io::Result<()> {
         while self.turn()? == Turn::Continue {}
         Ok(())
     }
 
-    /// One pass: waits for something to do (not at all if there is work left), and does a bounded part of it.
+    /// Takes one turn: waits for events (unless work is left), and processes a bounded number of
+    /// them.
     ///
     /// # Errors
-    /// When the network as a whole fails.
+    /// The network as a whole fails.
     pub fn turn(&mut self) -> io::Result<Turn> {
         let timeout = match std::mem::take(&mut self.turn_soon) {
             true => Some(Duration::ZERO),
@@ -239,7 +241,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.pump();
         self.exchange();
         self.flush();
-        // Draining sockets ask for pages, and closed connections release topics: that goes out in this turn too.
+        // Draining sockets request pages, and closed connections release topics: their letters
+        // leave in this turn, too.
         self.exchange();
         if let Some(home) = &mut self.home {
             home.finish_turn(&mut self.home_out);
@@ -252,17 +255,17 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         Ok(if self.stopping { Turn::Stop } else { Turn::Continue })
     }
 
-    /// Counters of 32 bits begin here, of the edge of a shard that has not taken a turn. For simulated worlds.
+    /// Sets the start of 32-bit counters of an edge before its first turn. For simulations.
     pub fn begin_counters_at(&mut self, value: u32) {
         self.edge.begin_counters_at(value);
     }
 
-    /// Something has been revoked.
+    /// Applies a revocation.
     pub fn revocations_changed(&mut self) {
         self.edge.revocations_changed();
     }
 
-    /// The edge role, to look at.
+    /// The edge role, for inspection.
     pub fn edge(&self) -> &Edge {
         &self.edge
     }
@@ -332,7 +335,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         match control {
             Control::Report(reply) => {
                 let report = self.report();
-                // Nobody waits any more: nothing is lost.
+                // The caller has stopped waiting: nothing is lost.
                 let _ = reply.send(report);
             }
             Control::Drain { window_ms } => {
@@ -387,7 +390,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.watch.delivered(since_us, count);
     }
 
-    /// Lets homes answer requests and edges take letters until this thread has nothing for itself, and posts the rest.
+    /// Lets homes answer requests and edges process letters until this thread has nothing left for
+    /// itself, and posts the rest.
     fn exchange(&mut self) {
         let own = usize::from(self.id);
         loop {
@@ -523,18 +527,18 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     }
 }
 
-/// Letters and requests that a thread gives itself keep their list, as long as it is no longer than this.
+/// Lists of a thread's own letters and requests keep their memory up to this length.
 const KEPT_LIST_LEN_MAX: usize = 1_024;
 
-/// Gives an emptied list back to where it was taken from, unless something has come there meanwhile or it has grown large.
+/// Returns an emptied list to its owner, unless the owner has a new one or it has grown large.
 fn put_back<T>(list: Vec<T>, place: &mut Vec<T>) {
     if place.is_empty() && list.capacity() <= KEPT_LIST_LEN_MAX {
         *place = list;
     }
 }
 
-/// Whether a connection was lost because nothing was heard of the peer's host any more: on the same link its address does not
-/// resolve either, and the kernel says that instead.
+/// Whether a connection was lost because the peer's host is silent: on the same link its address
+/// does not resolve, and the kernel reports that instead.
 fn is_silence(reason: io::ErrorKind) -> bool {
     matches!(
         reason,

@@ -1,13 +1,14 @@
-//! Questions to threads of which one may hang: asked again only when the last question has been answered.
+//! Questions to threads that may hang: a question is repeated only after the previous one was
+//! answered.
 //!
-//! Invariant: what waits in the channel of a thread that does not answer is at most one question for each caller that waited at the same
-//! time, however often somebody asks.
+//! Invariant: in the channel of a hanging thread wait at most as many questions as there were
+//! callers at the same time, however often callers ask.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Questions to one thread whose answers did not come in time. Each call of [`Asked::ask`] takes one of them first.
+/// Unanswered questions to one thread. Each call of [`Asked::ask`] uses one of them first.
 #[derive(Debug)]
 pub(crate) struct Asked<T>(Mutex<Vec<Receiver<T>>>);
 
@@ -18,11 +19,11 @@ impl<T> Default for Asked<T> {
 }
 
 impl<T> Asked<T> {
-    /// The answer to wait for: to an earlier question that the thread has not yet reached, or to a new one, which `send`
-    /// asks. None if the thread has ended.
+    /// The receiver of an answer: to an earlier question that the thread has not reached yet, or to
+    /// a new one, which `send` sends. None if the thread has stopped.
     pub fn ask(&self, send: impl FnOnce(Sender<T>) -> bool) -> Option<Receiver<T>> {
         while let Some(earlier) = self.take() {
-            // One that was answered meanwhile says how things were then, and not now.
+            // An answer from the meantime has old figures.
             if let Err(TryRecvError::Empty) = earlier.try_recv() {
                 return Some(earlier);
             }
@@ -31,7 +32,7 @@ impl<T> Asked<T> {
         send(sender).then_some(answer)
     }
 
-    /// Waits for an answer; what does not come in time stays asked.
+    /// Waits for an answer; an unanswered question stays open.
     pub fn wait(&self, answer: Receiver<T>, deadline: Instant) -> Option<T> {
         let left = deadline.saturating_duration_since(Instant::now());
         match answer.recv_timeout(left) {

@@ -1,7 +1,7 @@
-//! A start with logs on disk: what a store has found, divided over the homes.
+//! A start with logs on disk: the content of a store, divided among the homes.
 //!
-//! Read on the thread that starts the node, put into a home on the home's own thread: memory of segments belongs to that
-//! thread.
+//! It is read on the thread that starts the node, and stored into a home on the home's own thread,
+//! because the memory of segments belongs to that thread.
 
 use broker::home::{FoundWindow, Home, HomeOutputs};
 use broker::mail::{Code, PartitionId};
@@ -10,11 +10,11 @@ use log::Memory;
 use log::store::{Disk, OnceWindow, Recovered, SegmentOnce, Store, StoreError};
 use stdx::chunk::{ChunkWriter, Slice};
 
-/// What one home has to know of one log.
+/// The restored state of one home from one log.
 #[derive(Debug)]
 pub struct Restoration {
     log: u16,
-    /// The log takes publications; not where its disk is full.
+    /// Whether the log accepts publications; it does not while its disk is full.
     is_available: bool,
     partitions: Vec<FoundPartition>,
     /// Partition, name and last offset.
@@ -22,11 +22,11 @@ pub struct Restoration {
     retained: Vec<(PartitionId, Box<[u8]>, Slice)>,
     /// Oldest first within each partition.
     recent: Vec<(PartitionId, Box<[u8]>, Slice)>,
-    /// What publications are called.
+    /// Identities of publications, to recognise repeats.
     window: FoundWindow,
 }
 
-/// What a store says of one partition.
+/// The state of one partition in a store.
 #[derive(Clone, Copy, Debug)]
 struct FoundPartition {
     id: PartitionId,
@@ -35,15 +35,15 @@ struct FoundPartition {
     damaged_through: u64,
 }
 
-/// Bytes of records of one home that share a chunk. As a home takes the records over chunk after chunk goes back to the
-/// system, so that a start needs hardly more memory than what it fills; record by record in the allocator it needed
-/// twice as much, and kept it.
+/// Size of the chunks for records of one home, in bytes. While a home copies the records, chunk
+/// after chunk returns to the system, so that a start needs hardly more memory than it fills;
+/// separate allocations needed twice as much, and kept it.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// Copies of records on their way from a store into a home.
 struct Copies<'a> {
     memory: &'a mut dyn Memory,
-    /// The chunk that each home's records go to.
+    /// The present chunk of each home.
     chunks: Vec<Option<ChunkWriter>>,
 }
 
@@ -53,10 +53,10 @@ impl Copies<'_> {
         if let Some(copied) = chunk.as_mut().and_then(|chunk| chunk.append(&[bytes])) {
             return copied;
         }
-        // What is large, or finds no such memory, has an allocation of its own.
+        // Large records, and records without such memory, have their own allocation.
         let larger = bytes.len() > CHUNK_BYTES / 4;
         if !larger && let Ok((mut next, id)) = self.memory.allocate(CHUNK_BYTES) {
-            // Nothing but the slices has to keep it.
+            // Only the slices keep it.
             self.memory.release(id);
             let copied = next.append(&[bytes]);
             *chunk = Some(next);
@@ -68,7 +68,7 @@ impl Copies<'_> {
     }
 }
 
-/// Divides what publications of a log are called over the homes.
+/// Divides the identities of publications of a log among the homes.
 struct Windows<'a> {
     homes: &'a mut [Restoration],
     settings: &'a Settings,
@@ -116,8 +116,8 @@ impl OnceWindow for Windows<'_> {
 }
 
 impl Restoration {
-    /// Reads what the homes have to know of a log that was just opened; one for each home. Recent records, at most
-    /// `cache_bytes` of the log, lie in chunks from `memory` until the homes have taken them over.
+    /// Reads the state for each home from a newly opened log. Recent records, at most `cache_bytes`
+    /// of the log, are in chunks from `memory` until the homes have copied them.
     ///
     /// # Errors
     /// The disk could not be read.
@@ -181,13 +181,13 @@ impl Restoration {
         Ok(homes)
     }
 
-    /// Puts it into a home that has not heard of any edge. What publications are called comes back: it belongs into the
-    /// home too, for all logs together ([`Home::restore_windows`]).
+    /// Stores the state into a home without edges. Returns the identities of publications, which
+    /// the home needs for all logs together ([`Home::restore_windows`]).
     ///
     /// # Errors
-    /// There is no memory for all its topics.
+    /// There is not enough memory for all its topics.
     pub fn restore(self, home: &mut Home, memory: &mut dyn Memory) -> Result<FoundWindow, Code> {
-        // Nobody has interest in anything yet.
+        // No edge is interested yet.
         let mut out = HomeOutputs::new(0);
         for found in &self.partitions {
             home.restore_floor(found.id, found.floor);
@@ -209,7 +209,7 @@ impl Restoration {
         Ok(self.window)
     }
 
-    /// What publications are called, and nothing else.
+    /// Takes only the identities of publications.
     pub fn into_window(self) -> FoundWindow {
         self.window
     }

@@ -1,4 +1,5 @@
-//! A running node: threads, their descriptor tables and listeners, and what the process can ask of them.
+//! A running node: threads, their descriptor tables and listeners, and its interface for the
+//! process.
 
 mod ending;
 mod logs;
@@ -38,47 +39,53 @@ use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components};
 use stdx::networks::Networks;
 
-/// What a node is started with.
+/// The start parameters of a node.
 pub struct NodeOptions {
-    /// What the shards know; its `edges_count` is the number of I/O threads.
+    /// The settings of the shards; `edges_count` is the number of I/O threads.
     pub settings: Settings,
-    /// Where clients connect; port 0 takes a free one.
+    /// Addresses for clients; port 0 selects a free one.
     pub listen: Vec<SocketAddr>,
-    /// Sockets that are there already (`net::kernel::inherited_address`), by the addresses of `listen` and of TLS that they
-    /// listen on. All threads accept from them. With an inheritance only the addresses count: the sockets come with it.
+    /// Existing sockets (`net::kernel::inherited_address`), by their addresses in `listen` and in
+    /// the TLS options. All threads accept from them. With an inheritance, only the addresses
+    /// count: it contains the sockets.
     pub inherited: Vec<(SocketAddr, RawFd)>,
-    /// Where clients connect with TLS, if there is any.
+    /// Clients with TLS, if any.
     pub tls: Option<TlsOptions>,
-    /// Listeners that are reached through proxies which announce their clients.
+    /// Listeners behind proxies that send a PROXY header.
     pub proxied: Option<ProxyOptions>,
-    /// Who may connect.
+    /// Limits of connections.
     pub admission: AdmissionOptions,
-    /// Connections of one user; the settings' entitlement says whether they are counted.
+    /// Maximum number of connections of one user; the settings' entitlement says whether they are
+    /// counted.
     pub connections_per_user_max: Option<u32>,
-    /// Connects in a second that all threads take together; those that come faster wait in the listeners' queues.
+    /// Maximum connect rate per second of all threads together; faster connections wait in the
+    /// listeners' queues.
     pub connect_rate_max: Option<u32>,
     /// `SO_SNDBUF` of client sockets, in bytes.
     pub socket_send_bytes: usize,
-    /// Connections that the kernel may hold before they are accepted, per thread.
+    /// Length of the kernel's accept queue, for each thread.
     pub backlog_max: i32,
-    /// Give each I/O thread a descriptor table of its own where the system allows it.
+    /// Whether each I/O thread gets its own descriptor table, if the system allows it.
     pub private_tables: bool,
-    /// Hold connections beyond the descriptor limit in io_uring instances where the system allows it.
+    /// Whether io_uring instances hold connections beyond the descriptor limit, if the system
+    /// allows it.
     pub registered_sockets: bool,
-    /// Random: keys the hash of topic names.
+    /// A random secret for the hash of topic names.
     pub hash_seed: (u64, u64),
-    /// Where logs on disk lie, each in a directory of its name; needed if there is one.
+    /// Directory of the logs on disk, each in a subdirectory with its name; required if there is
+    /// such a log.
     pub data_dir: Option<PathBuf>,
-    /// Who judges credentials; needed if the settings have entitlement.
+    /// The authenticator; required if the settings have entitlement.
     pub judge: Option<Arc<dyn Judge>>,
-    /// Where what is told of clients goes, if the settings ask for it.
+    /// The destination of events of clients, if the settings enable them.
     pub journal: Option<JournalSender>,
-    /// From the process whose place this one takes; [`Node::take_over`] is to be called then.
+    /// The hand-over of the process that this one replaces; then [`Node::take_over`] must be
+    /// called.
     pub inheritance: Option<Inheritance>,
 }
 
 impl fmt::Debug for NodeOptions {
-    /// Where it serves; of the rest nothing that could be secret.
+    /// Shows the addresses only, because other values could be secret.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("NodeOptions")
@@ -92,52 +99,52 @@ impl fmt::Debug for NodeOptions {
 /// Clients with TLS.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// Where they connect; port 0 takes a free one.
+    /// Addresses for clients with TLS; port 0 selects a free one.
     pub listen: Vec<SocketAddr>,
-    /// What they are shown. Its owner may reload it while the node runs.
+    /// The certificate and key. The owner may reload them while the node runs.
     pub server: Arc<tls::Server>,
 }
 
 /// The PROXY protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProxyOptions {
-    /// It is required of whoever connects without TLS.
+    /// Whether connections without TLS must send a header.
     pub plain: bool,
-    /// It is required, before TLS, of whoever connects with it.
+    /// Whether connections with TLS must send a header before the handshake.
     pub tls: bool,
-    /// Who may speak it.
+    /// Networks that may send a header.
     pub proxies: Networks,
-    /// How long the header may take.
+    /// Time limit for the header.
     pub timeout: Duration,
 }
 
-/// What doors and proxies' connections have counted, of all threads.
+/// Counts of admission and of proxies' connections, of all threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DoorStatistics {
-    /// The table of addresses and listeners.
+    /// Counts by address and listener.
     pub admission: AdmissionStatistics,
-    /// Connections by user.
+    /// Counts by user.
     pub users: UserStatistics,
-    /// The PROXY protocol.
+    /// Counts of the PROXY protocol.
     pub proxied: ProxiedStatistics,
-    /// Connections refused while memory was short.
+    /// Connections refused during a shortage of memory.
     pub without_memory: u64,
-    /// How short it is: 0 to 3.
+    /// The memory pressure, 0 to 3.
     pub pressure: u8,
-    /// Memory that counts, and its ceiling; 0 where nobody looks.
+    /// The memory in use that counts; 0 without a watcher.
     pub memory_used_bytes: u64,
-    /// See above.
+    /// The memory ceiling; 0 without a watcher.
     pub memory_ceiling_bytes: u64,
 }
 
-/// Why a node did not start.
+/// The reason why a node did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Nothing can be bound there.
+    /// The address cannot be bound.
     Listen(SocketAddr, io::Error),
-    /// Threads, descriptors or memory are not to be had.
+    /// The system refuses threads, descriptors or memory.
     System(io::Error),
-    /// A log on disk, by its name, cannot be opened.
+    /// The log on disk with this name cannot be opened.
     Log(String, LogError),
 }
 
@@ -158,43 +165,43 @@ impl std::error::Error for StartError {}
 /// Counters and gauges of all shards together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeStatistics {
-    /// Of the edges.
+    /// Counters of the edges.
     pub edge: EdgeStatistics,
-    /// Of the homes.
+    /// Counters of the homes.
     pub home: HomeStatistics,
-    /// Of the log threads.
+    /// Counters of the log threads.
     pub log: LogStatistics,
-    /// Of the sockets.
+    /// Counters of the sockets.
     pub sockets: net::kernel::Statistics,
-    /// Of TLS, where there is any.
+    /// Counters of TLS, if there is any.
     pub tls: tls::Statistics,
-    /// Of who was let in and who was not.
+    /// Counters of admission.
     pub door: DoorStatistics,
-    /// How long turns, mailboxes and messages took.
+    /// Durations of turns, mailboxes and messages.
     pub timings: Timings,
-    /// I/O threads.
+    /// Number of I/O threads.
     pub io_threads: u16,
-    /// Clients are being led away.
+    /// Whether the node is draining.
     pub is_draining: bool,
-    /// Connections that all threads together can hold.
+    /// Maximum number of connections of all threads.
     pub connections_max: u64,
-    /// I/O threads that did not answer in time; their numbers are missing.
+    /// Number of I/O threads that did not answer in time; the counters lack their values.
     pub silent_threads: u16,
-    /// Log threads that did not answer in time.
+    /// Number of log threads that did not answer in time.
     pub silent_logs: u16,
     /// Bytes of memory that shards and log threads have touched, by component.
     pub memory: Components,
 }
 
-/// A node that accepts connections. Dropping it does not end it; [`Node::stop`] does.
+/// A node that accepts connections. Dropping it does not stop it; [`Node::stop`] does.
 #[derive(Debug)]
 pub struct Node {
-    /// The plain ones first.
+    /// The addresses without TLS first.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) plain_count: usize,
-    /// Of the threads' sockets.
+    /// Counters of the threads' sockets.
     pub(crate) counters: Vec<Arc<Counters>>,
-    /// Of the threads' TLS.
+    /// Counters of the threads' TLS.
     pub(crate) tls_counters: Vec<Arc<tls::Counters>>,
     pub(crate) proxied_counters: Vec<Arc<ProxiedCounters>>,
     pub(crate) admission: Arc<Admission>,
@@ -203,24 +210,24 @@ pub struct Node {
     pub(crate) troubles: Arc<Troubles>,
     pub(crate) notices: Vec<String>,
     pub(crate) shards: Shards,
-    /// What shards were asked and have not answered, by their numbers.
+    /// Unanswered questions to the shards, by their numbers.
     pub(crate) shard_reports: Vec<Asked<Report>>,
-    /// Questions of operators that wait at each shard.
+    /// Operators' questions that wait at each shard.
     pub(crate) questions: Vec<Arc<AtomicU32>>,
     pub(crate) threads: Vec<JoinHandle<io::Result<()>>>,
     pub(crate) logs: Arc<[Option<Sender<ToLog>>]>,
-    /// The same of the log threads, by the logs' indexes.
+    /// Unanswered questions to the log threads, by the logs' indexes.
     pub(crate) log_reports: Vec<Asked<LogStatistics>>,
     pub(crate) log_threads: Vec<JoinHandle<io::Result<()>>>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) connections_max: u64,
-    /// What the shards go by, or have in their mailboxes.
+    /// The settings of the shards, or those in their mailboxes.
     pub(crate) settings: Mutex<Arc<Settings>>,
-    /// The ways to the I/O threads, for an upgrade.
+    /// The channels to the I/O threads, for an upgrade.
     pub(crate) passages: Vec<Passage>,
     pub(crate) hash_seed: (u64, u64),
     pub(crate) began: Instant,
-    /// Which listeners proxies connect to.
+    /// The listeners behind proxies.
     pub(crate) proxied: Vec<bool>,
     pub(crate) adopting: Mutex<Option<Adopting>>,
 }
@@ -234,9 +241,9 @@ impl fmt::Debug for Shards {
     }
 }
 
-/// How long the threads of a node that does not start may take to end.
+/// Time limit for the threads of a failed start to stop.
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(60);
-/// How long a report may take; a shard that is longer in one turn has other troubles.
+/// Time limit for a report; a longer turn is a larger problem.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Binds, starts the I/O threads, and returns when all of them accept.
@@ -264,7 +271,7 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
     let users = Arc::new(Users::new(options.connections_per_user_max));
     let pressure = Arc::new(SharedPressure::default());
     let open_logs = match heir {
-        // They are the other process's still.
+        // The listeners still belong to the other process.
         Some(_) => Vec::new(),
         None => logs::open(&mut options)?,
     };
@@ -384,28 +391,28 @@ pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
 }
 
 impl Node {
-    /// Where clients connect without TLS, with the ports that were taken.
+    /// Addresses of clients without TLS, with the selected ports.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses[..self.plain_count]
     }
 
-    /// Where they connect with TLS.
+    /// Addresses of clients with TLS.
     pub fn tls_addresses(&self) -> &[SocketAddr] {
         &self.addresses[self.plain_count..]
     }
 
-    /// What the operator should know about this start.
+    /// Notices of the start for the operator.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Connections that all threads together can hold.
+    /// Maximum number of connections of all threads.
     pub fn connections_max(&self) -> u64 {
         self.connections_max
     }
 
-    /// Why no further clients should come; none if they should: the node runs, does not drain, has room and memory for
-    /// them, and its logs take publications.
+    /// The reason why no further clients should connect; none if they may: the node runs, does not
+    /// drain, has room and memory, and its logs accept publications.
     pub fn unready(&self) -> Option<&'static str> {
         if self.is_draining.load(Ordering::Relaxed) {
             return Some("draining");
@@ -425,7 +432,8 @@ impl Node {
         (!has_room).then_some("the maximum number of connections is reached")
     }
 
-    /// What the sockets of all threads have done. Nobody is asked, so it costs next to nothing and never waits.
+    /// Counters of the sockets of all threads. They are read without asking the threads, at almost
+    /// no cost.
     pub fn sockets(&self) -> net::kernel::Statistics {
         let mut total = net::kernel::Statistics::default();
         for counters in &self.counters {
@@ -434,7 +442,7 @@ impl Node {
         total
     }
 
-    /// Who has been let in and who has not. Nobody is asked.
+    /// Counters of admission, read without asking the threads.
     pub fn door(&self) -> DoorStatistics {
         let (memory_used_bytes, memory_ceiling_bytes) = self.pressure.bytes();
         let mut door = DoorStatistics {
@@ -452,12 +460,12 @@ impl Node {
         door
     }
 
-    /// What goes wrong with the disks of logs. Nobody is asked.
+    /// Counts of disk problems of logs, read without asking the threads.
     pub fn troubles(&self) -> &Troubles {
         &self.troubles
     }
 
-    /// Where whoever watches the process's memory says how short it is.
+    /// The shared memory pressure, for the process's watcher.
     pub fn pressure(&self) -> Arc<SharedPressure> {
         Arc::clone(&self.pressure)
     }
@@ -506,16 +514,17 @@ impl Node {
         total
     }
 
-    /// Tells all edges that something was revoked, or that keys have changed: who shows or has shown a token that was revoked does
-    /// not go on, and whoever shows one from now on is judged anew.
+    /// Tells all edges about a revocation or a change of keys: clients with a revoked token lose
+    /// their sessions, and later credentials are checked again.
     pub fn revocations_changed(&self) {
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Revoked));
         }
     }
 
-    /// Goes by other settings as far as a running node can, without dropping anything; the rest waits for the next start. The
-    /// rules that do are told. Shards take the settings between two of their turns, each when it comes to it.
+    /// Applies other settings as far as a running node can, without dropping connections; the rest
+    /// waits for the next start, and the waiting rules are returned. Each shard applies the
+    /// settings between two turns.
     pub fn reload(&self, wanted: Settings) -> Vec<Waiting> {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let (renewed, waiting) = settings.renewed(wanted);
@@ -527,12 +536,13 @@ impl Node {
         waiting
     }
 
-    /// Where a shard is reached.
+    /// The address of a shard.
     pub(crate) fn address_of(&self, shard: usize) -> &Address {
         &self.shards.0[shard]
     }
 
-    /// Publishes on a topic of the node's own, by one of its shards. What there is no room for is given up.
+    /// Publishes on a topic of the node itself, through one of its shards. Without room, the
+    /// publication is dropped.
     pub fn publish_own(&self, topic: &str, payload: &[u8]) {
         if let Some(shard) = self.shards.0.first() {
             shard.send(Post::Control(Control::Publish {
@@ -542,14 +552,15 @@ impl Node {
         }
     }
 
-    /// The settings that are in force.
+    /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         settings.clone()
     }
 
-    /// Begins one I/O thread and waits until it is ready: one after another, since the first tells the port that all others then
-    /// share. Gives why it has no table of its own, where it should.
+    /// Starts one I/O thread and waits until it is ready: one after another, because the first
+    /// selects the port that all others share. Returns the reason if it has no descriptor table of
+    /// its own but should.
     fn spawn_io(
         &mut self,
         thread: ThreadParts,
@@ -574,17 +585,18 @@ impl Node {
     fn give_up(mut self, error: StartError) -> StartError {
         let adopting = self.adopting.get_mut();
         if let Some(adopting) = adopting.unwrap_or_else(PoisonError::into_inner).take() {
-            // Its threads wait for the old process, which is told; the process is about to end.
+            // The threads wait for the old process, which gets the error; this process is about to
+            // end.
             adopting.inheritance.refuse(&error);
             return error;
         }
-        // The first error is the one to tell.
+        // Report the first error.
         let _ = self.end(GIVE_UP_WITHIN);
         error
     }
 }
 
-/// Private tables are not to be had.
+/// Private tables are refused.
 fn table_notice(reason: &str, count: usize) -> String {
     let limit = nofile_limit().soft;
     format!(
@@ -592,13 +604,13 @@ fn table_notice(reason: &str, count: usize) -> String {
     )
 }
 
-/// Ways to so many threads, and the threads' ends of them.
+/// Channels to this number of threads, and their receivers.
 fn passages(count: usize) -> io::Result<(Vec<Passage>, Vec<Passage>)> {
     let pairs: io::Result<Vec<_>> = (0..count).map(|_| Passage::pair()).collect();
     Ok(pairs?.into_iter().unzip())
 }
 
-/// Which listeners are reached through proxies; those without TLS are the first. Empty if there are none.
+/// The listeners behind proxies; those without TLS are the first. Empty if there are none.
 pub(crate) fn proxied_listeners(
     options: &Option<ProxyOptions>,
     listeners_count: usize,

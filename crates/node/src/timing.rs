@@ -1,48 +1,53 @@
-//! How long things take: turns, mailboxes, and messages from the socket of their publisher to those of their subscribers.
+//! Durations of turns, mailboxes, and messages from the publisher's socket to the subscribers'
+//! sockets.
 //!
-//! Place: within the reactor's turn, which knows two moments: when its work began and when it had ended. A message costs nothing
-//! here. Batches carry stamps from shard to shard ([`Stamps`]), and a batch of letters counts once for all the deliveries that it
-//! led to, by the earliest stamp of what went into it. So a figure is an upper bound, off by no more than a turn.
+//! Place: within the reactor's turn, which has two times: the begin and the end of its work. A
+//! message costs nothing here. Batches carry stamps between shards ([`Stamps`]), and a batch of
+//! letters counts once for all deliveries that it caused, by the earliest stamp of its
+//! publications. So a duration is an upper bound, too large by at most a turn.
 //!
-//! Invariants: only live deliveries count; pages of a replay, and messages that a stream without credit brings later, have waited
-//! for their reader and say nothing of the node. One clock for all threads of a node.
+//! Invariants: only live deliveries count; pages of a replay, and later messages of a stream
+//! without credit, have waited for their reader, and say nothing about the node. All threads of a
+//! node use one clock.
 
 use stdx::Counters;
 use stdx::histogram::Histogram;
 
-/// A turn of more work than this counts as long.
+/// Work above which a turn counts as long.
 const LONG_TURN_US: u64 = 10_000;
-/// Of what is not measured.
+/// The stamp of unmeasured events.
 pub const UNTIMED: u64 = u64::MAX;
 
-/// What a batch between shards carries, in microseconds of the node's clock.
+/// The stamps of a batch between shards, in microseconds of the node's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamps {
-    /// When it was handed to the mailbox.
+    /// The time at which the mailbox received it.
     pub sent_us: u64,
-    /// When the turn began that read the earliest of the publications in it, or that led to it; [`UNTIMED`] without any.
+    /// The begin of the turn that read its earliest publication, or the one that caused it;
+    /// [`UNTIMED`] without any.
     pub since_us: u64,
 }
 
-/// What one I/O thread has measured, or all of them together.
+/// The measurements of one I/O thread, or of all together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Counters)]
 pub struct Timings {
-    /// Work of a turn, from the return of the poll to its end.
+    /// Work of turns, from the return of the poll to the end.
     pub turns: Histogram,
-    /// Turns of over ten milliseconds.
+    /// Turns of more than ten milliseconds.
     pub long_turns: u64,
-    /// From the sending of a batch to the turn that takes it.
+    /// Time from the sending of a batch to the turn that receives it.
     pub mailboxes: Histogram,
-    /// From the turn that read a publication to the end of the turn that wrote it to a subscriber; each delivery counts.
+    /// Time from the turn that read a publication to the end of the turn that wrote it to a
+    /// subscriber, for each delivery.
     pub deliveries: Histogram,
 }
 
-/// The stop watch of one reactor.
+/// The measurement of one reactor.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// When the work of this turn began.
+    /// The begin of this turn's work.
     pub began_us: u64,
-    /// The earliest publication that the home has dealt with since its letters were last posted.
+    /// The earliest publication that the home has processed since its letters were last posted.
     since_us: u64,
     /// Deliveries of this turn, by the stamp of their batch.
     delivered: Vec<(u64, u64)>,
@@ -54,33 +59,34 @@ impl Watch {
         Watch { began_us: 0, since_us: UNTIMED, delivered: Vec::new(), timings: Timings::default() }
     }
 
-    /// A turn's work begins.
+    /// Begins the work of a turn.
     pub fn begin(&mut self, now_us: u64) {
         self.began_us = now_us;
     }
 
-    /// A batch has come from another shard.
+    /// Records a batch from another shard.
     pub fn received(&mut self, stamps: Stamps) {
         let waited_us = self.began_us.saturating_sub(stamps.sent_us);
         self.timings.mailboxes.record(waited_us);
     }
 
-    /// The home gets publications that have been on their way since then.
+    /// Records publications for the home with their earliest start.
     pub fn home_takes(&mut self, since_us: u64) {
         self.since_us = self.since_us.min(since_us);
     }
 
-    /// Since when what the home has just dealt with has been on its way.
+    /// Records the earliest start of what the home has just processed.
     pub fn since_us(&self) -> u64 {
         self.since_us
     }
 
-    /// The home's letters have been posted.
+    /// Records that the home's letters were posted.
     pub fn posted(&mut self) {
         self.since_us = UNTIMED;
     }
 
-    /// A batch of letters has led to so many live deliveries, which this turn writes.
+    /// Records that a batch of letters caused this number of live deliveries, which this turn
+    /// writes.
     pub fn delivered(&mut self, since_us: u64, count: u64) {
         if count == 0 || since_us == UNTIMED {
             return;
@@ -91,7 +97,7 @@ impl Watch {
         }
     }
 
-    /// All is written.
+    /// Records that everything was written.
     pub fn end(&mut self, now_us: u64) {
         for (since_us, count) in self.delivered.drain(..) {
             let took_us = now_us.saturating_sub(since_us);

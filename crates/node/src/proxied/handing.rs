@@ -1,5 +1,5 @@
-//! Handing proxies' connections to the next process, for live upgrades: those whose header is not there yet with what has come of
-//! it and the time that is left, and what was read beyond headers. Of all others nothing is kept, here as there.
+//! Hand-over of proxies' connections in live upgrades: incomplete headers with the received bytes
+//! and the remaining time, and bytes read after headers. Other connections have no state.
 
 use super::{Beginning, Proxied};
 use net::{Conn, Net};
@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use stdx::handing::{Hand, Input, Layout};
 
-/// A connection at its beginning.
+/// A connection before the end of its header.
 #[derive(Hand)]
 struct Handed {
     conn: Conn,
@@ -20,14 +20,14 @@ struct Handed {
     is_ready: bool,
 }
 
-/// Adds what [`Proxied::hand_over`] writes.
+/// Describes the layout of [`Proxied::hand_over`].
 pub(crate) fn layout(layout: &mut Layout) {
     layout.name("Proxied: beginnings, milliseconds left, again");
     <Vec<Handed>>::layout(layout);
 }
 
 impl<N: Net> Proxied<N> {
-    /// Appends what is kept of connections.
+    /// Appends the stored state of connections.
     pub(crate) fn hand_over(&self, out: &mut Vec<u8>) {
         let handed = self.beginnings.iter().map(|(_, beginning)| Handed {
             conn: beginning.conn,
@@ -53,7 +53,7 @@ impl<N: Net> Proxied<N> {
         self.again.give(out);
     }
 
-    /// Takes it. None if it is something else.
+    /// Takes over the state. None if it is malformed.
     pub(crate) fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
         for handed in <Vec<Handed>>::take(input)? {
             if handed.given > handed.bytes.len() {

@@ -1,6 +1,7 @@
-//! Where connections come in and leave: the reactor asks its door, and tells who is not let in.
+//! Admission in the reactor: it calls the door for each connection, and answers refused ones.
 //!
-//! Beside step 1 of the path. A node without limits, and with enough memory, passes by here with a branch or two.
+//! Beside step 1 of the path. For a node without limits and with enough memory, this costs one or
+//! two branches.
 
 use super::Reactor;
 use crate::door::{self, Listeners};
@@ -12,7 +13,7 @@ use std::io::IoSlice;
 use std::net::IpAddr;
 
 impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
-    /// Lets a connection in, or tells it why not.
+    /// Admits a connection, or answers with the refusal.
     pub(super) fn accept(&mut self, conn: Conn, peer: IpAddr, listener: u8) {
         let refusal = match &mut self.door {
             _ if self.pressed >= Pressure::Newcomers => {
@@ -37,7 +38,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             }
             Some((code, retry_after_s)) => {
                 let refusal = door::refusal(code, retry_after_s);
-                // A fresh socket's buffer takes it whole. Where TLS is spoken nothing can be said yet.
+                // The buffer of a new socket takes the whole answer. With TLS, no answer is
+                // possible yet.
                 if let Write::Wrote(_) = self.net.write(conn, &[IoSlice::new(&refusal)]) {
                     self.edge.count_told(code);
                 }
@@ -46,7 +48,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// What is told of clients goes to whoever writes it.
+    /// Sends the events of clients to the writer of the log.
     #[cold]
     pub(super) fn hand_over_journal(&mut self) {
         let entries = std::mem::take(&mut self.edge.out.journal);
@@ -55,14 +57,14 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// A connection has ended, for whatever reason.
+    /// Handles the end of a connection.
     pub(super) fn leave(&mut self, conn: Conn) {
         if let Some(door) = &mut self.door {
             door.leave(conn, self.now);
         }
     }
 
-    /// Who has been let in too fast is made up for.
+    /// Delays later connections if too many were admitted.
     pub(super) fn pace_listeners(&mut self) {
         let Some(door) = &mut self.door else {
             return;
@@ -75,7 +77,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// Connections of proxies that have turned out to be of other clients.
+    /// Moves connections of proxies to other clients.
     pub(super) fn change_clients(&mut self) {
         for (conn, client) in std::mem::take(&mut self.edge.out.clients) {
             let door = self.door.as_mut();
@@ -86,10 +88,11 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// Connections that come to users and leave them, in their order: a connection that leaves makes room for the next.
+    /// Processes connections that begin and end for users in their order: an ended connection makes
+    /// room for the next.
     #[cold]
     pub(super) fn change_users(&mut self) {
-        // An answer may have another connection leave.
+        // An answer may close another connection.
         while !self.edge.out.users.is_empty() {
             for change in std::mem::take(&mut self.edge.out.users) {
                 match change {

@@ -1,10 +1,11 @@
-//! Handing a reactor to the next process: everything that its shard knows, between two turns.
+//! Hand-over of a reactor to the next process: the whole state of its shard, between two turns.
 //!
-//! The network, the mailboxes and the memory are the caller's: it hands over their descriptors. What is on its way between
-//! shards is in nobody's state, so the caller sees to it that nothing is, or that it arrives (see `crate::upgrade`).
+//! The network, the mailboxes and the memory belong to the caller, which hands over their
+//! descriptors. Letters in flight are in no state, so the caller makes sure that there are none, or
+//! that they arrive (see `crate::upgrade`).
 //!
-//! Two things begin anew: what the stop watch has measured, and who waits for answers to operators' questions. A home that has
-//! not answered by then is heard by nobody, and whoever asked is told that no answer came, as of a shard that is too slow.
+//! Two parts begin anew: the measurements, and the callers of operators' questions. Later answers
+//! of homes are ignored, and the callers get the error of a slow shard.
 
 use super::{Reactor, ReactorParts};
 use crate::door::Counted;
@@ -21,15 +22,16 @@ use std::sync::Arc;
 use stdx::handing::{Hand, Input, Layout};
 use stdx::rate::Bucket;
 
-/// A number for the layout of a shard's state: who has the same one understands it.
+/// A number for the layout of a shard's state: processes with the same number understand each
+/// other.
 pub fn state_layout() -> u64 {
     stdx::handing::layout_of::<Shard>()
 }
 
-/// Raised when the meaning of a state changes that is laid out as before.
+/// Increased when the meaning of a state changes without its layout.
 const MEANING: &str = "1";
 
-/// Only to say what a shard's state is made of.
+/// Only describes the parts of a shard's state.
 struct Shard;
 
 impl Hand for Shard {
@@ -74,11 +76,12 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.now.give(out);
     }
 
-    /// The reactor that was handed over. Of the parts, settings and home are those of the state, and the memory has the
-    /// segments that it names; the network knows the connections. These count for their users, addresses and listeners from now on.
+    /// Creates the handed-over reactor. Settings and home of the parts must be those of the state,
+    /// the memory must have the segments that the state names, and the network the connections. The
+    /// connections count for their users, addresses and listeners from now on.
     ///
     /// # Errors
-    /// The bytes are not its state, or memory is missing.
+    /// The bytes are malformed, or memory is missing.
     pub fn take_over(
         parts: ReactorParts<N, M, C>,
         input: &mut Input<'_>,
@@ -96,7 +99,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         Ok(reactor)
     }
 
-    /// Connections count here now, for their users, addresses and listeners.
+    /// Counts the connections for their users, addresses and listeners.
     fn count_again(&mut self, counted: &[(u32, IpAddr)]) {
         let Reactor { edge, users, door, net, .. } = self;
         edge.counted_users().for_each(|user| users.count(&user.user));

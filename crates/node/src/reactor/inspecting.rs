@@ -1,6 +1,7 @@
-//! What operators ask of a shard: the reactor hands it to the edge or the home, and the answer back.
+//! Questions of operators to a shard: the reactor passes them to the edge or the home, and returns
+//! the answers.
 //!
-//! Beside the path: a turn in which nobody asks passes by here with one branch.
+//! Beside the path: a turn without questions costs one branch.
 
 use super::{Clock, Reactor};
 use crate::inspection::Asker;
@@ -11,7 +12,8 @@ use net::Net;
 use std::collections::BTreeMap;
 use stdx::handing::{Hand, Input};
 
-/// Questions that homes have been asked for operators; as many as may wait at a shard.
+/// Maximum number of open questions to homes; the same as the maximum of waiting questions at a
+/// shard.
 #[derive(Default)]
 pub(super) struct Inspecting {
     number: u32,
@@ -19,12 +21,13 @@ pub(super) struct Inspecting {
 }
 
 impl Inspecting {
-    /// Appends the number of the last question: answers to those before find nobody, and no later one is taken for them.
+    /// Appends the number of the last question: earlier answers are ignored, and no later question
+    /// gets their numbers.
     pub fn give(&self, out: &mut Vec<u8>) {
         self.number.give(out);
     }
 
-    /// Goes on behind the number that was given.
+    /// Continues after the given number.
     pub fn take(&mut self, input: &mut Input<'_>) -> Option<()> {
         self.number = Hand::take(input)?;
         Some(())
@@ -64,7 +67,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// Homes have answered.
+    /// Processes answers of homes.
     pub(super) fn answer_operators(&mut self) {
         for (number, answer) in self.edge.out.answers.drain(..) {
             if let Some(asker) = self.inspecting.asked.remove(&number) {

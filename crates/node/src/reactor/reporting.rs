@@ -1,6 +1,7 @@
-//! What a reactor says of itself when it is asked, between two turns.
+//! The report of a reactor, between two turns.
 //!
-//! Invariant: it costs as much as there are structures, never as much as there are connections, topics or messages.
+//! Invariant: its cost grows with the number of structures, never with the number of connections,
+//! topics or messages.
 
 use super::{Clock, Reactor};
 use crate::door::Door;
@@ -19,7 +20,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// A look at each structure; the buffer as far as it was ever filled.
+    /// Reads each structure; the buffer counts as far as it was ever filled.
     fn memory_components(&self) -> Components {
         let mut memory = self.edge.memory();
         if let Some(home) = &self.home {

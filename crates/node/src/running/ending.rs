@@ -1,4 +1,4 @@
-//! The end of a node: its drain, and then its threads, in bounded time.
+//! The end of a node: its drain, and then the stop of its threads, in bounded time.
 
 use super::{Node, NodeStatistics};
 use crate::mailbox::{Control, Post, ToLog};
@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long I/O threads may take to end: closing a million sockets takes seconds.
+/// Time limit for I/O threads to stop: closing a million sockets takes seconds.
 pub const IO_THREADS_END: Duration = Duration::from_secs(60);
-/// How often is looked whether all have gone.
+/// Time between two checks whether all clients have gone.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 impl Node {
-    /// Takes no further connections, tells clients to go and to return spread over the window, and waits until all have
-    /// gone and nobody can come any more, at most for the window.
+    /// Accepts no further connections, tells clients to reconnect spread over the window, and waits
+    /// until all have gone and none can connect, at most for the window.
     pub fn drain(&self, window: Duration) {
         let began = Instant::now();
         self.is_draining.store(true, Ordering::Relaxed);
@@ -23,18 +23,19 @@ impl Node {
         for shard in self.shards.0.iter() {
             shard.send(Post::Control(Control::Drain { window_ms }));
         }
-        // Who has just been shaken hands with is still let in, and told.
+        // Connections with a completed TCP handshake are still admitted, and told to reconnect.
         let listens = || began.elapsed() < LISTENERS_END;
         while began.elapsed() < window && (listens() || !self.statistics().is_empty()) {
             std::thread::sleep(LOOK_EVERY);
         }
     }
 
-    /// Ends all threads, those of logs on disk within so long after the I/O threads; connections that are left are reset. What homes
-    /// have asked of a log is done first. A thread whose disk hangs is left behind: the process is to end without it.
+    /// Stops all threads, those of logs on disk within this time after the I/O threads; remaining
+    /// connections are reset. Earlier requests of homes to a log are completed first. A thread with
+    /// a hanging disk is left behind: the process ends without it.
     ///
     /// # Errors
-    /// What a thread had died of; `TimedOut` for one that is left behind.
+    /// The failure of a thread; `TimedOut` for a thread left behind.
     pub fn stop(mut self, within: Duration) -> io::Result<()> {
         self.end(within)
     }
@@ -46,9 +47,9 @@ impl Node {
         }
         let io_threads = joined(self.threads.drain(..), deadline, "an I/O thread");
         let deadline = Instant::now() + within;
-        // Homes ask no more: what they have asked is done before the end.
+        // Homes send no more requests: the earlier ones are completed before the end.
         for log in self.logs.iter().flatten() {
-            // One that has ended already is joined below.
+            // A thread that has already stopped is joined below.
             let _: Result<(), _> = log.send(ToLog::Stop);
         }
         io_threads.and(joined(self.log_threads.drain(..), deadline, "a log thread"))
@@ -56,14 +57,15 @@ impl Node {
 }
 
 impl NodeStatistics {
-    /// No connection is open, nor one that is being closed.
+    /// Whether no connection is open or being closed.
     fn is_empty(&self) -> bool {
         let opened = self.sockets.accepted + self.sockets.refused;
         self.edge.connections == 0 && self.silent_threads == 0 && self.sockets.closed >= opened
     }
 }
 
-/// The threads' own ends: the first fault of those that come in time; who is late is named, all of them.
+/// Joins the threads: returns the first failure of those that stop in time, or the names of all
+/// late ones.
 fn joined(
     threads: impl Iterator<Item = JoinHandle<io::Result<()>>>,
     deadline: Instant,

@@ -1,4 +1,5 @@
-//! Logs on disk at the start of a node: opened, or taken over from the process before, and their threads.
+//! Logs on disk at the start of a node: opened, or taken over from the old process, and their
+//! threads.
 
 use super::{Node, NodeOptions, StartError};
 use crate::log_thread::{self, OpenLog, OpenOptions, Surroundings};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 impl Node {
-    /// Begins the log threads; gives what they hold for each home.
+    /// Starts the log threads; returns the restored state of each home.
     pub(super) fn spawn_logs(
         &mut self,
         open_logs: Vec<Option<OpenLog>>,
@@ -35,7 +36,7 @@ impl Node {
         Ok(restorations)
     }
 
-    /// Begins the log threads of a node that takes another one's place. Homes get what they know with their shards.
+    /// Starts the log threads of a node that takes over. Homes get their state with their shards.
     pub(super) fn adopt_logs(
         &mut self,
         heir: &mut Inherited,

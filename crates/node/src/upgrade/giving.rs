@@ -1,7 +1,9 @@
-//! Live upgrade in the old process: the coordinator, which asks all shards and speaks with the new process.
+//! Live upgrade in the old process: the coordinator, which asks all shards and communicates with
+//! the new process.
 //!
-//! On a thread of the process's own, never on an I/O thread. Invariant: whatever fails before the new process has answered the
-//! commit, all shards serve on; after that this process ends.
+//! It runs on a thread of the process, never on an I/O thread. Invariant: after any failure before
+//! the new process's answer to the commit, all shards continue to serve; after the answer, this
+//! process ends.
 
 use super::{
     COPY_PATIENCE, HANDSHAKES_PATIENCE, HandedOver, Hello, LogOrder, Message, Order,
@@ -17,20 +19,20 @@ use std::time::{Duration, Instant};
 use stdx::handing::Hand;
 use zeroize::Zeroizing;
 
-/// Why an upgrade did not take place. The node serves on.
+/// The reason of a failed upgrade. The node continues to serve.
 #[derive(Debug)]
 pub enum UpgradeError {
-    /// This node is being drained.
+    /// The node is draining.
     Draining,
-    /// The new process does not want to: why.
+    /// The new process refused, for this reason.
     Refused(String),
-    /// The new process is gone, or does not answer in time.
+    /// The new process has ended, or did not answer in time.
     Lost(&'static str, io::Error),
-    /// A thread of this node could not do its part.
+    /// A thread of this node failed.
     Thread(&'static str, String),
     /// A thread of this node did not answer in time.
     Slow(&'static str),
-    /// A log on disk, by its name, could not be handed over: why.
+    /// The log on disk with this name could not be handed over, for this reason.
     Log(String, String),
 }
 
@@ -57,26 +59,26 @@ impl fmt::Display for UpgradeError {
 
 impl std::error::Error for UpgradeError {}
 
-/// What has been handed over, and how.
+/// The result of a hand-over.
 #[derive(Clone, Copy, Debug)]
 pub struct Giving {
-    /// For so long nobody was served.
+    /// Time without service.
     pub frozen: Duration,
-    /// Connections that are being closed still need this process for a moment.
+    /// Whether connections that are being closed still need this process for a moment.
     pub is_lingering: bool,
 }
 
-/// The shards of the old process, and the way to the new one.
+/// The shards of the old process, and the channel to the new one.
 pub(crate) struct Coordinator<'a> {
     pub shards: &'a [Address],
-    /// The ways to the shards' threads.
+    /// The channels to the shards' threads.
     pub own: &'a [Passage],
     pub control: &'a Passage,
-    /// Logs on disk: index, name, and the way to the thread.
+    /// Logs on disk: index, name, and the channel to the thread.
     pub logs: Vec<(u16, &'a str, &'a Sender<ToLog>)>,
-    /// From the moment at which nobody is served any more to the commit.
+    /// Time limit from the end of service to the commit.
     pub freeze_patience: Duration,
-    /// What the judge has to hand over.
+    /// Creates the authenticator's state for the hand-over.
     pub judge: &'a dyn Fn() -> Vec<u8>,
 }
 
@@ -100,17 +102,17 @@ impl Coordinator<'_> {
         handed
     }
 
-    /// The first phase.
+    /// Runs the first phase.
     fn copy(&self, hello: &Hello, descriptors: &[BorrowedFd<'_>]) -> Result<(), UpgradeError> {
         let lost = |step| move |error| UpgradeError::Lost(step, error);
         let set = self.control.give_up_after(START_PATIENCE);
         set.map_err(lost("beginning"))?;
-        // It holds the keys of tickets.
+        // It contains the keys of tickets.
         let mut bytes = Zeroizing::new(Vec::new());
         hello.give(&mut bytes);
         send(self.control, kind::HELLO, &bytes, descriptors).map_err(lost("beginning"))?;
         self.expect(kind::ACCEPT, "it read its configuration")?;
-        // An attempt that failed may have left ends of its own there.
+        // A failed attempt may have left its channels there.
         let number = monotonic_ns();
         let mut ways = Vec::new();
         for own in self.own {
@@ -128,7 +130,7 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// Waits for handshakes that have begun, but not for ever: what is left of them then is lost.
+    /// Waits for running handshakes for a limited time; the remaining ones are lost.
     fn finish_handshakes(&self) {
         let deadline = Instant::now() + HANDSHAKES_PATIENCE;
         for answer in self.tell_each(Order::FinishHandshakes) {
@@ -137,16 +139,16 @@ impl Coordinator<'_> {
         }
     }
 
-    /// The second phase.
+    /// Runs the second phase.
     fn freeze_and_commit(&self, kill: &mut dyn FnMut()) -> Result<Giving, UpgradeError> {
         let began = Instant::now();
         let deadline = began + self.freeze_patience;
-        // Nobody passes sockets on to a thread that has stopped to look.
+        // No thread passes sockets to a stopped thread.
         self.ask("pausing", deadline, Order::Pause)?;
         self.ask("freezing", deadline, Order::Freeze)?;
         self.tell_logs(|| LogOrder::Freeze);
         self.settle(deadline)?;
-        // Logs are closed while shards say what they know.
+        // Logs are closed while shards write their state.
         let handed = self.ask_logs(LogOrder::HandOver);
         let lingering = self.ask("handing over", deadline, Order::HandOver)?;
         self.hand_over_logs(&handed, deadline)?;
@@ -159,16 +161,18 @@ impl Coordinator<'_> {
             .map_err(|error| UpgradeError::Lost("committing", error))
             .and_then(|()| self.expect(kind::COMMITTED, "committing"));
         if let Err(error) = committed {
-            // It may have answered and be the node: only when it is dead, nothing more can come.
+            // The new process may have answered and be the node: only after its death no answer can
+            // arrive.
             kill();
-            // Its end may be told before what it has said.
+            // Its end may be reported before its messages.
             let answer = || self.expect(kind::COMMITTED, "committing");
             answer().or_else(|_| answer()).map_err(|_| error)?;
         }
         Ok(Giving { frozen: began.elapsed(), is_lingering: lingering.contains(&true) })
     }
 
-    /// Waits until nothing is on its way between threads: twice the same counts, and as much received as sent.
+    /// Waits until nothing is in flight between threads: the counts are the same twice, and as much
+    /// was received as sent.
     fn settle(&self, deadline: Instant) -> Result<(), UpgradeError> {
         let mut before = None;
         loop {
@@ -192,7 +196,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Asks all threads for the same, and waits for all of them.
+    /// Sends all threads the same order, and waits for all answers.
     fn ask<T>(
         &self,
         step: &'static str,
@@ -217,7 +221,7 @@ impl Coordinator<'_> {
         self.shards.iter().map(ask).collect()
     }
 
-    /// Sends what the logs' threads have handed over.
+    /// Sends the states from the logs' threads.
     fn hand_over_logs(
         &self,
         answers: &[Receiver<Result<HandedOver, String>>],
@@ -234,7 +238,8 @@ impl Coordinator<'_> {
         Ok(())
     }
 
-    /// Sends something while handing over. Who has ended may have said why.
+    /// Sends a message during the hand-over. If the process has ended, its last message may have
+    /// the reason.
     fn say(
         &self,
         kind: u8,
@@ -254,7 +259,7 @@ impl Coordinator<'_> {
     fn ask_logs<T>(&self, order: impl Fn(Sender<T>) -> LogOrder) -> Vec<Receiver<T>> {
         let ask = |(_, _, log): &(u16, &str, &Sender<ToLog>)| {
             let (answer, is_answered) = channel();
-            // One that has ended does not answer.
+            // A stopped thread does not answer.
             let _ = log.send(ToLog::Upgrade(order(answer)));
             is_answered
         };
@@ -276,7 +281,7 @@ impl Coordinator<'_> {
 
     fn expect(&self, wanted: u8, step: &'static str) -> Result<(), UpgradeError> {
         let received = receive(self.control).or_else(|error| match error.kind() {
-            // That it has ended without reading all is told before what it has said.
+            // The end of a process with unread input is reported before its messages.
             io::ErrorKind::UnexpectedEof => receive(self.control),
             _ => Err(error),
         });

@@ -1,8 +1,8 @@
-//! Live upgrade on a log's thread: what is asked of the old process's, and how one of the new process begins.
+//! Live upgrade on a log's thread: the orders to the old thread, and the start of the new one.
 //!
-//! The log stays where it is: the old process closes it, and gives what its worker knows and the directory's lock. Invariant: between
-//! the old process's last word on a log and the commit nobody writes there; before it only the old one does, after it only
-//! the new one.
+//! The log's files stay in place: the old process closes the log, and hands over its worker's state
+//! and the directory's lock. Invariant: between the old process's last write and the commit, no
+//! process writes to the log; before, only the old one does, afterwards only the new one.
 
 use super::fail_at;
 use crate::log_thread::{self, OpenOptions};
@@ -16,43 +16,44 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use stdx::handing::Input;
 
-/// What the coordinator asks of a log's thread, one after the other.
+/// The coordinator's orders to a log's thread, one after the other.
 #[derive(Debug)]
 pub(crate) enum LogOrder {
-    /// Make durable what homes send, and do nothing else for now.
+    /// Make earlier requests of homes durable, and do nothing else.
     Freeze,
-    /// How many batches have been sent to homes and come from them; answered when nothing waits that is to become durable.
+    /// Count the batches sent to homes and received from them; answered when no request waits to
+    /// become durable.
     Count(Sender<(u64, u64)>),
-    /// Close the log, touch it no more, and say what the worker knows.
+    /// Close the log, do not access it again, and return the worker's state.
     HandOver(Sender<Result<HandedOver, String>>),
-    /// Go on as if nothing had been.
+    /// Continue as before.
     Thaw,
 }
 
-/// What a worker knows, and the lock on its log.
+/// A worker's state, and the lock on its log.
 #[derive(Debug)]
 pub(crate) struct HandedOver {
     pub state: Vec<u8>,
     pub lock: OwnedFd,
 }
 
-/// How a log's thread takes over from the one of the process before.
+/// The hand-over of a log's thread.
 pub(crate) struct LogAdoption {
     pub log: u16,
     pub settings: Arc<Settings>,
-    /// Where the logs of the node lie.
+    /// Directory of the node's logs.
     pub directory: PathBuf,
     pub hash_seed: (u64, u64),
-    /// What was handed over.
+    /// The handed-over state.
     pub handed: Receiver<HandedOver>,
-    /// To say that it was understood.
+    /// Reports that it was understood.
     pub adopted: Sender<Result<(), String>>,
-    /// To be told to begin.
+    /// Receives the order to begin.
     pub go: Receiver<()>,
 }
 
 impl LogAdoption {
-    /// Opens the log, says so, and waits for the word. None if it does not come.
+    /// Opens the log, reports that, and waits for the order to begin. None if it does not arrive.
     pub fn take_over(self) -> Option<LogWorker<FileDisk>> {
         let handed = self.handed.recv().ok()?;
         fail_at(15);
@@ -61,11 +62,11 @@ impl LogAdoption {
             Err(error) => (Err(error), None),
         };
         fail_at(16);
-        // Who asked is gone only with the process.
+        // The caller lives as long as the process.
         let _ = self.adopted.send(adopted);
         self.go.recv().ok()?;
         let mut worker = worker?;
-        // What does not belong to the log is left to the next start then.
+        // Foreign files in the directory are left to the next start.
         let _ = worker.store_mut().begin();
         fail_at(17);
         Some(worker)

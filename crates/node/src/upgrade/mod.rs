@@ -1,17 +1,21 @@
-//! Live upgrade: a node hands everything over to another process, and nobody notices.
+//! Live upgrade: a node hands everything over to another process without a visible interruption.
 //!
-//! Beside the path. The old process starts the new one, whose standard input is one end of a way ([`net::kernel::Passage`]),
-//! and both go through two phases (`docs/decisions/0011-live-upgrade.md`):
+//! Beside the path. The old process starts the new one, whose standard input is one end of a
+//! control socket ([`net::kernel::Passage`]), and both go through two phases
+//! (`docs/decisions/0011-live-upgrade.md`):
 //!
-//! 1. The old process serves on, and sends copies of its listeners and sockets. At the end of it handshakes of TLS come to their
-//!    ends and no other begins.
-//! 2. All shards stop between two of their turns, with nothing on its way between them and to logs on disk. Each sends its state,
-//!    the memory of its segments, and which sockets there are; logs on disk are closed, and their locks are sent. The new process
-//!    builds its shards, opens the logs without touching them, and says that it is ready. Then one message and its answer: the commit.
+//! 1. The old process continues to serve, and sends copies of its listeners and sockets. At the end
+//!    of the phase, running TLS handshakes complete and no others begin.
+//! 2. All shards stop between two of their turns, with nothing in flight between them and to logs
+//!    on disk. Each sends its state, the memory of its segments, and its list of sockets; logs on
+//!    disk are closed, and their locks are sent. The new process builds its shards, opens the logs
+//!    without writing to them, and reports that it is ready. Then one message and its answer are
+//!    the commit.
 //!
-//! Invariants: before the answer the new process has touched nothing that the old one needs, so the old one goes on if anything
-//! fails, comes too late, or the new process dies; after it the old process does nothing but end. Nobody ever waits without a bound.
-//! Who does not understand the other's state ([`crate::reactor::state_layout`]) does not begin.
+//! Invariants: before the answer, the new process changes nothing that the old one needs, so the
+//! old one continues if anything fails, is late, or the new process dies; after it, the old process
+//! only ends. Every wait is bounded. Processes with different state layouts
+//! ([`crate::reactor::state_layout`]) do not begin.
 
 mod fail;
 mod giving;
@@ -38,15 +42,15 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// Until the new process has read its configuration, and until its threads have begun.
+/// Time limit for the new process to read its configuration, and for its threads to start.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-/// Until all sockets are copied; each step of it has to come within [`STEP_PATIENCE`].
+/// Time limit for copying all sockets; each step must complete within [`STEP_PATIENCE`].
 const COPY_PATIENCE: Duration = Duration::from_secs(120);
-/// For one message, where the other side is at it.
+/// Time limit for one message of a working peer.
 const STEP_PATIENCE: Duration = Duration::from_secs(5);
-/// Until handshakes of TLS that have begun are done; those that are not by then are lost.
+/// Time limit for running TLS handshakes; the remaining ones are lost.
 const HANDSHAKES_PATIENCE: Duration = Duration::from_secs(3);
-/// From the moment at which nobody is served any more to the commit.
+/// Time limit from the end of service to the commit.
 const FREEZE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a message is about: the first byte of it. The second says whether it is the last one of several.
