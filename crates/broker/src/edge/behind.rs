@@ -20,7 +20,7 @@ use super::behind_held::Held;
 use super::behind_reads::Reads;
 use super::fanout::Delivery;
 use super::opening::Opening;
-use super::ring::Origin;
+use super::outbox::Origin;
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
 use crate::mail::{Gap, PageLimits, PartitionId, Skip, SubscriptionKey, ToHome};

@@ -4,6 +4,7 @@
 //! each pair for as long as it likes. So cursors have the bounds of what else waits for a blocked connection:
 //! `outbox_bytes_max` for one, `pinned_bytes_max` for all of an edge together, counted apart from that.
 
+use super::outbox::Excess;
 use super::{Edge, flag};
 use crate::settings::Limits;
 use std::collections::BTreeMap;
@@ -66,8 +67,11 @@ impl Edge {
         let is_dead = self.slots[index].is(flag::DEAD);
         let (held, limits) = (&self.behind.held, &self.settings.limits);
         if is_dead || !held.have_room(index, 1, limits) {
-            let is_own = !held.have_own_room(index, 1, limits);
-            self.end_slow(index, is_own);
+            let excess = match held.have_own_room(index, 1, limits) {
+                true => Excess::Shared,
+                false => Excess::Own,
+            };
+            self.end_slow(index, excess);
             return false;
         }
         self.behind.held.hold(index);

@@ -11,7 +11,7 @@
 //! its own share of the turn.
 
 use super::Edge;
-use super::ring::{BODY_COPY_MAX, Origin, Place};
+use super::outbox::{BODY_COPY_MAX, Origin, Place};
 use stdx::chunk::Slice;
 use wire::websocket::deflate::{Deflater, InflateError, Inflater, WINDOW_BITS_MAX};
 use wire::websocket::frame::{Opcode, encode_header};

@@ -1,12 +1,13 @@
 //! Fan-out: one record to all its subscribers, encoded once for each wire format of this edge.
 //!
-//! Steps 8 and 9 of the path. A message that has arrived from its home is encoded when the first subscriber of a format
-//! needs it; the others receive the same place in the ring. Event streams of several topics carry a cursor of their
-//! own in each event and are encoded one by one. Subscribers by filter: `fanout_filters`.
+//! Steps 8 and 9 of the path. A message that has arrived from its home is encoded when the first
+//! subscriber of a format needs it; the others receive the same place in the ring. Event streams of
+//! several topics carry a cursor of their own in each event and are encoded one by one. Subscribers
+//! by filter: `fanout_filters`.
 
 use super::Edge;
 use super::compression::Packed;
-use super::ring::{BODY_COPY_MAX, Origin, Place};
+use super::outbox::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
 use crate::mail::HomeId;
@@ -114,7 +115,8 @@ impl Edge {
         }
     }
 
-    /// The retained message of a snapshot: it may be older than all that the log holds, so it is never left out.
+    /// The retained message of a snapshot: it may be older than all that the log holds, so it is
+    /// never left out.
     pub(crate) fn deliver_retained(&mut self, subscription: u32, record: &Slice) {
         let entry = &self.subscriptions[subscription];
         let (home, topic) = (entry.home, entry.topic);
@@ -152,7 +154,7 @@ impl Edge {
                 },
             },
             Protocol::Events if slot.is(flag::RAW) => {
-                match delivery.raw.filter(|&place| self.ring.holds(place)) {
+                match delivery.raw.filter(|&place| self.outboxes.holds(place)) {
                     Some(place) => place,
                     None => *delivery.raw.insert(self.enter_raw(delivery)),
                 }
@@ -160,8 +162,8 @@ impl Edge {
             Protocol::Events => return self.deliver_event(index, subscription, delivery),
             _ => return self.deliver_to_poll(index, delivery.record),
         };
-        // Making room for the frame may have made this very subscription lagging: then the log brings this message too,
-        // behind those that had to go.
+        // Making room for the frame may have made this very subscription lagging: then the log
+        // brings this message too, behind those that had to go.
         if self.takes_through(subscription, delivery.view.offset()) {
             self.push_place(index, place);
         } else {
@@ -185,25 +187,16 @@ impl Edge {
         self.scratch = event;
     }
 
-    /// Queues an event behind the line with the stream's cursor. Room is reserved, so that the cursor is as it is written.
+    /// Queues an event behind the line with the stream's cursor. Room is reserved, so that the
+    /// cursor is as it is written.
     pub(super) fn push_event(&mut self, index: u32, event: &[u8], origin: Origin) {
         let id = self.stream_id_line(index);
         let place = self.enter_bytes(&[id.as_bytes(), event], origin);
         self.push_place(index, place);
     }
 
-    /// Puts bytes into the ring, beside it when they are many.
-    pub(super) fn enter_bytes(&mut self, parts: &[&[u8]], origin: Origin) -> Place {
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        if len > BODY_COPY_MAX {
-            self.enter(&[], Slice::concatenation_of(parts), origin)
-        } else {
-            self.enter(parts, Slice::empty(), origin)
-        }
-    }
-
     fn native_place(&mut self, delivery: &mut Delivery<'_>) -> Place {
-        match delivery.native.filter(|&place| self.ring.holds(place)) {
+        match delivery.native.filter(|&place| self.outboxes.holds(place)) {
             Some(place) => place,
             None => *delivery.native.insert(self.enter_native(delivery)),
         }
@@ -212,7 +205,7 @@ impl Edge {
     /// The compressed frame, for a client with this window; `None`: it gets the other one.
     fn packed_place(&mut self, window_bits: u8, delivery: &mut Delivery<'_>) -> Option<Place> {
         match delivery.packed {
-            PackedFormat::In(packed) if self.ring.holds(packed.place) => {}
+            PackedFormat::In(packed) if self.outboxes.holds(packed.place) => {}
             PackedFormat::Useless => return None,
             _ => {
                 delivery.packed = match self.enter_native_packed(window_bits, delivery) {
@@ -297,8 +290,8 @@ impl Edge {
         }
     }
 
-    /// The record's content type and tags as they go over the wire; empty without any. The caller gives the buffer
-    /// back to `self.attributes`.
+    /// The record's content type and tags as they go over the wire; empty without any. The caller
+    /// gives the buffer back to `self.attributes`.
     pub(crate) fn attributes_of(&mut self, view: &RecordView<'_>) -> Vec<u8> {
         let mut block = std::mem::take(&mut self.attributes);
         block.clear();
@@ -331,7 +324,8 @@ pub(crate) fn retained(view: &RecordView<'_>) -> Retained {
     if view.flags().has(Flags::RETAINED) { Retained::Yes } else { Retained::No }
 }
 
-/// Appends the record's content type and tags as one block of the native protocol; nothing when there are none.
+/// Appends the record's content type and tags as one block of the native protocol; nothing when
+/// there are none.
 pub(crate) fn append_attributes(view: &RecordView<'_>, block: &mut Vec<u8>) {
     if view.fields().next().is_none() {
         return;

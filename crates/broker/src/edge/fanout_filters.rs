@@ -1,13 +1,14 @@
-//! Fan-out to subscriptions by filter: the topic's name travels in each frame, so no connection keeps a table of names.
+//! Fan-out to subscriptions by filter: the topic's name travels in each frame, so no connection
+//! keeps a table of names.
 //!
-//! Steps 8 and 9 of the path. Invariant: a native connection gets a message once however many of its filters match,
-//! unless one of them is behind in the partition, in which case each subscription gets a frame of its own; an event stream
-//! gets it once.
+//! Steps 8 and 9 of the path. Invariant: a native connection gets a message once however many of
+//! its filters match, unless one of them is behind in the partition, in which case each
+//! subscription gets a frame of its own; an event stream gets it once.
 
 use super::Edge;
 use super::compression::Packed;
 use super::fanout::{Delivery, retained};
-use super::ring::{Origin, Place};
+use super::outbox::{Origin, Place};
 use super::slots::{Protocol, Slot};
 use super::subscriptions::Stage;
 use crate::mail::PartitionId;
@@ -18,8 +19,8 @@ use wire::native;
 const MARK_AGE_MAX: u32 = 1 << 31;
 
 impl Edge {
-    /// The subscribers by filter: a native connection gets it once however many of its filters match, unless one of them
-    /// is behind; an event stream gets it once.
+    /// The subscribers by filter: a native connection gets it once however many of its filters
+    /// match, unless one of them is behind; an event stream gets it once.
     pub(super) fn deliver_wide(
         &mut self,
         named: u32,
@@ -46,7 +47,8 @@ impl Edge {
         }
         let topic = self.named[named].name.clone();
         let topic = std::str::from_utf8(&topic).unwrap_or_default();
-        // Odd numbers for connections that have it, even ones for those where each subscription gets its own.
+        // Odd numbers for connections that have it, even ones for those where each subscription
+        // gets its own.
         self.serial = (self.serial.wrapping_add(2) | 1).max(3);
         if is_wanted {
             self.deliver_shared(&targets, topic, partition, delivery);
@@ -58,8 +60,8 @@ impl Edge {
         self.targets = targets;
     }
 
-    /// Removes a slot's mark before its number comes again. The sweep calls this for each connection: no edge delivers
-    /// [`MARK_AGE_MAX`] messages between two sweeps.
+    /// Removes a slot's mark before its number comes again. The sweep calls this for each
+    /// connection: no edge delivers [`MARK_AGE_MAX`] messages between two sweeps.
     pub(super) fn age_mark(slot: &mut Slot, serial: u32) {
         if serial.wrapping_sub(slot.named) > MARK_AGE_MAX {
             slot.named = 0; // no message has it
@@ -120,8 +122,8 @@ impl Edge {
         }
     }
 
-    /// The frame for all that cover the topic, in the formats that they take: with the second one everybody is served whom
-    /// the first does not fit.
+    /// The frame for all that cover the topic, in the formats that they take: with the second one
+    /// everybody is served whom the first does not fit.
     fn enter_shared(
         &mut self,
         targets: &[u32],
@@ -146,7 +148,7 @@ impl Edge {
         }
         let plain = self.enter_named(topic, partition, delivery, None, origin);
         // Two large frames may be more than the ring keeps.
-        (packed.filter(|packed| self.ring.holds(packed.place)), Some(plain))
+        (packed.filter(|packed| self.outboxes.holds(packed.place)), Some(plain))
     }
 
     fn deliver_to_streams(
@@ -211,7 +213,8 @@ impl Edge {
                 return;
             }
         };
-        // Making room for the frame may have cost earlier ones their place: then the log brings this one too.
+        // Making room for the frame may have cost earlier ones their place: then the log brings
+        // this one too.
         if !self.is_behind_at(subscription, partition, after) {
             self.push_place(index, place);
         } else if is_paid {
@@ -219,8 +222,9 @@ impl Edge {
         }
     }
 
-    /// The frame of a message for filters; carries the topic's name, so that no connection keeps a table of them. It is
-    /// for all that cover the topic, or for one subscription by the client's number.
+    /// The frame of a message for filters; carries the topic's name, so that no connection keeps a
+    /// table of them. It is for all that cover the topic, or for one subscription by the client's
+    /// number.
     fn enter_named(
         &mut self,
         topic: &str,
@@ -235,7 +239,8 @@ impl Edge {
         })
     }
 
-    /// The same frame compressed, if that is worth it: for one connection with this window, or for all.
+    /// The same frame compressed, if that is worth it: for one connection with this window, or for
+    /// all.
     fn enter_named_packed(
         &mut self,
         topic: &str,

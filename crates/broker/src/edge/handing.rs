@@ -1,7 +1,9 @@
-//! Handing an edge to the next process: connections, sessions, subscriptions and what waits for sockets.
+//! Handing an edge to the next process: connections, sessions, subscriptions and what waits for
+//! sockets.
 //!
-//! Between two turns, when its outputs have been taken (see [`stdx::handing`]). What is only a place to work in, or made anew
-//! when it is needed (compressors, areas for letters), is left. Settings go before it, apart.
+//! Between two turns, when its outputs have been taken (see [`stdx::handing`]). What is only a
+//! place to work in, or made anew when it is needed (compressors, areas for letters), is left.
+//! Settings go before it, apart.
 
 use super::{Edge, EdgeId};
 use crate::handing::TakeOverError;
@@ -33,19 +35,10 @@ impl Edge {
             journal,
             rates,
             pressure,
-            ring,
-            lists,
-            owned,
-            pinned_bytes,
-            ending_bytes,
+            outboxes,
             ending,
-            ended,
             lost,
             laggards,
-            unflushed_bytes,
-            dirty,
-            holders,
-            holding,
             dead,
             inputs,
             kept,
@@ -95,19 +88,10 @@ impl Edge {
         journal.give(out);
         rates.give(out);
         pressure.give(out);
-        ring.give(out);
-        lists.give(out);
-        owned.give(out);
-        pinned_bytes.give(out);
-        ending_bytes.give(out);
+        outboxes.give(out);
         ending.give(out);
-        ended.give(out);
         lost.give(out);
         laggards.give(out);
-        unflushed_bytes.give(out);
-        dirty.give(out);
-        holders.give(out);
-        holding.give(out);
         dead.give(out);
         inputs.give(out);
         kept.give(out);
@@ -175,19 +159,10 @@ impl Edge {
         self.journal = Hand::take(input)?;
         self.rates = Hand::take(input)?;
         self.pressure = Hand::take(input)?;
-        self.ring = Hand::take(input)?;
-        self.lists = Hand::take(input)?;
-        self.owned = Hand::take(input)?;
-        self.pinned_bytes = Hand::take(input)?;
-        self.ending_bytes = Hand::take(input)?;
+        self.outboxes = Hand::take(input)?;
         self.ending = Hand::take(input)?;
-        self.ended = Hand::take(input)?;
         self.lost = Hand::take(input)?;
         self.laggards = Hand::take(input)?;
-        self.unflushed_bytes = Hand::take(input)?;
-        self.dirty = Hand::take(input)?;
-        self.holders = Hand::take(input)?;
-        self.holding = Hand::take(input)?;
         self.dead = Hand::take(input)?;
         self.inputs = Hand::take(input)?;
         self.kept = Hand::take(input)?;
@@ -240,19 +215,10 @@ impl Edge {
         layout.field("journal", |edge: &Edge| Some(&edge.journal));
         layout.field("rates", |edge: &Edge| Some(&edge.rates));
         layout.field("pressure", |edge: &Edge| Some(&edge.pressure));
-        layout.field("ring", |edge: &Edge| Some(&edge.ring));
-        layout.field("lists", |edge: &Edge| Some(&edge.lists));
-        layout.field("owned", |edge: &Edge| Some(&edge.owned));
-        layout.field("pinned_bytes", |edge: &Edge| Some(&edge.pinned_bytes));
-        layout.field("ending_bytes", |edge: &Edge| Some(&edge.ending_bytes));
+        layout.field("outboxes", |edge: &Edge| Some(&edge.outboxes));
         layout.field("ending", |edge: &Edge| Some(&edge.ending));
-        layout.field("ended", |edge: &Edge| Some(&edge.ended));
         layout.field("lost", |edge: &Edge| Some(&edge.lost));
         layout.field("laggards", |edge: &Edge| Some(&edge.laggards));
-        layout.field("unflushed_bytes", |edge: &Edge| Some(&edge.unflushed_bytes));
-        layout.field("dirty", |edge: &Edge| Some(&edge.dirty));
-        layout.field("holders", |edge: &Edge| Some(&edge.holders));
-        layout.field("holding", |edge: &Edge| Some(&edge.holding));
         layout.field("dead", |edge: &Edge| Some(&edge.dead));
         layout.field("inputs", |edge: &Edge| Some(&edge.inputs));
         layout.field("kept", |edge: &Edge| Some(&edge.kept));

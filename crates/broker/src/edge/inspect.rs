@@ -4,7 +4,7 @@
 //! kept for it. What operators ask of homes goes the way of every request, under [`OPERATOR`] in place of a connection, which
 //! no connection can have; so order, history and recovery hold for it, and messages pay nothing for it.
 
-use super::slots::{Protocol, Slot};
+use super::slots::Protocol;
 use super::subscriptions::Stage;
 use super::{Edge, Offer, Placement, flag};
 use crate::inspect::{
@@ -157,22 +157,12 @@ impl Edge {
             ping_interval_s: slot.ping_interval_s,
             subscriptions: slot.subscriptions_count,
             outbox_len: slot.places.len() as u32,
-            outbox_bytes: self.outbox_bytes(index, slot),
+            // A blocked connection has at most `outbox_len_max` places, so this is bounded.
+            outbox_bytes: self.outboxes.waiting_bytes(slot),
             is_lagging: slot.is(flag::LAGGING | flag::BEHIND),
             is_blocked: slot.is(flag::BLOCKED),
             is_closing: slot.is(flag::CLOSING),
         }
-    }
-
-    /// A blocked connection has at most `outbox_len_max` places, so this is bounded.
-    fn outbox_bytes(&self, index: u32, slot: &Slot) -> u64 {
-        let places = self.lists.iter(&slot.places);
-        let frames = places.filter(|&place| self.ring.holds(place));
-        let bytes = frames.map(|place| {
-            let (head, body) = self.ring.parts(place);
-            head.len() + body.len()
-        });
-        (self.owned_bytes(index) + bytes.sum::<usize>()) as u64
     }
 
     fn list_subscriptions(

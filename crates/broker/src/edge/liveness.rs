@@ -1,10 +1,12 @@
-//! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in steps ([`super::sweep`]); fast ones
-//! (handshakes) all take equally long, so they wait in the order in which they were set; where a reload has made their time
-//! shorter, what comes behind a longer one waits as long as that. Long polls mostly end before their deadline, and a
-//! client may begin the next at once: theirs lie in an ordered set, from which they are taken.
+//! Deadlines. Slow ones (pings, heartbeats, idle connections) are a stamp per connection, swept in
+//! steps ([`super::sweep`]); fast ones (handshakes) all take equally long, so they wait in the
+//! order in which they were set; where a reload has made their time shorter, what comes behind a
+//! longer one waits as long as that. Long polls mostly end before their deadline, and a client may
+//! begin the next at once: theirs lie in an ordered set, from which they are taken.
 //!
-//! Invariants: a sweep looks at every connection within two of its rounds and at a bounded share of them in each turn; a
-//! deadline of a handshake that finds its connection gone or moved on does nothing.
+//! Invariants: a sweep looks at every connection within two of its rounds and at a bounded share of
+//! them in each turn; a deadline of a handshake that finds its connection gone or moved on does
+//! nothing.
 
 use super::Edge;
 use super::ends::End;
@@ -25,11 +27,12 @@ pub(crate) enum Deadline {
     Hello(Key),
 }
 
-/// Deadlines of handshakes, the first one first. None is taken out before it comes: its connection tells then.
+/// Deadlines of handshakes, the first one first. None is taken out before it comes: its connection
+/// tells then.
 #[derive(Default, Hand)]
 pub(crate) struct Handshakes {
-    /// With the low half of the monotonic clock's milliseconds: each entry is there for ten seconds for every connection that
-    /// comes.
+    /// With the low half of the monotonic clock's milliseconds: each entry is there for ten seconds
+    /// for every connection that comes.
     pending: VecDeque<(u32, Deadline)>,
 }
 
@@ -133,7 +136,8 @@ impl Edge {
         [handshake, poll, sweep, positions, drain, journal].into_iter().flatten().min()
     }
 
-    /// How fast connections are looked at: as the shortest interval of those that are there asks for.
+    /// How fast connections are looked at: as the shortest interval of those that are there asks
+    /// for.
     fn pace(&self) -> Pace {
         let limits = &self.settings.limits;
         let heartbeat_s =
@@ -170,8 +174,9 @@ impl Edge {
         self.stamps[index] = now_s;
     }
 
-    /// An event stream's client never says anything, so that only its host's acknowledgements tell that it is there. They have
-    /// what is left of the time in which a silent WebSocket client is ended, when a heartbeat has gone out.
+    /// An event stream's client never says anything, so that only its host's acknowledgements tell
+    /// that it is there. They have what is left of the time in which a silent WebSocket client is
+    /// ended, when a heartbeat has gone out.
     pub(crate) fn expect_acknowledgements(&mut self, index: u32) {
         let ping_s = u64::from(self.settings.limits.ping_interval_s);
         let heartbeat_s = u64::from(self.settings.limits.heartbeat_interval_s);
@@ -214,23 +219,7 @@ impl Edge {
             Protocol::Native | Protocol::NativeStart | Protocol::Echo
                 if slot.ping_interval_s > 0 =>
             {
-                let interval_s = u32::from(slot.ping_interval_s);
-                // Pings that would fall together, because the connections came together, are spread over an eighth.
-                let spread_s = index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1);
-                if silent_s >= 2 * interval_s {
-                    self.statistics.ping_timeouts += 1;
-                    if slot.is(flag::BLOCKED) {
-                        // It takes nothing either: no word of ours would reach it.
-                        self.note_end(index, End::of_node(CloseCode::PingTimeout.number()));
-                        self.kill(index);
-                    } else {
-                        self.close_native(index, CloseCode::PingTimeout);
-                    }
-                } else if silent_s + spread_s >= interval_s && !slot.is(flag::PINGED) {
-                    self.slots[index].set(flag::PINGED);
-                    self.statistics.pings += 1;
-                    self.send_ping(index);
-                }
+                self.sweep_ping(index, silent_s);
             }
             Protocol::Events if silent_s >= limits.heartbeat_interval_s => {
                 self.stamp(index);
@@ -252,9 +241,33 @@ impl Edge {
             _ => {}
         }
     }
+
+    /// Pings a quiet client, or ends one that has not answered.
+    fn sweep_ping(&mut self, index: u32, silent_s: u32) {
+        let slot = &self.slots[index];
+        let interval_s = u32::from(slot.ping_interval_s);
+        // Pings that would fall together, because the connections came together, are spread
+        // over an eighth.
+        let spread_s = index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1);
+        if silent_s >= 2 * interval_s {
+            self.statistics.ping_timeouts += 1;
+            if slot.is(flag::BLOCKED) {
+                // It takes nothing either: no word of ours would reach it.
+                self.note_end(index, End::of_node(CloseCode::PingTimeout.number()));
+                self.kill(index);
+            } else {
+                self.close_native(index, CloseCode::PingTimeout);
+            }
+        } else if silent_s + spread_s >= interval_s && !slot.is(flag::PINGED) {
+            self.slots[index].set(flag::PINGED);
+            self.statistics.pings += 1;
+            self.send_ping(index);
+        }
+    }
 }
 
-/// Where tokens expire, connections are looked at as if this were the shortest interval: a round takes four seconds.
+/// Where tokens expire, connections are looked at as if this were the shortest interval: a round
+/// takes four seconds.
 const EXPIRY_INTERVAL_S: u32 = 32;
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ impl Edge {
             Component::Entitlements,
             self.judging.memory_bytes() + self.renewals.memory_bytes(),
         );
-        memory.add(Component::Ring, self.ring.memory_bytes());
-        memory.add(Component::Outboxes, self.outboxes_bytes());
+        memory.add(Component::Ring, self.outboxes.ring_memory_bytes());
+        memory.add(Component::Outboxes, self.outboxes.memory_bytes());
         memory.add(Component::Input, self.input_bytes());
         memory.add(Component::Work, self.work_bytes());
         let requests = self.out.requests.iter().map(Vec::capacity);
@@ -58,12 +58,6 @@ impl Edge {
             + tree_bytes(self.behind.opening.len(), size_of::<((u32, u32), Opening)>())
     }
 
-    fn outboxes_bytes(&self) -> usize {
-        self.lists.memory_bytes()
-            + self.owned.memory_bytes()
-            + (self.pinned_bytes + self.ending_bytes) as usize
-    }
-
     fn input_bytes(&self) -> usize {
         self.inputs.memory_bytes()
             + self.kept.bytes() as usize
@@ -73,13 +67,14 @@ impl Edge {
     }
 
     fn work_bytes(&self) -> usize {
-        let indexes = [&self.dirty, &self.holders, &self.dead, &self.targets];
+        let indexes = [&self.dead, &self.targets];
         let keys = [&self.resumed, &self.spent, &self.out.readable];
         vector_bytes::<u32>(indexes.map(Vec::capacity).iter().sum())
             + vector_bytes::<Key>(keys.map(Vec::capacity).iter().sum())
             + vector_bytes::<(Key, bool)>(self.out.closes.capacity())
             + vector_bytes::<Question>(self.out.questions.capacity())
             + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
+            + self.outboxes.work_bytes()
             + self.handshakes.memory_bytes()
             + self.old_sessions.memory_bytes()
             + self.rates.memory_bytes()

@@ -1,11 +1,13 @@
 //! The edge role of one I/O thread: serves connections, holds subscriptions, writes.
 //!
-//! Steps 2 to 4, 8 and 9 of the path. Values in, values out: the reactor gives what the network and the mailboxes
-//! brought ([`Edge::accepted`], [`Edge::received`], [`Edge::handle`], ...), the edge leaves requests to homes, closes
-//! and connections to read in [`Edge::out`], and writes through the function given to [`Edge::flush`].
+//! Steps 2 to 4, 8 and 9 of the path. Values in, values out: the reactor gives what the network and
+//! the mailboxes brought ([`Edge::accepted`], [`Edge::received`], [`Edge::handle`], ...), the edge
+//! leaves requests to homes, closes and connections to read in [`Edge::out`], and writes through
+//! the function given to [`Edge::flush`].
 //!
-//! Invariants: an idle connection owns a slot, a stamp and its subscriptions, nothing else; nothing here waits; a slow
-//! connection costs its own outbox; whatever a peer sends becomes a typed error, a close code and a counter.
+//! Invariants: an idle connection owns a slot, a stamp and its subscriptions, nothing else; nothing
+//! here waits; a slow connection costs its own outbox; whatever a peer sends becomes a typed error,
+//! a close code and a counter.
 
 mod admission;
 mod behind;
@@ -13,12 +15,12 @@ mod behind_held;
 mod behind_reads;
 mod compression;
 mod draining;
-mod ended;
 mod ends;
 mod entitled;
 mod fanout;
 mod fanout_filters;
 mod filters;
+mod flushing;
 mod handing;
 mod input;
 mod inspect;
@@ -38,10 +40,11 @@ mod positions;
 mod pressure;
 mod producers;
 mod rates;
-mod ring;
 mod room;
+mod sending;
 mod slots;
 mod slow;
+mod spilling;
 mod statistics;
 mod subscriptions;
 mod sweep;
@@ -111,15 +114,18 @@ pub struct Outputs {
     pub requests: Vec<Vec<ToHome>>,
     /// Connections to close; true: at once, whatever was written.
     pub closes: Vec<(Key, bool)>,
-    /// Connections whose peers are to acknowledge what they get within so many milliseconds from now on, or are lost.
+    /// Connections whose peers are to acknowledge what they get within so many milliseconds from
+    /// now on, or are lost.
     pub acknowledged_within_ms: Vec<(Key, u64)>,
     /// Connections that may be read again and had something to read when that was not wanted.
     pub readable: Vec<Key>,
     /// Credentials to be judged; [`Edge::judged`] takes the verdicts.
     pub questions: Vec<Question>,
-    /// Connections of proxies that bring a request of this client, and wait until they may count for it.
+    /// Connections of proxies that bring a request of this client, and wait until they may count
+    /// for it.
     pub clients: Vec<(Key, IpAddr)>,
-    /// Of homes, to what operators have asked them through this edge, by the numbers of the questions.
+    /// Of homes, to what operators have asked them through this edge, by the numbers of the
+    /// questions.
     pub answers: Vec<(u32, Answer)>,
     /// Connections that come to users and leave them, in order; those that come wait for an answer.
     pub users: Vec<UserChange>,
@@ -138,20 +144,9 @@ pub struct Edge {
     journal: journal::Journal,
     rates: rates::Rates,
     pressure: Pressure,
-    ring: ring::Ring,
-    lists: ListPool,
-    owned: Slab<outbox::Owned>,
-    ended: ended::Ended,
-    pinned_bytes: u64,
-    /// Of connections that are told that they were too slow.
-    ending_bytes: u64,
-    /// Those that are to be told so by this flush.
-    ending: Vec<(Key, bool)>,
-    unflushed_bytes: usize,
-    dirty: Vec<u32>,
-    holders: Vec<u32>,
-    /// Connections in `holders` that still are.
-    holding: u32,
+    outboxes: outbox::Outboxes,
+    /// Slow connections that the next flush closes, each with the bound that it has passed.
+    ending: Vec<(Key, outbox::Excess)>,
     dead: Vec<u32>,
     inputs: Slab<input::Input>,
     kept: kept::Kept,
@@ -228,24 +223,16 @@ impl Edge {
             journal: journal::Journal::new(&settings),
             rates: rates::Rates::new(&settings.limits),
             pressure: Pressure::None,
-            // A page goes into the ring at once: if it did not fit, its own end would drive its beginning out for ever.
-            ring: ring::Ring::new(
+            // A page goes into the ring at once: if it did not fit, its own end would drive its
+            // beginning out for ever.
+            outboxes: outbox::Outboxes::new(
                 settings
                     .limits
                     .ring_bytes
                     .max(settings.limits.page_bytes.saturating_mul(RING_PAGES_MIN))
                     as usize,
             ),
-            lists: ListPool::default(),
-            owned: Slab::new(),
-            ended: ended::Ended::default(),
-            pinned_bytes: 0,
-            ending_bytes: 0,
             ending: Vec::new(),
-            unflushed_bytes: 0,
-            dirty: Vec::new(),
-            holders: Vec::new(),
-            holding: 0,
             dead: Vec::new(),
             inputs: Slab::new(),
             kept: kept::Kept::default(),
@@ -301,26 +288,29 @@ impl Edge {
         }
     }
 
-    /// Goes by renewed settings from now on ([`Settings::renewed`]). Connections, subscriptions and their policies stay; what
-    /// waits for room or for a deadline goes on by the new bounds when it is looked at next.
+    /// Goes by renewed settings from now on ([`Settings::renewed`]). Connections, subscriptions and
+    /// their policies stay; what waits for room or for a deadline goes on by the new bounds when it
+    /// is looked at next.
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
         self.compression.forget_compressor();
         self.rates.renew(&settings.limits);
         self.settings = settings;
         self.renew_journal();
-        // What is no portion by the old bound may be one by the new: a home without credit would wait for it for ever.
+        // What is no portion by the old bound may be one by the new: a home without credit would
+        // wait for it for ever.
         for home in 0..self.settings.homes_count {
             self.give_credit(home, 0);
         }
     }
 
-    /// Counters that begin anew after 32 bits begin here, of an edge that has not served anybody. For tests and simulated worlds:
-    /// what comes at their ends does not show otherwise in a human's time.
+    /// Counters that begin anew after 32 bits begin here, of an edge that has not served anybody.
+    /// For tests and simulated worlds: what comes at their ends does not show otherwise in a
+    /// human's time.
     pub fn begin_counters_at(&mut self, value: u32) {
         self.serial = value;
         self.generation = value;
         self.describe_number = value;
-        self.ring.begin_at(value);
+        self.outboxes.begin_at(value);
     }
 
     /// What it goes by.
@@ -345,7 +335,7 @@ impl Edge {
     pub fn has_more(&self) -> bool {
         !self.resumed.is_empty()
             || !self.spent.is_empty()
-            || !self.dirty.is_empty()
+            || !self.outboxes.dirty().is_empty()
             || !self.lost.is_empty()
             || self.has_more_to_drain()
             || self.may_wake_readers()
@@ -378,7 +368,8 @@ impl Edge {
         }
     }
 
-    /// The same because the peer's host acknowledged nothing any more: it has vanished, or is cut off.
+    /// The same because the peer's host acknowledged nothing any more: it has vanished, or is cut
+    /// off.
     pub fn vanished(&mut self, key: Key) {
         if self.slots.get(key).is_some() {
             self.statistics.unacknowledged += 1;
@@ -484,8 +475,8 @@ impl Edge {
             connections: u64::from(self.slots.count()),
             subscriptions: self.subscriptions.len() as u64,
             filters: self.filter_entries.len() as u64,
-            pinned_bytes: self.pinned_bytes,
-            ring_segment_bytes: self.ring.segment_bytes() as u64,
+            pinned_bytes: self.outboxes.pinned_bytes(),
+            ring_segment_bytes: self.outboxes.ring_segment_bytes() as u64,
             kept_bytes: self.kept.bytes(),
             entitlements: self.judging.entitlements.len() as u64,
             long_polls: self.polls.len() as u64,
@@ -505,15 +496,6 @@ impl Edge {
         if link.credit_due >= self.settings.limits.stream_credit_bytes / 8 {
             let bytes = std::mem::take(&mut link.credit_due);
             self.out.requests[usize::from(home)].push(ToHome::Credit { bytes });
-        }
-    }
-
-    /// Has the connection looked at by the next flush even if nothing new waits.
-    pub(crate) fn touch(&mut self, index: u32) {
-        let slot = &mut self.slots[index];
-        if !slot.is(flag::DIRTY | flag::DEAD) {
-            slot.set(flag::DIRTY);
-            self.dirty.push(index);
         }
     }
 
@@ -561,7 +543,7 @@ impl Edge {
             self.session_ended(index);
         }
         self.unsubscribe_all(index);
-        self.release_outbox(index);
+        self.outboxes.release(&mut self.slots, index);
         self.forget_poll(index);
         self.forget_ticket(index);
         if self.settings.entitlement.is_some() {
@@ -623,11 +605,12 @@ impl Edge {
 
 /// Stamps to a page.
 const STAMPS_PAGE: usize = 1_024;
-/// Pages that the ring has room for at least; events in JSON are up to six times as long as their payloads.
+/// Pages that the ring has room for at least; events in JSON are up to six times as long as their
+/// payloads.
 const RING_PAGES_MIN: u32 = 8;
 
-/// Where bytes wait that go to other shards: one area after another, each freed when the last letter that refers to
-/// it has been dealt with.
+/// Where bytes wait that go to other shards: one area after another, each freed when the last
+/// letter that refers to it has been dealt with.
 #[derive(Default)]
 pub(crate) struct Mail {
     area: Option<ChunkWriter>,

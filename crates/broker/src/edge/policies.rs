@@ -1,6 +1,6 @@
 //! Policies: what becomes of a subscription whose client does not keep up.
 //!
-//! Beside the path, between the outbox that has spilled (`outbox.rs`) and the reads that bring a subscription back
+//! Beside the path, between the outbox that has spilled (`spilling.rs`) and the reads that bring a subscription back
 //! (`subscriptions.rs`). A policy speaks of one thing only: live messages that the client's own socket had no room for.
 //! What is not the client's doing is never left out: a *recovery* (a replay that a start asked for, or one after a
 //! stream that the log has overtaken) is read in pages at the pace of the socket, whatever the policy, and lasts until

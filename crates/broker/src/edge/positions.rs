@@ -18,7 +18,7 @@
 
 use super::Edge;
 use super::opening::Beginning;
-use super::ring::{Origin, Place};
+use super::outbox::{Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
@@ -275,7 +275,7 @@ impl Edge {
             && !slot.is(flag::BEHIND)
             && let Some((number, place, len)) = step.shared
             && number == client
-            && self.ring.holds(place)
+            && self.outboxes.holds(place)
         {
             step.told += 1;
             step.bytes += len;

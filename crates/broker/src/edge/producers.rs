@@ -1,14 +1,16 @@
 //! Which of two connections of a producer is the newer one.
 //!
-//! A home lets the newest connection of a producer publish and fences the older ones. A native connection is as old as
-//! its HELLO, whatever it sends later: bytes of a connection that its client has given up may be read long after
-//! the next one has begun, and must not fence that. An HTTP request is as old as itself, because clients pool their
-//! connections. The stamp is in milliseconds of the clock that all edges share. Of the same millisecond neither connection
+//! A home lets the newest connection of a producer publish and fences the older ones. A native
+//! connection is as old as its HELLO, whatever it sends later: bytes of a connection that its
+//! client has given up may be read long after the next one has begun, and must not fence that. An
+//! HTTP request is as old as itself, because clients pool their connections. The stamp is in
+//! milliseconds of the clock that all edges share. Of the same millisecond neither connection
 //! fences the other; their order is kept by the sequences then.
 //!
-//! A slot keeps the low half of the stamp, which tells 24 days. When a session that has published as a producer reaches half of
-//! that, the sweep over all slots puts its stamp aside as a whole ([`OldSessions`]), so that it stays as old as it is for as long
-//! as it lasts. One that first does so when it is older than a slot can tell counts as older than all others.
+//! A slot keeps the low half of the stamp, which tells 24 days. When a session that has published
+//! as a producer reaches half of that, the sweep over all slots puts its stamp aside as a whole
+//! ([`OldSessions`]), so that it stays as old as it is for as long as it lasts. One that first does
+//! so when it is older than a slot can tell counts as older than all others.
 
 use super::Edge;
 use super::slots::{Slot, flag};
@@ -21,7 +23,8 @@ const AGE_MS_MAX: u32 = 1 << 31;
 /// From this age on a producer's stamp is kept apart, in milliseconds.
 const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
 
-/// When old sessions began that publish as producers: milliseconds of the monotonic clock, by connection.
+/// When old sessions began that publish as producers: milliseconds of the monotonic clock, by
+/// connection.
 #[derive(Default, Hand)]
 pub(super) struct OldSessions {
     began_ms: BTreeMap<u32, u64>,
@@ -39,8 +42,8 @@ impl OldSessions {
         }
     }
 
-    /// Keeps the age of a session within the range of its slot's stamp, and the stamp here where the slot's is not enough.
-    /// The sweep calls this for each connection.
+    /// Keeps the age of a session within the range of its slot's stamp, and the stamp here where
+    /// the slot's is not enough. The sweep calls this for each connection.
     #[inline]
     pub fn age(&mut self, index: u32, slot: &mut Slot, now_ms: u64) {
         if age_ms(now_ms, slot.hello_ms) >= KEPT_APART_MS {
@@ -95,7 +98,8 @@ impl Edge {
         self.now.monotonic_ms
     }
 
-    /// How long ago the session of a native connection began, in milliseconds; at most 24 days, whatever is longer.
+    /// How long ago the session of a native connection began, in milliseconds; at most 24 days,
+    /// whatever is longer.
     pub(super) fn session_age_ms(&self, index: u32) -> u32 {
         age_ms(self.now.monotonic_ms, self.slots[index].hello_ms).min(AGE_MS_MAX)
     }

@@ -1,41 +1,45 @@
-//! The end of a connection that does not take what it is sent: the rest of the frame begun on the wire, then a close frame.
+//! The end of a connection that does not take what it is sent: the rest of the frame begun on the
+//! wire, then a close frame.
 //!
-//! Beside the path, behind a bound of the outbox. The client is to know why it was ended and that it may resume, so a WebSocket
-//! connection is closed with 3002 `slow_consumer`, or with 3003 `pinned_bytes` where not its own bound was reached but that of
-//! all together. A frame cannot stand within another, so the rest of a begun one has to go before. The end comes with the
-//! flush, as for every connection that is killed: until then the edge may be in the middle of what it delivers.
+//! Beside the path, behind a bound of the outbox. The client is to know why it was ended and that
+//! it may resume, so a WebSocket connection is closed with 3002 `slow_consumer`, or with 3003
+//! `pinned_bytes` where not its own bound was reached but that of all together. A frame cannot
+//! stand within another, so the rest of a begun one has to go before. The end comes with the flush,
+//! as for every connection that is killed: until then the edge may be in the middle of what it
+//! delivers.
 //!
-//! Invariants: nothing is queued for such a connection any more; all of them together keep at most a part of
-//! `pinned_bytes_max` ([`ENDING_PART`]), beside that; a client that does not read is reset after `keep_alive_timeout`. Where the
-//! rest does not fit, and on HTTP, which has no word for it, the connection is reset at once.
+//! Invariants: nothing is queued for such a connection any more; all of them together keep at most
+//! a part of `pinned_bytes_max` ([`ENDING_PART`]), beside that; a client that does not read is
+//! reset after `keep_alive_timeout`. Where the rest does not fit, and on HTTP, which has no word
+//! for it, the connection is reset at once.
 
 use super::Edge;
 use super::ends::End;
-use super::outbox::Part;
+use super::outbox::Excess;
 use super::slots::{Protocol, flag};
-use stdx::chunk::Slice;
 use wire::native::CloseCode;
 use wire::websocket::close::{CloseCode as WebSocketClose, ClosePayload};
 use wire::websocket::frame::{Opcode, encode};
 
-/// Begun frames and close frames of all connections that end take at most this part of `pinned_bytes_max`.
+/// Begun frames and close frames of all connections that end take at most this part of
+/// `pinned_bytes_max`.
 const ENDING_PART: u64 = 8;
 
 impl Edge {
     /// Ends a connection for which too much is kept: by its own bound, or by that of all together.
-    pub(super) fn end_slow(&mut self, index: u32, is_own: bool) {
+    pub(super) fn end_slow(&mut self, index: u32, excess: Excess) {
         let slot = &self.slots[index];
         if slot.is(flag::DEAD) {
             return;
         }
         self.statistics.slow_closed += 1;
-        self.statistics.slow_closed_for_all += u64::from(!is_own);
+        self.statistics.slow_closed_for_all += u64::from(excess == Excess::Shared);
         let is_websocket =
             matches!(slot.protocol, Protocol::Native | Protocol::NativeStart | Protocol::Echo);
         // One that closes already has said why.
         if is_websocket && !slot.is(flag::CLOSING) {
-            self.note_end(index, End::of_node(code_of(is_own).number()));
-            self.ending.push((self.slots.key(index), is_own));
+            self.note_end(index, End::of_node(code_of(excess).number()));
+            self.ending.push((self.slots.key(index), excess));
         } else {
             self.note_end(index, End::SLOW);
         }
@@ -44,8 +48,8 @@ impl Edge {
 
     /// Gives those that end in this turn their close frames. The others that were killed are reset.
     pub(super) fn close_ending(&mut self) {
-        for (key, is_own) in std::mem::take(&mut self.ending) {
-            let (index, code) = (key.index, code_of(is_own));
+        for (key, excess) in std::mem::take(&mut self.ending) {
+            let (index, code) = (key.index, code_of(excess));
             // It may have been lost meanwhile.
             if self.slots.get(key).is_some() && self.keep_begun(index, code) {
                 self.slots[index].clear(flag::DEAD | flag::CHOKED);
@@ -55,38 +59,20 @@ impl Edge {
         }
     }
 
-    /// Drops all that waits but the frame that is begun, and puts the close frame behind it. False without room for them.
+    /// Drops all that waits but the frame that is begun, and puts the close frame behind it. False
+    /// without room for them.
     fn keep_begun(&mut self, index: u32, code: CloseCode) -> bool {
         let mut close = Vec::new();
         let payload = ClosePayload::new(WebSocketClose(code.number()), code.text());
         encode(&mut close, true, Opcode::Close, payload.as_bytes(), None);
-        let owned = self.owned.get(self.slots[index].owned);
-        let mut parts: Vec<Part> = Vec::new();
-        for part in owned.into_iter().flat_map(|owned| &owned.parts) {
-            parts.push(part.clone());
-            if part.ends_frame {
-                break;
-            }
-        }
-        parts.push(Part { bytes: Slice::copy_of(&close), ends_frame: true });
-        let bytes: usize = parts.iter().map(|part| part.bytes.len()).sum();
         let bytes_max = self.settings.limits.pinned_bytes_max / ENDING_PART;
-        if self.ending_bytes + bytes as u64 > bytes_max {
-            return false;
-        }
-        // What is pinned for it goes; what stays is counted apart.
-        self.release_outbox(index);
-        self.ending_bytes += bytes as u64;
-        self.slots[index].set(flag::ENDING);
-        let owned = self.owned_of(index);
-        (owned.parts, owned.bytes) = (parts.into(), bytes);
-        true
+        self.outboxes.keep_begun(&mut self.slots, index, &close, bytes_max)
     }
 }
 
-fn code_of(is_own: bool) -> CloseCode {
-    match is_own {
-        true => CloseCode::SlowConsumer,
-        false => CloseCode::PinnedBytes,
+fn code_of(excess: Excess) -> CloseCode {
+    match excess {
+        Excess::Own => CloseCode::SlowConsumer,
+        Excess::Shared => CloseCode::PinnedBytes,
     }
 }

@@ -449,7 +449,7 @@ impl Edge {
         // stand for more than it brings. UNSUBSCRIBED comes behind all of it.
         if !entry.is_filter() && entry.topic != NONE {
             let (home, topic) = (entry.home, entry.topic);
-            self.end_topic(index, home, topic);
+            self.outboxes.end_topic(&self.slots[index], index, home, topic);
         }
         match self.subscriptions.get_mut(previous) {
             None => self.slots[index].subscriptions = next,

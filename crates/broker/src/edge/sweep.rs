@@ -1,12 +1,14 @@
 //! The order and the pace in which all connections are looked at for slow deadlines.
 //!
-//! Connections that came together lie together, and are due together: whoever looked at them in their order would send
-//! tens of thousands of pings in one turn, and everything else would wait for them. So a sweep goes in short steps, and
-//! takes blocks of neighbours (for the cache's sake) from everywhere (by their numbers with the bits reversed): what is due
-//! is spread over the whole round.
+//! Connections that came together lie together, and are due together: whoever looked at them in
+//! their order would send tens of thousands of pings in one turn, and everything else would wait
+//! for them. So a sweep goes in short steps, and takes blocks of neighbours (for the cache's sake)
+//! from everywhere (by their numbers with the bits reversed): what is due is spread over the whole
+//! round.
 //!
-//! A round is as long as deadlines allow to be late ([`Pace`]): looking at a million connections that are pinged every five
-//! minutes takes more processor time than their pings when it is done every four seconds.
+//! A round is as long as deadlines allow to be late ([`Pace`]): looking at a million connections
+//! that are pinged every five minutes takes more processor time than their pings when it is done
+//! every four seconds.
 
 use std::ops::Range;
 use stdx::handing::Hand;
@@ -15,8 +17,8 @@ use stdx::handing::Hand;
 const ROUND_MS: Range<u64> = 4_000..16_000;
 /// A deadline may be late by this part of its interval.
 const LATE_PART: u64 = 8;
-/// Deadlines that one step is to bring together, where all have the shortest interval: who is woken to answer one answers
-/// several, and so is the thread that reads the answers.
+/// Deadlines that one step is to bring together, where all have the shortest interval: who is woken
+/// to answer one answers several, and so is the thread that reads the answers.
 const STEP_DUE: u64 = 128;
 /// At least so many blocks are looked at in a second: a round of few connections is shorter.
 const BLOCKS_PER_S_MIN: u64 = 64;
@@ -36,7 +38,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of connections whose shortest interval is this one, in seconds; the longer it is the slower, down to a bound.
+    /// Of connections whose shortest interval is this one, in seconds; the longer it is the slower,
+    /// down to a bound.
     pub fn of(interval_s: u32) -> Pace {
         Pace { interval_ms: u64::from(interval_s) * 1_000 }
     }
@@ -58,7 +61,8 @@ pub(super) struct Sweep {
     swept_ms: u64,
     /// The next block of the round, before its bits are reversed.
     at: u32,
-    /// How many bits; the round has two to the power of it blocks, of which those that do not exist are left out.
+    /// How many bits; the round has two to the power of it blocks, of which those that do not exist
+    /// are left out.
     bits: u32,
 }
 
@@ -67,7 +71,8 @@ impl Sweep {
         Sweep { swept_ms: now_ms, at: 0, bits: 0 }
     }
 
-    /// When the next step is due; milliseconds of the monotonic clock. `places` are the indexes in use, and more.
+    /// When the next step is due; milliseconds of the monotonic clock. `places` are the indexes in
+    /// use, and more.
     pub fn next_ms(&self, places: u32, pace: Pace) -> u64 {
         self.swept_ms + pace.step_ms(places)
     }

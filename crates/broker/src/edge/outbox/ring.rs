@@ -1,9 +1,10 @@
 //! The ring of recent frames: what this edge's connections are being sent, each frame once.
 //!
-//! Step 9 of the path. A frame is encoded into the ring and connections hold its number, a [`Place`]. The ring forgets
-//! its oldest frames when it needs room; whoever still has a place there must be told first ([`Ring::victims`]).
-//! Invariants: frames are contiguous in memory; places rise by one (wrapping); at most `capacity` bytes lie inline;
-//! what is larger hangs beside the ring as a reference to where it already is, [`BODIES`] times `capacity` of it.
+//! Step 9 of the path. A frame is encoded into the ring and connections hold its number, a
+//! [`Place`]. The ring forgets its oldest frames when it needs room; whoever still has a place
+//! there must be told first ([`Ring::victims`]). Invariants: frames are contiguous in memory;
+//! places rise by one (wrapping); at most `capacity` bytes lie inline; what is larger hangs beside
+//! the ring as a reference to where it already is, [`BODIES`] times `capacity` of it.
 
 use crate::mail::{HomeId, PartitionId, SubscriptionKey};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,8 +39,8 @@ pub(crate) enum Origin {
         /// It has used credit of a replay.
         is_paid: bool,
     },
-    /// How far filters are settled, told now and then: given up without a trace, and with anything for filters that was
-    /// given up before it.
+    /// How far filters are settled, told now and then: given up without a trace, and with anything
+    /// for filters that was given up before it.
     Told,
 }
 
@@ -137,10 +138,11 @@ impl Ring {
         self.first = place;
     }
 
-    /// Frames before the returned place must be dropped before `len` inline bytes and a body fit; `None` when they fit
-    /// now.
+    /// Frames before the returned place must be dropped before `len` inline bytes and a body fit;
+    /// `None` when they fit now.
     ///
-    /// Asks for an eighth of the ring at least, so that the caller's search for the holders of places is rare.
+    /// Asks for an eighth of the ring at least, so that the caller's search for the holders of
+    /// places is rare.
     pub fn victims(&self, len: usize, body_len: usize) -> Option<Place> {
         let bodies_max = BODIES * self.bytes.len();
         if self.fits(0, len) && (self.body_bytes == 0 || self.body_bytes + body_len <= bodies_max) {
@@ -182,8 +184,8 @@ impl Ring {
         self.segments = Segments::default();
     }
 
-    /// Appends a frame of these parts. The caller has made room ([`Ring::victims`]); at most `BODY_COPY_MAX` plus a
-    /// head are expected inline, the rest as `body`.
+    /// Appends a frame of these parts. The caller has made room ([`Ring::victims`]); at most
+    /// `BODY_COPY_MAX` plus a head are expected inline, the rest as `body`.
     pub fn push(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         debug_assert!(self.fits(0, len));
@@ -195,7 +197,8 @@ impl Ring {
             self.bytes[self.head..self.head + part.len()].copy_from_slice(part);
             self.head += part.len();
         }
-        // A frame that is all body takes a byte: the write position never stands where a frame begins.
+        // A frame that is all body takes a byte: the write position never stands where a frame
+        // begins.
         self.head += usize::from(len == 0);
         self.body_bytes += body.len();
         let body = self.segments.keep(body, SEGMENTS * self.bytes.len());
@@ -203,7 +206,8 @@ impl Ring {
         self.next_place().wrapping_sub(1)
     }
 
-    /// Bytes touched. What hangs beside the ring is the log's, or belongs to whoever made the frame.
+    /// Bytes touched. What hangs beside the ring is the log's, or belongs to whoever made the
+    /// frame.
     pub fn memory_bytes(&self) -> usize {
         self.written_through.max(self.head) + vector_bytes::<Frame>(self.frames.capacity())
     }
@@ -244,8 +248,8 @@ impl Ring {
         self.frames[place.wrapping_sub(self.first) as usize].origin
     }
 
-    /// Whether `len` contiguous bytes would be free once the `dropped` oldest frames are gone. The write position
-    /// never meets the oldest frame, so that a full ring and an empty one differ.
+    /// Whether `len` contiguous bytes would be free once the `dropped` oldest frames are gone. The
+    /// write position never meets the oldest frame, so that a full ring and an empty one differ.
     fn fits(&self, dropped: usize, len: usize) -> bool {
         let len = len.max(1);
         let Some(oldest) = self.frames.get(dropped) else {

@@ -1,0 +1,80 @@
+//! Flush: sends what waits, and goes on with the work that had to wait for an empty outbox.
+//!
+//! Step 10 of the path. Invariant: what an empty outbox allows (the next page, the rest of kept
+//! input) goes out in the same flush.
+
+use super::Edge;
+use super::ends::End;
+use super::outbox::{Flushed, Writer};
+use super::slots::{Protocol, flag};
+use stdx::key::Key;
+
+impl Edge {
+    /// Whether so much is waiting to be flushed that the turn should do it now.
+    pub fn wants_flush(&self) -> bool {
+        self.outboxes.has_unflushed(self.settings.limits.ring_bytes as usize / 4)
+    }
+
+    /// Writes what is waiting, once for each connection with something new, vectored. `write` is
+    /// the socket.
+    pub fn flush(&mut self, write: &mut Writer<'_>) {
+        self.outboxes.begin_flush();
+        if !self.lost.is_empty() {
+            self.leave_lost_streams();
+        }
+        self.wake_readers();
+        let mut at = 0;
+        while let Some(index) = self.outboxes.next_dirty(&mut self.slots, &mut at) {
+            let limits = &self.settings.limits;
+            let written_bytes = &mut self.statistics.written_bytes;
+            match self.outboxes.flush(&mut self.slots, index, limits, written_bytes, write) {
+                Flushed::Drained => self.drained(index),
+                Flushed::Full(None) => {}
+                Flushed::Full(Some(excess)) => self.end_slow(index, excess),
+                Flushed::Failed => {
+                    self.note_end(index, End::LOST);
+                    self.kill(index);
+                }
+            }
+        }
+        self.outboxes.end_flush(&mut self.slots);
+        self.bury();
+        self.outboxes.rewind();
+    }
+
+    /// The socket has room again.
+    pub fn writable(&mut self, key: Key) {
+        if self.slots.get(key).is_some() {
+            self.slots[key.index].clear(flag::BLOCKED);
+            self.outboxes.touch(&mut self.slots, key.index);
+        }
+    }
+
+    /// Everything has been written.
+    fn drained(&mut self, index: u32) {
+        self.recovered(index);
+        let slot = &mut self.slots[index];
+        if slot.is(flag::CLOSING) {
+            self.finish(index);
+            return;
+        }
+        // Before anything else is queued: the cursors are those of what has been written.
+        self.ticket_may_go_on(index);
+        if self.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        if self.slots[index].is(flag::CHOKED) {
+            self.slots[index].clear(flag::CHOKED);
+            self.resume(index);
+        }
+        if self.slots[index].is(flag::OWED) {
+            self.owe_positions(index);
+        }
+        if self.slots[index].is(flag::LAGGING) {
+            self.read_lagging(index);
+        }
+        if self.slots[index].protocol == Protocol::Http {
+            self.poll_settled(index);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Frames into outboxes: room in the ring first, then the frame, then its place for each
+//! connection.
+//!
+//! Step 9 of the path. Invariant: room is reserved before a frame with a cursor is encoded, because
+//! making room may take cursors back.
+
+use super::Edge;
+use super::outbox::{BODY_COPY_MAX, Origin, Place, Queued};
+use super::slots::flag;
+use stdx::chunk::Slice;
+
+impl Edge {
+    /// Queues an answer for one connection.
+    pub(crate) fn send_private(&mut self, index: u32, bytes: &[u8]) {
+        let place = self.enter_bytes(&[bytes], Origin::Private);
+        self.push_place(index, place);
+    }
+
+    /// Queues a frame that settles a plain subscription after `prev` up to `offset`. Like a message
+    /// the frame is dropped when messages before it were dropped: the pages that bring those again
+    /// settle the subscription anew. An answer that stayed would settle messages that the client
+    /// has not got.
+    pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, offset: u64, parts: &[&[u8]]) {
+        let index = self.subscription_connection(subscription);
+        let (home, topic) = self.subscription_topic(subscription);
+        let origin = Origin::Plain { home, index: topic, prev, offset };
+        let place = self.enter_bytes(parts, origin);
+        if self.takes_through(subscription, offset) {
+            self.push_place(index, place);
+        }
+    }
+
+    /// Makes room in the ring for one frame of at most `bytes_max` bytes. Older frames are dropped
+    /// for it, even frames of the same connection, and the cursors of their subscriptions go back.
+    /// A frame that carries a cursor is therefore written after this call, and only if
+    /// [`Edge::takes_through`] or [`Edge::is_behind_at`] still allows it.
+    pub(crate) fn reserve(&mut self, bytes_max: usize) {
+        let body_bytes = if bytes_max > BODY_COPY_MAX { bytes_max } else { 0 };
+        self.make_room(bytes_max.min(BODY_COPY_MAX), body_bytes);
+    }
+
+    fn make_room(&mut self, len: usize, body_bytes: usize) {
+        if let Some(limit) = self.outboxes.victims(len, body_bytes) {
+            self.evict_before(limit);
+            self.outboxes.drop_before(limit);
+        }
+    }
+
+    /// Whether a plain subscription takes what ends at this offset: it does not lag, or lags only
+    /// from there on.
+    pub(crate) fn takes_through(&self, subscription: u32, offset: u64) -> bool {
+        offset <= self.subscriptions[subscription].lag_from()
+    }
+
+    /// Puts a frame into the ring, after making room for it.
+    pub(crate) fn enter(&mut self, parts: &[&[u8]], body: Slice, origin: Origin) -> Place {
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.make_room(len, body.len());
+        self.outboxes.enter(parts, body, origin)
+    }
+
+    /// Puts bytes into the ring, beside it when they are many.
+    pub(super) fn enter_bytes(&mut self, parts: &[&[u8]], origin: Origin) -> Place {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len > BODY_COPY_MAX {
+            self.enter(&[], Slice::concatenation_of(parts), origin)
+        } else {
+            self.enter(parts, Slice::empty(), origin)
+        }
+    }
+
+    /// Gives a connection a place.
+    pub(crate) fn push_place(&mut self, index: u32, place: Place) {
+        let len_max = self.settings.limits.outbox_len_max;
+        if self.outboxes.push(&mut self.slots, index, place, len_max) == Queued::TooLong {
+            self.spill(index, None);
+        }
+    }
+
+    /// Has the next flush look at the connection even if no frame waits.
+    pub(crate) fn touch(&mut self, index: u32) {
+        if !self.slots[index].is(flag::DEAD) {
+            self.outboxes.touch(&mut self.slots, index);
+        }
+    }
+
+    /// Bytes that wait for this connection and that it alone keeps.
+    pub(crate) fn owned_bytes(&self, index: u32) -> usize {
+        self.outboxes.owned_bytes(&self.slots[index])
+    }
+}
