@@ -1,10 +1,10 @@
-//! The algorithms by which tokens may be signed (RFC 7518, section 3.1; RFC 8037, section 3.1).
+//! The signature algorithms of tokens (RFC 7518, section 3.1; RFC 8037, section 3.1).
 //!
-//! Pure. Invariant: what is not named here cannot verify anything; `none` has no value.
+//! Pure. Invariant: an algorithm without a value here verifies nothing; `none` has no value.
 
 use std::fmt;
 
-/// How a token is signed.
+/// A signature algorithm of tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // The names are those of the registry.
 pub enum Algorithm {
@@ -26,14 +26,14 @@ pub enum Family {
     Hmac,
     /// RSA with the padding of PKCS #1, version 1.5.
     Rsa,
-    /// ECDSA on the curve that goes with the algorithm.
+    /// ECDSA on the curve of the algorithm.
     Ec,
     /// Ed25519.
     Ed,
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 9] = [
         Algorithm::HS256,
         Algorithm::HS384,
@@ -66,7 +66,7 @@ impl Algorithm {
         }
     }
 
-    /// The kind of key that it needs.
+    /// The kind of key that it requires.
     pub fn family(self) -> Family {
         match self {
             Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => Family::Hmac,
@@ -76,7 +76,7 @@ impl Algorithm {
         }
     }
 
-    /// The same for the library that verifies.
+    /// The algorithm of the verifying library.
     pub(crate) fn of_library(self) -> jsonwebtoken::Algorithm {
         match self {
             Algorithm::HS256 => jsonwebtoken::Algorithm::HS256,

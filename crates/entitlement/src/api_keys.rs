@@ -1,7 +1,8 @@
-//! API keys: secrets of servers, known by their hashes only.
+//! API keys: secrets of servers, stored as hashes only.
 //!
-//! A key is 32 random bytes behind a prefix that scanners of repositories and people recognise, so a plain SHA-256 is
-//! enough: there is nothing to guess. Made at the start and at a reload, read-only afterwards.
+//! A key is 32 random bytes after a prefix that repository scanners and people recognise, so a
+//! plain SHA-256 is enough: the key cannot be guessed. The table is built at the start and at a
+//! reload, and is read-only afterwards.
 
 use crate::refusal::Refusal;
 use aws_lc_rs::rand;
@@ -14,27 +15,27 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Every key begins like this.
+/// The prefix of every key.
 pub const API_KEY_PREFIX: &str = "crore_";
 /// API keys of a node.
 pub const API_KEYS_MAX: usize = 1_000;
 
-/// One API key, as the configuration knows it.
+/// One API key of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApiKey {
-    /// Who shows it.
+    /// The name of its owner.
     pub name: Box<str>,
-    /// SHA-256 of the key.
+    /// The SHA-256 of the key.
     pub sha256: [u8; 32],
-    /// Seconds since 1970; [`NEVER`].
+    /// The expiry, in seconds since 1970; [`NEVER`].
     pub expires_s: u32,
-    /// What it permits.
+    /// Its permissions.
     pub permissions: Permissions,
-    /// It may change things at the operators' port.
+    /// Whether it permits changes at the operators' port.
     pub operates: bool,
 }
 
-/// Those of a node, by their hashes.
+/// The keys of a node, by their hashes.
 #[derive(Default)]
 pub struct ApiKeys {
     keys: HashMap<[u8; 32], (ApiKey, Arc<Terms>)>,
@@ -47,7 +48,7 @@ impl fmt::Debug for ApiKeys {
 }
 
 impl ApiKeys {
-    /// The first [`API_KEYS_MAX`] of these.
+    /// Creates the table from the first [`API_KEYS_MAX`] of these.
     pub fn new(keys: impl IntoIterator<Item = ApiKey>) -> ApiKeys {
         let with_terms = |key: ApiKey| {
             let terms =
@@ -57,10 +58,11 @@ impl ApiKeys {
         ApiKeys { keys: keys.into_iter().take(API_KEYS_MAX).map(with_terms).collect() }
     }
 
-    /// The key of this secret and what it permits. The table is asked by hash, so the time it takes tells nothing.
+    /// The key with this secret, and its permissions. The table is searched by hash, so the time of
+    /// the search reveals nothing.
     ///
     /// # Errors
-    /// It is none, or has expired.
+    /// The key is unknown or has expired.
     pub fn find(&self, secret: &[u8], now_s: u64) -> Result<&(ApiKey, Arc<Terms>), Refusal> {
         let found = self.keys.get(&sha256(secret)).ok_or(Refusal::UnknownApiKey)?;
         match found.0.expires_s {
@@ -70,38 +72,38 @@ impl ApiKeys {
         }
     }
 
-    /// The key of this hash and what it permits, if there is one; its time is not looked at.
+    /// The key with this hash and its permissions, if there is one; its expiry is not checked.
     pub fn get(&self, sha256: &[u8; 32]) -> Option<&(ApiKey, Arc<Terms>)> {
         self.keys.get(sha256)
     }
 
-    /// All of them, in no order.
+    /// All keys, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &ApiKey> {
         self.keys.values().map(|(key, _)| key)
     }
 
-    /// How many.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Whether one of them may change things at the operators' port.
+    /// Whether a key permits changes at the operators' port.
     pub fn has_operator(&self) -> bool {
         self.keys.values().any(|(key, _)| key.operates)
     }
 }
 
-/// By which a secret is known.
+/// The hash of a secret.
 pub fn sha256(secret: &[u8]) -> [u8; 32] {
     Sha256::digest(secret).into()
 }
 
-/// A new key; `None` if the system has no randomness.
+/// Creates a key; `None` if the system provides no random numbers.
 pub fn new_api_key() -> Option<Zeroizing<String>> {
     let mut bytes = Zeroizing::new([0; 32]);
     rand::fill(&mut bytes[..]).ok()?;

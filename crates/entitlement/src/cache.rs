@@ -1,25 +1,26 @@
-//! Tokens whose signature was verified, by their digests: a storm of clients that come back with the tokens that they had
-//! costs no signature each.
+//! A cache of tokens with verified signatures, by their digests: reconnecting clients with known
+//! tokens need no new verification.
 //!
-//! Shared by all I/O threads, beside the path of messages. Invariants: only tokens that a key of ours has signed are in
-//! it, so nobody else can fill it; with each stands the key's number, and it counts only while that key is known; at most
-//! so many, of which the older half goes at once. It says nothing of claims: they are read and judged each time.
+//! Shared by all I/O threads, beside the path of messages. Invariants: the cache only has tokens
+//! signed by a known key, so that no attacker can fill it; an entry has the key's number, and
+//! counts only while that key is known; the size is bounded, and a full cache drops its older half
+//! at once. Claims are not cached: they are checked each time.
 
 use broker::entitlement::Digest;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Locks, so that I/O threads seldom meet.
+/// Number of locks, so that I/O threads rarely contend.
 const SHARDS_COUNT: usize = 16;
 
-/// Verified tokens.
+/// The cache.
 pub struct VerifiedTokens {
     shards: [Mutex<Shard>; SHARDS_COUNT],
-    /// In each of the two halves of a shard.
+    /// Maximum number of entries in each of the two halves of a shard.
     half_len_max: usize,
 }
 
-/// Key numbers by digest, in two generations. An entry has 20 bytes, and what the table adds.
+/// Key numbers by digest, in two generations. An entry has 20 bytes, and the table's overhead.
 #[derive(Default)]
 struct Shard {
     younger: HashMap<Digest, u32>,
@@ -29,7 +30,7 @@ struct Shard {
 const _: () = assert!(size_of::<(Digest, u32)>() == 20);
 
 impl VerifiedTokens {
-    /// Room for so many; 0 remembers none.
+    /// A cache for this number of tokens; 0 disables it.
     pub fn new(len_max: usize) -> VerifiedTokens {
         VerifiedTokens {
             shards: std::array::from_fn(|_| Mutex::default()),
@@ -37,26 +38,26 @@ impl VerifiedTokens {
         }
     }
 
-    /// The number of the key that has signed it, if that is known.
+    /// The number of the key that has signed the token, if the token is in the cache.
     pub fn key_of(&self, digest: &Digest) -> Option<u32> {
         let mut shard = self.shard(digest);
         if let Some(key) = shard.younger.get(digest) {
             return Some(*key);
         }
         let key = shard.older.remove(digest)?;
-        // Still in use: it outlives its generation.
+        // A token in use outlives its generation.
         shard.put(*digest, key, self.half_len_max);
         Some(key)
     }
 
-    /// Remembers a token that the key of this number has signed.
+    /// Adds a token signed by the key with this number.
     pub fn insert(&self, digest: Digest, key: u32) {
         if self.half_len_max > 0 {
             self.shard(&digest).put(digest, key, self.half_len_max);
         }
     }
 
-    /// How many are remembered.
+    /// The number of cached tokens.
     pub fn len(&self) -> usize {
         let len = |shard: &Mutex<Shard>| {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);

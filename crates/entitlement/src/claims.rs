@@ -1,8 +1,10 @@
-//! What a token claims (RFC 7519, section 4.1, and ours: `permissions` and `limits`), and whether it holds now.
+//! The claims of a token (RFC 7519, section 4.1, and Crore's own: `permissions` and `limits`), and
+//! the check whether they are valid now.
 //!
-//! Pure. Its signature was verified before, yet issuers make mistakes: unknown members of `permissions` and `limits` are
-//! refused, so that a typing error never permits or unbinds more than was meant; members are refused twice. Invariant:
-//! what is not claimed is not permitted.
+//! Pure. The signature was verified before, but issuers make mistakes: unknown members of
+//! `permissions` and `limits` are refused, so that a typing error never grants or unlimits more
+//! than intended; repeated members are refused. Invariant: a token without a permission does not
+//! grant it.
 
 use crate::refusal::Refusal;
 use crate::token::{Object, present};
@@ -16,42 +18,43 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Filters in one token or API key; one under `all` counts once.
+/// Maximum number of filters of one token or API key; a filter of `all` counts once.
 pub const FILTERS_MAX: usize = 256;
-/// Longest `jti`, in bytes.
+/// Maximum length of `jti`, in bytes.
 pub const TOKEN_ID_BYTES_MAX: usize = 255;
 
-/// What tokens must fulfil beside their signature.
+/// Requirements for tokens in addition to their signature.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TokenRules {
-    /// `iss` must be one of these; empty: any.
+    /// Permitted values of `iss`; empty: any.
     pub issuers: Vec<String>,
-    /// `aud` must have one of these; empty: any.
+    /// Permitted values in `aud`; empty: any.
     pub audiences: Vec<String>,
-    /// Clocks may differ by so many seconds.
+    /// Tolerance for differences between clocks, in seconds.
     pub leeway_s: u32,
-    /// `typ` of the header must be one of these; empty: any, or none.
+    /// Permitted values of the header's `typ`; empty: any, or none.
     pub token_types: Vec<String>,
-    /// `exp` must be there, and at most so many seconds after `iat` (without one: after now).
+    /// If set, `exp` is required, and at most this number of seconds after `iat` (without `iat`:
+    /// after now).
     pub lifetime_max_s: Option<u32>,
 }
 
-/// A token's claims, taken over.
+/// The decoded claims of a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claims {
-    /// `aud`, a list of one where it is a text; `None` where it is not given.
+    /// `aud`, as a list of one if it is a string; `None` if it is missing.
     pub audiences: Option<Vec<String>>,
-    /// `sub`; empty where it is not given.
+    /// `sub`; empty if it is missing.
     pub subject: Box<str>,
-    /// `jti`, hashed; 0 for none.
+    /// The hash of `jti`; 0 without one.
     pub token_id: u64,
     /// `exp`, seconds since 1970; [`NEVER`].
     pub expires_s: u32,
-    /// `nbf`; 0 where it is not given.
+    /// `nbf`; 0 if it is missing.
     pub not_before_s: u32,
-    /// `iat`; 0 where it is not given.
+    /// `iat`; 0 if it is missing.
     pub issued_s: u32,
-    /// What it permits and how much, by the word of `iss`. The key that has signed it is entered by the judge.
+    /// The permissions and limits, with the token's `iss`. The authenticator adds the signing key.
     pub terms: Terms,
 }
 
@@ -108,14 +111,14 @@ struct RawLimits {
     publish_rate: Option<u32>,
 }
 
-/// Seconds since 1970. What lies before is 0, what does not fit is [`NEVER`].
+/// Seconds since 1970. Negative values become 0, too large ones [`NEVER`].
 struct Moment(u32);
 
 impl Claims {
-    /// Reads claims.
+    /// Decodes claims.
     ///
     /// # Errors
-    /// They are no JSON object, or a member that matters here is not as it should be.
+    /// The claims are not a JSON object, or a relevant member is invalid.
     pub fn parse(json: &[u8]) -> Result<Claims, Refusal> {
         let Object::<RawClaims<'_>>(raw) =
             serde_json::from_slice(json).map_err(|error| Refusal::Claims(problem_of(&error)))?;
@@ -166,16 +169,16 @@ impl Claims {
         })
     }
 
-    /// Whether they hold now. `now_s` is the wall clock, seconds since 1970.
+    /// Checks whether they are valid now. `now_s` is the wall clock, seconds since 1970.
     ///
     /// # Errors
-    /// What does not.
+    /// The reason why they are not.
     pub fn check(&self, rules: &TokenRules, now_s: u64) -> Result<(), Refusal> {
         let leeway_s = u64::from(rules.leeway_s);
         if u64::from(self.not_before_s) > now_s + leeway_s {
             return Err(Refusal::NotYet);
         }
-        // Else a token of the future would be younger than every revocation.
+        // Otherwise a token from the future would be younger than every revocation.
         if u64::from(self.issued_s) > now_s + leeway_s {
             return Err(Refusal::NotYet);
         }
@@ -209,7 +212,8 @@ impl Claims {
         Ok(())
     }
 
-    /// When they hold no longer, seconds since 1970: `exp` and what clocks may differ by.
+    /// The time after which they are invalid, in seconds since 1970: `exp` plus the clock
+    /// tolerance.
     pub fn ends_s(&self, rules: &TokenRules) -> u32 {
         match self.expires_s {
             NEVER => NEVER,
@@ -218,7 +222,7 @@ impl Claims {
     }
 }
 
-/// By what a token is revoked: a hash of its `jti`, never 0.
+/// The hash of a `jti` for revocations, never 0.
 pub fn token_id(id: &str) -> u64 {
     let hash: [u8; 32] = Sha256::digest(id.as_bytes()).into();
     let mut first = [0; 8];
@@ -226,10 +230,10 @@ pub fn token_id(id: &str) -> u64 {
     u64::from_le_bytes(first).max(1)
 }
 
-/// Filters that may be permitted.
+/// Parses filters of permissions.
 ///
 /// # Errors
-/// One of them is none.
+/// A filter is invalid.
 pub fn filters<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Box<str>>, Refusal> {
     let checked = texts.into_iter().map(|text| match Filter::parse(text) {
         Ok(_) => Ok(text.into()),
@@ -260,7 +264,7 @@ fn limits(raw: RawLimits) -> EntitlementLimits {
     }
 }
 
-/// The library's words, without the place in a text that nobody sees.
+/// The library's error, without the position in a text that the user does not see.
 fn problem_of(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

@@ -1,4 +1,4 @@
-//! What a judge counts. Never by user.
+//! The counters of the authenticator. No counter is for a single user.
 
 use crate::refusal::Refusal;
 use broker::entitlement::Judged;
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use wire::native::ErrorCode;
 
-/// Counted by all I/O threads.
+/// Counters of all I/O threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub accepted: AtomicU64,
@@ -20,39 +20,39 @@ pub(crate) struct Counters {
     pub fetches_failed: AtomicU64,
 }
 
-/// Counters and gauges of a judge.
+/// Counters and gauges of the authenticator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Credentials that entitle.
+    /// Accepted credentials.
     pub accepted: u64,
-    /// Credentials that were refused: wrong in any way that is not below.
+    /// Refused credentials, except those below.
     pub unauthorized: u64,
-    /// Refused because they have expired.
+    /// Credentials refused because they have expired.
     pub expired: u64,
-    /// Refused because they were revoked.
+    /// Credentials refused because they were revoked.
     pub revoked: u64,
-    /// Refused for the moment, because keys were not there yet.
+    /// Credentials refused temporarily because keys were missing.
     pub not_ready: u64,
-    /// Tokens whose signature was known.
+    /// Tokens found in the cache of verified signatures.
     pub cache_hits: u64,
-    /// Signatures that were computed, one for each key that a token was tried with.
+    /// Computed signatures, one for each key that a token was tried with.
     pub signatures: u64,
-    /// Key sets fetched, or tried to.
+    /// Fetches of key sets.
     pub fetches: u64,
-    /// Of these: failed.
+    /// Failed fetches.
     pub fetches_failed: u64,
-    /// Keys that verify tokens, now.
+    /// Present number of keys that verify tokens.
     pub keys: u64,
-    /// API keys, now.
+    /// Present number of API keys.
     pub api_keys: u64,
-    /// Tokens known by their digests, now.
+    /// Present number of tokens in the cache.
     pub verified_tokens: u64,
-    /// Revocations in force, now.
+    /// Present number of revocations in force.
     pub revocations: u64,
 }
 
 impl Counters {
-    /// Counts a verdict.
+    /// Counts a decision.
     pub fn count(&self, verdict: Result<(), &Refusal>) {
         let counter = match verdict.map_err(Refusal::code) {
             Ok(()) => &self.accepted,
@@ -81,5 +81,6 @@ impl Counters {
     }
 }
 
-// A verdict crosses no thread and is looked at once: it need not be small, but should not grow unseen.
+// A decision stays on its thread and is used at once: it need not be small, but should not grow
+// unnoticed.
 const _: () = assert!(size_of::<Judged>() <= 80);

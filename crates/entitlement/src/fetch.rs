@@ -1,7 +1,8 @@
-//! One small GET, for a key set: `http` or `https`, blocking, on the fetching thread only.
+//! A small GET for a key set: `http` or `https`, blocking, on the fetching thread only.
 //!
-//! Bounds: bytes of head and body, and a time for all of it (but for the look-up of the name, which is the system's).
-//! Nothing is followed: a redirect is a failure, so no other scheme or host is ever asked. Errors are words for the operator.
+//! Limits: the bytes of head and body, and the total time (except for the system's name
+//! resolution). Redirects are failures, so no other scheme or host is ever used. Errors are
+//! sentences for the operator.
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -12,26 +13,26 @@ use std::time::{Duration, Instant};
 use wire::Step;
 use wire::http::{BodyDecoder, BodyPart, HeadLimits, HeadScan, Response};
 
-/// Longest URL, in bytes.
+/// Maximum length of a URL, in bytes.
 pub const URL_BYTES_MAX: usize = 2_048;
 
-/// Where something is fetched.
+/// A parsed URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
-    /// With TLS.
+    /// Whether it uses TLS.
     pub is_https: bool,
-    /// Name or address; an IPv6 address without brackets.
+    /// Host name or address; an IPv6 address without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// As it stands in the header field `Host`.
+    /// The value of the header field `Host`.
     authority: String,
     /// Path and query.
     target: String,
 }
 
 impl Url {
-    /// Reads an absolute URL; user names and fragments are refused.
+    /// Parses an absolute URL; user names and fragments are refused.
     pub fn parse(text: &str) -> Option<Url> {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"#\\\"<>".contains(&byte);
         if text.len() > URL_BYTES_MAX || !text.bytes().all(is_plain) {
@@ -78,17 +79,18 @@ impl Url {
         })
     }
 
-    /// Whether it is on this machine, where nobody can listen in between.
+    /// Whether the host is this machine, so that no attacker can listen in between.
     pub fn is_local(&self) -> bool {
         let address = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
 }
 
-/// Gets the body of a URL: the answer must be 200, of at most `body_bytes_max` bytes, within `timeout`.
+/// Fetches the body of a URL: the answer must have status 200 and at most `body_bytes_max` bytes,
+/// within `timeout`.
 ///
 /// # Errors
-/// In words.
+/// The reason, as a sentence.
 pub fn get(
     url: &Url,
     tls: &Arc<ClientConfig>,
@@ -139,7 +141,7 @@ fn left_until(deadline: Instant) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-/// A stream whose every wait ends at the deadline.
+/// A stream whose waits all end at the deadline.
 struct Timed {
     tcp: TcpStream,
     deadline: Instant,
@@ -201,10 +203,10 @@ fn answer(stream: &mut impl Read, body_bytes_max: usize) -> Result<Vec<u8>, Stri
     Ok(body)
 }
 
-/// What chunks may add to a body.
+/// Maximum overhead of chunks in a body.
 const FRAMING_BYTES_MAX: usize = 64 << 10;
 
-/// Reads until the end or the bound; gives whether it was the end.
+/// Reads until the end or the limit; returns whether it was the end.
 fn read_all(
     stream: &mut impl Read,
     received: &mut Vec<u8>,
@@ -215,7 +217,8 @@ fn read_all(
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(true),
             Ok(bytes) => received.extend_from_slice(&buffer[..bytes]),
-            // Many servers leave out the last word of TLS; how the body is framed tells whether it is whole.
+            // Many servers omit the close_notify of TLS; the framing of the body shows whether it
+            // is complete.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) => return Err("the request timed out".into()),

@@ -1,8 +1,10 @@
-//! Handing what a judge knows, and no configuration says, to the judge of the next process.
+//! Hand-over of the authenticator's own state, beyond the configuration, to the next process.
 //!
-//! For live upgrades, not for I/O threads. Revocations go with it, so that those that no file has stay in force, and which API keys
-//! were shown, so that their clients go on. Fetched keys do not: the next process fetches them as at a start. Invariant: from
-//! [`TokenJudge::hold_revocations`] on nothing is revoked here that the next judge does not hear of.
+//! For live upgrades, not for I/O threads. The state has the revocations, so that those without a
+//! file stay in force, and the presented API keys, so that their clients keep their sessions. It
+//! does not have fetched keys: the next process fetches them as at a start. Invariant: from
+//! [`TokenJudge::hold_revocations`] on, no revocation is added that the next authenticator would
+//! miss.
 
 use crate::judge::TokenJudge;
 use crate::revocation_file;
@@ -11,13 +13,13 @@ use std::fmt;
 use std::sync::{MutexGuard, PoisonError};
 use stdx::handing::{Hand, Input};
 
-/// Nobody revokes as long as this lives; who wants to waits.
+/// Blocks changes of revocations until it is dropped.
 pub struct RevocationsHeld<'a> {
     _changing: MutexGuard<'a, ()>,
 }
 
 impl RevocationsHeld<'_> {
-    /// Nobody revokes here any more: the process is about to end.
+    /// Blocks changes of revocations for good: the process is about to end.
     pub fn for_ever(self) {
         std::mem::forget(self);
     }
@@ -30,12 +32,12 @@ impl fmt::Debug for RevocationsHeld<'_> {
 }
 
 impl TokenJudge {
-    /// Lets nobody revoke, or take that back, for now.
+    /// Blocks changes of revocations for now.
     pub fn hold_revocations(&self) -> RevocationsHeld<'_> {
         RevocationsHeld { _changing: self.changing.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
-    /// What the next judge has to know.
+    /// The state for the next authenticator.
     pub fn hand_over(&self) -> Vec<u8> {
         let mut out = Vec::new();
         revocation_file::encode(&self.read_revocations()).give(&mut out);
@@ -44,7 +46,8 @@ impl TokenJudge {
         out
     }
 
-    /// Knows what the judge before has handed over, in place of what a file has said. False if these bytes are none of it.
+    /// Takes over the state of the previous authenticator instead of a file's. False if the bytes
+    /// are malformed.
     pub fn take_over(&self, bytes: &[u8]) -> bool {
         let mut input = Input::new(bytes);
         let handed = <(Vec<u8>, Vec<(Digest, [u8; 32])>)>::take(&mut input);

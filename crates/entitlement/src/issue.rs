@@ -1,5 +1,5 @@
-//! The issuer's side: private keys, and tokens signed with them. For `crore token gen`, for tests and for benchmarks; a node
-//! signs nothing.
+//! The issuer's side: private keys, and tokens signed with them. For `crore token gen`, tests and
+//! benchmarks; a node signs no tokens.
 
 use crate::algorithm::Algorithm;
 use crate::keys::{ED25519_PREFIX, RSA_BITS_MIN, SECRET_BYTES_MIN};
@@ -31,17 +31,17 @@ enum Kind {
 }
 
 impl fmt::Debug for SigningKey {
-    /// What it is for.
+    /// The algorithm of the key.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "SigningKey({})", self.algorithm)
     }
 }
 
 impl SigningKey {
-    /// A secret for one algorithm of HMAC; nobody takes a short one, so it is refused here, too.
+    /// A secret for one HMAC algorithm. Nodes refuse short secrets, so this does, too.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as a sentence.
     pub fn of_secret(algorithm: Algorithm, secret: &[u8]) -> Result<SigningKey, String> {
         let hmac = match algorithm {
             Algorithm::HS256 => hmac::HMAC_SHA256,
@@ -58,10 +58,10 @@ impl SigningKey {
         Ok(SigningKey { algorithm, kind: Kind::Hmac(Box::new(hmac::Key::new(hmac, secret))) })
     }
 
-    /// A private key in PEM, for this algorithm or, without one, for the first that fits it.
+    /// A private key in PEM, for this algorithm or, without one, for the first that matches.
     ///
     /// # Errors
-    /// In words, without anything of the key.
+    /// The reason, as a sentence that reveals nothing of the key.
     pub fn of_pem(algorithm: Option<Algorithm>, pem: &[u8]) -> Result<SigningKey, String> {
         let der = PrivateKeyDer::from_pem_slice(pem)
             .map_err(|_| "it contains no private key in PEM".to_owned())?;
@@ -110,15 +110,15 @@ impl SigningKey {
         Some(SigningKey { algorithm, kind })
     }
 
-    /// By what it signs.
+    /// The algorithm of its signatures.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// A token with these claims, a JSON object.
+    /// Creates a token with these claims, a JSON object.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// The system provides no random numbers.
     pub fn token(
         &self,
         key_id: Option<&str>,
@@ -137,10 +137,10 @@ impl SigningKey {
         Ok(token)
     }
 
-    /// The signature over a message, as it is encoded in a token.
+    /// The signature of a message, in the encoding of a token.
     ///
     /// # Errors
-    /// The system has no randomness.
+    /// The system provides no random numbers.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, String> {
         let failed = |_| "cannot sign: the system provides no random numbers".to_owned();
         Ok(match &self.kind {
@@ -172,7 +172,8 @@ pub struct PemPair {
     pub public: String,
 }
 
-/// A new pair for an algorithm; `None` if the algorithm has none or the system no randomness.
+/// Generates a key pair; `None` if the algorithm has none, or the system provides no random
+/// numbers.
 pub fn new_pair(algorithm: Algorithm) -> Option<PemPair> {
     let random = SystemRandom::new();
     let (private, public) = match algorithm {
@@ -205,7 +206,7 @@ pub fn new_pair(algorithm: Algorithm) -> Option<PemPair> {
     })
 }
 
-/// A new secret of so many bytes; `None` if the system has no randomness.
+/// Generates a secret of this number of bytes; `None` if the system provides no random numbers.
 pub fn new_secret(bytes: usize) -> Option<Zeroizing<Vec<u8>>> {
     let mut secret = Zeroizing::new(vec![0; bytes]);
     rand::fill(&mut secret).ok()?;

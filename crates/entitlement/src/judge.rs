@@ -1,8 +1,8 @@
-//! The judge: credentials in, entitlements out.
+//! The authenticator: credentials in, entitlements out.
 //!
-//! One for all I/O threads. A token's signature is verified once and then known by the token's digest; its claims are read and
-//! judged each time, for they are cheap and time goes on. Locks are held for a look-up or an exchange, never over a
-//! signature.
+//! All I/O threads share one. A token's signature is verified once and then cached by the token's
+//! digest; its claims are decoded and checked each time, because that is cheap and time passes.
+//! Locks protect a look-up or an exchange, never a signature.
 
 use crate::api_keys::{ApiKey, ApiKeys};
 use crate::cache::VerifiedTokens;
@@ -21,13 +21,13 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Distinct terms that are shared.
+/// Maximum number of distinct terms that are shared.
 const TERMS_MAX: usize = 1 << 20;
 
-/// What a judge goes by. A reload brings another.
+/// The settings of the authenticator. A reload replaces them.
 #[derive(Clone, Debug, Default)]
 pub struct JudgeSettings {
-    /// What tokens must fulfil.
+    /// Requirements for tokens.
     pub rules: TokenRules,
     /// Keys from the configuration and its files.
     pub token_keys: Vec<TokenKey>,
@@ -35,22 +35,22 @@ pub struct JudgeSettings {
     pub api_keys: Vec<ApiKey>,
 }
 
-/// Judges tokens and API keys.
+/// Checks tokens and API keys.
 pub struct TokenJudge {
     state: RwLock<Arc<State>>,
     verified: VerifiedTokens,
     terms: TermsTable,
     pub(crate) revocations: RwLock<Revocations>,
-    /// Held by who changes revocations, over the writing of the file.
+    /// Held while revocations change, including the write of the file.
     pub(crate) changing: Mutex<()>,
-    /// Which of the API keys were shown, by the digests that connections know. Those that are gone are in it no longer.
+    /// The presented API keys, by the digests that connections store. Removed keys are not in it.
     shown: Mutex<HashMap<Digest, [u8; 32]>>,
     wish: Option<Arc<Wish>>,
     pub(crate) counters: Counters,
     notices: Notices,
 }
 
-/// What is exchanged at a reload, and when a key set was fetched.
+/// The state that a reload replaces, and the time of the last fetched key set.
 struct State {
     rules: TokenRules,
     own_keys: Vec<TokenKey>,
@@ -66,8 +66,8 @@ impl fmt::Debug for TokenJudge {
 }
 
 impl TokenJudge {
-    /// A judge. `verified_max` tokens are known by their digests; `wish` is where further keys are asked for, if there is
-    /// such a place; what operators should know goes to `notices`.
+    /// Creates an authenticator. `verified_max` is the size of the cache of verified tokens; `wish`
+    /// requests further keys, if there is a source; `notices` receives notices for operators.
     pub fn new(
         settings: JudgeSettings,
         revocations: Revocations,
@@ -89,8 +89,9 @@ impl TokenJudge {
         }
     }
 
-    /// Goes by other settings from now on; fetched keys stay. Clients of API keys that are gone, permit something else or expire
-    /// sooner are revoked: the caller tells the node that revocations have changed.
+    /// Applies other settings; fetched keys stay. Clients of API keys that are removed, have other
+    /// permissions or expire earlier are revoked: the caller tells the node that revocations have
+    /// changed.
     pub fn replace(&self, settings: JudgeSettings) {
         let newer = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +104,7 @@ impl TokenJudge {
         shown.retain(|_, sha256| newer.api_keys.get(sha256).is_some());
     }
 
-    /// The keys that were fetched, in place of those of the last time. Gives whether they differ.
+    /// Replaces the previously fetched keys. Returns whether they differ.
     pub fn replace_fetched(&self, keys: Vec<TokenKey>) -> bool {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let settings = JudgeSettings {
@@ -117,10 +118,11 @@ impl TokenJudge {
         is_new
     }
 
-    /// Says why, too. Not remembered and not counted: for whoever checks a token.
+    /// Checks a credential and returns the full reason of a refusal. The result is neither cached
+    /// nor counted: for the check of a token.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason of the refusal.
     pub fn explain(
         &self,
         kind: CredentialKind,
@@ -131,14 +133,14 @@ impl TokenJudge {
         self.verdict(kind, credential, digest, now_s, &mut 0)
     }
 
-    /// Whether this is an API key that may change things at the operators' port.
+    /// Whether this is an API key that permits changes at the operators' port.
     pub fn may_operate(&self, api_key: &[u8], now_s: u64) -> bool {
         let state = self.state();
         let found = state.api_keys.find(api_key, now_s);
         found.is_ok_and(|(key, _)| key.operates)
     }
 
-    /// What it has done so far.
+    /// The counters so far.
     pub fn statistics(&self) -> Statistics {
         let state = self.state();
         Statistics {
@@ -227,7 +229,7 @@ impl TokenJudge {
         }
     }
 
-    /// The key that has signed it, and its number.
+    /// The signing key, and its number.
     fn verify<'a>(
         &self,
         state: &'a State,
@@ -249,7 +251,7 @@ impl TokenJudge {
             return Err(Refusal::Signature);
         }
         match &self.wish {
-            // A new key of the issuer may be on its way: the client comes back.
+            // A new key of the issuer may be about to arrive: the client should retry.
             Some(wish) if wish.ask() => Err(Refusal::KeysMissing),
             _ if state.keys.is_empty() && self.wish.is_none() => Err(Refusal::NotTaken),
             _ => Err(Refusal::NoKey),
@@ -271,20 +273,20 @@ impl TokenJudge {
             digest,
             subject: key.name.clone(),
             token_id: 0,
-            // Nothing that is revoked by the time of its issue.
+            // Refuse a token that its time of issue revokes.
             issued_s: NEVER,
             expires_s: key.expires_s,
             terms: Arc::clone(terms),
         })
     }
 
-    /// Which API keys were shown, by the digests that connections know, with their hashes.
+    /// The presented API keys, by the digests that connections store, with their hashes.
     pub(crate) fn shown_api_keys(&self) -> Vec<(Digest, [u8; 32])> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.iter().map(|(digest, sha256)| (*digest, *sha256)).collect()
     }
 
-    /// These were shown before; those that are gone do not count.
+    /// Restores the presented keys; removed keys are ignored.
     pub(crate) fn know_shown(&self, before: Vec<(Digest, [u8; 32])>) {
         let state = self.state();
         let is_there = |(_, sha256): &(Digest, [u8; 32])| state.api_keys.get(sha256).is_some();
@@ -292,7 +294,8 @@ impl TokenJudge {
         shown.extend(before.into_iter().filter(is_there));
     }
 
-    /// Whether the API key of this entitlement is still there, is still of the same name, and permits the same for as long at least.
+    /// Whether the API key of this entitlement still exists with the same name, and grants the same
+    /// for at least as long.
     fn holds(&self, entitlement: &Entitlement) -> bool {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sha256) = shown.get(&entitlement.digest).copied() else {

@@ -1,7 +1,7 @@
-//! Sets of public keys as issuers publish them (JWKS, RFC 7517).
+//! Sets of public keys in the form that issuers publish (JWKS, RFC 7517).
 //!
-//! Pure. Invariants: a key that is not understood is left out and spoils no other; secrets (`oct`) are never taken from a
-//! set, nor keys for encryption; so many keys and no more.
+//! Pure. Invariants: an unsupported key is skipped and does not affect others; secrets (`oct`) and
+//! encryption keys are never accepted from a set; the number of keys is bounded.
 
 use crate::algorithm::{Algorithm, Family};
 use crate::keys::{KEYS_MAX, TokenKey};
@@ -11,19 +11,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Largest set that is read, in bytes.
+/// Maximum size of a set, in bytes.
 pub const JWKS_BYTES_MAX: usize = 1 << 20;
 
-/// What a set holds.
+/// The content of a set.
 #[derive(Clone, Debug, Default)]
 pub struct Jwks {
-    /// Those that verify tokens.
+    /// Keys that verify tokens.
     pub keys: Vec<TokenKey>,
-    /// How many were left out: of other kinds, for other uses, weak, or too many.
+    /// Number of skipped keys: of other kinds, for other uses, weak, or too many.
     pub skipped_count: usize,
 }
 
-/// The document; other members are not looked at.
+/// The document; other members are ignored.
 #[derive(Deserialize)]
 struct Document<'a> {
     #[serde(borrow)]
@@ -55,10 +55,11 @@ struct Key<'a> {
 }
 
 impl Jwks {
-    /// Reads a set.
+    /// Parses a set.
     ///
     /// # Errors
-    /// It is too large, or no JSON of that form; in words, without anything of the text.
+    /// The set is too large, or not JSON of this form; the reason is a sentence without parts of
+    /// the text.
     pub fn parse(bytes: &[u8]) -> Result<Jwks, String> {
         if bytes.len() > JWKS_BYTES_MAX {
             return Err(format!("the key set exceeds {JWKS_BYTES_MAX} bytes"));

@@ -1,8 +1,9 @@
-//! Keys that verify signatures, and which of them a token is tried with.
+//! Keys that verify signatures, and the selection of keys for a token.
 //!
-//! Made at the start, at a reload and when a key set was fetched; shared read-only afterwards. Invariants: a key knows
-//! the algorithms that it serves, and the token's own word only chooses among these; so a public key never becomes the
-//! secret of an HMAC. A weak key is refused when it is made. Nothing here prints a key.
+//! Created at the start, at a reload and after a fetch of a key set; shared read-only afterwards.
+//! Invariants: a key has its algorithms, and the token's header only selects among these, so a
+//! public key never becomes the secret of an HMAC. Weak keys are refused at creation. No code here
+//! prints a key.
 
 use crate::algorithm::{Algorithm, Family};
 use aws_lc_rs::rsa;
@@ -16,22 +17,23 @@ use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Keys that a node knows at the same time.
+/// Maximum number of keys of a node.
 pub const KEYS_MAX: usize = 128;
-/// Keys that one token is tried with; a token that names its key is tried with those of that name only.
+/// Maximum number of keys tried for one token; a token with a key ID is tried with keys of that ID
+/// only.
 pub const KEYS_TRIED_MAX: usize = 4;
-/// Shortest secret of an HMAC, in bytes.
+/// Minimum length of an HMAC secret, in bytes.
 pub const SECRET_BYTES_MIN: usize = 32;
-/// Shortest modulus of an RSA key, in bits.
+/// Minimum length of an RSA modulus, in bits.
 pub const RSA_BITS_MIN: usize = 2_048;
-/// Longest modulus; a longer one costs more to verify with than a node should spend.
+/// Maximum length of an RSA modulus; a longer one costs more to verify than a node should spend.
 pub const RSA_BITS_MAX: usize = 8_192;
 pub use broker::entitlement::KEY_ID_BYTES_MAX;
 
-/// RSA keys of which nobody said for which of these they are.
+/// The algorithms of RSA keys without a declared one.
 const RSA_ALGORITHMS: &[Algorithm] = &[Algorithm::RS256, Algorithm::RS384, Algorithm::RS512];
-/// What stands before the point in a public key's DER, by curve (RFC 5480), and before the 32 bytes of Ed25519
-/// (RFC 8410). These have one length and one form, so that there is nothing to parse.
+/// The bytes before the point in a public key's DER, by curve (RFC 5480), and before the 32 bytes
+/// of Ed25519 (RFC 8410). Each has one length and one form, so that no parser is needed.
 const P256_PREFIX: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -43,18 +45,18 @@ const P384_PREFIX: [u8; 23] = [
 pub(crate) const ED25519_PREFIX: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Why a key is not taken.
+/// The reason why a key is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeyError {
-    /// The secret of an HMAC has so few bytes.
+    /// The secret of an HMAC is too short; its length in bytes.
     ShortSecret(usize),
-    /// The modulus of an RSA key has so many bits.
+    /// The modulus of an RSA key is too short or too long; its length in bits.
     RsaBits(usize),
-    /// The key is not one for the algorithm.
+    /// The key does not match the algorithm.
     NotFor(Algorithm),
-    /// There is no public key in the text.
+    /// The text contains no public key.
     NoPem,
-    /// The name is empty or too long.
+    /// The ID is empty or too long.
     BadId,
 }
 
@@ -84,30 +86,30 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// One key that verifies.
+/// One verifying key.
 #[derive(Clone)]
 pub struct TokenKey {
     id: Option<Box<str>>,
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
-    /// Whose it is: tokens that it has signed must say so.
+    /// The issuer of its tokens, if declared: tokens must have the same `iss`.
     issuer: Option<Box<str>>,
-    /// A hash of all of it but the issuer: tells whether a key that was read again is still the same.
+    /// A hash of everything but the issuer, to recognise the same key after a reload.
     fingerprint: [u8; 32],
 }
 
 impl fmt::Debug for TokenKey {
-    /// Its name and what it is for.
+    /// Its ID and algorithms.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "TokenKey({:?} {:?})", self.id, self.algorithms)
     }
 }
 
 impl TokenKey {
-    /// A secret for one algorithm of HMAC.
+    /// A secret for one HMAC algorithm.
     ///
     /// # Errors
-    /// [`KeyError`]: it is short, or the algorithm wants another kind of key.
+    /// [`KeyError`]: it is short, or the algorithm needs another kind of key.
     pub fn of_secret(
         id: Option<&str>,
         algorithm: Algorithm,
@@ -122,7 +124,8 @@ impl TokenKey {
         TokenKey::new(id, &[algorithm], DecodingKey::from_secret(secret), &[secret])
     }
 
-    /// A public key for one algorithm, from the DER of its `SubjectPublicKeyInfo` (the inside of `PUBLIC KEY` in PEM).
+    /// A public key for one algorithm, from the DER of its `SubjectPublicKeyInfo` (the content of
+    /// `PUBLIC KEY` in PEM).
     ///
     /// # Errors
     /// [`KeyError`]: it is weak, or of another kind.
@@ -153,7 +156,7 @@ impl TokenKey {
         }
     }
 
-    /// The same from PEM.
+    /// A public key for one algorithm, from PEM.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -166,7 +169,7 @@ impl TokenKey {
         TokenKey::of_public_der(id, algorithm, &der)
     }
 
-    /// An RSA key by modulus and exponent, big-endian; without an algorithm for all three.
+    /// An RSA key from modulus and exponent, big-endian; without an algorithm, for all three.
     pub(crate) fn of_rsa(
         id: Option<&str>,
         algorithm: Option<Algorithm>,
@@ -187,7 +190,7 @@ impl TokenKey {
         if !(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) {
             return Err(KeyError::RsaBits(bits));
         }
-        // The library would look at both only when it verifies.
+        // The library would check both only during a verification.
         let components = RsaPublicKeyComponents { n: modulus, e: exponent };
         let is_key = components
             .to_parsed_public_key(&aws_lc_rs::signature::RSA_PKCS1_2048_8192_SHA256)
@@ -250,59 +253,60 @@ impl TokenKey {
         })
     }
 
-    /// The same key, of this issuer alone.
+    /// The same key, restricted to this issuer.
     #[must_use]
     pub fn of_issuer(self, issuer: Option<&str>) -> TokenKey {
         TokenKey { issuer: issuer.map(Into::into), ..self }
     }
 
-    /// Whose it is, if it was said.
+    /// The issuer, if declared.
     pub fn issuer(&self) -> Option<&str> {
         self.issuer.as_deref()
     }
 
-    /// By which tokens name it.
+    /// The ID by which tokens name it.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// A part of its fingerprint, by which operators name a key without a name.
+    /// A part of its fingerprint, by which operators name a key without an ID.
     pub fn thumbprint(&self) -> u64 {
         let mut first = [0; 8];
         first.copy_from_slice(&self.fingerprint[..8]);
         u64::from_be_bytes(first)
     }
 
-    /// Which algorithms it serves.
+    /// The algorithms of the key.
     pub fn algorithms(&self) -> &[Algorithm] {
         &self.algorithms
     }
 
-    /// Whether the signature, base64url as it stands in the token, is this key's over `message`.
+    /// Whether the signature, in base64url as in the token, is this key's signature of `message`.
     fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &str) -> bool {
         jsonwebtoken::crypto::verify(signature, message, &self.key, algorithm.of_library())
             .unwrap_or(false)
     }
 }
 
-/// Keys, each with a number that it keeps as long as it is known.
+/// Keys, each with a number that stays the same while the key is known.
 #[derive(Default)]
 pub struct KeySet {
     keys: Vec<(u32, TokenKey)>,
     numbers_given: u32,
 }
 
-/// What came of trying keys.
+/// The result of trying keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tried {
     /// The number of the key that has signed it.
     pub verified: Option<u32>,
-    /// Keys that were tried: signatures that were computed. 0: there is no key for it.
+    /// Number of tried keys, and so of computed signatures. 0: no key matches.
     pub keys_count: u32,
 }
 
 impl KeySet {
-    /// The first [`KEYS_MAX`] of these keys, each once; one that `older` holds too keeps its number.
+    /// The first [`KEYS_MAX`] of these keys, without duplicates; a key that is also in `older`
+    /// keeps its number.
     pub fn succeed(older: &KeySet, keys: impl IntoIterator<Item = TokenKey>) -> KeySet {
         let mut set = KeySet { keys: Vec::new(), numbers_given: older.numbers_given };
         for key in keys {
@@ -322,29 +326,30 @@ impl KeySet {
         set
     }
 
-    /// How many keys.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The key of this number, if it is still here.
+    /// The key with this number, if it still exists.
     pub fn get(&self, number: u32) -> Option<&TokenKey> {
         let found = self.keys.iter().find(|(held, _)| *held == number);
         found.map(|(_, key)| key)
     }
 
-    /// Whether both hold the same keys.
+    /// Whether both have the same keys.
     pub fn is_same(&self, other: &KeySet) -> bool {
         self.len() == other.len()
             && self.keys.iter().all(|(number, _)| other.get(*number).is_some())
     }
 
-    /// Tries the keys that fit: those that the token names, else those without a name; at most [`KEYS_TRIED_MAX`].
+    /// Tries the matching keys: those with the token's key ID, else those without an ID; at most
+    /// [`KEYS_TRIED_MAX`].
     pub fn verify(
         &self,
         algorithm: Algorithm,

@@ -1,11 +1,13 @@
-//! Who may do what: tokens (JWT) and API keys become entitlements; the judge behind the port of `broker::entitlement`.
+//! Authentication and authorization: turns tokens (JWT) and API keys into entitlements, behind the
+//! interface `broker::entitlement`.
 //!
-//! Place: beside the path of messages. An I/O thread shows a credential when a client connects or renews, and gets a verdict at
-//! once; nothing here waits but the thread that fetches key sets ([`refresh`]). Shared by all I/O threads, so it has locks,
-//! each taken for a moment.
+//! Place: beside the path of messages. An I/O thread presents a credential when a client connects
+//! or renews, and gets a decision at once; only the thread that fetches key sets waits
+//! ([`refresh`]). All I/O threads share the state, so it has locks, each held briefly.
 //!
-//! Invariants: the algorithm belongs to the key and is never taken from the token alone; what cannot be read, or is not known,
-//! permits nothing; every list has a bound; nothing here logs or prints a credential or a key.
+//! Invariants: the algorithm belongs to the key and never comes from the token alone; malformed or
+//! unknown content grants nothing; every list is bounded; no code here logs or prints a credential
+//! or a key.
 #![forbid(unsafe_code)]
 
 pub mod algorithm;

@@ -1,7 +1,8 @@
-//! What operators should know: sentences for the log, on their way to whoever writes it.
+//! Notices for operators: from the authenticator to the writer of the log.
 //!
-//! Invariants: an I/O thread never waits for the log; refused credentials are told at most once in
-//! [`REFUSALS_TOLD_EVERY_S`] seconds, with a word for the reason and how many there were, so that nobody fills a disk with them.
+//! Invariants: an I/O thread never waits for the log; refused credentials are reported at most once
+//! in [`REFUSALS_TOLD_EVERY_S`] seconds, with a word for the last reason and their number, so that
+//! attackers cannot fill a disk with log lines.
 
 use crate::refusal::Refusal;
 use std::sync::Mutex;
@@ -9,33 +10,33 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Sentences that may wait; further ones are dropped.
+/// Maximum number of waiting notices; further ones are dropped.
 const NOTICES_MAX: usize = 64;
-/// How often refused credentials are told of, in seconds.
+/// Minimum time between two reports of refused credentials, in seconds.
 pub const REFUSALS_TOLD_EVERY_S: u64 = 10;
 
-/// One thing to know.
+/// A notice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// Credentials were refused.
     Refused {
-        /// Why the last one was; see [`Refusal::word`].
+        /// The reason of the last refusal; see [`Refusal::word`].
         reason: &'static str,
-        /// How many since the last notice.
+        /// Number of refusals since the last notice.
         count: u64,
     },
-    /// A key set could not be had; in words.
+    /// A fetch of a key set failed, for this reason.
     FetchFailed(String),
-    /// A key set was fetched, and is not the one that was there before.
+    /// A fetched key set differs from the previous one.
     KeysChanged {
-        /// Keys in it that are taken.
+        /// Number of accepted keys.
         count: usize,
-        /// Keys in it that are not.
+        /// Number of skipped keys.
         skipped_count: usize,
     },
 }
 
-/// Where notices go.
+/// The sending end.
 #[derive(Debug)]
 pub struct Notices {
     sender: SyncSender<Notice>,
@@ -44,7 +45,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// And where they are read.
+    /// The receiving end.
     pub fn new() -> (Notices, Receiver<Notice>) {
         let (sender, receiver) = sync_channel(NOTICES_MAX);
         let notices = Notices { sender, refused_count: AtomicU64::new(0), told_s: Mutex::new(0) };
@@ -52,7 +53,7 @@ impl Notices {
     }
 
     pub(crate) fn tell(&self, notice: Notice) {
-        // Who does not read them does not want them.
+        // Without a reader, notices are dropped.
         let _ = self.sender.try_send(notice);
     }
 
@@ -61,7 +62,7 @@ impl Notices {
         let Ok(mut told_s) = self.told_s.try_lock() else {
             return;
         };
-        // A clock that was set back begins anew.
+        // After a backward step of the clock, begin anew.
         if now_s < *told_s || now_s - *told_s >= REFUSALS_TOLD_EVERY_S {
             *told_s = now_s;
             let reason = refusal.word();

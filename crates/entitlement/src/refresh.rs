@@ -1,7 +1,9 @@
-//! The thread that fetches an issuer's key set: at the start, every so often, and when a token names a key that is not known.
+//! The thread that fetches an issuer's key set: at the start, regularly, and when a token has an
+//! unknown key ID.
 //!
-//! Invariants: between two fetches lies at least `every_min`, however many tokens name unknown keys; what was fetched last
-//! holds until something better has come; the thread ends when its judge is gone.
+//! Invariants: two fetches are at least `every_min` apart, however many tokens have unknown key
+//! IDs; the last fetched set stays in use until a better one arrives; the thread ends with its
+//! authenticator.
 
 use crate::fetch::{self, Url};
 use crate::judge::TokenJudge;
@@ -13,23 +15,23 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// For all of one fetch.
+/// Time limit for a whole fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is fetched, and how often.
+/// The source of keys, and the interval.
 #[derive(Clone, Debug)]
 pub struct KeySource {
-    /// Where the set lies.
+    /// The URL of the set.
     pub url: Url,
-    /// Whom to believe, for `https`.
+    /// Trusted certificates, for `https`.
     pub tls: Arc<ClientConfig>,
-    /// It is fetched this often.
+    /// Time between two fetches.
     pub every: Duration,
-    /// And no more often than this, also when keys are missing or a fetch has failed.
+    /// Minimum time between two fetches, also if keys are missing or a fetch has failed.
     pub every_min: Duration,
 }
 
-/// Where a judge asks for keys that it does not have.
+/// Requests of an authenticator for missing keys.
 #[derive(Debug, Default)]
 pub struct Wish {
     state: Mutex<State>,
@@ -42,13 +44,13 @@ struct State {
     is_ended: bool,
     is_fetching: bool,
     has_succeeded: bool,
-    /// When the last fetch began.
+    /// Start time of the last fetch.
     began: Option<Instant>,
     every_min: Duration,
 }
 
 impl Wish {
-    /// Asks for another fetch. Gives whether keys may come by it; if not, one was just made.
+    /// Requests another fetch. Returns whether it may provide keys; false right after a fetch.
     pub fn ask(&self) -> bool {
         let mut state = self.lock();
         if state.is_fetching || !state.has_succeeded {
@@ -62,7 +64,7 @@ impl Wish {
         is_due
     }
 
-    /// Ends the thread that fetches.
+    /// Ends the fetching thread.
     fn end(&self) {
         self.lock().is_ended = true;
         self.changed.notify_all();
@@ -79,7 +81,7 @@ impl Wish {
         state.began = Some(Instant::now());
     }
 
-    /// Waits until the next fetch is due; gives whether there is one.
+    /// Waits until the next fetch is due; returns whether there is one.
     fn wait(&self, source: &KeySource, has_succeeded: bool) -> bool {
         let mut state = self.lock();
         state.is_fetching = false;
@@ -102,10 +104,10 @@ impl Wish {
     }
 }
 
-/// Fetches for a judge, on a thread of its own, as long as the guard lives.
+/// Fetches for an authenticator, on a thread of its own, until the guard is dropped.
 ///
 /// # Errors
-/// There is no thread to be had.
+/// The system refuses a thread.
 pub fn spawn(
     judge: &Arc<TokenJudge>,
     wish: Arc<Wish>,
@@ -120,7 +122,7 @@ pub fn spawn(
     Ok(guard)
 }
 
-/// Ends the fetching thread when it is dropped; a fetch on its way is not waited for.
+/// Ends the fetching thread when it is dropped, without waiting for a running fetch.
 #[derive(Debug)]
 pub struct FetchGuard(Arc<Wish>);
 
@@ -148,7 +150,7 @@ fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
             }
             Err(problem) => {
                 judge.counters.fetches_failed.fetch_add(1, Relaxed);
-                // The same trouble is told once.
+                // A repeated error is reported once.
                 if told.as_ref() != Some(&problem) {
                     judge.tell(Notice::FetchFailed(problem.clone()));
                     told = Some(problem);
@@ -165,7 +167,7 @@ fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
 /// Fetches once.
 ///
 /// # Errors
-/// In words; also if no key of the set can be used.
+/// The reason, as a sentence; also if the set contains no usable key.
 pub fn fetch(source: &KeySource) -> Result<Jwks, String> {
     let bytes = fetch::get(&source.url, &source.tls, FETCH_TIMEOUT, JWKS_BYTES_MAX)?;
     let jwks = Jwks::parse(&bytes)?;

@@ -1,60 +1,61 @@
-//! Why a credential is refused: in full for whoever checks a token, as a code for its client, as a word for the log.
+//! The reason of a refused credential: in full for the check of a token, as a code for the client,
+//! as a word for the log.
 //!
-//! Invariant: nothing of the credential is in it but what [`Refusal::Claims`] and [`Refusal::Filter`] quote, and these are
-//! shown to `crore token check` only.
+//! Invariant: it contains nothing of the credential except the quotes of [`Refusal::Claims`] and
+//! [`Refusal::Filter`], which only `crore token check` shows.
 
 use std::fmt;
 use wire::native::ErrorCode;
 
-/// Why a credential is refused.
+/// The reason of a refused credential.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Longer than a credential may be.
+    /// The credential is too long.
     TooLong,
-    /// Not a token: what of it is wrong.
+    /// Not a token; the malformed part.
     Malformed(&'static str),
-    /// Signed by nothing that is known here; `none` is such a thing.
+    /// Unsupported signature algorithm, such as `none`.
     Algorithm,
-    /// The header names something that must be understood and is not.
+    /// The header has a mandatory extension that is not supported.
     Critical,
-    /// No key of ours fits algorithm and name.
+    /// No key matches the algorithm and key ID.
     NoKey,
-    /// The signature is not that of a key of ours.
+    /// No known key has made the signature.
     Signature,
-    /// Keys cannot be had, or are about to be fetched.
+    /// Keys are unavailable, or about to be fetched.
     KeysMissing,
-    /// The claims are not as they should be.
+    /// The claims are invalid.
     Claims(String),
-    /// `permissions` holds what is no filter.
+    /// `permissions` has an invalid filter.
     Filter(String),
-    /// `permissions` holds more filters than it may.
+    /// `permissions` has too many filters.
     TooManyFilters,
-    /// `exp` is over.
+    /// `exp` has passed.
     Expired,
-    /// `exp` has to be there.
+    /// `exp` is missing but required.
     NoExpiry,
-    /// It holds for longer than tokens may.
+    /// The lifetime exceeds the maximum.
     Lifetime,
-    /// `nbf` or `iat` lies in the future.
+    /// `nbf` or `iat` is in the future.
     NotYet,
-    /// `iss` is not one of those wanted.
+    /// `iss` is not a permitted value.
     Issuer,
-    /// The key that has signed it is another issuer's.
+    /// The signing key belongs to another issuer.
     KeyIssuer,
-    /// `typ` is none of those wanted.
+    /// `typ` is not a permitted value.
     TokenType,
-    /// `aud` has none of those wanted.
+    /// `aud` contains no permitted value.
     Audience,
-    /// It was revoked.
+    /// The token was revoked.
     Revoked,
-    /// An API key that is not known.
+    /// The API key is unknown.
     UnknownApiKey,
-    /// Tokens or API keys are not taken here.
+    /// The node does not accept this kind of credential.
     NotTaken,
 }
 
 impl Refusal {
-    /// What the client is told.
+    /// The error code for the client.
     pub fn code(&self) -> ErrorCode {
         match self {
             Refusal::Expired => ErrorCode::TokenExpired,

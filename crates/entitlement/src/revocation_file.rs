@@ -1,7 +1,8 @@
-//! Revocations on disk: one JSON file, `docs/formats.md` draws it.
+//! Revocations on disk: one JSON file, described in `docs/formats.md`.
 //!
-//! Written whole beside the old one, synced, and put in its place; so a crash leaves the old file or the new one. Invariant:
-//! a file that cannot be read is an error, never an empty list: what was revoked must not come back to life unseen.
+//! The whole file is written beside the old one, synced, and renamed, so a crash leaves the old
+//! file or the new one. Invariant: an unreadable file is an error, never an empty list: a revoked
+//! token must not become valid unnoticed.
 
 use crate::claims::TOKEN_ID_BYTES_MAX;
 use crate::revocations::{REVOCATIONS_MAX, Revocation, Revocations, Revoked};
@@ -12,11 +13,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Its name in the data directory.
+/// The file's name in the data directory.
 pub const FILE_NAME: &str = "revocations.json";
-/// The layout that this code writes and reads.
+/// The version that this code reads and writes.
 const VERSION: u32 = 1;
-/// Largest file that is read: the most revocations with the longest names, each byte escaped.
+/// Maximum size of a file: the maximum number of revocations with the longest names, each byte
+/// escaped.
 const FILE_BYTES_MAX: u64 = (REVOCATIONS_MAX * (6 * (256 + 256) + 128)) as u64;
 
 #[derive(Serialize, Deserialize)]
@@ -27,7 +29,7 @@ struct Document {
     revocations: Vec<Record>,
 }
 
-/// One of `jti`, `sub` (perhaps with `iss`) and `kid`, or none: all tokens.
+/// One of `jti`, `sub` (optionally with `iss`) and `kid`, or none: all tokens.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -46,10 +48,10 @@ struct Record {
     ends: Option<u32>,
 }
 
-/// Reads the file of a data directory; without one nothing is revoked.
+/// Reads the file of a data directory; without a file, there are no revocations.
 ///
 /// # Errors
-/// It is there and cannot be read, or is not what this code writes.
+/// The file is unreadable or malformed.
 pub fn read(data_dir: &Path) -> io::Result<Revocations> {
     let file = match File::open(data_dir.join(FILE_NAME)) {
         Ok(file) => file,
@@ -61,10 +63,10 @@ pub fn read(data_dir: &Path) -> io::Result<Revocations> {
     decode(&bytes).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))
 }
 
-/// Replaces the file of a data directory; when this returns it is on disk.
+/// Replaces the file of a data directory durably.
 ///
 /// # Errors
-/// The old file is still there, then.
+/// The old file then still exists.
 pub fn write(data_dir: &Path, revocations: &Revocations) -> io::Result<()> {
     let (target, new) = paths(data_dir);
     DirBuilder::new().recursive(true).mode(0o700).create(data_dir)?;
@@ -76,7 +78,7 @@ pub fn write(data_dir: &Path, revocations: &Revocations) -> io::Result<()> {
     file.write_all(&encode(revocations))?;
     file.sync_all()?;
     fs::rename(&new, &target)?;
-    // The name, too.
+    // Sync the directory entry as well.
     File::open(data_dir)?.sync_all()
 }
 
@@ -114,7 +116,8 @@ pub(crate) fn encode(revocations: &Revocations) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`write()`] writes; any bytes may come. Errors are words for the operator.
+/// Parses the output of [`write()`]; the bytes may be arbitrary. Errors are sentences for the
+/// operator.
 pub fn decode(bytes: &[u8]) -> Result<Revocations, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err("the file exceeds the maximum size".into());

@@ -1,43 +1,44 @@
-//! What was revoked before it expired: single tokens (`jti`), all that a key has signed, all tokens of a subject (`sub`) or all
-//! tokens at all that were issued before a moment.
+//! Revocations of tokens before their expiry: single tokens (`jti`), all tokens signed by a key,
+//! and all tokens of a subject (`sub`), or of all subjects, that were issued before a moment.
 //!
-//! Pure values under the judge's lock. Invariants: at most so many; one for each `jti`, key and `sub`, and one for all; each
-//! has an end, after which the tokens that it concerns have expired by themselves, or none. A token that does not say when it
-//! was issued counts as issued before every moment.
+//! Pure values under the authenticator's lock. Invariants: the number is bounded; there is one for
+//! each `jti`, key and `sub`, and one for all; each has an end, after which its tokens have
+//! expired, or none. A token without a time of issue counts as issued before every moment.
 
 use crate::claims::token_id;
 use broker::entitlement::{Entitlement, NEVER, Signer, user_name};
 use std::collections::{BTreeMap, HashMap};
 
-/// Revocations in force at the same time.
+/// Maximum number of revocations in force.
 pub const REVOCATIONS_MAX: usize = 100_000;
 
-/// Which tokens.
+/// The revoked tokens.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Revoked {
-    /// The one with this `jti`.
+    /// The token with this `jti`.
     Token(Box<str>),
-    /// Those of this `sub`.
+    /// The tokens of this `sub`.
     Subject {
-        /// Of this `iss` alone; not given: of every issuer.
+        /// Only of this `iss`; without it, of every issuer.
         issuer: Option<Box<str>>,
         /// The `sub`.
         subject: Box<str>,
     },
-    /// All that this key has signed, by its name (`kid`) or its thumbprint ([`Signer::thumbprint`]).
+    /// All tokens signed by the key with this ID (`kid`) or thumbprint ([`Signer::thumbprint`]).
     Key(Box<str>),
-    /// All.
+    /// All tokens.
     All,
 }
 
 impl Revoked {
-    /// The tokens of a `sub`, of whichever issuer.
+    /// The tokens of a `sub`, of any issuer.
     pub fn subject(subject: &str) -> Revoked {
         let (issuer, subject) = (None, subject.into());
         Revoked::Subject { issuer, subject }
     }
 
-    /// Whether a moment of issue decides. For a single token it has no meaning, and who has a stolen key writes any moment.
+    /// Whether the time of issue matters. It does not for a single token, nor for a stolen key,
+    /// because its thief can write any time.
     pub fn has_moment(&self) -> bool {
         !matches!(self, Revoked::Token(_) | Revoked::Key(_))
     }
@@ -48,19 +49,20 @@ impl Revoked {
 pub struct Revocation {
     /// Its number at this node; never used again.
     pub id: u64,
-    /// Which tokens.
+    /// The revoked tokens.
     pub revoked: Revoked,
-    /// Only those issued before; seconds since 1970. 0 where no moment decides ([`Revoked::has_moment`]).
+    /// Only tokens issued before this time, in seconds since 1970. 0 if the time does not matter
+    /// ([`Revoked::has_moment`]).
     pub issued_before_s: u32,
-    /// From then on it concerns nothing any more; seconds since 1970, [`NEVER`].
+    /// The end of the revocation, in seconds since 1970; [`NEVER`].
     pub ends_s: u32,
 }
 
-/// All that are in force.
+/// All revocations in force.
 #[derive(Clone, Debug, Default)]
 pub struct Revocations {
     by_id: BTreeMap<u64, Revocation>,
-    /// By the hash of `jti`.
+    /// Single tokens by the hash of `jti`.
     tokens: HashMap<u64, u64>,
     subjects: HashMap<Box<str>, u64>,
     /// Subjects of one issuer ([`user_name`]).
@@ -70,12 +72,13 @@ pub struct Revocations {
     ids_given: u64,
 }
 
-/// There are [`REVOCATIONS_MAX`] already.
+/// The maximum [`REVOCATIONS_MAX`] is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RevocationsFull;
 
 impl Revocations {
-    /// Those of an earlier life; ids go on after the highest of them and of `ids_given`.
+    /// Restores stored revocations; new numbers continue after the highest of them and of
+    /// `ids_given`.
     pub fn restore(ids_given: u64, revocations: impl IntoIterator<Item = Revocation>) -> Self {
         let mut restored = Revocations { ids_given, ..Revocations::default() };
         for revocation in revocations.into_iter().take(REVOCATIONS_MAX) {
@@ -85,10 +88,10 @@ impl Revocations {
         restored
     }
 
-    /// Adds one, or widens the one that there is of the same tokens; gives it as it is then.
+    /// Adds a revocation, or extends the existing one of the same tokens; returns the result.
     ///
     /// # Errors
-    /// There is no room, even without those that have ended.
+    /// The maximum is reached, even after removal of ended ones.
     pub fn add(
         &mut self,
         revoked: Revoked,
@@ -118,7 +121,7 @@ impl Revocations {
         Ok(revocation)
     }
 
-    /// Takes one back. Gives whether there was one of this number.
+    /// Cancels a revocation. Returns whether the number existed.
     pub fn remove(&mut self, id: u64) -> bool {
         let Some(revocation) = self.by_id.remove(&id) else {
             return false;
@@ -137,7 +140,7 @@ impl Revocations {
         true
     }
 
-    /// Forgets those whose tokens have expired.
+    /// Removes revocations whose tokens have expired.
     pub fn clear_ended(&mut self, now_s: u64) {
         let has_ended =
             |entry: &Revocation| entry.ends_s != NEVER && u64::from(entry.ends_s) <= now_s;
@@ -167,22 +170,22 @@ impl Revocations {
         self.keys.contains_key(&signer.key_id) || self.keys.contains_key(&*signer.thumbprint())
     }
 
-    /// Those with numbers above `after`, in order.
+    /// The revocations with numbers above `after`, in order.
     pub fn after(&self, after: u64) -> impl Iterator<Item = &Revocation> {
         self.by_id.range(after.saturating_add(1)..).map(|(_, one)| one)
     }
 
-    /// How many numbers were given so far.
+    /// The number of assigned numbers.
     pub fn ids_given(&self) -> u64 {
         self.ids_given
     }
 
-    /// How many are in force.
+    /// The number of revocations in force.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether none is.
+    /// Whether there are no revocations.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }

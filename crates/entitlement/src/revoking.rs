@@ -1,7 +1,7 @@
-//! Revoking while the node runs: on disk first, in force afterwards.
+//! Revocation while the node runs: first on disk, then in force.
 //!
-//! For the operators' port, not for I/O threads. Invariant: what was answered with success is in the file, if there is one; if
-//! that cannot be written nothing has changed.
+//! For the operators' port, not for I/O threads. Invariant: a change answered with success is in
+//! the file, if there is one; if the file cannot be written, nothing has changed.
 
 use crate::claims::TOKEN_ID_BYTES_MAX;
 use crate::judge::TokenJudge;
@@ -13,26 +13,27 @@ use std::io;
 use std::path::Path;
 use std::sync::PoisonError;
 
-/// What is wished to be revoked.
+/// A request to revoke tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// Which tokens.
+    /// The tokens.
     pub revoked: Revoked,
-    /// Only those issued before, seconds since 1970. Not given: all that were issued until now.
+    /// Only tokens issued before this time, in seconds since 1970. Without it: all issued until
+    /// now.
     pub issued_before_s: Option<u32>,
-    /// Until when it is kept, seconds since 1970. Not given: until the last such token has expired, if tokens have a bound
-    /// for that, else for ever; of a key always for ever.
+    /// The end of the revocation, in seconds since 1970. Without it: when the last such token has
+    /// expired, if the lifetime of tokens is limited, else never; for a key always never.
     pub ends_s: Option<u32>,
 }
 
-/// Why something was not revoked.
+/// The reason of a failed revocation.
 #[derive(Debug)]
 pub enum RevokeError {
     /// A name is empty or too long.
     BadName,
-    /// There are [`REVOCATIONS_MAX`] already.
+    /// The maximum [`REVOCATIONS_MAX`] is reached.
     Full,
-    /// The file cannot be written.
+    /// The file could not be written.
     File(io::Error),
 }
 
@@ -63,10 +64,11 @@ impl From<RevocationsFull> for RevokeError {
 }
 
 impl TokenJudge {
-    /// Revokes; kept in the data directory if there is one. The caller tells the node that revocations have changed.
+    /// Revokes tokens, and stores that in the data directory if there is one. The caller tells the
+    /// node that revocations have changed.
     ///
     /// # Errors
-    /// [`RevokeError`]; nothing has changed then.
+    /// [`RevokeError`]; then nothing has changed.
     pub fn revoke(
         &self,
         data_dir: Option<&Path>,
@@ -89,13 +91,13 @@ impl TokenJudge {
         let seconds = |at: u64| u32::try_from(at).unwrap_or(NEVER).min(NEVER - 1);
         let issued_before_s = match wanted.revoked.has_moment() {
             false => 0,
-            // A token of this very second may be one of those that are meant.
+            // A token issued in this second may be meant.
             true => wanted.issued_before_s.unwrap_or(seconds(now_s + 1)),
         };
         let rules = self.rules();
         let is_key = matches!(wanted.revoked, Revoked::Key(_));
         let ends_s = wanted.ends_s.or_else(|| {
-            // A stolen key signs another token tomorrow.
+            // The thief of a key can sign another token tomorrow.
             if is_key {
                 return None;
             }
@@ -108,21 +110,21 @@ impl TokenJudge {
         })
     }
 
-    /// Takes a revocation back. Gives whether there was one of this number.
+    /// Cancels a revocation. Returns whether the number existed.
     ///
     /// # Errors
-    /// [`RevokeError::File`]; nothing has changed then.
+    /// [`RevokeError::File`]; then nothing has changed.
     pub fn take_back(&self, data_dir: Option<&Path>, id: u64) -> Result<bool, RevokeError> {
         self.change(data_dir, |revocations| Ok(revocations.remove(id)))
     }
 
-    /// At most `len_max` of those in force with numbers above `after`, in order.
+    /// At most `len_max` revocations in force with numbers above `after`, in order.
     pub fn revocations_after(&self, after: u64, len_max: usize) -> Vec<Revocation> {
         let revocations = self.read_revocations();
         revocations.after(after).take(len_max).cloned().collect()
     }
 
-    /// Changes a copy, writes it, and puts it in force: no verdict waits for the disk.
+    /// Changes a copy, writes it, and puts it in force: no decision waits for the disk.
     fn change<T>(
         &self,
         data_dir: Option<&Path>,
@@ -138,7 +140,8 @@ impl TokenJudge {
         let mut held = held.unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *held, revocations);
         drop(held);
-        // Behind the lock: to free a hundred thousand of them takes longer than an I/O thread should wait.
+        // After the lock: freeing a hundred thousand of them takes longer than an I/O thread should
+        // wait.
         drop(before);
         Ok(result)
     }

@@ -1,17 +1,18 @@
-//! Equal terms are one: what many tokens permit alike is held once, however many clients show them.
+//! Shared terms: equal permissions of many tokens are stored once, however many clients present
+//! them.
 //!
-//! Shared by all I/O threads, beside the path of messages. Invariants: it keeps nothing alive, and remembers at most so
-//! many; terms beyond that are right as well, only not shared.
+//! Shared by all I/O threads, beside the path of messages. Invariants: the table keeps no terms
+//! alive, and has a maximum size; further terms work as well, but are not shared.
 
 use broker::entitlement::Terms;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Locks, so that I/O threads seldom meet.
+/// Number of locks, so that I/O threads rarely contend.
 const SHARDS_COUNT: usize = 16;
 
-/// Terms by their hash.
+/// Terms by hash.
 pub struct TermsTable {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS_COUNT],
@@ -21,13 +22,13 @@ pub struct TermsTable {
 #[derive(Default)]
 struct Shard {
     known: HashMap<u64, Weak<Terms>>,
-    /// The dead are cleared away when there are so many; so that a clearing pays for itself, never fewer than twice those
-    /// that lived at the last.
+    /// The number of entries at which dead ones are removed: at least twice the number of live ones
+    /// at the last removal, so that a removal is worth its cost.
     clear_at: usize,
 }
 
 impl TermsTable {
-    /// Remembers at most so many.
+    /// Maximum number of entries.
     pub fn new(len_max: usize) -> TermsTable {
         TermsTable {
             hasher: RandomState::new(),
@@ -36,7 +37,7 @@ impl TermsTable {
         }
     }
 
-    /// The one that is equal, if it is known.
+    /// The equal terms, if they are known.
     pub fn share(&self, terms: Terms) -> Arc<Terms> {
         let hash = self.hasher.hash_one(&terms);
         let shard = &self.shards[hash as usize % SHARDS_COUNT];

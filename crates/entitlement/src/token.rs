@@ -1,7 +1,9 @@
-//! A token taken apart (RFC 7515, the compact form): what is signed, the signature, and what its header says.
+//! The parts of a token (RFC 7515, the compact form): the signed text, the signature, and the
+//! header.
 //!
-//! Pure; bytes of strangers. Invariants: the header only names an algorithm and a key of ours. Keys and addresses of keys
-//! that it may hold (`jwk`, `jku`, `x5c`, `x5u`) are not looked at, and what must be understood (`crit`) is refused.
+//! Pure; the input is untrusted. Invariants: the header only selects an algorithm and a key of the
+//! node. Keys and addresses of keys in it (`jwk`, `jku`, `x5c`, `x5u`) are ignored, and mandatory
+//! extensions (`crit`) are refused.
 
 use crate::algorithm::Algorithm;
 use crate::refusal::Refusal;
@@ -20,25 +22,26 @@ use std::marker::PhantomData;
 pub struct Parts<'a> {
     header: &'a str,
     claims: &'a str,
-    /// What is signed: header and claims with the point between them.
+    /// The signed text: header and claims with the point between them.
     pub message: &'a str,
-    /// In base64url.
+    /// The signature in base64url.
     pub signature: &'a str,
 }
 
-/// What a header says that matters.
+/// The relevant content of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// By what the token says to be signed.
+    /// The declared algorithm.
     pub algorithm: Algorithm,
-    /// The key's name.
+    /// The key ID.
     pub key_id: Option<Box<str>>,
-    /// `typ`: what kind of token it is.
+    /// `typ`: the kind of the token.
     pub token_type: Option<Box<str>>,
 }
 
 impl Header {
-    /// Whether `typ` is one of these. Letter case and `application/` before it make no difference (RFC 7515, section 4.1.9).
+    /// Whether `typ` is one of these. Letter case and a leading `application/` make no difference
+    /// (RFC 7515, section 4.1.9).
     pub fn is_of_type(&self, types: &[String]) -> bool {
         let bare = |name: &str| {
             let name = name.to_ascii_lowercase();
@@ -64,10 +67,10 @@ struct RawHeader<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Splits a token. Nothing of it is decoded yet.
+    /// Splits a token without decoding it.
     ///
     /// # Errors
-    /// It is too long, or has no three parts.
+    /// The token is too long, or does not have three parts.
     pub fn of(token: &'a [u8]) -> Result<Parts<'a>, Refusal> {
         if token.len() > CREDENTIAL_BYTES_MAX {
             return Err(Refusal::TooLong);
@@ -85,7 +88,7 @@ impl<'a> Parts<'a> {
     /// Decodes the header.
     ///
     /// # Errors
-    /// It is no header, names an algorithm that is none of ours, or must be understood where it is not.
+    /// The header is malformed, or has an unknown algorithm or a mandatory extension.
     pub fn header(&self) -> Result<Header, Refusal> {
         let bytes =
             URL_SAFE_NO_PAD.decode(self.header).map_err(|_| Refusal::Malformed("header"))?;
@@ -102,16 +105,17 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// The bytes of the claims: JSON, as far as the signer is right.
+    /// The bytes of the claims: JSON, if the signer was correct.
     ///
     /// # Errors
-    /// It is no base64url.
+    /// The text is not base64url.
     pub fn claims(&self) -> Result<Vec<u8>, Refusal> {
         URL_SAFE_NO_PAD.decode(self.claims).map_err(|_| Refusal::Malformed("claims"))
     }
 }
 
-/// A value that is an object. The derived code would take a list, too, member by member in the order of their declaration.
+/// A value that is an object. The derived code would also accept a list, member by member in their
+/// order of declaration.
 pub(crate) struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -132,7 +136,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A member that is there has a value: `null` is none.
+/// A present member has a value: `null` is not one.
 pub(crate) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
