@@ -133,7 +133,7 @@ fn tell(log: &Log, before: Pressure, after: Pressure, used: u64, source: &Source
     let (level, sentence) = match (after > before, after) {
         (true, Pressure::Publications) => (
             Level::Warn,
-            "Memory is full: publications, new connections and new subscriptions are refused.",
+            "Memory is full: publications are refused, and so are new connections and subscriptions.",
         ),
         (true, Pressure::Newcomers) => {
             (Level::Warn, "Memory is nearly full: new connections and subscriptions are refused.")
