@@ -1,9 +1,9 @@
-//! When to try again: exponential backoff with full jitter.
+//! Delays between reconnect attempts: exponential backoff with full jitter.
 //!
 //! Place: between a lost connection and the next connect. Pure: the randomness is an argument.
 //!
-//! Invariant: the n-th delay is evenly distributed over `0..=min(base · 2ⁿ, max)`, so that a million clients that were
-//! cut off together come back spread out.
+//! Invariant: the n-th delay is uniformly distributed over `0..=min(base · 2ⁿ, max)`, so that a
+//! million clients that lost their connections together reconnect spread out.
 
 use stdx::prng::Prng;
 
@@ -14,7 +14,7 @@ pub struct BackoffSettings {
     pub base_ms: u64,
     /// Upper bound of every delay.
     pub max_ms: u64,
-    /// A connection that lasted so long counts as a success: the next delay is a first one.
+    /// Duration after which a connection counts as a success: the next delay is then a first one.
     pub reset_after_ms: u64,
 }
 
@@ -24,7 +24,7 @@ impl Default for BackoffSettings {
     }
 }
 
-/// The attempts since the last success.
+/// The number of attempts since the last success.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     settings: BackoffSettings,
@@ -32,13 +32,13 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Before the first attempt.
+    /// Starts before the first attempt.
     pub fn new(settings: BackoffSettings) -> Backoff {
         Backoff { settings, attempts: 0 }
     }
 
-    /// The delay before the next attempt, in milliseconds. `lasted_ms` is how long the lost connection had been
-    /// in use; 0 for an attempt that failed.
+    /// The delay before the next attempt, in milliseconds. `lasted_ms` is the duration of the lost
+    /// connection; 0 for a failed attempt.
     pub fn next_ms(&mut self, lasted_ms: u64, random: &mut Prng) -> u64 {
         if lasted_ms >= self.settings.reset_after_ms {
             self.attempts = 0;

@@ -1,8 +1,10 @@
-//! The blocking client: one thread that owns the socket and the session, and handles for everybody else.
+//! The blocking client: one thread that owns the socket and the session, and handles for the
+//! application.
 //!
-//! Place: the application's side of the session. The thread waits in `net`'s poll; commands reach it by a bounded
-//! queue and a wake-up, events leave by a bounded queue. When the application does not take events, the thread stops
-//! reading the socket, so that the backpressure reaches the server instead of this process's memory.
+//! Place: the application's side of the session. The thread waits in `net`'s poll; commands reach
+//! it through a bounded queue and a wake-up, events leave through a bounded queue. If the
+//! application does not take events, the thread stops reading the socket, so that the backpressure
+//! reaches the server instead of this process's memory.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,29 +26,32 @@ use crate::session::{
 use crate::shell;
 use crate::url::{Endpoint, InvalidUrl};
 
-/// How a client connects and how much it holds.
+/// Connection options, limits and timeouts of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the node is, several for several nodes: tried in turn.
+    /// URLs of the nodes, tried in turn.
     pub urls: Vec<String>,
-    /// Whom to believe, and whether to come back with tickets, where a URL says TLS.
+    /// TLS settings: trusted certificates, and session tickets.
     pub tls: ClientSettings,
     /// The session's settings.
     pub session: Settings,
-    /// Where new tokens come from: asked when the present one expires soon, and before the client returns from a connection
-    /// that ended for its token. Without it the application gives new ones ([`Client::renew`]).
+    /// The source of new tokens: called when the present one expires soon, and before a reconnect
+    /// after a connection that ended because of its token. Without it, the application provides new
+    /// ones ([`Client::renew`]).
     pub token_source: Option<TokenSource>,
     /// Delays between attempts.
     pub backoff: BackoffSettings,
-    /// How long one connect may take, in milliseconds.
+    /// Time limit for one connect, in milliseconds.
     pub connect_timeout_ms: u64,
-    /// How long [`Client::close`] waits for answers that are due, in milliseconds.
+    /// Maximum time that [`Client::close`] waits for answers, in milliseconds.
     pub close_timeout_ms: u64,
-    /// Events that wait for the application; beyond that the socket is not read.
+    /// Maximum number of events that wait for the application; at the maximum, the socket is not
+    /// read.
     pub events_max: usize,
-    /// Commands that wait for the thread; beyond that a call blocks.
+    /// Maximum number of commands that wait for the thread; at the maximum, a call blocks.
     pub commands_max: usize,
-    /// Bytes that wait for the socket; beyond that no further command is taken.
+    /// Maximum number of bytes that wait for the socket; at the maximum, no further command is
+    /// taken.
     pub output_bytes_max: usize,
 }
 
@@ -68,13 +73,13 @@ impl Options {
     }
 }
 
-/// Gives the newest token, or none if there is no new one now. It is called on the client's thread, which does nothing else until
-/// it returns.
+/// Returns the newest token, or none if there is no new one. The client's thread calls it and does
+/// nothing else until it returns.
 #[derive(Clone)]
 pub struct TokenSource(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 
 impl TokenSource {
-    /// Tokens from a function.
+    /// Creates a source from a function.
     pub fn new(source: impl Fn() -> Option<String> + Send + Sync + 'static) -> TokenSource {
         TokenSource(Arc::new(source))
     }
@@ -90,16 +95,16 @@ impl std::fmt::Debug for TokenSource {
     }
 }
 
-/// Why a client cannot be made.
+/// The reason why a client cannot be created.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// A URL cannot be used, or there is none.
+    /// A URL is invalid.
     Url(InvalidUrl),
     /// There are no URLs.
     NoUrl,
-    /// The certificates to believe cannot be read.
+    /// The trusted certificates cannot be read.
     Tls(tls::LoadError),
-    /// No thread or descriptor to be had.
+    /// The system refuses a thread or a descriptor.
     Resources(io::Error),
 }
 
@@ -116,17 +121,18 @@ impl std::fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// The server refused; nothing was done.
+    /// The server refused the request, and nothing was done.
     Refused(ServerError),
-    /// The connection was lost before the answer came: it may have been done or not. The client does not repeat it, except
-    /// a publication with an [`crate::Once`]; then it is the client that has ended before the answer came.
+    /// The connection was lost before the answer: the request may have been carried out. The client
+    /// does not repeat it, except a publication with an [`crate::Once`]; then the client itself has
+    /// stopped before the answer.
     Unknown,
-    /// It cannot be sent at all.
+    /// The request is invalid.
     Invalid(CommandError),
-    /// The client was closed, or has given up, before it was sent.
+    /// The client was closed, or has stopped reconnecting, before the request was sent.
     Closed,
 }
 
@@ -145,7 +151,7 @@ impl std::fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// A connection to a node that comes back by itself. Dropping it closes it.
+/// A connection to a node that reconnects by itself. Dropping it closes it.
 ///
 /// All methods take `&self`; share it between threads in an `Arc`.
 #[derive(Debug)]
@@ -156,10 +162,10 @@ pub struct Client {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread and the handles share.
+/// The state that the thread and the handles share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// The application wants to end.
+    /// The application has requested the end.
     pub(crate) closing: AtomicBool,
     /// The thread waits for room in the queue of events.
     pub(crate) stalled: AtomicBool,
@@ -174,17 +180,17 @@ pub struct Events {
     shared: Arc<Shared>,
 }
 
-/// The answer to a request that is under way.
+/// The pending answer to a request.
 #[derive(Debug)]
 #[must_use = "the answer comes here"]
 pub struct Pending<T> {
     receiver: Receiver<Result<T, RequestError>>,
 }
 
-/// Where an answer goes.
+/// The destination of an answer.
 pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
 
-/// What the handles ask the thread for.
+/// A command from a handle to the thread.
 pub(crate) enum Command {
     Renew(String),
     Subscribe {
@@ -212,11 +218,11 @@ pub(crate) enum Command {
 }
 
 impl Client {
-    /// Starts the client's thread, which connects and goes on connecting. The first event is
+    /// Starts the client's thread, which connects and reconnects. The first event is
     /// [`Event::Connected`] or [`Event::Disconnected`].
     ///
     /// # Errors
-    /// [`ConnectError`]; that no node answers is an event, not an error.
+    /// [`ConnectError`]; an unreachable node is an event, not an error.
     pub fn connect(options: Options) -> Result<(Client, Events), ConnectError> {
         let endpoints = options
             .urls
@@ -252,7 +258,8 @@ impl Client {
         Ok((Client { commands, waker, shared, thread: Mutex::new(Some(thread)) }, events))
     }
 
-    /// Subscribes to a topic or filter. It holds over all reconnects, each time from its cursor.
+    /// Subscribes to a topic or filter. The subscription persists over all reconnects, each time
+    /// from its cursor.
     ///
     /// # Errors
     /// [`RequestError::Invalid`] or [`RequestError::Closed`]. The server's refusal is
@@ -265,7 +272,7 @@ impl Client {
         self.subscribe_with(filter, start, SubscribeOptions::default())
     }
 
-    /// As [`Client::subscribe`], with more to say.
+    /// Subscribes like [`Client::subscribe`], with options.
     ///
     /// # Errors
     /// As [`Client::subscribe`].
@@ -281,7 +288,7 @@ impl Client {
         Pending { receiver }.wait()
     }
 
-    /// What is known of a subscription: complete so far, or what is missing. `None` for one that has ended.
+    /// The state of a subscription: complete so far, or its missing messages. `None` after its end.
     ///
     /// # Errors
     /// [`RequestError::Closed`].
@@ -299,8 +306,8 @@ impl Client {
         self.send(Command::Unsubscribe(subscription))
     }
 
-    /// Goes on with a new token of the same subject, on this connection and all further ones. What becomes of it is an event:
-    /// [`Event::TokenRenewed`] or [`Event::TokenRefused`].
+    /// Continues with a new token of the same subject, on this connection and all further ones. The
+    /// result is an event: [`Event::TokenRenewed`] or [`Event::TokenRefused`].
     ///
     /// # Errors
     /// [`RequestError::Closed`].
@@ -308,8 +315,8 @@ impl Client {
         self.send(Command::Renew(token.into()))
     }
 
-    /// Publishes one message; blocks only while the queue of commands is full. While there is no connection it waits
-    /// in that queue. The answer comes through the handle.
+    /// Publishes one message; blocks only while the queue of commands is full. Without a
+    /// connection, the message waits in that queue. The handle receives the answer.
     ///
     /// Messages of one thread on one topic are appended in their order. With [`PublishOptions::once`] the client repeats an
     /// unanswered message after a reconnect, and it is appended once.
@@ -328,7 +335,7 @@ impl Client {
         Ok(Pending { receiver })
     }
 
-    /// Publishes one message without asking whether it arrived.
+    /// Publishes one message without an acknowledgement.
     ///
     /// # Errors
     /// [`RequestError::Closed`].
@@ -342,7 +349,7 @@ impl Client {
         self.send(Command::Publish { topic, payload, options, reply: None })
     }
 
-    /// Asks for one page of a topic's history.
+    /// Requests one page of a topic's history.
     ///
     /// # Errors
     /// [`RequestError::Closed`].
@@ -356,19 +363,20 @@ impl Client {
         Ok(Pending { receiver })
     }
 
-    /// What the session has counted so far.
+    /// The counters of the session.
     pub fn counters(&self) -> Counters {
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the client: waits for commands and answers that are under way (at most `close_timeout_ms`), says goodbye
-    /// and joins the thread. The stream of events ends. Further calls answer [`RequestError::Closed`].
+    /// Stops the client: waits for commands and answers in progress (at most `close_timeout_ms`),
+    /// closes the connection and joins the thread. The stream of events ends. Further calls return
+    /// [`RequestError::Closed`].
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         self.waker.wake();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // The thread does not panic; if it ever did, there is nothing to save here.
+            // The thread does not panic; after a panic, there would be nothing to save here.
             let _ = thread.join();
         }
     }
@@ -390,7 +398,7 @@ impl Drop for Client {
 }
 
 impl Events {
-    /// Waits for the next event; `None` when the client has ended.
+    /// Waits for the next event; `None` when the client has stopped.
     pub fn next_event(&self) -> Option<Event> {
         let event = self.receiver.recv().ok();
         self.taken();
@@ -400,7 +408,8 @@ impl Events {
     /// Waits for the next event for at most `timeout`.
     ///
     /// # Errors
-    /// [`EventsError::Timeout`] when nothing came, [`EventsError::Ended`] when the client has ended.
+    /// [`EventsError::Timeout`] if no event arrived, [`EventsError::Ended`] if the client has
+    /// stopped.
     pub fn next_within(&self, timeout: Duration) -> Result<Event, EventsError> {
         let event = self.receiver.recv_timeout(timeout).map_err(|error| match error {
             RecvTimeoutError::Timeout => EventsError::Timeout,
@@ -410,7 +419,7 @@ impl Events {
         event
     }
 
-    /// There is room in the queue again; the thread may be waiting for that.
+    /// Tells the thread, which may be waiting, that the queue has room again.
     fn taken(&self) {
         if self.shared.stalled.swap(false, Ordering::AcqRel) {
             self.waker.wake();
@@ -426,12 +435,12 @@ impl Iterator for Events {
     }
 }
 
-/// Why there is no event.
+/// The reason why there is no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventsError {
-    /// Nothing came in time.
+    /// No event arrived in time.
     Timeout,
-    /// The client has ended.
+    /// The client has stopped.
     Ended,
 }
 
@@ -449,8 +458,8 @@ impl std::error::Error for EventsError {}
 impl<T> Pending<T> {
     /// Waits for the answer.
     ///
-    /// An application that waits here on the thread that also takes the events must leave room for them
-    /// (`events_max`), as a full queue of events stops the answers too.
+    /// An application that waits here on the thread that also takes the events must leave room for
+    /// them (`events_max`), because a full queue of events also blocks the answers.
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -458,7 +467,7 @@ impl<T> Pending<T> {
         self.receiver.recv().unwrap_or(Err(RequestError::Closed))
     }
 
-    /// Waits for at most `timeout`; `None` when there is no answer yet, and the handle stays good.
+    /// Waits for at most `timeout`; `None` if there is no answer yet, and the handle stays valid.
     pub fn wait_within(&self, timeout: Duration) -> Option<Result<T, RequestError>> {
         match self.receiver.recv_timeout(timeout) {
             Ok(answer) => Some(answer),

@@ -1,7 +1,8 @@
-//! How far a subscription to a filter has come: one cursor for each partition.
+//! The progress of a subscription to a filter: one cursor for each partition.
 //!
-//! Place: beside [`crate::proof`], which does the same for a plain topic. The rules are those of `spec/protocol.md`, section
-//! 6.1. A filter gets each partition in order and announced gaps; there is no `prev` that would prove more than that.
+//! Place: beside [`crate::proof`], which does the same for a plain topic. `spec/protocol.md`,
+//! section 6.1, has the rules. A filter receives each partition in order, with announced gaps;
+//! there is no `prev` that would prove more.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +14,29 @@ pub struct Cursors {
     partitions: BTreeMap<u32, Position>,
 }
 
-/// What a message is, given what was received before.
+/// The classification of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// To be handed on.
+    /// A new message; to be delivered.
     New,
-    /// Of another epoch than the cursor's, which no gap announced: what lies between is unknown. To be handed on.
+    /// A message of another epoch than the cursor's without an announced gap: the messages in
+    /// between are unknown. To be delivered.
     NewEpoch {
         /// The last settled position.
         from: Position,
     },
-    /// Settled before; to be dropped.
+    /// A message that was already settled; to be dropped.
     Settled,
 }
 
 impl Cursors {
-    /// Begins at positions that the application kept from an earlier run.
+    /// Begins at positions that the application stored in an earlier run.
     pub fn resume_at(positions: &[PartitionPosition]) -> Cursors {
         let position = |at: &PartitionPosition| (at.partition, at.position);
         Cursors { partitions: positions.iter().map(position).collect() }
     }
 
-    /// Where to resume: the last settled position of each partition that is known, in their order.
+    /// The positions for a resume: the last settled position of each known partition, in order.
     pub fn positions(&self) -> Vec<PartitionPosition> {
         let position = |(partition, position): (&u32, &Position)| PartitionPosition {
             partition: *partition,
@@ -43,17 +45,18 @@ impl Cursors {
         self.partitions.iter().map(position).collect()
     }
 
-    /// Whether nothing is known of any partition.
+    /// Whether no partition is known.
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty()
     }
 
-    /// Forgets them: the filter begins anew.
+    /// Removes all cursors: the filter begins anew.
     pub fn clear(&mut self) {
         self.partitions.clear();
     }
 
-    /// The server says where the filter begins in a partition. A cursor that is known moves by an announced gap only.
+    /// Sets the server's start of the filter in a partition. A known cursor moves by an announced
+    /// gap only.
     pub fn subscribed(&mut self, partition: u32, beginning: &Beginning) {
         let position = self.partitions.entry(partition).or_insert(beginning.through);
         if beginning.continued {
@@ -61,7 +64,7 @@ impl Cursors {
         }
     }
 
-    /// Judges a message and moves the cursor.
+    /// Classifies a message and moves the cursor.
     pub fn message(&mut self, partition: u32, at: Position) -> Arrival {
         let Some(cursor) = self.partitions.get_mut(&partition) else {
             self.partitions.insert(partition, at);
@@ -77,12 +80,13 @@ impl Cursors {
         }
     }
 
-    /// A gap was announced: the cursor is there now, even if that is lower than before. Answers the last settled position.
+    /// Processes an announced gap: the cursor moves to its end, even if that is lower. Returns the
+    /// last settled position.
     pub fn gap(&mut self, partition: u32, to: Position) -> Option<Position> {
         self.partitions.insert(partition, to)
     }
 
-    /// What lies up to `through` was left out on purpose.
+    /// Processes messages that the server skipped intentionally, up to `through`.
     pub fn skipped(&mut self, partition: u32, through: Position) {
         let cursor = self.partitions.entry(partition).or_default();
         if cursor.epoch != through.epoch || cursor.offset < through.offset {
@@ -90,7 +94,8 @@ impl Cursors {
         }
     }
 
-    /// The partition's replay is over, and everything up to `through` is settled. Answers the cursor.
+    /// Processes the end of a partition's replay: everything up to `through` is settled. Returns
+    /// the cursor.
     pub fn caught_up(&mut self, partition: u32, through: u64) -> Option<Position> {
         let cursor = self.partitions.get_mut(&partition)?;
         cursor.offset = cursor.offset.max(through);

@@ -1,11 +1,13 @@
-//! The Rust client of Crore: subscribe, publish, come back, with the proof that nothing was lost.
+//! The Rust client of Crore: subscribe, publish and reconnect, with a proof that no message was
+//! lost.
 //!
-//! [`Client`] is blocking and has one thread of its own. It reconnects by itself (exponential backoff with full jitter,
-//! over several URLs in turn), subscribes again from its cursors, and tells what it could not have: every message has its
-//! position, every hole is an [`Event::Gap`] with its exact bounds, what the server left out on purpose is
-//! [`Event::Skipped`], and duplicates are dropped. A publication that was sent and not acknowledged when the connection
-//! broke is [`RequestError::Unknown`] and never repeated behind the application's back; one with an [`Once`] is repeated
-//! until it is answered, and stands in the log once.
+//! [`Client`] is blocking and has one thread of its own. It reconnects by itself (exponential
+//! backoff with full jitter, over several URLs in turn), subscribes again from its cursors, and
+//! reports missing messages: every message has its position, every hole is an [`Event::Gap`] with
+//! its exact bounds, messages that the server skipped intentionally are [`Event::Skipped`], and
+//! duplicates are dropped. A publication that was sent and not acknowledged before the connection
+//! broke is [`RequestError::Unknown`], and is never repeated automatically; one with an [`Once`] is
+//! repeated until it is answered, and is in the log exactly once.
 //!
 //! ```no_run
 //! use client::{Client, Event, Options, Start};
@@ -24,8 +26,8 @@
 //! # }
 //! ```
 //!
-//! Place: outside the node. [`session`] is the same without I/O, for programs that have a loop of their own, and
-//! [`proof`] the rule that finds holes.
+//! Place: outside the node. [`session`] is the same without I/O, for programs with their own event
+//! loop, and [`proof`] is the rule that detects holes.
 #![forbid(unsafe_code)]
 
 pub mod backoff;

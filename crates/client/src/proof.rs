@@ -1,66 +1,74 @@
-//! The proof of no loss for one plain topic: what was received is complete, or the exact gap is known.
+//! The proof of no loss for one plain topic: the received messages are complete, or the exact gap
+//! is known.
 //!
 //! Place: between a decoded frame and the application. Pure; one [`Proof`] for each subscription to a plain topic.
 //!
-//! The rule (specified in `spec/protocol.md`, section 6). The cursor is the offset up to which everything is settled: delivered, before the subscription's start, or
-//! announced as a gap or as skipped. A message carries `prev`, below which (exclusive of itself) the topic has no other
-//! record; so it continues the cursor without a hole if and only if `prev <= cursor`. Offsets are not contiguous, and
-//! nothing may be concluded from their distance.
+//! The rule (specified in `spec/protocol.md`, section 6). The cursor is the offset up to which
+//! everything is settled: delivered, before the subscription's start, or announced as a gap or as
+//! skipped. A message has `prev`: between `prev` and the message the topic has no other record; so
+//! the message continues the cursor without a hole if and only if `prev <= cursor`. Offsets are not
+//! contiguous, and their distance means nothing.
 
 use wire::native::Position;
 
-/// What is known of one topic.
+/// The state of one topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     cursor: Option<Position>,
-    /// The newest offset that the present connection delivered.
+    /// The newest offset that the present connection has delivered.
     newest: u64,
-    /// The server did not say that it goes on behind our cursor, and has not said yet what lies between.
+    /// Whether the server did not confirm the cursor, and has not yet reported the messages in
+    /// between.
     unannounced: Option<Position>,
 }
 
-/// What a message is, given what was received before.
+/// The classification of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The next one; nothing is missing before it.
+    /// The next message; none is missing before it.
     Next,
-    /// New, but what lies after `from` up to and including `to` was neither delivered nor announced.
+    /// A new message, but the messages after `from` up to and including `to` were neither delivered
+    /// nor announced.
     Hole {
         /// The last settled position.
         from: Position,
         /// Everything up to here is unknown.
         to: u64,
     },
-    /// Settled before, from an earlier connection or from replay that overlaps with live; to be dropped.
+    /// A message that was settled before, from an earlier connection or from a replay that overlaps
+    /// with live messages; to be dropped.
     Duplicate,
-    /// This connection had delivered a later message already: the server broke the order. To be dropped.
+    /// A message after which this connection has already delivered a later one: the server violated
+    /// the order. To be dropped.
     OutOfOrder,
 }
 
 impl Proof {
-    /// Where to resume: the last settled position, once the server has confirmed one. While a gap is due it is the
-    /// position before it, so that whoever resumes from there is told of the gap.
+    /// The position for a resume: the last settled one, once the server has confirmed one. While a
+    /// gap is due, it is the position before the gap, so that a resume from there receives the gap.
     pub fn cursor(&self) -> Option<Position> {
         self.unannounced.or(self.cursor)
     }
 
-    /// Begins at a position that the application kept from an earlier run.
+    /// Begins at a position that the application stored in an earlier run.
     pub fn resume_at(position: Position) -> Proof {
         Proof { cursor: Some(position), ..Proof::default() }
     }
 
-    /// A new connection: order is judged anew, the cursor stays.
+    /// Begins a new connection: order is checked anew, the cursor stays.
     pub fn connection_lost(&mut self) {
         self.newest = 0;
         self.cursor = self.cursor();
         self.unannounced = None;
     }
 
-    /// The server's answer to a subscribe: everything up to `through` is settled. `continued`: the cursor that was asked
-    /// for is valid, whatever its epoch, and everything after it follows.
+    /// Processes the server's answer to a subscribe: everything up to `through` is settled.
+    /// `continued`: the requested cursor is valid, whatever its epoch, and everything after it
+    /// follows.
     ///
-    /// A first answer sets the cursor. On a resume that is not continued the cursor moves on only when a gap is
-    /// announced; a server that moved on by itself is found out with the next message, or by [`Proof::caught_up`].
+    /// A first answer sets the cursor. After a resume that is not continued, the cursor moves only
+    /// when a gap is announced; a server that moves on without one is detected with the next
+    /// message, or by [`Proof::caught_up`].
     pub fn subscribed(&mut self, through: Position, continued: bool) {
         self.newest = 0;
         self.unannounced = None;
@@ -78,10 +86,11 @@ impl Proof {
         }
     }
 
-    /// Judges a message and moves the cursor.
+    /// Classifies a message and moves the cursor.
     pub fn message(&mut self, prev: u64, offset: u64) -> Verdict {
         let Some(cursor) = self.cursor else {
-            // Without an answer to the subscribe there is no proof; the message itself is where it begins.
+            // Without an answer to the subscribe there is no proof; the proof begins with this
+            // message.
             self.cursor = Some(Position { epoch: 0, offset });
             self.newest = offset;
             return Verdict::Next;
@@ -103,8 +112,8 @@ impl Proof {
         }
     }
 
-    /// The server announced that what lies up to `to` cannot be had. The cursor is there now, even if that is lower
-    /// than before (a log that lost data). Answers the last settled position.
+    /// Processes an announced gap up to `to`. The cursor moves there, even if that is lower (a log
+    /// that lost data). Returns the last settled position.
     pub fn gap(&mut self, to: Position) -> Option<Position> {
         let from = self.unannounced.take().or(self.cursor);
         self.cursor = Some(to);
@@ -112,7 +121,8 @@ impl Proof {
         from
     }
 
-    /// The server left out on purpose what lies after `from` up to `through`. A hole before `from` is answered.
+    /// Processes messages after `from` up to `through` that the server skipped intentionally.
+    /// Returns a hole before `from`.
     pub fn skipped(&mut self, from: u64, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
         let hole = (from > cursor.offset).then_some((cursor, from));
@@ -120,13 +130,14 @@ impl Proof {
         hole
     }
 
-    /// Whether the server did not go on behind the cursor, and a gap or a message that explains it is still to come.
+    /// Whether the server did not continue after the cursor, and a gap or a message that explains
+    /// it is still due.
     pub fn is_gap_due(&self) -> bool {
         self.unannounced.is_some()
     }
 
-    /// Replay is over and everything up to `through` is settled. A hole that was never announced is answered: its
-    /// last settled position and its end.
+    /// Processes the end of the replay: everything up to `through` is settled. Returns a hole that
+    /// was never announced: its last settled position and its end.
     pub fn caught_up(&mut self, through: u64) -> Option<(Position, u64)> {
         let cursor = self.cursor?;
         let hole = self.unannounced.take().map(|from| (from, through.max(cursor.offset)));

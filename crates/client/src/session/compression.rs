@@ -1,15 +1,16 @@
 //! Compressed messages of one session (RFC 7692), both directions.
 //!
-//! Place: between the session's frames and the connection. Nothing is kept from one message to the next; compressor and
-//! inflater are made when the first message needs them and outlive connections.
+//! Place: between the session's frames and the connection. Messages share no compression context;
+//! compressor and inflater are created for the first message that needs them, and outlive
+//! connections.
 
 use wire::websocket::deflate::{Deflater, Inflater};
 use wire::websocket::frame::{Opcode, encode_header};
 use wire::websocket::mask::mask;
 
-/// Shorter frames are sent as they are, in bytes.
+/// Minimum length of a compressed frame, in bytes; shorter frames are sent uncompressed.
 const BYTES_MIN: usize = 256;
-/// Quick: publishers are seldom short of bandwidth.
+/// The fastest level: publishers rarely lack bandwidth.
 const LEVEL: u8 = 1;
 
 #[derive(Debug, Default)]
@@ -21,12 +22,12 @@ pub(super) struct Compression {
 }
 
 impl Compression {
-    /// What the handshake of a connection has come to.
+    /// Stores the result of a connection's handshake.
     pub(super) fn agreed(&mut self, is_agreed: bool) {
         self.is_agreed = is_agreed;
     }
 
-    /// Appends the whole frame, compressed and masked; false if it has to go as it is.
+    /// Appends the whole frame, compressed and masked; false if it must be sent uncompressed.
     pub(super) fn encode(
         &mut self,
         opcode: Opcode,
@@ -49,7 +50,7 @@ impl Compression {
         true
     }
 
-    /// To be given back.
+    /// Takes the inflater; the caller returns it with `give_inflater`.
     pub(super) fn take_inflater(&mut self) -> Inflater {
         self.inflater.take().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What a session tells its owner: owned values, in the order in which they happened.
+//! The events of a session for its owner: owned values, in the order of their occurrence.
 //!
 //! Place: from the session to the shell and on to the application.
 
@@ -8,46 +8,47 @@ use std::sync::Arc;
 
 use wire::native::{ErrorCode, GapReason, Position, SkipReason};
 
-/// Names one subscription of a session, for its whole life over all reconnects.
+/// Identifies one subscription of a session over all reconnects.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SubscriptionId(pub u32);
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The subscription that it is for; `None` in a page of history.
+    /// The subscription of the message; `None` in a page of history.
     pub subscription: Option<SubscriptionId>,
-    /// Further filters of ours that match the topic. The server sends such a message once.
+    /// Further filters of this client that match the topic. The server sends such a message once.
     pub also: Vec<SubscriptionId>,
     /// Its topic.
     pub topic: Arc<str>,
-    /// Its place in the log.
+    /// Its position in the log.
     pub position: Position,
-    /// The partition where it stands; told of messages for filters.
+    /// Its partition; only known for messages of filters.
     pub partition: Option<u32>,
     /// The topic has no record between this offset and the message's own.
     pub prev: u64,
-    /// The body.
+    /// The payload.
     pub payload: Vec<u8>,
     /// The media type, if the publisher gave one.
     pub content_type: Option<String>,
     /// Key and value pairs of the publisher, in its order; keys may repeat.
     pub tags: Vec<(String, String)>,
-    /// It was published to be the topic's retained message.
+    /// Whether it was published as the topic's retained message.
     pub retained: bool,
-    /// When the server took it, in milliseconds since 1970; known in pages of history only.
+    /// The time of its receipt by the server, in milliseconds since 1970; known only in pages of
+    /// history.
     pub time_ms: Option<u64>,
 }
 
-/// Why a hole in what was received is reported.
+/// The cause of a reported hole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapCause {
     /// The server announced it.
     Announced(GapReason),
-    /// The proof found it: the server neither delivered nor announced what is missing.
+    /// The proof found it: the server neither delivered nor announced the missing messages.
     Unannounced,
-    /// A filter was subscribed anew, live, as the server cannot go on from its positions: what was published meanwhile is not
-    /// recovered.
+    /// A filter was subscribed anew, live, because the server cannot continue from its positions:
+    /// messages published in the meantime are not recovered.
     Reconnected,
 }
 
@@ -56,13 +57,13 @@ pub enum GapCause {
 pub struct ServerError {
     /// The number in the table of codes; unknown ones come from a newer server.
     pub code: u32,
-    /// The same may succeed later.
+    /// Whether the same request may succeed later.
     pub temporary: bool,
-    /// For people.
+    /// A description for people.
     pub message: String,
-    /// With `position_unavailable`: where to go on.
+    /// With `position_unavailable`: the position to continue from.
     pub restart: Option<Position>,
-    /// The limit that would have been passed.
+    /// The limit that the request would have exceeded.
     pub limit: Option<u64>,
 }
 
@@ -82,12 +83,12 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Why a connection ended or could not be had.
+/// The reason why a connection ended or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The network's reason.
+    /// An error of the network.
     Network(io::ErrorKind),
-    /// There is no TLS connection: whose certificate is not believed, or what else the two did not agree on.
+    /// TLS failed: the certificate is not trusted, or the two sides have no common parameters.
     Tls(String),
     /// The host's name has no address now.
     NameNotFound,
