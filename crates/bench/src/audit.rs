@@ -1,10 +1,11 @@
-//! The audit: what became of each stream over a whole run, over restarts of the server and reconnects of the client too.
+//! The audit: the completeness of each stream over a whole run, including restarts of the server
+//! and reconnects of the client.
 //!
-//! Place: beside [`crate::verify`], which judges message by message; here it is kept for each stream, and held against
-//! what publishers were acknowledged ([`Ledger`]). Pure.
+//! Place: beside [`crate::verify`], which checks message by message; this module stores the results
+//! by stream, and compares them with the publishers' acknowledged messages ([`Ledger`]). Pure.
 //!
-//! A stream is *faulty* when a message is missing that nobody announced, came twice, or came out of order. It is not
-//! faulty when the server told what is missing: then it is a stream with gaps.
+//! A stream is *faulty* if a message is missing without an announcement, was repeated, or was out
+//! of order. If the server announced the missing messages, it is a stream with gaps.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::verify::Faults;
 
-/// Faulty streams that a summary names.
+/// Maximum number of faulty streams that a summary names.
 const EXAMPLES_MAX: usize = 10;
 
-/// What publishers were acknowledged, by topic. One line for each in its file: topic, messages, last sequence number,
-/// with tabs between them.
+/// The acknowledged messages of publishers, by topic. Its file has one line for each topic: topic,
+/// number of messages, last sequence number, separated by tabs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     entries: HashMap<String, Entry>,
@@ -26,17 +27,17 @@ pub struct Ledger {
 /// One topic of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Messages that were acknowledged.
+    /// Number of acknowledged messages.
     pub acknowledged: u64,
-    /// The highest sequence number among them.
+    /// The highest sequence number of an acknowledged message.
     pub sequence: u64,
 }
 
 impl Ledger {
-    /// Reads a file's text, in addition to what is there. A topic belongs to one publisher, so the last line of it counts.
+    /// Adds the content of a file. A topic belongs to one publisher, so its last line counts.
     ///
     /// # Errors
-    /// A line that is none, with its number.
+    /// A malformed line, with its number.
     pub fn read(&mut self, text: &str) -> Result<(), String> {
         for (number, line) in (1..).zip(text.lines()) {
             let entry = || {
@@ -71,72 +72,72 @@ impl Ledger {
         self.entries.insert(topic, entry);
     }
 
-    /// What stands there for a topic.
+    /// The entry of a topic.
     pub fn entry(&self, topic: &str) -> Option<Entry> {
         self.entries.get(topic).copied()
     }
 
-    /// Messages over all topics.
+    /// Number of messages over all topics.
     pub fn acknowledged(&self) -> u64 {
         self.entries.values().map(|entry| entry.acknowledged).sum()
     }
 }
 
-/// A message, as its publisher counts.
+/// The number of a message at its publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Whose count.
+    /// The publisher's number.
     pub publisher: u32,
-    /// Its number on this topic, from 1.
+    /// The message's sequence number on this topic, from 1.
     pub sequence: u64,
 }
 
-/// What is known of one stream over the whole run.
+/// The state of one stream over the whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     faults: Faults,
-    /// Different messages received.
+    /// Number of distinct received messages.
     messages: u64,
-    /// The first sequence number that came, of any publisher.
+    /// The first received sequence number, of any publisher.
     first: u64,
-    /// The one with the highest number of the present publisher.
+    /// The message with the highest number of the present publisher.
     newest: Counted,
-    /// Messages that the announced gaps and skips stood for, as far as numbers tell.
+    /// Number of messages in the announced gaps and skips, as far as sequence numbers show.
     announced: u64,
-    /// Messages that came again behind a gap with a new epoch: the log had lost them.
+    /// Messages repeated after a gap with a new epoch: the log had lost them.
     again: u64,
     gaps: u32,
     skips: u32,
-    /// A gap or skip was announced behind the newest message.
+    /// Whether a gap or skip was announced after the newest message.
     is_open: bool,
-    /// The first thing that came was a gap.
+    /// Whether the first event was a gap.
     begins_with_gap: bool,
     has_new_epoch: bool,
     has_begun: bool,
 }
 
-/// What a stream was in the end.
+/// The result of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The server never answered its subscription.
     Unanswered,
-    /// Nothing is missing, nothing came twice, all in order.
+    /// No message is missing, repeated or out of order.
     Complete,
-    /// The same but for what was announced as left out on purpose.
+    /// Complete except for announced skips.
     Skips,
-    /// The same but for what was announced as a gap.
+    /// Complete except for announced gaps.
     Gaps,
-    /// Not as promised.
+    /// Faulty.
     Faulty,
 }
 
 impl Audit {
-    /// The subscription was answered.
+    /// Records the answer to the subscription.
     pub fn begun(&mut self) {
         self.has_begun = true;
     }
 
-    /// A message, its number, and what was judged wrong with it.
+    /// Records a message, its number, and its fault, if any.
     pub fn message(&mut self, message: Counted, is_new: bool, faults: &Faults) {
         self.faults.add(faults);
         if !is_new {
@@ -160,24 +161,24 @@ impl Audit {
         } else if self.has_new_epoch {
             self.again += 1;
         } else if faults.is_clean() {
-            // It came before the gap already; one that is late is judged by the stream itself.
+            // It arrived before the gap as well; the stream itself checks late messages.
             self.faults.repeated += 1;
         }
     }
 
-    /// Something wrong that is about no message.
+    /// Records a fault that concerns no message.
     pub fn fault(&mut self, faults: &Faults) {
         self.faults.add(faults);
     }
 
-    /// A gap was announced.
+    /// Records an announced gap.
     pub fn gap(&mut self, has_new_epoch: bool) {
         self.gaps += 1;
         self.has_new_epoch |= has_new_epoch;
         self.open();
     }
 
-    /// A skip was announced.
+    /// Records an announced skip.
     pub fn skip(&mut self) {
         self.skips += 1;
         self.open();
@@ -188,12 +189,13 @@ impl Audit {
         self.is_open = true;
     }
 
-    /// Whether something acknowledged is still to come; what was announced as missing will not.
+    /// Whether an acknowledged message is still due; messages announced as missing are not.
     pub fn is_waiting_for(&self, entry: Entry, is_live: bool) -> bool {
         !is_live || (self.newest.sequence < entry.sequence && !self.is_open)
     }
 
-    /// Messages that were acknowledged, did not come, and were not announced: at the end, and from the publisher's first
+    /// Number of messages that were acknowledged, but neither received nor announced: at the end,
+    /// and from the publisher's first one on if the stream began with the oldest.
     /// one on where the stream began with the oldest.
     pub fn missing(&self, entry: Entry, is_from_first: bool) -> u64 {
         let tail = entry.sequence.saturating_sub(self.newest.sequence);
@@ -218,37 +220,37 @@ impl Audit {
     }
 }
 
-/// All streams of a run.
+/// The results of all streams of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
-    /// Streams: topics times clients.
+    /// Number of streams: topics times clients.
     pub streams: u64,
-    /// Nothing is missing from them, nothing came twice, all in order.
+    /// Streams without missing, repeated or reordered messages.
     pub complete: u64,
-    /// Complete but for announced gaps.
+    /// Streams that are complete except for announced gaps.
     pub with_gaps: u64,
-    /// Complete but for announced skips.
+    /// Streams that are complete except for announced skips.
     pub with_skips: u64,
-    /// Not as promised.
+    /// Faulty streams.
     pub faulty: u64,
-    /// The server never answered their subscription.
+    /// Streams whose subscription the server never answered.
     pub unanswered: u64,
-    /// Different messages received.
+    /// Distinct received messages.
     pub messages: u64,
-    /// Messages that announced gaps and skips stood for, as far as the publishers' numbers tell.
+    /// Messages in announced gaps and skips, as far as the publishers' numbers show.
     pub announced: u64,
-    /// Messages that came again behind a gap with a new epoch.
+    /// Messages repeated after a gap with a new epoch.
     pub again: u64,
-    /// Messages that were acknowledged to their publisher, not received and not announced.
+    /// Messages that were acknowledged to their publisher, but neither received nor announced.
     pub missing_acknowledged: u64,
-    /// Messages that the ledger says were acknowledged; none without a ledger.
+    /// Acknowledged messages according to the ledger; none without a ledger.
     pub ledger_acknowledged: Option<u64>,
     /// The first faulty streams, in words.
     pub examples: Vec<String>,
 }
 
 impl Findings {
-    /// Adds a stream. `entry` is what the ledger says of its topic.
+    /// Adds a stream. `entry` is the ledger's entry of its topic.
     pub fn add(
         &mut self,
         topic: impl Fn() -> String,
@@ -289,7 +291,7 @@ impl Findings {
         }
     }
 
-    /// Adds those of another worker.
+    /// Adds the results of another worker.
     pub fn merge(&mut self, other: Findings) {
         self.streams += other.streams;
         self.complete += other.complete;
@@ -306,7 +308,7 @@ impl Findings {
         self.examples.truncate(EXAMPLES_MAX);
     }
 
-    /// Whether every stream is complete, or was told what it misses.
+    /// Whether every stream is complete, or received announcements of everything missing.
     pub fn is_good(&self) -> bool {
         self.faulty == 0 && self.unanswered == 0
     }

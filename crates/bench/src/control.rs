@@ -1,8 +1,9 @@
 //! The control interface of `bench echo`: clients are added and removed over HTTP while it runs.
 //!
-//! Place: a thread of its own beside the report loop, for an operator or a script; one connection at a time, bounded
-//! requests, no keep-alive. `POST /clients` takes `ws=URL&count=N` as a form or as JSON, `DELETE /clients` all or
-//! `?count=N`; `GET /stats` answers JSON and `GET /metrics` Prometheus text.
+//! Place: a thread beside the report loop, for an operator or a script; one connection at a time,
+//! bounded requests, no keep-alive. `POST /clients` takes `ws=URL&count=N` as a form or as JSON,
+//! `DELETE /clients` all or `?count=N`; `GET /stats` returns JSON and `GET /metrics` Prometheus
+//! text.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,23 +17,23 @@ use wire::http::{BodyFraming, HeadLimits, HeadScan, Request, ResponseWriter, Tar
 
 use crate::engine::Tally;
 
-/// Bytes of a request's body.
+/// Maximum size of a request's body, in bytes.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was asked for.
+/// A request to change the clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// So many clients more, to these addresses (none: those of the command line).
+    /// Add this number of clients, at these addresses (none: those of the command line).
     Add {
-        /// How many.
+        /// The number of clients.
         count: u64,
-        /// Where to.
+        /// The addresses.
         urls: Vec<String>,
     },
-    /// So many clients fewer, or all.
+    /// Remove this number of clients, or all.
     Remove {
-        /// How many; all without it.
+        /// The number of clients; all without it.
         count: Option<u64>,
     },
 }
@@ -57,7 +58,7 @@ impl Control {
     /// Listens and starts the thread.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     pub fn start(address: &str) -> anyhow::Result<Control> {
         let listener =
             TcpListener::bind(address).with_context(|| format!("--control {address}"))?;
@@ -68,29 +69,29 @@ impl Control {
         let shared = figures.clone();
         std::thread::Builder::new().name("bench-control".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A client that misbehaves loses its answer, and nothing else happens.
+                // A misbehaving client only loses its answer.
                 let _ = serve(stream, &order_sender, &answer_receiver, &shared);
             }
         })?;
         Ok(Control { orders, answers, figures, address })
     }
 
-    /// Where it listens.
+    /// The address of the interface.
     pub fn address(&self) -> std::net::SocketAddr {
         self.address
     }
 
-    /// The next order; it must be answered.
+    /// The next request; it must be answered.
     pub fn take(&self) -> Option<Order> {
         self.orders.try_recv().ok()
     }
 
-    /// Answers the order taken last: how many clients are wanted now, or why nothing was done.
+    /// Answers the last request: the new number of clients, or the reason of a failure.
     pub fn answer(&self, answer: Answer) {
         let _ = self.answers.try_send(answer);
     }
 
-    /// Gives the figures that the interface shows.
+    /// Updates the figures of the interface.
     pub fn publish(&self, total: &Tally, clients: u64) {
         let latency = total.latency.digest();
         let stats = serde_json::json!({
@@ -149,7 +150,7 @@ impl Control {
     }
 }
 
-/// One request on one connection.
+/// Serves one request on one connection.
 fn serve(
     mut stream: TcpStream,
     orders: &SyncSender<Order>,
@@ -235,7 +236,7 @@ fn carry_out(
     answers: &Receiver<Answer>,
     out: &mut Vec<u8>,
 ) -> Progress {
-    // An answer that came too late for an earlier order must not be taken for this one's.
+    // A late answer to an earlier request must not be taken for this one's.
     while answers.try_recv().is_ok() {}
     if orders.try_send(order).is_err() {
         return reply(out, 503, "text/plain", "an earlier request is still in progress");
@@ -257,7 +258,7 @@ fn reply(out: &mut Vec<u8>, status: u16, media_type: &str, body: &str) -> Progre
     Progress::Done
 }
 
-/// Reads `ws=…&count=…` or `{"ws": …, "count": …}`.
+/// Parses `ws=…&count=…` or `{"ws": …, "count": …}`.
 fn parse_add(body: &[u8], media_type: Option<&str>) -> Result<Order, String> {
     let is_json = media_type.is_some_and(|media_type| media_type.contains("json"))
         || body.trim_ascii_start().starts_with(b"{");

@@ -1,4 +1,4 @@
-//! When the clients of a run do not read, or are away: at times that are the same for all workers.
+//! The times at which the clients of a run do not read, or are away; the same for all workers.
 //!
 //! Place: from the configuration to the pools. Times are on the monotonic clock. Pure.
 
@@ -10,23 +10,23 @@ use crate::payload::Clock;
 use super::config::Absence;
 use super::window::{Outage, Span};
 
-/// What is planned for a run.
+/// The planned absences of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Absences {
-    /// Nothing is read in this span, in nanoseconds.
+    /// Span without reads, in nanoseconds.
     pub(super) stall: Range<u64>,
-    /// All connections are dropped at its start and return at its end, in nanoseconds.
+    /// All connections are dropped at its start and reconnect at its end, in nanoseconds.
     pub(super) away: Arc<Span>,
-    /// Connects per second when they return; 0: as fast as it goes. As at the beginning without it.
+    /// Rate of the reconnects per second; 0: no limit. Without it, the rate of the start.
     pub(super) return_rate: Option<f64>,
-    /// The server goes, at a time that is told when it comes.
+    /// The server stops, at a time that is set later.
     pub(super) outage: Arc<Outage>,
-    /// `SO_RCVBUF` of every socket; the kernel's own without it.
+    /// `SO_RCVBUF` of every socket; without it, the kernel's default.
     pub(super) receive_bytes: Option<usize>,
 }
 
 impl Absences {
-    /// None at all.
+    /// No absences.
     pub(super) fn none() -> Absences {
         Absences {
             stall: NEVER,
@@ -37,7 +37,7 @@ impl Absences {
         }
     }
 
-    /// Counted from now.
+    /// The absences relative to now.
     pub(super) fn new(
         stall: Option<Absence>,
         away: Option<Absence>,
@@ -59,20 +59,20 @@ impl Absences {
         }
     }
 
-    /// The clients do not read.
+    /// Whether the clients do not read.
     pub(super) fn is_stalled(&self, now_ns: u64) -> bool {
         self.stall.contains(&now_ns)
     }
 
-    /// When something begins or ends.
+    /// The time of the next begin or end.
     pub(super) fn next(&self, now_ns: u64) -> Option<u64> {
         let away = self.away.get();
         let times = [self.stall.start, away.start, away.end];
         times.into_iter().filter(|at| *at > now_ns).min()
     }
 
-    /// When the clients return or returned, once they have been sent away; 0 before. Where the server went, it is when
-    /// that was.
+    /// The time at which the clients reconnect, once they have been dropped; 0 before. If the
+    /// server stopped, the time of the stop.
     pub(super) fn return_ns(&self, now_ns: u64) -> u64 {
         if let Some(begun_ns) = self.outage.begun_ns(now_ns) {
             begun_ns
@@ -83,7 +83,7 @@ impl Absences {
         }
     }
 
-    /// Whoever loses its connection now is away.
+    /// Whether a connection lost now counts as absent.
     pub(super) fn is_away(&self, now_ns: u64) -> bool {
         self.away.get().contains(&now_ns) || self.outage.begun_ns(now_ns).is_some()
     }

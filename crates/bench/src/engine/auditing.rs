@@ -1,24 +1,25 @@
-//! The audit of a worker's streams: kept beside them, held against the ledger once that is known.
+//! The audit of a worker's streams: stored beside them, and compared with the ledger once it is
+//! known.
 //!
-//! Place: behind [`super::subscriptions`]. A run without an audit has none of this.
+//! Place: after [`super::subscriptions`]. A run without an audit has no such state.
 //!
-//! Invariant: a stream that waits for nothing acknowledged any more never waits again, so that the count of those that
-//! do only falls.
+//! Invariant: a stream that waits for no acknowledged message never waits again, so that the number
+//! of waiting streams only falls.
 
 use std::sync::{Arc, OnceLock};
 
 use super::tally::Tally;
 use crate::audit::{Audit, Entry, Findings, Ledger};
 
-/// A ledger that may come while the run goes on.
+/// A ledger that may arrive during the run.
 pub(super) type SharedLedger = Arc<OnceLock<Ledger>>;
 
-/// What the workers of an audited run share.
+/// The state that the workers of an audited run share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AuditShare {
-    /// Set once, by the owner.
+    /// The ledger, which the owner sets once.
     pub(super) ledger: SharedLedger,
-    /// The streams began with the oldest message that was held.
+    /// Whether the streams began with the oldest stored message.
     pub(super) is_from_first: bool,
 }
 
@@ -26,9 +27,9 @@ pub(super) struct AuditShare {
 pub(super) struct Auditing {
     share: AuditShare,
     audits: Vec<Audit>,
-    /// What was acknowledged on each stream's topic, once that is known.
+    /// The ledger's entry of each stream's topic, once it is known.
     entries: Option<Vec<Option<Entry>>>,
-    /// The streams that still wait for something acknowledged.
+    /// Number of streams that still wait for acknowledged messages.
     is_due: Vec<bool>,
 }
 
@@ -37,7 +38,7 @@ impl Auditing {
         Auditing { share, audits: Vec::new(), entries: None, is_due: Vec::new() }
     }
 
-    /// Makes room for these streams. Those that come behind the ledger are judged by it too.
+    /// Adds these streams. Streams that are added after the ledger are compared with it, too.
     pub(super) fn resize(&mut self, streams: usize) {
         self.audits.resize(streams, Audit::default());
     }
@@ -46,7 +47,7 @@ impl Auditing {
         &mut self.audits[stream]
     }
 
-    /// Something has happened to a stream: it may have been the last that was waited for.
+    /// Updates the number of waiting streams after an event of a stream.
     pub(super) fn settle(&mut self, stream: usize, is_live: bool, tally: &mut Tally) {
         let Some(is_due) = self.is_due.get_mut(stream).filter(|is_due| **is_due) else {
             return;
@@ -59,7 +60,8 @@ impl Auditing {
         }
     }
 
-    /// Looks whether the ledger has come; `streams` are all that there are to be, `name` their topics.
+    /// Checks for the ledger; `streams` is the final number of streams, `name` returns their
+    /// topics.
     pub(super) fn look(
         &mut self,
         streams: usize,
@@ -84,7 +86,7 @@ impl Auditing {
         }
     }
 
-    /// All verdicts.
+    /// All results.
     pub(super) fn findings(&self, name: impl Fn(usize) -> String) -> Findings {
         let ledger = self.share.ledger.get();
         let mut findings = Findings {

@@ -1,4 +1,4 @@
-//! What a run is configured with.
+//! The configuration of a run.
 //!
 //! Place: between the command line (or `crore demo`) and the engine. Addresses are resolved here, once.
 
@@ -15,7 +15,7 @@ use crate::pattern::Pattern;
 use crate::payload::{Clock, seed_from_entropy};
 use crate::tokens::Tokens;
 
-/// How subscribers receive.
+/// The protocol of subscribers.
 #[derive(
     Clone,
     Copy,
@@ -38,24 +38,24 @@ pub enum Transport {
     Http,
 }
 
-/// What all workloads need.
+/// Options of all workloads.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// Addresses of the nodes, in turn for each connection; at least one.
+    /// Addresses of the nodes, used in turn by the connections; at least one.
     pub routes: Vec<Route>,
-    /// Source addresses; empty: the kernel chooses.
+    /// Source addresses; empty: the kernel selects one.
     pub local_addresses: Vec<IpAddr>,
-    /// Connects per second over all workers; 0: as fast as it goes.
+    /// Connection rate per second over all workers; 0: no limit.
     pub connect_rate: f64,
-    /// Worker threads; 0: as many as there are cores, or as the descriptor limit needs.
+    /// Number of worker threads; 0: one for each core, or as many as the descriptor limit requires.
     pub threads: u64,
-    /// Whom to believe, and whether to come back with tickets, where an address has TLS.
+    /// Trusted certificates and session tickets, for addresses with TLS.
     pub tls: tls::ClientSettings,
-    /// What clients show to a node that asks for tokens.
+    /// The tokens of the clients.
     pub tokens: Tokens,
-    /// Latencies of this first span are not recorded.
+    /// Length of the warm-up, whose latencies are not recorded.
     pub warm_up: Duration,
-    /// While it is set workers never sleep, so that nobody pays for waking them.
+    /// While it is set, workers poll without sleeping, so that no CPU time is spent on waking them.
     pub busy_poll: Arc<AtomicBool>,
     /// Seed of random choices.
     pub seed: u64,
@@ -65,15 +65,15 @@ impl Common {
     /// The defaults, for these URLs.
     ///
     /// # Errors
-    /// A URL that cannot be used, or whose host has no address.
+    /// A URL is invalid, or its host has no address.
     pub fn new(urls: &[String]) -> anyhow::Result<Common> {
         Common::with_target(urls, client::url::TARGET)
     }
 
-    /// The same, with another path for URLs that have none.
+    /// The defaults, with another path for URLs without one.
     ///
     /// # Errors
-    /// As [`Common::new`].
+    /// The errors of [`Common::new`].
     pub fn with_target(urls: &[String], target: &str) -> anyhow::Result<Common> {
         let routes = urls
             .iter()
@@ -96,17 +96,17 @@ impl Common {
     }
 }
 
-/// Where streams begin.
+/// The start of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Beginning {
-    /// With what is published from now on.
+    /// New publications only.
     #[default]
     Live,
-    /// With the oldest message that is held.
+    /// The oldest stored message.
     First,
-    /// With the last so many messages.
+    /// The last messages of this number.
     Last(u32),
-    /// Behind this position: epoch and offset.
+    /// After this position: epoch and offset.
     Since(u64, u64),
 }
 
@@ -128,50 +128,50 @@ impl FromStr for Beginning {
     }
 }
 
-/// A span of a run in which its clients do something else than receive.
+/// A span of a run during which its clients do not receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// From the start of the run to the span's begin.
+    /// Time from the start of the run to the begin of the span.
     pub after: Duration,
-    /// How long it lasts.
+    /// Length of the span.
     pub span: Duration,
 }
 
-/// A run of subscribers.
+/// The configuration of subscribers.
 #[derive(Clone, Debug)]
 pub struct SubscribersConfig {
-    /// Where and how.
+    /// The common options.
     pub common: Common,
     /// The protocol.
     pub transport: Transport,
-    /// How many.
+    /// The number of clients.
     pub clients: u64,
-    /// What they subscribe to.
+    /// The subscribed topics.
     pub topics: Topics,
-    /// So many clients keep their own latencies; 0: none.
+    /// Number of clients with their own latencies; 0: none.
     pub sample: u64,
-    /// Where streams begin.
+    /// The start of the streams.
     pub beginning: Beginning,
-    /// Every stream is audited.
+    /// Whether every stream is audited.
     pub is_audited: bool,
-    /// The clients stop reading.
+    /// The span during which clients do not read.
     pub stall: Option<Absence>,
-    /// All connections are dropped at once, and return at once.
+    /// The span during which all clients are disconnected.
     pub away: Option<Absence>,
-    /// Connects per second when they return; 0: as fast as it goes. As at the beginning without it.
+    /// Rate of the reconnects per second; 0: no limit. Without it, the rate of the start.
     pub return_rate: Option<f64>,
-    /// All clients have the same topics, and of each message the last receiver is looked for.
+    /// Whether all clients have the same topics, and the last receiver of each message is measured.
     pub has_last_receiver: bool,
-    /// `SO_RCVBUF` of the clients in bytes; the kernel's own without it.
+    /// `SO_RCVBUF` of the clients in bytes; without it, the kernel's default.
     pub receive_bytes: Option<usize>,
-    /// Over WebSocket: offer compressed messages.
+    /// Whether to offer compression over WebSocket.
     pub is_compressed: bool,
-    /// HELLO and subscriptions go with the handshake instead of following it.
+    /// Whether HELLO and subscriptions are sent with the handshake instead of after it.
     pub is_hello_early: bool,
 }
 
 impl SubscribersConfig {
-    /// Native subscribers, one topic each, one to one.
+    /// Native subscribers with one topic each.
     pub fn new(common: Common, pattern: Pattern, clients: u64) -> SubscribersConfig {
         let seed = common.seed;
         SubscribersConfig {
@@ -193,12 +193,12 @@ impl SubscribersConfig {
     }
 }
 
-/// A run of publishers.
+/// The configuration of publishers.
 #[derive(Clone, Debug)]
 pub struct PublishersConfig {
-    /// Where and how.
+    /// The common options.
     pub common: Common,
-    /// How many connections share the load.
+    /// Number of connections that share the load.
     pub connections: u64,
     /// The load.
     pub load: Load,
@@ -227,18 +227,18 @@ impl PublishersConfig {
     }
 }
 
-/// A run of echo clients.
+/// The configuration of echo clients.
 #[derive(Clone, Debug)]
 pub struct EchoesConfig {
-    /// Where and how.
+    /// The common options.
     pub common: Common,
-    /// How many at first.
+    /// The number of clients at the start.
     pub clients: u64,
-    /// How many there may ever be.
+    /// The maximum number of clients.
     pub clients_max: u64,
-    /// Between two pings of one client.
+    /// Time between two pings of one client.
     pub every: Duration,
-    /// Bytes of a ping.
+    /// Size of a ping in bytes.
     pub size: usize,
 }
 

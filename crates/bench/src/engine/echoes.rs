@@ -1,7 +1,7 @@
-//! Clients of an echo service: each sends a text message every so often and measures the way there and back.
+//! Clients of an echo service: each regularly sends a text message and measures the round trip.
 //!
-//! Place: a [`Protocol`] of the pool. The pings of all clients are spread evenly over the interval, and their times are
-//! intended ones, so that a late ping counts its delay.
+//! Place: a [`Protocol`] of the pool. The pings of all clients are spread evenly over the interval
+//! and have intended times, so that the delay of a late ping counts.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::window::Window;
 use crate::payload::{Clock, Header};
 use crate::verify::{Faults, Stream};
 
-/// Pings of one turn.
+/// Maximum number of pings in one turn.
 const TURN_PINGS_MAX: usize = 512;
 
 /// All clients of a worker.
@@ -24,7 +24,7 @@ pub(super) struct Echoes {
     size: usize,
     publisher: u32,
     clients: Vec<Client>,
-    /// Whose turn is next.
+    /// The next client.
     cursor: u32,
     /// The intended time of the next ping.
     next_ns: u64,
@@ -33,7 +33,7 @@ pub(super) struct Echoes {
     is_finished: bool,
 }
 
-/// What a client remembers: 48 bytes.
+/// The state of a client: 48 bytes.
 #[derive(Clone, Copy, Default)]
 struct Client {
     is_open: bool,
@@ -65,7 +65,7 @@ impl Echoes {
         }
     }
 
-    /// The time between two pings of this worker.
+    /// Time between two pings of this worker.
     fn step_ns(&self) -> u64 {
         (self.every_ns / (self.clients.len() as u64).max(1)).max(1)
     }
@@ -145,7 +145,7 @@ impl Protocol for Echoes {
             return;
         };
         client.is_open = false;
-        // What was under way is gone with the connection, and no fault of the echo.
+        // Pings in flight are lost with the connection, which is not a fault of the echo.
         client.stream = Stream::default();
     }
 

@@ -1,20 +1,20 @@
-//! What workers leave behind when they end: samples, findings of the audit, acknowledgements.
+//! The results that workers leave at their end: samples, findings of the audit, acknowledgements.
 //!
-//! Place: from the protocols, which add theirs when they are dropped, to the summary.
+//! Place: from the protocols, which add their results when they are dropped, to the summary.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::audit::{Findings, Ledger};
 use crate::statistics::Sample;
 
-/// Of all workers together.
+/// The results of all workers.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Latencies of the sampled clients, by the client's number.
     pub(super) samples: Vec<(u64, Sample)>,
-    /// Of the audit, if there was one.
+    /// The findings of the audit, if there was one.
     pub(super) findings: Option<Findings>,
-    /// What publishers were acknowledged, if that was kept.
+    /// The acknowledged messages, if they were recorded.
     pub(super) ledger: Option<Ledger>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Left {
 pub(super) struct Estate(Arc<Mutex<Left>>);
 
 impl Estate {
-    /// Adds to it, or takes from it.
+    /// Reads or changes the results.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut Left) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

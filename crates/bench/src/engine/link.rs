@@ -1,10 +1,11 @@
-//! One publishing connection: what it waits for, and what it would have to send again.
+//! One publishing connection: its unanswered publications, and those to send again.
 //!
 //! Place: under [`super::publishers`]. Pure.
 //!
-//! Invariants: requests are numbered without holes from `base` on, so that an answer finds its place by subtraction. Where
-//! every message must come through once, it is kept until it is answered, and the numbers of its producer are in the
-//! order in which it was first sent, so that a repeat of all that is kept is in order too.
+//! Invariants: request numbers are contiguous from `base` on, so that a subtraction finds the entry
+//! of an answer. If every message must be delivered exactly once, each is stored until its answer,
+//! with producer numbers in the order of the first sending, so that a repeat of all of them is in
+//! order, too.
 
 use std::collections::VecDeque;
 
@@ -14,11 +15,11 @@ pub(super) struct Link {
     pub(super) is_open: bool,
     /// Number of the first entry.
     base: u32,
-    /// Intended times by request number from `base` on; 0 for those that are answered.
+    /// Intended times by request number from `base` on; 0 for answered ones.
     waiting: VecDeque<u64>,
-    /// The same publications, where they are kept; else empty.
+    /// The same publications, if they are stored; else empty.
     kept: VecDeque<Kept>,
-    /// The last number that the producer has given.
+    /// The last number of the producer.
     producer_sequence: u64,
 }
 
@@ -27,29 +28,29 @@ pub(super) struct Link {
 pub(super) struct Kept {
     /// The number of its topic.
     pub(super) topic: u64,
-    /// Its number on this topic, as the payload has it.
+    /// Its sequence number on this topic, as in the payload.
     pub(super) sequence: u64,
-    /// Its number among all of the producer.
+    /// Its number among all publications of the producer.
     pub(super) producer_sequence: u64,
     pub(super) payload: Vec<u8>,
 }
 
-/// A publication that was answered.
+/// An answered publication.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) intended_ns: u64,
-    /// The publication, where it was kept.
+    /// The publication, if it was stored.
     pub(super) kept: Option<Kept>,
 }
 
 impl Link {
-    /// The connection can be used.
+    /// Whether the connection is usable.
     pub(super) fn open(&mut self) {
         self.is_open = true;
         self.base = self.base.max(1);
     }
 
-    /// Publications without an answer, and some answered ones between them.
+    /// Number of publications without an answer, and some answered ones between them.
     pub(super) fn waiting_count(&self) -> usize {
         self.waiting.len()
     }
@@ -60,14 +61,15 @@ impl Link {
         self.producer_sequence
     }
 
-    /// A publication is sent, and kept if it must not be lost. Answers its request number.
+    /// Records a sent publication, and stores it if it must not be lost. Returns its request
+    /// number.
     pub(super) fn sent(&mut self, intended_ns: u64, kept: Option<Kept>) -> u32 {
         self.waiting.push_back(intended_ns.max(1));
         self.kept.extend(kept);
         self.base.wrapping_add(self.waiting.len() as u32 - 1)
     }
 
-    /// An answer came; none if nothing waits for it.
+    /// Processes an answer; returns none if no publication waits for it.
     pub(super) fn answered(&mut self, request: u32) -> Option<Answered> {
         let at = request.wrapping_sub(self.base) as usize;
         let intended_ns = self.waiting.get_mut(at).filter(|intended| **intended != 0)?;
@@ -80,14 +82,15 @@ impl Link {
             self.kept.pop_front();
             self.base = self.base.wrapping_add(1);
         }
-        // Request 0 would ask for no answer: the numbers go round it.
+        // Request 0 would request no answer, so the numbers skip it.
         if self.waiting.is_empty() && self.base > u32::MAX / 2 {
             self.base = 1;
         }
         Some(answered)
     }
 
-    /// The connection is gone. Answers how many publications will have no answer; where they are kept, none.
+    /// Records the loss of the connection. Returns how many publications will have no answer; none
+    /// if they are stored.
     pub(super) fn lost(&mut self) -> usize {
         self.is_open = false;
         self.base = 1;
@@ -102,7 +105,7 @@ impl Link {
         0
     }
 
-    /// What must be sent again on a new connection, in order, with its request numbers.
+    /// The publications to send again on a new connection, in order, with their request numbers.
     pub(super) fn again(&self) -> impl Iterator<Item = (u32, &Kept)> {
         (self.base..).zip(&self.kept)
     }

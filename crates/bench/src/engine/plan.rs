@@ -1,6 +1,7 @@
-//! How many clients this machine can carry, and what limits them.
+//! The number of clients that this machine can run, and its limits.
 //!
-//! Place: before the workers start. A limit is told in words, with what to do about it; nothing fails obscurely later.
+//! Place: before the workers start. Limits are reported as sentences with a remedy, so that no
+//! failure is obscure later.
 
 use std::net::IpAddr;
 
@@ -10,38 +11,39 @@ use crate::machine;
 use crate::source::Sources;
 use crate::units::show_count;
 
-/// What one connection costs the kernel and us on this side, in bytes: a socket of about four kilobytes.
+/// Memory of one connection in the kernel and the client, in bytes: a socket of about four
+/// kilobytes.
 const CONNECTION_BYTES: u64 = 4_600;
-/// Descriptors of a table that are no connections: standard streams, epoll, wakers.
+/// Descriptors of a table that are not connections: standard streams, epoll, wakers.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// The outcome.
+/// The plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Clients that fit.
+    /// Number of clients that fit.
     pub clients: u64,
-    /// Threads that carry them.
+    /// Number of threads for them.
     pub threads: u64,
-    /// Threads have descriptor tables of their own.
+    /// Whether threads have descriptor tables of their own.
     pub has_private_tables: bool,
-    /// Why there are fewer clients than asked for, one sentence each.
+    /// Reasons for a reduced number of clients, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// What the machine offers.
+/// The resources of the machine.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
     descriptors_max: u64,
     has_private_tables: bool,
-    /// Connections that a thread may hold beside its table.
+    /// Connections that a thread may hold outside its table.
     registered: u64,
     ports: u64,
     available_bytes: u64,
 }
 
 impl Plan {
-    /// Plans for `clients` on at least `threads` threads (0: as many as there are cores), from these source
-    /// addresses to so many different targets.
+    /// Plans for `clients` on at least `threads` threads (0: one for each core), from these source
+    /// addresses to this number of distinct targets.
     pub fn new(clients: u64, threads: u64, addresses: &[IpAddr], targets: u64) -> Plan {
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let has_private_tables =
@@ -65,7 +67,7 @@ impl Plan {
         };
         let free =
             machine.descriptors_max.saturating_sub(u64::from(RESERVE) + OTHER_DESCRIPTORS).max(2);
-        // Every table also holds the wakers of all threads.
+        // Every table also contains the wakers of all threads.
         let in_tables = |threads: u64| {
             threads.saturating_mul(free.saturating_sub(threads) + machine.registered)
         };
@@ -92,7 +94,7 @@ impl Plan {
         );
         plan.threads = plan.threads.min(plan.clients.max(1));
         if machine.has_private_tables {
-            // More threads than cores are cheap here, and each brings a table.
+            // More threads than cores cost little here, and each adds a table.
             plan.threads = plan.threads.min(free / 2).max(1);
             while in_tables(plan.threads) < plan.clients && plan.threads < free / 2 {
                 plan.threads += 1;
@@ -113,7 +115,7 @@ impl Plan {
     }
 }
 
-/// Source ports that the kernel chooses from for each target.
+/// The kernel's range of source ports for each target.
 pub(super) fn ephemeral_ports() -> u64 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
     let parsed = range.and_then(|text| {
