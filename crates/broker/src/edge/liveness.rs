@@ -217,9 +217,9 @@ impl Edge {
             // It is silent because it is not read.
             Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => self.stamp(index),
             Protocol::Native | Protocol::NativeStart | Protocol::Echo
-                if slot.ping_interval_s > 0 =>
+                if slot.ping_interval_s > 0 && is_ping_due(slot, index, silent_s) =>
             {
-                self.sweep_ping(index, silent_s);
+                self.ping(index, silent_s);
             }
             Protocol::Events if silent_s >= limits.heartbeat_interval_s => {
                 self.stamp(index);
@@ -242,28 +242,32 @@ impl Edge {
         }
     }
 
-    /// Pings a quiet client, or ends one that has not answered.
-    fn sweep_ping(&mut self, index: u32, silent_s: u32) {
-        let slot = &self.slots[index];
-        let interval_s = u32::from(slot.ping_interval_s);
-        // Pings that would fall together, because the connections came together, are spread
-        // over an eighth.
-        let spread_s = index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1);
-        if silent_s >= 2 * interval_s {
+    /// Pings a client that has been silent, or ends one that has not answered its ping.
+    fn ping(&mut self, index: u32, silent_s: u32) {
+        let slot = &mut self.slots[index];
+        if silent_s >= 2 * u32::from(slot.ping_interval_s) {
             self.statistics.ping_timeouts += 1;
             if slot.is(flag::BLOCKED) {
-                // It takes nothing either: no word of ours would reach it.
+                // A blocked socket takes no close frame either.
                 self.note_end(index, End::of_node(CloseCode::PingTimeout.number()));
                 self.kill(index);
             } else {
                 self.close_native(index, CloseCode::PingTimeout);
             }
-        } else if silent_s + spread_s >= interval_s && !slot.is(flag::PINGED) {
-            self.slots[index].set(flag::PINGED);
+        } else if !slot.is(flag::PINGED) {
+            slot.set(flag::PINGED);
             self.statistics.pings += 1;
             self.send_ping(index);
         }
     }
+}
+
+/// Whether a client has been silent for its interval. Connections that came together would be
+/// pinged together: their pings are spread over an eighth of the interval.
+fn is_ping_due(slot: &Slot, index: u32, silent_s: u32) -> bool {
+    let interval_s = u32::from(slot.ping_interval_s);
+    let spread_s = index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1);
+    silent_s + spread_s >= interval_s
 }
 
 /// Where tokens expire, connections are looked at as if this were the shortest interval: a round
