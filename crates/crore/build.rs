@@ -1,11 +1,13 @@
-//! Records the commit and the compiler for `crore version`. No network; without git the commit is left out.
+//! Records the commit and the compiler for `crore version`. No network; without git the commit is
+//! left out.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Each commit, checkout and reset appends to this file. A missing file would rerun this script at every build.
+    // Each commit, checkout and reset appends to this file. A missing file would rerun this script
+    // at every build.
     if let Some(log) = output("git", &["rev-parse", "--git-path", "logs/HEAD"])
         && Path::new(&log).exists()
     {

@@ -1,4 +1,5 @@
-//! What the judge reads of strangers and of files: tokens, claims, key sets, revocations, and the answer of a fetch's URL.
+//! What the judge reads of strangers and of files: tokens, claims, key sets, revocations, and the
+//! answer of a fetch's URL.
 
 use broker::entitlement::{Action, SUBJECT_BYTES_MAX};
 use broker::topic::Filter;

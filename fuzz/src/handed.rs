@@ -1,7 +1,8 @@
-//! State that one process hands to the next in a live upgrade: values of every kind, the roster of connections, and the messages.
+//! State that one process hands to the next in a live upgrade: values of every kind, the roster of
+//! connections, and the messages.
 //!
-//! Asserted: no bytes panic or take much memory, whatever they count; what was read is written as the same bytes, or, where order has
-//! no meaning, as bytes that are read as the same value.
+//! Asserted: no bytes panic or take much memory, whatever they count; what was read is written as
+//! the same bytes, or, where order has no meaning, as bytes that are read as the same value.
 
 use net::kernel::Roster;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,11 +1,11 @@
-//! One function for each fuzz target. A binary in `fuzz_targets/` feeds it, `tests/replay.rs` runs it over the
-//! committed corpus.
+//! One function for each fuzz target. A binary in `fuzz_targets/` feeds it, `tests/replay.rs` runs
+//! it over the committed corpus.
 //!
-//! What a target asserts: no panic; the same result however the input is cut; and, where there is an encoder, that
-//! what was decoded encodes to the same bytes.
+//! What a target asserts: no panic; the same result however the input is cut; and, where there is
+//! an encoder, that what was decoded encodes to the same bytes.
 //!
-//! A new target is: a function here, its name in [`TARGETS`], one line in `fuzz_targets/`, one entry in `Cargo.toml`,
-//! seeds in [`seeds`].
+//! A new target is: a function here, its name in [`TARGETS`], one line in `fuzz_targets/`, one
+//! entry in `Cargo.toml`, seeds in [`seeds`].
 
 mod entitlement;
 mod handed;
@@ -65,7 +65,8 @@ pub const TARGETS: &[(&str, Target)] = targets![
     token,
 ];
 
-/// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the corpus stays readable.
+/// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the
+/// corpus stays readable.
 fn split_seed(data: &[u8]) -> (u64, &[u8]) {
     match data.split_last_chunk::<8>() {
         Some((rest, seed)) => (u64::from_le_bytes(*seed), rest),

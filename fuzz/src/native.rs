@@ -2,7 +2,8 @@
 
 use wire::native::{Attributes, ClientFrame, ServerFrame};
 
-/// A frame from a client: what is accepted survives encoding, and what is built anew from it has the same fields.
+/// A frame from a client: what is accepted survives encoding, and what is built anew from it has
+/// the same fields.
 pub fn native_client_frame(data: &[u8]) {
     let Ok(frame) = ClientFrame::decode(data) else {
         return;

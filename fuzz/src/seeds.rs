@@ -1,7 +1,8 @@
-//! The seeds of the committed corpora, as code: what each decoder is meant to read, and what it is meant to refuse.
+//! The seeds of the committed corpora, as code: what each decoder is meant to read, and what it is
+//! meant to refuse.
 //!
-//! `cargo run --manifest-path fuzz/Cargo.toml --example seeds` writes them to `corpus/<target>/`. Files that a fuzzer found
-//! worth keeping lie beside them under other names and are left alone.
+//! `cargo run --manifest-path fuzz/Cargo.toml --example seeds` writes them to `corpus/<target>/`.
+//! Files that a fuzzer found worth keeping lie beside them under other names and are left alone.
 
 use broker::position::Position;
 use broker::settings::LagPolicy;
@@ -56,7 +57,8 @@ fn vectors(document: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Data, alerts, key updates and tickets, for both versions and sides; behind them nothing, or what is no record.
+/// Data, alerts, key updates and tickets, for both versions and sides; behind them nothing, or what
+/// is no record.
 fn tls_records() -> Vec<Vec<u8>> {
     let record = |kind: u8, text: &[u8]| {
         let [high, low] = (text.len() as u16).to_be_bytes();
@@ -169,7 +171,8 @@ fn tickets() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What clients of each protocol say to a shard: parts of `connection + 3 * (length - 1)` and as many bytes.
+/// What clients of each protocol say to a shard: parts of `connection + 3 * (length - 1)` and as
+/// many bytes.
 fn conversations() -> Vec<Vec<u8>> {
     const UPGRADE: &str = "GET /crore HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\

@@ -1,7 +1,8 @@
 //! The whole of a shard, edge and home on one thread, fed with arbitrary bytes of clients.
 //!
-//! The node's own loop is left out: letters go to and fro at once, and writes are taken in part. Asserted: no panic; a
-//! connection never owns more than its bound; when all have left, nothing of them is left.
+//! The node's own loop is left out: letters go to and fro at once, and writes are taken in part.
+//! Asserted: no panic; a connection never owns more than its bound; when all have left, nothing of
+//! them is left.
 
 use broker::edge::{Edge, Written};
 use broker::filters::FilterTrie;

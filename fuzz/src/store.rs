@@ -1,7 +1,7 @@
 //! The durable store over files of arbitrary bytes.
 //!
-//! Asserted: whatever lies in its directory, opening, reading and verifying never panic; if the log opens, it takes a
-//! batch, and finds it again.
+//! Asserted: whatever lies in its directory, opening, reading and verifying never panic; if the log
+//! opens, it takes a batch, and finds it again.
 
 use log::store::hostile::HostileDisk;
 use log::store::{

@@ -3,7 +3,8 @@
 use broker::settings::{TicketKey, TicketSettings};
 use broker::ticket::{Ticket, TicketRefusal};
 
-/// What decodes encodes to the same bytes; the same bytes with a signature come back; without one of ours they are refused.
+/// What decodes encodes to the same bytes; the same bytes with a signature come back; without one
+/// of ours they are refused.
 pub fn ticket(data: &[u8]) {
     let settings = |byte| TicketSettings {
         keys: vec![TicketKey::new([byte; 32])],

@@ -36,8 +36,8 @@ pub fn websocket_message(data: &[u8]) {
     }
 }
 
-/// Compressed messages in both roles: cuts; as one payload, within a bound and the same the second time; and what was
-/// inflated comes back when it is compressed again.
+/// Compressed messages in both roles: cuts; as one payload, within a bound and the same the second
+/// time; and what was inflated comes back when it is compressed again.
 pub fn websocket_deflate(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for role in ROLES {

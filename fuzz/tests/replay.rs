@@ -1,4 +1,5 @@
-//! Runs every committed corpus file through its target, so that what a fuzzer once found stays fixed.
+//! Runs every committed corpus file through its target, so that what a fuzzer once found stays
+//! fixed.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Answers of HTTP/1.1 one behind the other, as bytes on one connection: how many there are, and which.
+//! Answers of HTTP/1.1 one behind the other, as bytes on one connection: how many there are, and
+//! which.
 
 /// One answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,7 +12,8 @@ pub struct Answer {
     pub body: String,
 }
 
-/// All answers in `text`, interim ones (100) too. Panics where one does not begin behind the one before.
+/// All answers in `text`, interim ones (100) too. Panics where one does not begin behind the one
+/// before.
 pub fn answers(text: &str) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut rest = text;

@@ -37,7 +37,8 @@ impl Answer {
         self
     }
 
-    /// Asserts an error: its status, a problem body after RFC 9457, and our name of the error in it.
+    /// Asserts an error: its status, a problem body after RFC 9457, and our name of the error in
+    /// it.
     #[track_caller]
     pub fn expect_problem(self, status: u16, code: &str) -> Answer {
         assert_eq!(self.status, status, "{self:?}");
@@ -68,7 +69,8 @@ pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// A request whose answer streams: its lines, without the head. It lasts until the server ends it, or the test.
+/// A request whose answer streams: its lines, without the head. It lasts until the server ends it,
+/// or the test.
 pub fn stream(arguments: &[&str]) -> Process {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--no-buffer"]).args(arguments);

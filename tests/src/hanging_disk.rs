@@ -1,7 +1,8 @@
 //! A disk that hangs when a test says so: syncs of files take as long as it lasts.
 //!
-//! The program is started with a library before its own that waits in `fdatasync`. That is the system's linker's doing, and takes a C
-//! compiler, which whoever has built the program has. (A tracer that delays the call holds the program's end up, too.)
+//! The program is started with a library before its own that waits in `fdatasync`. That is the
+//! system's linker's doing, and takes a C compiler, which whoever has built the program has. (A
+//! tracer that delays the call holds the program's end up, too.)
 
 use std::fs;
 use std::path::PathBuf;

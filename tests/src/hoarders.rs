@@ -1,4 +1,5 @@
-//! Clients that send and never finish, a thousand of them, for as long as a test wants: what a node closes comes again.
+//! Clients that send and never finish, a thousand of them, for as long as a test wants: what a node
+//! closes comes again.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -145,7 +146,8 @@ fn connected(address: SocketAddr, crowd: &Crowd, number: u32) -> Option<TcpStrea
     Some(stream)
 }
 
-/// What one sends: of each kind of input that can be begun and not finished. Its head, and how much follows.
+/// What one sends: of each kind of input that can be begun and not finished. Its head, and how much
+/// follows.
 fn unfinished(crowd: &Crowd, number: u32) -> (Vec<u8>, usize) {
     let field = match &crowd.token {
         Some(token) => format!("Authorization: Bearer {token}\r\n"),

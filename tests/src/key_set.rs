@@ -1,4 +1,5 @@
-//! An issuer's key set at its address: a tiny HTTP server that answers what the test tells it, and counts who asks.
+//! An issuer's key set at its address: a tiny HTTP server that answers what the test tells it, and
+//! counts who asks.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,7 +1,8 @@
-//! A memory cgroup of a test's own: what is started in it has so much memory, and no more, and the kernel's killer comes for who
-//! takes it.
+//! A memory cgroup of a test's own: what is started in it has so much memory, and no more, and the
+//! kernel's killer comes for who takes it.
 //!
-//! Of version 2 where the memory controller is there, else of version 1. Needs root, or a folder that is ours (delegated).
+//! Of version 2 where the memory controller is there, else of version 1. Needs root, or a folder
+//! that is ours (delegated).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ impl MemoryGroup {
         };
         let folder = parent.join(format!("crore-test-{}", process::id()));
         let what = "a memory cgroup: this needs root and a kernel that has them";
-        // Of a test that was killed, when this process's number was another's. One that is in use stays.
+        // Of a test that was killed, when this process's number was another's. One that is in use
+        // stays.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).unwrap_or_else(|error| panic!("{what}: {error}"));
         let group = MemoryGroup { folder, is_first_version };

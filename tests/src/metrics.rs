@@ -1,4 +1,5 @@
-//! `/metrics` of a server, read over one connection while the server keeps it: that goes on when there are no descriptors for another.
+//! `/metrics` of a server, read over one connection while the server keeps it: that goes on when
+//! there are no descriptors for another.
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,8 @@ impl Metrics<'_> {
         Scrape(String::from_utf8(body).expect("the metrics are UTF-8"))
     }
 
-    /// Waits until it is so of this metric, given with its labels as they are written, and returns all of them.
+    /// Waits until it is so of this metric, given with its labels as they are written, and returns
+    /// all of them.
     pub fn wait_for(&mut self, name: &str, is_so: impl Fn(u64) -> bool) -> Scrape {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = Duration::from_millis(1);

@@ -1,9 +1,12 @@
-//! Whether a test moves a figure, by its text: it stands in an assertion, and is compared with something other than nothing.
+//! Whether a test moves a figure, by its text: it stands in an assertion, and is compared with
+//! something other than nothing.
 //!
-//! Used by `tests/metrics.rs` for what other tests move. It knows our own way to write tests, no grammar of Rust: a statement goes
-//! to the next `;`; scripts of `broker` answer `count` with lines of names and numbers.
+//! Used by `tests/metrics.rs` for what other tests move. It knows our own way to write tests, no
+//! grammar of Rust: a statement goes to the next `;`; scripts of `broker` answer `count` with lines
+//! of names and numbers.
 
-/// Whether some assertion of a test says that this figure (a metric, or the name that the test has for it) is not 0.
+/// Whether some assertion of a test says that this figure (a metric, or the name that the test has
+/// for it) is not 0.
 pub fn is_moved(text: &str, name: &str) -> bool {
     let is_counted = text.lines().any(|line| is_count(line, name));
     is_counted || is_asserted(&code_of(text), name, 2)
@@ -18,7 +21,8 @@ fn is_count(line: &str, name: &str) -> bool {
     rest.is_empty() && numbers.is_some_and(|numbers| pairs.iter().zip(&numbers).any(is_it))
 }
 
-/// A name in an assertion; or in what a name stands for that is in one: a value, the list of a loop, a function.
+/// A name in an assertion; or in what a name stands for that is in one: a value, the list of a
+/// loop, a function.
 fn is_asserted(code: &str, name: &str, depth: u32) -> bool {
     places_of(code, name).into_iter().any(|at| {
         let start = code[..at].rfind(';').map_or(0, |end| end + 1);
@@ -36,7 +40,8 @@ fn is_asserted(code: &str, name: &str, depth: u32) -> bool {
     })
 }
 
-/// The name of a value of which this is the beginning: `let name = ...`, `name = ...`, `for name in ...`.
+/// The name of a value of which this is the beginning: `let name = ...`, `name = ...`, `for name in
+/// ...`.
 fn value_of(before: &str) -> Option<&str> {
     let start = before.rfind(['{', '}']).map_or(0, |at| at + 1);
     let mut own = before[start..].trim_start();

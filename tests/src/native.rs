@@ -1,6 +1,8 @@
-//! A small client of the native protocol, written after `spec/protocol.md` and on nothing of the server's.
+//! A small client of the native protocol, written after `spec/protocol.md` and on nothing of the
+//! server's.
 //!
-//! It sends what a test says and returns what comes, frame by frame; what a client should make of that, the test judges.
+//! It sends what a test says and returns what comes, frame by frame; what a client should make of
+//! that, the test judges.
 
 use std::collections::BTreeMap;
 
@@ -154,7 +156,8 @@ impl Native {
         native
     }
 
-    /// Connects and says HELLO; what is answered to it is the next frame. The upgrade has to be accepted.
+    /// Connects and says HELLO; what is answered to it is the next frame. The upgrade has to be
+    /// accepted.
     pub fn open(address: &str, opening: &Opening<'_>) -> Native {
         let path = format!("/crore{}", opening.query);
         let (raw, head) = Raw::upgrade(address, &path, "crore.v1", opening.fields);
@@ -240,7 +243,8 @@ impl Native {
         self.raw.send_frame(BINARY, &[0x0a, 0x00, 9]);
     }
 
-    /// The payload of the next message. That a subscription had been behind and is live again may be told in between.
+    /// The payload of the next message. That a subscription had been behind and is live again may
+    /// be told in between.
     #[track_caller]
     pub fn next_payload(&mut self) -> String {
         loop {

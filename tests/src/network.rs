@@ -1,7 +1,8 @@
-//! Hosts of a test's own: network namespaces, where ports can be few, and a cable that can be pulled.
+//! Hosts of a test's own: network namespaces, where ports can be few, and a cable that can be
+//! pulled.
 //!
-//! They take a user namespace and no rights, and live as long as the processes that hold them. Everything that is to happen
-//! on a host is a program started there.
+//! They take a user namespace and no rights, and live as long as the processes that hold them.
+//! Everything that is to happen on a host is a program started there.
 
 use std::process::Command;
 

@@ -76,7 +76,8 @@ impl Process {
         self.child.id()
     }
 
-    /// The next line for which `pick` gives something. Panics when the program ends before, or the deadline.
+    /// The next line for which `pick` gives something. Panics when the program ends before, or the
+    /// deadline.
     pub fn wait_for<T>(&mut self, what: &str, pick: impl Fn(&str) -> Option<T>) -> T {
         let deadline = Instant::now() + self.patience;
         loop {
@@ -121,8 +122,8 @@ impl Process {
         assert!(status.is_ok_and(|status| status.success()), "cannot send {name}");
     }
 
-    /// Sets how long a file may become that the program writes, from now on; none for no limit. Writes beyond it fail:
-    /// for the program its disk is full.
+    /// Sets how long a file may become that the program writes, from now on; none for no limit.
+    /// Writes beyond it fail: for the program its disk is full.
     pub fn limit_file_bytes(&self, bytes_max: Option<u64>) {
         let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         let limit = Rlimit {
@@ -132,8 +133,8 @@ impl Process {
         prlimit(pid, Resource::Fsize, limit).expect("our child's limits are ours to set");
     }
 
-    /// Sets how many descriptors a table of the program may have, from now on; none for as many as it may raise it to.
-    /// What is open stays open.
+    /// Sets how many descriptors a table of the program may have, from now on; none for as many as
+    /// it may raise it to. What is open stays open.
     pub fn limit_descriptors(&self, descriptors_max: Option<u64>) {
         let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         let maximum = prlimit_of(pid).maximum;

@@ -20,7 +20,8 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one in this folder that scrapes the operators' `address:port` as the job `crore` and evaluates these rules.
+    /// Starts one in this folder that scrapes the operators' `address:port` as the job `crore` and
+    /// evaluates these rules.
     pub fn start(folder: &Path, operators: &str, rules: &Path) -> Prometheus {
         let configuration = folder.join("prometheus.yml");
         let text = format!(

@@ -77,8 +77,8 @@ impl Link {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Copies both ways, in threads of their own, until either side closes. While the link is cut, whoever connects is closed at
-    /// once; whoever came before is cut with the others.
+    /// Copies both ways, in threads of their own, until either side closes. While the link is cut,
+    /// whoever connects is closed at once; whoever came before is cut with the others.
     fn join(&self, client: &TcpStream, server: &TcpStream) {
         let mut state = self.lock();
         if state.is_cut {

@@ -1,4 +1,5 @@
-//! What a limit of so many in a second promises, held against what a node let through, on a machine of any speed.
+//! What a limit of so many in a second promises, held against what a node let through, on a machine
+//! of any speed.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,9 @@ impl Rate {
         Rate { per_second, began: Instant::now() }
     }
 
-    /// Asserts, when all answers are there, that of `asked` as many were let through as the limit promises: a second's worth at
-    /// least, and no more than that and what the time since has brought.
+    /// Asserts, when all answers are there, that of `asked` as many were let through as the limit
+    /// promises: a second's worth at least, and no more than that and what the time since has
+    /// brought.
     #[track_caller]
     pub fn check(&self, passed: usize, asked: usize) {
         let (passed, asked, most) = (passed as u64, asked as u64, self.most());

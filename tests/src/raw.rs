@@ -30,7 +30,8 @@ impl Raw {
         raw
     }
 
-    /// Asks for the same with these further fields, each with its line's end, and returns the head of whatever is answered.
+    /// Asks for the same with these further fields, each with its line's end, and returns the head
+    /// of whatever is answered.
     pub fn upgrade(address: &str, path: &str, subprotocol: &str, fields: &str) -> (Raw, String) {
         let mut raw = Raw::connect(address);
         let offer = match subprotocol {
@@ -53,7 +54,8 @@ impl Raw {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Sends a client's frame, final and masked: its first byte's opcode, and a payload of less than 64 KiB.
+    /// Sends a client's frame, final and masked: its first byte's opcode, and a payload of less
+    /// than 64 KiB.
     pub fn send_frame(&mut self, opcode: u8, payload: &[u8]) {
         self.send(&frame(opcode, payload));
     }
@@ -119,7 +121,8 @@ impl Raw {
         }
     }
 
-    /// Reads to the end of the stream and returns everything that was not taken before. Panics if the server does not close.
+    /// Reads to the end of the stream and returns everything that was not taken before. Panics if
+    /// the server does not close.
     pub fn read_to_close(&mut self) -> String {
         let deadline = Instant::now() + PATIENCE;
         while self.read(deadline) {}

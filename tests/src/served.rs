@@ -1,5 +1,5 @@
-//! Somebody who is served while others misbehave: a publisher and a subscriber on connections of their own, and how long each
-//! message took.
+//! Somebody who is served while others misbehave: a publisher and a subscriber on connections of
+//! their own, and how long each message took.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -27,7 +27,8 @@ pub struct Latencies {
 }
 
 impl Served {
-    /// Both connect, begin with these bytes, and show these fields, each with its line's end, in their requests.
+    /// Both connect, begin with these bytes, and show these fields, each with its line's end, in
+    /// their requests.
     pub fn begin(server: &Server, before: &[u8], fields: &str) -> Served {
         let connect = || {
             let mut raw = Raw::connect(&server.clients);

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::process::{Ended, Process};
 use crate::tools;
 
-/// For tests that move megabytes. On loopback a segment holds 64 KiB: the default send buffer has room for one, so
-/// that each waits for the receiver's delayed acknowledgement, 40 to 200 ms. No real network does that.
+/// For tests that move megabytes. On loopback a segment holds 64 KiB: the default send buffer has
+/// room for one, so that each waits for the receiver's delayed acknowledgement, 40 to 200 ms. No
+/// real network does that.
 pub const WIDE_SEND_BUFFER: &str = "[listen]\nsocket_send_bytes = \"512KiB\"\n";
 
 /// The variable of `operators.api_key`.
@@ -76,7 +77,8 @@ impl Server {
     }
 }
 
-/// What servers that are started one after the other have in common: a folder, a configuration, an address.
+/// What servers that are started one after the other have in common: a folder, a configuration, an
+/// address.
 #[derive(Debug)]
 pub struct Place {
     folder: Folder,
@@ -84,11 +86,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new folder. The first start on port 0 chooses a port, and all further ones listen there again.
+    /// A new folder. The first start on port 0 chooses a port, and all further ones listen there
+    /// again.
     ///
-    /// Instead of 127.0.0.1 each place has a loopback address of its own: while nobody listens, between two starts, nobody else
-    /// can come by its port there. Nor can a client that goes on connecting: its socket has 127.0.0.1, where a connect may meet
-    /// itself and take the port.
+    /// Instead of 127.0.0.1 each place has a loopback address of its own: while nobody listens,
+    /// between two starts, nobody else can come by its port there. Nor can a client that goes on
+    /// connecting: its socket has 127.0.0.1, where a connect may meet itself and take the port.
     pub fn new(listen: &str) -> Place {
         let folder = Folder::new();
         let listen = match listen.strip_prefix("127.0.0.1:") {
@@ -122,7 +125,8 @@ impl Place {
         self.launch_as(tools::crore())
     }
 
-    /// The same of one that cannot write a byte to a file: for it the disk is full from the beginning.
+    /// The same of one that cannot write a byte to a file: for it the disk is full from the
+    /// beginning.
     pub fn launch_without_room(&self) -> Process {
         self.launch_by(&["sh", "-c", "ulimit -f 0 && exec \"$0\" \"$@\""])
     }
@@ -136,7 +140,8 @@ impl Place {
         self.launch_as(command)
     }
 
-    /// Launches a server whose successor in an upgrade dies at this place (`crates/node/src/upgrade/fail.rs`).
+    /// Launches a server whose successor in an upgrade dies at this place
+    /// (`crates/node/src/upgrade/fail.rs`).
     pub fn launch_with_failing_upgrade(&self, place_of_death: u32) -> Process {
         let mut command = tools::switched_crore();
         command.env("CRORE_UPGRADE_FAIL_AT", place_of_death.to_string());
@@ -229,7 +234,8 @@ impl Folder {
         }
     }
 
-    /// A loopback address that no other folder of this process has, and hardly one of another process.
+    /// A loopback address that no other folder of this process has, and hardly one of another
+    /// process.
     fn own_address(&self) -> String {
         let [_, _, high, low] = process::id().to_be_bytes();
         format!("127.{}.{low}.{}", 64 | high & 63, 1 + self.number % 254)

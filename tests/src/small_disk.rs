@@ -1,7 +1,9 @@
-//! A disk of a few megabytes that can be full: a file system in memory, mounted where only the test sees it.
+//! A disk of a few megabytes that can be full: a file system in memory, mounted where only the test
+//! sees it.
 //!
-//! It lies in a mount namespace of its own, which takes a user namespace and no rights. The namespace lives as long as
-//! the process that was started in it; everybody else reaches it through that process's root.
+//! It lies in a mount namespace of its own, which takes a user namespace and no rights. The
+//! namespace lives as long as the process that was started in it; everybody else reaches it through
+//! that process's root.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};

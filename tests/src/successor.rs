@@ -1,4 +1,5 @@
-//! Live upgrades as tests see them: the process that takes a node's place. It is not our child, and all the same ended with its test.
+//! Live upgrades as tests see them: the process that takes a node's place. It is not our child, and
+//! all the same ended with its test.
 
 use std::fs;
 use std::process::Command;
@@ -39,8 +40,8 @@ impl Successor {
         successor
     }
 
-    /// Waits until another process has taken over and is ready; the two say so in any order. All of a node's processes have the
-    /// first one's output.
+    /// Waits until another process has taken over and is ready; the two say so in any order. All of
+    /// a node's processes have the first one's output.
     pub fn taken_over(node: &mut Process) -> Successor {
         let told = "The new process is the node now. process=";
         let mut successor = None;
@@ -56,8 +57,8 @@ impl Successor {
         Successor(successor.expect("its number"))
     }
 
-    /// Ends it at once, as a crash does, and waits until all of it is gone. The server is the one that it has come from: both have
-    /// the same outputs.
+    /// Ends it at once, as a crash does, and waits until all of it is gone. The server is the one
+    /// that it has come from: both have the same outputs.
     pub fn kill(self, server: Server) {
         drop(self);
         server.end();
@@ -113,7 +114,8 @@ impl Process {
         successor
     }
 
-    /// Has it try that, and waits until it says that nothing came of it, with these words in the reason.
+    /// Has it try that, and waits until it says that nothing came of it, with these words in the
+    /// reason.
     pub fn upgrade_in_vain(&mut self, why: &str) {
         self.skip_lines();
         self.signal("USR2");

@@ -1,7 +1,8 @@
-//! A terminal of the tests' own: a program that draws runs in it, keys are typed, and what stands on its screen is waited for.
+//! A terminal of the tests' own: a program that draws runs in it, keys are typed, and what stands
+//! on its screen is waited for.
 //!
-//! The screen knows the control sequences that `crore` uses and no others: one that it does not know is a failure.
-//! Invariant: every wait has a deadline.
+//! The screen knows the control sequences that `crore` uses and no others: one that it does not
+//! know is a failure. Invariant: every wait has a deadline.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -48,7 +49,8 @@ pub struct Left {
 }
 
 impl Terminal {
-    /// Starts a program in a terminal of so many columns and rows, which is the one that controls it.
+    /// Starts a program in a terminal of so many columns and rows, which is the one that controls
+    /// it.
     pub fn start(command: &Command, size: (u16, u16)) -> Terminal {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
         grantpt(&person).expect("it is ours");

@@ -1,4 +1,5 @@
-//! Keys and tokens: made by `crore token` as an operator makes them, and forged by `openssl` as an attacker would.
+//! Keys and tokens: made by `crore token` as an operator makes them, and forged by `openssl` as an
+//! attacker would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,8 @@ impl Issuer {
         crore_says(&arguments).trim_end().to_owned()
     }
 
-    /// A token of exactly these claims, whatever `crore token gen` would say to them. Of a secret for HS256 only.
+    /// A token of exactly these claims, whatever `crore token gen` would say to them. Of a secret
+    /// for HS256 only.
     pub fn sign(&self, claims: &Value) -> String {
         assert_eq!(self.algorithm, "HS256");
         let header = match self.kid.as_str() {
@@ -151,13 +153,15 @@ impl ApiKey {
     }
 }
 
-/// The configuration of a node that asks for tokens of these issuers: lines of the section, and the tables of keys.
+/// The configuration of a node that asks for tokens of these issuers: lines of the section, and the
+/// tables of keys.
 pub fn configuration(lines: &str, issuers: &[&Issuer]) -> String {
     let tables: String = issuers.iter().map(|issuer| issuer.table()).collect();
     format!("[entitlement]\nmode = \"tokens\"\n{lines}{tables}")
 }
 
-/// A node that asks for tokens of an issuer with a secret, and keeps what it must not forget; these lines are in its section.
+/// A node that asks for tokens of an issuer with a secret, and keeps what it must not forget; these
+/// lines are in its section.
 pub fn started(lines: &str) -> (Place, Issuer, Server) {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");

@@ -14,8 +14,8 @@ pub fn crore() -> Command {
     command
 }
 
-/// The server's binary with switches for tests, which a release does not have: `CRORE_SWITCHED_BINARY`, or the workspace's build with
-/// debug assertions.
+/// The server's binary with switches for tests, which a release does not have:
+/// `CRORE_SWITCHED_BINARY`, or the workspace's build with debug assertions.
 pub fn switched_crore() -> Command {
     let variable = "CRORE_SWITCHED_BINARY";
     let built = || target().join("debug/crore");

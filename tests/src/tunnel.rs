@@ -1,12 +1,13 @@
-//! TLS for clients that speak none: a port that passes bytes on by `openssl s_client`, one for each connection.
+//! TLS for clients that speak none: a port that passes bytes on by `openssl s_client`, one for each
+//! connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Opens such a port to the server at `target`, which shows the certificate of this file for `localhost`; gives its `127.0.0.1:PORT`.
-/// It serves until the test ends.
+/// Opens such a port to the server at `target`, which shows the certificate of this file for
+/// `localhost`; gives its `127.0.0.1:PORT`. It serves until the test ends.
 pub fn tunnel(target: &str, certificate: &str, flags: &[&str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();

@@ -12,9 +12,9 @@ const WINDOW: u64 = 16;
 /// The last message of a flow.
 const END: &str = "end";
 
-/// One publisher that always has publications in flight, on a topic of its own, and a subscriber. Both judge: every publication is
-/// acknowledged once, in order; every message comes once, in order, at a higher offset; nobody is told of a gap or loses
-/// the connection.
+/// One publisher that always has publications in flight, on a topic of its own, and a subscriber.
+/// Both judge: every publication is acknowledged once, in order; every message comes once, in
+/// order, at a higher offset; nobody is told of a gap or loses the connection.
 #[derive(Debug)]
 pub struct Flow {
     publisher: JoinHandle<()>,
@@ -60,7 +60,8 @@ impl Drop for Ending {
 }
 
 impl Flow {
-    /// Begins one. The subscriber subscribes to `filter`, which has to cover the topic and no other that is used.
+    /// Begins one. The subscriber subscribes to `filter`, which has to cover the topic and no other
+    /// that is used.
     pub fn begin(server: &Server, topic: &str, filter: &str) -> Flow {
         let (mut subscriber, _) = Native::connect(&server.clients, None);
         let answer = subscriber.subscribe_one(1, filter);

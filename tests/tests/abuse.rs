@@ -1,5 +1,5 @@
-//! Limits at the door and of a connection, proxies, and the memory ceiling, on the real binary: who is refused and how, what is
-//! counted, and that everybody else goes on.
+//! Limits at the door and of a connection, proxies, and the memory ceiling, on the real binary: who
+//! is refused and how, what is counted, and that everybody else goes on.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -247,8 +247,8 @@ fn publish_bytes(raw: &mut Raw, bytes: usize) -> (u16, String) {
     answer(raw)
 }
 
-/// Publishes until the pressure is so high, which it is from so many hundredths of the ceiling on. Half of the way each time, so
-/// that there are few steps, and each is seen before the next.
+/// Publishes until the pressure is so high, which it is from so many hundredths of the ceiling on.
+/// Half of the way each time, so that there are few steps, and each is seen before the next.
 fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64, hundredths: u64) {
     let level = (CEILING_MIB << 20) / 100 * hundredths;
     let deadline = Instant::now() + PATIENCE;
@@ -261,7 +261,8 @@ fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64, hundredths: u64
         let counted = scrape.number(USED);
         let count = (level.saturating_sub(counted) >> 21).max(1);
         (0..count).for_each(|_| assert_eq!(publish_bytes(raw, 1 << 20).0, 200));
-        // What requests had taken is given back at the same time, so it may be less than was published, or nothing at all.
+        // What requests had taken is given back at the same time, so it may be less than was
+        // published, or nothing at all.
         let is_seen = |now: u64| now >= counted + (count << 19);
         let mut looks = 0..20;
         while looks.next().is_some() && !is_seen(metrics.scrape().number(USED)) {
@@ -275,8 +276,8 @@ fn assert_logged(process: &mut Process, sentence: &str) {
     process.wait_for(sentence, |line| line.contains(sentence).then_some(()));
 }
 
-/// A log that may be larger than the ceiling fills it: what is shed comes in order, live messages go on, the process is never
-/// killed, and everything comes back when the log forgets.
+/// A log that may be larger than the ceiling fills it: what is shed comes in order, live messages
+/// go on, the process is never killed, and everything comes back when the log forgets.
 #[test]
 fn the_memory_ceiling() {
     let mut server = Server::with_configuration(&format!(

@@ -1,4 +1,5 @@
-//! The administration of a running node: the page in a browser, and `crore conn`, `topic` and `top`.
+//! The administration of a running node: the page in a browser, and `crore conn`, `topic` and
+//! `top`.
 
 use std::fs;
 use std::time::Duration;
@@ -161,8 +162,8 @@ impl Elsewhere {
     }
 }
 
-/// Elsewhere than on loopback an operator's key is asked for, by everything that shows clients. A browser shows it once, and
-/// what its cookie changes is changed by pages of this origin only.
+/// Elsewhere than on loopback an operator's key is asked for, by everything that shows clients. A
+/// browser shows it once, and what its cookie changes is changed by pages of this origin only.
 #[test]
 fn elsewhere_a_key_is_asked_for() {
     let node = Elsewhere::start();

@@ -1,5 +1,5 @@
-//! The page on backups and restores does what it says: its commands run as they stand, one after the other, and print what stands
-//! below them.
+//! The page on backups and restores does what it says: its commands run as they stand, one after
+//! the other, and print what stands below them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -61,7 +61,8 @@ fn is_like(line: &str, pattern: &str) -> bool {
     rest.is_empty() || pattern.ends_with('…')
 }
 
-/// The machine of the page: a node with its data, and a `systemctl` that leaves it to the test to stop and start it.
+/// The machine of the page: a node with its data, and a `systemctl` that leaves it to the test to
+/// stop and start it.
 struct Machine {
     place: Place,
     server: Option<Server>,

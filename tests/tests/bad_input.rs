@@ -1,6 +1,7 @@
 //! Bad input on the clients' port: each row of the design's table that exists, from outside.
 //!
-//! What is refused says why by a stable name, and nobody else notices: after every case the server still serves.
+//! What is refused says why by a stable name, and nobody else notices: after every case the server
+//! still serves.
 
 use std::time::Duration;
 
@@ -125,7 +126,8 @@ fn web_socket_frames_that_break_the_protocol() {
         still_serves(&server);
     };
     let zero_mask = [0, 0, 0, 0];
-    // Not masked; a reserved bit; a reserved opcode; a ping in fragments; a continuation of nothing.
+    // Not masked; a reserved bit; a reserved opcode; a ping in fragments; a continuation of
+    // nothing.
     check(&[0x81, 0x01, b'a'], 1002);
     check(&[&[0xc1, 0x80], &zero_mask[..]].concat(), 1002);
     check(&[&[0x83, 0x80], &zero_mask[..]].concat(), 1002);

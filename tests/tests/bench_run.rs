@@ -1,4 +1,5 @@
-//! `crore bench run`: every named workload at its smallest, from the server that it starts to the report that it writes.
+//! `crore bench run`: every named workload at its smallest, from the server that it starts to the
+//! report that it writes.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! `crore bench` when something runs out on its own side: it says what and what to do, goes on with what it has, costs next to
-//! nothing meanwhile, and takes the rest when there is room again.
+//! `crore bench` when something runs out on its own side: it says what and what to do, goes on with
+//! what it has, costs next to nothing meanwhile, and takes the rest when there is room again.
 
 use std::process::Command;
 use std::time::Instant;

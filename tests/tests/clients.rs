@@ -1,4 +1,5 @@
-//! Clients that others wrote: npm's `ws` and `eventsource`, Python's `websockets`, a headless Chromium.
+//! Clients that others wrote: npm's `ws` and `eventsource`, Python's `websockets`, a headless
+//! Chromium.
 
 use std::time::Duration;
 
@@ -163,8 +164,8 @@ fn event_source(url: &str) -> Process {
     source
 }
 
-/// The payload of the next message. That a link broke, was opened again and has caught up is left out; that anything
-/// is missing is not.
+/// The payload of the next message. That a link broke, was opened again and has caught up is left
+/// out; that anything is missing is not.
 fn next_payload(source: &mut Process) -> String {
     loop {
         let happened = source.json();

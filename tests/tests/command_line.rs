@@ -1,4 +1,5 @@
-//! The command line: how the server starts and ends, `pub`, `sub` and `history` against it, and exit codes.
+//! The command line: how the server starts and ends, `pub`, `sub` and `history` against it, and
+//! exit codes.
 
 use std::ffi::OsStr;
 
@@ -82,7 +83,8 @@ fn refusals_say_what_and_how() {
     }
 }
 
-/// Commands that do one thing do not wait for a node that is not there: nothing was sent, and they say what to do.
+/// Commands that do one thing do not wait for a node that is not there: nothing was sent, and they
+/// say what to do.
 #[test]
 fn without_a_node_commands_fail_at_once() {
     // A port that nobody listens at: it stays ours, and a connect is refused.
@@ -266,7 +268,8 @@ fn subscribe(address: &str, filters: &[&str]) -> Process {
     subscriber
 }
 
-/// The data of the next message. That a link broke and was opened again is left out, that anything is missing is not.
+/// The data of the next message. That a link broke and was opened again is left out, that anything
+/// is missing is not.
 fn next_data(subscriber: &mut Process) -> String {
     loop {
         let happened = subscriber.json();

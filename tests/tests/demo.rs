@@ -1,4 +1,5 @@
-//! `crore demo --break-it`: subscribers live through an upgrade, a kill and a drain, and the demo tells the truth about it.
+//! `crore demo --break-it`: subscribers live through an upgrade, a kill and a drain, and the demo
+//! tells the truth about it.
 
 use std::fs;
 use std::path::PathBuf;

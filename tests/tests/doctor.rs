@@ -1,4 +1,5 @@
-//! `crore doctor` and `crore plan`, on this machine, on one that is a folder, and beside a running node.
+//! `crore doctor` and `crore plan`, on this machine, on one that is a folder, and beside a running
+//! node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -181,7 +182,8 @@ fn a_load_is_planned_for_a_machine() {
     assert_eq!(run(&["plan"]).status.code(), Some(2));
 }
 
-/// What `bench run` writes is what `plan --check` reads. How well the two agree is no matter of a second on a busy machine.
+/// What `bench run` writes is what `plan --check` reads. How well the two agree is no matter of a
+/// second on a busy machine.
 #[test]
 fn a_plan_is_held_against_a_report() {
     let folder = Folder::new("check");

@@ -1,4 +1,5 @@
-//! The end in order: who is told what, what was accepted, and how long it takes, whatever clients do.
+//! The end in order: who is told what, what was accepted, and how long it takes, whatever clients
+//! do.
 
 use std::net::TcpStream;
 use std::thread;
@@ -121,7 +122,8 @@ fn publish_to_the_end(address: String, topic: String) -> u64 {
     acknowledged
 }
 
-/// Publishers go on while the node ends by a signal, on a log on disk: what was acknowledged is in the log after a restart.
+/// Publishers go on while the node ends by a signal, on a log on disk: what was acknowledged is in
+/// the log after a restart.
 fn all_acknowledged_is_kept(window: &str, end: impl Fn(&Server, &mut Metrics<'_>)) {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&on_disk(&place, window, "io_threads = 2"));
@@ -160,7 +162,8 @@ fn a_drain_keeps_what_it_has_acknowledged() {
     all_acknowledged_is_kept("2s", |server, _| server.process.signal("TERM"));
 }
 
-/// The same of a node that is killed within its drain, which lasts as long as somebody reads nothing.
+/// The same of a node that is killed within its drain, which lasts as long as somebody reads
+/// nothing.
 #[test]
 fn so_does_a_kill_within_a_drain() {
     all_acknowledged_is_kept("1h", |server, metrics| {
@@ -198,8 +201,9 @@ fn a_client_that_does_not_read() {
     server.end().assert_success();
 }
 
-/// A log whose disk hangs: the node ends all the same, in the time that its configuration gives it, and says which log has not
-/// ended and how many publications nobody was told of. What was acknowledged is there after a restart.
+/// A log whose disk hangs: the node ends all the same, in the time that its configuration gives it,
+/// and says which log has not ended and how many publications nobody was told of. What was
+/// acknowledged is there after a restart.
 #[test]
 fn a_disk_that_hangs() {
     let mut place = Place::new("127.0.0.2:0");

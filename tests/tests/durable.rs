@@ -1,4 +1,5 @@
-//! A log on disk: what was acknowledged is there after any end of the process, and nobody is told of a gap.
+//! A log on disk: what was acknowledged is there after any end of the process, and nobody is told
+//! of a gap.
 
 use std::fs;
 use std::path::Path;
@@ -133,8 +134,8 @@ fn damage(directory: &Path, bytes: &[u8]) {
     }
 }
 
-/// Damage takes the newest message of a topic away, and later ones of another topic are there: whoever comes back with a
-/// position before it is told of the gap, on every way.
+/// Damage takes the newest message of a topic away, and later ones of another topic are there:
+/// whoever comes back with a position before it is told of the gap, on every way.
 #[test]
 fn damage_behind_a_position_is_a_gap() {
     let mut place = Place::new("127.0.0.1:0");
@@ -218,7 +219,8 @@ fn publish_with_key(server: &Server, key: &str) -> serde_json::Value {
     answer.expect(200).json()
 }
 
-/// What was published once before any end is known after it, with much more in between than memory holds.
+/// What was published once before any end is known after it, with much more in between than memory
+/// holds.
 #[test]
 fn published_once_over_any_end() {
     let mut place = Place::new("127.0.0.1:0");
@@ -274,7 +276,8 @@ fn segment_bytes(place: &Place) -> u64 {
     lengths.max().expect("a segment")
 }
 
-/// The retained message of a log on disk outlives every end of the server, and is removed for good by one without a payload.
+/// The retained message of a log on disk outlives every end of the server, and is removed for good
+/// by one without a payload.
 #[test]
 fn retained_messages_outlive_the_server() {
     let mut place = Place::new("127.0.0.1:0");
@@ -303,7 +306,8 @@ fn retained_messages_outlive_the_server() {
     }
 }
 
-/// A disk that becomes full while a server runs: it refuses, serves what it has, and goes on by itself.
+/// A disk that becomes full while a server runs: it refuses, serves what it has, and goes on by
+/// itself.
 #[test]
 fn a_full_disk_refuses_until_there_is_room() {
     let mut place = Place::new("127.0.0.1:0");
@@ -315,7 +319,8 @@ fn a_full_disk_refuses_until_there_is_room() {
         let events = server.url("/topics/a/b");
         let mut stream = EventStream::open(&events, 1, None);
 
-        // A little room is left: a batch is torn by the end of the disk, in the segment and again in a new one.
+        // A little room is left: a batch is torn by the end of the disk, in the segment and again
+        // in a new one.
         let refused = |payload: &str| {
             let path = place.path("refused");
             fs::write(&path, payload).unwrap();
@@ -363,8 +368,8 @@ fn a_full_disk_refuses_until_there_is_room() {
     }
 }
 
-/// A server that is killed while its disk is full starts on it: it serves what was acknowledged, refuses, and goes on by
-/// itself.
+/// A server that is killed while its disk is full starts on it: it serves what was acknowledged,
+/// refuses, and goes on by itself.
 #[test]
 fn a_start_on_a_full_disk() {
     let mut place = Place::new("127.0.0.1:0");
@@ -396,7 +401,8 @@ fn a_start_on_a_full_disk() {
         let _ = server.end();
         disk.fill(); // what was torn has left some room
         server = place.start();
-        // A start that has nothing to write does not see that the disk is full; the first publication does.
+        // A start that has nothing to write does not see that the disk is full; the first
+        // publication does.
         let unready = await_readiness(&server, 503, || {
             let refused = publish_one(count);
             assert!([503, 507].contains(&refused.status), "{refused:?}");

@@ -1,5 +1,6 @@
-//! How entitlements end and go on, on the real binary: expiry with a notice ahead, renewal over the live connection, and resume
-//! tickets that say who their client is. Revocations: `entitlement_revocations.rs`.
+//! How entitlements end and go on, on the real binary: expiry with a notice ahead, renewal over the
+//! live connection, and resume tickets that say who their client is. Revocations:
+//! `entitlement_revocations.rs`.
 
 use std::fs;
 
@@ -13,7 +14,8 @@ use end_to_end::tokens::{now_s, revoke, started};
 use end_to_end::tools::crore;
 use serde_json::json;
 
-/// How long a token holds whose end is awaited: what has to happen before has to have happened on a slow machine too.
+/// How long a token holds whose end is awaited: what has to happen before has to have happened on a
+/// slow machine too.
 const LIFETIME_S: u64 = 15;
 /// And that long before it those are told who would be closed.
 const SHORT: &str = "leeway = \"0s\"\nnotice_before = \"5s\"\n";
@@ -24,7 +26,8 @@ fn assert_subscribed(frame: &Frame) {
     assert!(matches!(frame, Frame::Subscribed { .. }), "{frame:?}");
 }
 
-/// What comes next that is no notice of an expiry, nor how far a filter has come, which is told now and then.
+/// What comes next that is no notice of an expiry, nor how far a filter has come, which is told now
+/// and then.
 fn next(native: &mut Native) -> Frame {
     loop {
         match native.next_frame() {
@@ -34,7 +37,8 @@ fn next(native: &mut Native) -> Frame {
     }
 }
 
-/// Told ahead, refused from the second on, closed by the sweep: sessions, event streams, long polls and echoes.
+/// Told ahead, refused from the second on, closed by the sweep: sessions, event streams, long polls
+/// and echoes.
 #[test]
 fn everything_ends_with_its_token() {
     let (_place, issuer, server) = started(SHORT);
@@ -165,7 +169,8 @@ fn come_back(server: &Server, ticket: &[u8], token: Option<&str>) -> (Native, Fr
     (native, first)
 }
 
-/// A return needs no token, over a restart too: the ticket says who it is of, and what that client may.
+/// A return needs no token, over a restart too: the ticket says who it is of, and what that client
+/// may.
 #[test]
 fn tickets_say_who_their_client_is() {
     let (mut place, issuer, server) = started("");

@@ -1,4 +1,5 @@
-//! Key sets of an issuer on the real binary: from a file and from an address; names, caching, rotation, and an issuer in trouble.
+//! Key sets of an issuer on the real binary: from a file and from an address; names, caching,
+//! rotation, and an issuer in trouble.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -78,7 +79,8 @@ fn from_a_file() {
     ask(&server, &tokens[0]).expect(200);
 }
 
-/// Fetched once for many, again when a token names a key that is not known, and then the new ones hold.
+/// Fetched once for many, again when a token names a key that is not known, and then the new ones
+/// hold.
 #[test]
 fn from_an_address() {
     let mut place = Place::new("127.0.0.1:0");

@@ -1,5 +1,5 @@
-//! Keys and issuers on the real binary: what a key has signed ends with it if an operator says so, and a subject of two issuers is two
-//! users.
+//! Keys and issuers on the real binary: what a key has signed ends with it if an operator says so,
+//! and a subject of two issuers is two users.
 
 use end_to_end::curl::curl;
 use end_to_end::native::{Frame, Native, Opening};
@@ -80,8 +80,8 @@ fn thumbprint(place: &Place, token: &str) -> String {
     words.last().expect("a thumbprint").to_owned()
 }
 
-/// The key is stolen, and removed at once; then what it has signed is ended: sessions, tickets, and tokens if it came back; over a live
-/// upgrade and a kill.
+/// The key is stolen, and removed at once; then what it has signed is ended: sessions, tickets, and
+/// tokens if it came back; over a live upgrade and a kill.
 #[test]
 fn all_that_a_removed_key_has_signed_can_be_ended() {
     let mut place = Place::new("127.0.0.1:0");
@@ -136,7 +136,8 @@ fn all_that_a_removed_key_has_signed_can_be_ended() {
     drop(assert_resumes(&server, &kept_ticket));
 }
 
-/// They share no place among a user's connections, no ticket and no revocation; and no issuer's key signs for the other.
+/// They share no place among a user's connections, no ticket and no revocation; and no issuer's key
+/// signs for the other.
 #[test]
 fn a_subject_of_two_issuers_is_two_users() {
     let mut place = Place::new("127.0.0.1:0");

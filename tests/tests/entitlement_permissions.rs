@@ -1,5 +1,5 @@
-//! What a token or an API key permits, on the real binary: each action by itself, `{sub}`, limits of a token, rules and addresses
-//! that take away from it.
+//! What a token or an API key permits, on the real binary: each action by itself, `{sub}`, limits
+//! of a token, rules and addresses that take away from it.
 
 use end_to_end::curl::curl;
 use end_to_end::event_stream::EventStream;
@@ -13,7 +13,8 @@ use end_to_end::tokens::{ApiKey, Issuer, configuration};
 const UNAUTHORIZED: u64 = 200;
 const FORBIDDEN: u64 = 202;
 
-/// What somebody may do with a topic, by every way in which it can be done: subscribe, publish, read the history.
+/// What somebody may do with a topic, by every way in which it can be done: subscribe, publish,
+/// read the history.
 #[track_caller]
 fn check(server: &Server, token: &str, topic: &str, expected: [bool; 3]) {
     let mut native = Native::with_token(&server.clients, token);
@@ -92,7 +93,8 @@ fn each_action_by_itself() {
         }
         native = Native::with_token(&server.clients, &token);
     }
-    // Nothing of a batch is published unless all of it may be; it is not said whether a topic exists.
+    // Nothing of a batch is published unless all of it may be; it is not said whether a topic
+    // exists.
     let batch = "[{\"topic\":\"p\",\"data\":\"batch\"},{\"topic\":\"other\",\"data\":\"batch\"}]";
     let bearer = format!("Authorization: Bearer {token}");
     curl(&["-H", &bearer, "-d", batch, &server.url("/publish")]).expect_problem(403, "forbidden");
@@ -145,7 +147,8 @@ fn limits_of_a_token() {
     rate.check(published, 40);
     let first_refused = answers.iter().find(|frame| !matches!(frame, Frame::Published(_)));
     assert!(matches!(first_refused, Some(Frame::Error { temporary: true, .. })), "{answers:?}");
-    // Over HTTP, on one connection; the next connection has the rate anew, and somebody else another.
+    // Over HTTP, on one connection; the next connection has the rate anew, and somebody else
+    // another.
     let mut raw = Raw::connect(&server.clients);
     let request = format!(
         "POST /topics/elsewhere HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 1\r\n\r\nx"

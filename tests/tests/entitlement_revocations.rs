@@ -1,5 +1,5 @@
-//! Revocations on the real binary: at once for those who are there and those who come, over `kill -9`, taken back; and files of
-//! them that cannot be read.
+//! Revocations on the real binary: at once for those who are there and those who come, over `kill
+//! -9`, taken back; and files of them that cannot be read.
 
 use std::fs;
 
@@ -25,7 +25,8 @@ fn assert_revoked(server: &Server, token: &str, is_revoked: bool) {
     }
 }
 
-/// By `jti`, by `sub`, by moment: at once on live connections, for those who come, and over `kill -9`.
+/// By `jti`, by `sub`, by moment: at once on live connections, for those who come, and over `kill
+/// -9`.
 #[test]
 fn revocations_hold_at_once_and_over_a_kill() {
     let (mut place, issuer, server) = started("");
@@ -112,7 +113,8 @@ fn revocations_that_cannot_be_read() {
     assert!(said.contains("revocations.json"), "{said}");
 }
 
-/// Without a data directory they end with the process, and the start says so; nobody but JSON may ask.
+/// Without a data directory they end with the process, and the start says so; nobody but JSON may
+/// ask.
 #[test]
 fn revocations_without_a_directory() {
     let mut place = Place::new("127.0.0.1:0");

@@ -1,5 +1,5 @@
-//! Nothing that is secret leaves the node but to whom it belongs: whatever clients show, and however it fares, no line of the log,
-//! no metric and no answer has any of it.
+//! Nothing that is secret leaves the node but to whom it belongs: whatever clients show, and
+//! however it fares, no line of the log, no metric and no answer has any of it.
 
 use std::fs;
 

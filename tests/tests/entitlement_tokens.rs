@@ -1,4 +1,5 @@
-//! Tokens on the real binary: of every algorithm taken, forged in every classic way refused, wherever they are shown.
+//! Tokens on the real binary: of every algorithm taken, forged in every classic way refused,
+//! wherever they are shown.
 
 use end_to_end::curl::curl;
 use end_to_end::metrics::Metrics;
@@ -8,7 +9,8 @@ use end_to_end::server::{Place, Server};
 use end_to_end::tokens::{ALGORITHMS, Issuer, base64, configuration, forged, message, now_s};
 use serde_json::{Value, json};
 
-/// What becomes of a credential: status and name of the error over HTTP, its number and the close code over WebSocket.
+/// What becomes of a credential: status and name of the error over HTTP, its number and the close
+/// code over WebSocket.
 #[derive(Clone, Copy)]
 struct Refused {
     name: &'static str,
@@ -22,7 +24,8 @@ const EXPIRED: Refused = Refused { name: "token_expired", number: 201, close: 30
 /// A credential that no request's target has room for is refused there as that.
 const TARGET_BYTES_MAX: usize = 8_192;
 
-/// Shows it in a header and in the query, of a request and of an upgrade, and in HELLO: all have to say the same.
+/// Shows it in a header and in the query, of a request and of an upgrade, and in HELLO: all have to
+/// say the same.
 #[track_caller]
 fn check(server: &Server, token: &str, expected: Option<Refused>, what: &str) {
     check_one_by_one(server, token, expected, what, || {});

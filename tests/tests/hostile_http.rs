@@ -1,8 +1,10 @@
-//! Requests that two programs could read differently, from outside: what a front end takes for one request and the server for
-//! two is a request of somebody else's making. Sections are those of RFC 9112 unless another number stands before them.
+//! Requests that two programs could read differently, from outside: what a front end takes for one
+//! request and the server for two is a request of somebody else's making. Sections are those of RFC
+//! 9112 unless another number stands before them.
 //!
-//! Each case is refused with one answer and the end of the connection, or read in the one way that the RFC knows. Behind
-//! every refused one comes a request that must never be looked at, as if a front end had let it through.
+//! Each case is refused with one answer and the end of the connection, or read in the one way that
+//! the RFC knows. Behind every refused one comes a request that must never be looked at, as if a
+//! front end had let it through.
 
 use end_to_end::answers::{answers, statuses};
 use end_to_end::curl::{curl, publish};
@@ -23,7 +25,8 @@ message_bytes_max = "4KiB"
 const SMUGGLED: &str =
     "POST /topics/smuggled HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\nsmuggled";
 
-/// Read if and only if the server knows where the request before it ends; `Connection` so that the answers end.
+/// Read if and only if the server knows where the request before it ends; `Connection` so that the
+/// answers end.
 const SENTINEL: &str = "GET /sentinel HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 const SENTINEL_STATUS: u16 = 404;
 
@@ -123,7 +126,8 @@ fn transfer_codings() {
     refused.nothing_came_through();
 }
 
-/// Section 7.1: a size in hexadecimal digits, CRLF, so many bytes, CRLF. What stands behind a semicolon is left out.
+/// Section 7.1: a size in hexadecimal digits, CRLF, so many bytes, CRLF. What stands behind a
+/// semicolon is left out.
 #[test]
 fn chunks() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
@@ -225,7 +229,8 @@ fn hosts() {
     refused.nothing_came_through();
 }
 
-/// Section 3: method, target and version with one space between them; only HTTP/1.0 and 1.1 are spoken.
+/// Section 3: method, target and version with one space between them; only HTTP/1.0 and 1.1 are
+/// spoken.
 #[test]
 fn start_lines() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
@@ -295,7 +300,8 @@ fn expectations_and_bodies_that_nobody_reads() {
     ] {
         refused.check(&[400, 405], &format!("{line} HTTP/1.1\r\nHost: localhost\r\n{body}"));
     }
-    // RFC 9110, section 9.3.2: no body in this answer, so that its length says nothing of what follows.
+    // RFC 9110, section 9.3.2: no body in this answer, so that its length says nothing of what
+    // follows.
     let head = format!("HEAD /topics/a HTTP/1.1\r\nHost: localhost\r\n{body}{SMUGGLED}");
     let text = exchange(&refused.server, &head, false);
     assert!(text.starts_with("HTTP/1.1 405 ") && text.ends_with("\r\n\r\n"), "{text}");
@@ -339,7 +345,8 @@ fn one_right_way() {
     publishes("Content-Length: \t 5 \t\r\n\r\nhello");
     publishes("Content-Length: 0000005\r\n\r\nhello");
     publishes("Transfer-Encoding:\tchunked \r\n\r\n5\r\nhello\r\n0\r\n\r\n");
-    // Section 7: names of codings know no case. 7.1.1: extensions are left out; 7.1.2: so are trailers, whatever they say.
+    // Section 7: names of codings know no case. 7.1.1: extensions are left out; 7.1.2: so are
+    // trailers, whatever they say.
     publishes("Transfer-Encoding: CHUNKED\r\n\r\n2;a=\"b;c\"\r\nhe\r\n3 ; x\r\nllo\r\n0;y\r\n\r\n");
     publishes(
         "Transfer-Encoding: chunked\r\n\r\n0005\r\nhello\r\n000\r\nContent-Length: 500\r\nTransfer-Encoding: x\r\n\r\n",
@@ -374,7 +381,8 @@ fn one_right_way() {
         let found = statuses(&text);
         assert!(matches!(found[..], [400 | 404, SENTINEL_STATUS]), "{target}: {found:?}");
     }
-    // Section 3.2.3, and methods that are known to nobody here: nothing is tunnelled, nothing sent back.
+    // Section 3.2.3, and methods that are known to nobody here: nothing is tunnelled, nothing sent
+    // back.
     check(&[400], "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost:80\r\n\r\n");
     for method in ["TRACE", "PUT", "DELETE", "PATCH", "get", "GETT", "M-SEARCH", "PRI"] {
         let text = exchange(
@@ -408,7 +416,8 @@ fn one_right_way() {
     assert_eq!(statuses(&text), [200]);
 }
 
-/// Section 9.3.2: answers in the order of the requests, and nothing behind the one that says `close`.
+/// Section 9.3.2: answers in the order of the requests, and nothing behind the one that says
+/// `close`.
 #[test]
 fn nothing_follows_the_end() {
     let server = Server::with_configuration(TIGHT);

@@ -1,24 +1,29 @@
-//! Names that are meant to be something else somewhere: paths, wildcards, other encodings, other pages' origins.
+//! Names that are meant to be something else somewhere: paths, wildcards, other encodings, other
+//! pages' origins.
 //!
-//! A name is bytes to compare and nothing more: no file, no template, no pattern is made of it but by filters, and those come
-//! through other doors. What is no name is refused; what is one is kept exactly as it came.
+//! A name is bytes to compare and nothing more: no file, no template, no pattern is made of it but
+//! by filters, and those come through other doors. What is no name is refused; what is one is kept
+//! exactly as it came.
 
 use end_to_end::curl::{curl, publish};
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 
-/// Decoded once, by the rules of RFC 3986, and strictly by those of UTF-8 (RFC 3629, sections 3 and 10).
+/// Decoded once, by the rules of RFC 3986, and strictly by those of UTF-8 (RFC 3629, sections 3 and
+/// 10).
 #[test]
 fn what_is_no_name() {
     let server = Server::start();
     let check = |path: &str, code: &str| {
         curl(&["--path-as-is", "-d", "x", &server.url(path)]).expect_problem(400, code);
     };
-    // NUL and other controls, also as what other programs would take for line ends or the end of a text.
+    // NUL and other controls, also as what other programs would take for line ends or the end of a
+    // text.
     for byte in ["00", "01", "09", "0a", "0d", "1b", "7f"] {
         check(&format!("/topics/a%{byte}b"), "malformed_topic");
     }
-    // Overlong forms of `/`, `.` and NUL; a surrogate; beyond the last character; cut off; a byte that begins nothing.
+    // Overlong forms of `/`, `.` and NUL; a surrogate; beyond the last character; cut off; a byte
+    // that begins nothing.
     for bytes in [
         "%c0%af",
         "%e0%80%af",
@@ -110,8 +115,9 @@ fn filters_that_are_too_wide() {
     raw.read_until(b"filter_too_wide");
 }
 
-/// A page of somebody else's opens a WebSocket with the user's cookies or network; browsers say whose page it is, and
-/// that decides (RFC 6455, section 10.2). Nothing is let in by resembling what is allowed.
+/// A page of somebody else's opens a WebSocket with the user's cookies or network; browsers say
+/// whose page it is, and that decides (RFC 6455, section 10.2). Nothing is let in by resembling
+/// what is allowed.
 #[test]
 fn web_sockets_of_other_pages() {
     let configuration = "[http]\nallowed_origins = [\"https://app.example\"]\n";

@@ -25,7 +25,8 @@ fn a_first_publication() {
     assert_eq!(history["messages"][1]["offset"], second["offset"]);
 }
 
-/// A client that does not know whether its request arrived sends it again, over other connections too.
+/// A client that does not know whether its request arrived sends it again, over other connections
+/// too.
 #[test]
 fn a_repeated_publication_is_appended_once() {
     let server = Server::start();

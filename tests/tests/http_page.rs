@@ -1,4 +1,5 @@
-//! `docs/http.md`: its commands run as they stand, their answers are those that it shows, and it names all that the OpenAPI document does.
+//! `docs/http.md`: its commands run as they stand, their answers are those that it shows, and it
+//! names all that the OpenAPI document does.
 
 use std::collections::BTreeSet;
 use std::process::Command;

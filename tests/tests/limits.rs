@@ -1,5 +1,6 @@
-//! Limits of listeners, connections, topics and shards that no other test on the real binary meets (`abuse.rs`, `bad_input.rs`,
-//! `shortages.rs`): each has a named error and a metric, and whoever keeps to it goes on.
+//! Limits of listeners, connections, topics and shards that no other test on the real binary meets
+//! (`abuse.rs`, `bad_input.rs`, `shortages.rs`): each has a named error and a metric, and whoever
+//! keeps to it goes on.
 
 use std::time::Instant;
 
@@ -267,7 +268,8 @@ fn messages_and_frames() {
     assert!(scrape.number("crore_protocol_errors_total") >= 2);
 }
 
-/// A client that takes nothing is closed with a code, and finds it behind the frame that was begun when it reads again.
+/// A client that takes nothing is closed with a code, and finds it behind the frame that was begun
+/// when it reads again.
 #[test]
 fn a_slow_client_learns_why_it_was_ended() {
     const SLOW_CONSUMER: u16 = 3002;

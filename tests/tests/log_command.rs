@@ -1,5 +1,5 @@
-//! `crore log`: what it says of a directory that is whole, torn, damaged, in use, or no log at all; and what retention
-//! leaves in one.
+//! `crore log`: what it says of a directory that is whole, torn, damaged, in use, or no log at all;
+//! and what retention leaves in one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,8 @@ fn payload(number: usize) -> String {
     format!("{number:0PAYLOAD_BYTES$}")
 }
 
-/// Publishes messages to `topic` one by one over HTTP; each is a batch of its own. The position of the first.
+/// Publishes messages to `topic` one by one over HTTP; each is a batch of its own. The position of
+/// the first.
 fn publish_many(server: &Server, topic: &str, numbers: std::ops::Range<usize>) -> String {
     let mut first = None;
     for number in numbers {
@@ -146,7 +147,8 @@ fn a_whole_log() {
     assert!(contents(&directory) == before, "it has written something");
 }
 
-/// A batch that was on its way when the power went: it was never acknowledged, and nothing is wrong.
+/// A batch that was on its way when the power went: it was never acknowledged, and nothing is
+/// wrong.
 #[test]
 fn a_torn_tail() {
     let (mut place, server) = place_with("age_max = \"1d\"");
@@ -282,7 +284,8 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The oldest segments go when the log is larger than it may be; who was there is told of the gap, and only of that.
+/// The oldest segments go when the log is larger than it may be; who was there is told of the gap,
+/// and only of that.
 #[test]
 fn retention_by_bytes() {
     let (mut place, server) = place_with("age_max = \"1d\"\nbytes_max = \"256KiB\"");
@@ -324,7 +327,8 @@ fn check_gap_then_newest(server: &Server, since: &str, count: u64) {
     assert!(!offsets.is_empty(), "{page}");
 }
 
-/// Segments whose newest message is too old go, also those that were there when the node started, the newest among them.
+/// Segments whose newest message is too old go, also those that were there when the node started,
+/// the newest among them.
 #[test]
 fn retention_by_age() {
     let (mut place, server) = place_with("age_max = \"1d\"");

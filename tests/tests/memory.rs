@@ -48,7 +48,8 @@ fn connect(server: &Server, topics: &str, clients: u64) -> Bench {
     bench
 }
 
-/// The memory once no connection waits for the end of its handshake any more: the list of those has room that was not touched.
+/// The memory once no connection waits for the end of its handshake any more: the list of those has
+/// room that was not touched.
 fn memory_at_rest(server: &Server) -> BTreeMap<String, i64> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -61,10 +62,11 @@ fn memory_at_rest(server: &Server) -> BTreeMap<String, i64> {
     }
 }
 
-/// The parts add up by construction, because one of them is the difference. So it is the difference that is held
-/// small: of what thousands of connections add, less than a twentieth may be without a name. Code that runs for the
-/// first time and buffers that are filled for the first time would count too; the first connections are there for them.
-/// What threads keep in caches of the C library nobody can ask for (50 KB here), so it keeps none.
+/// The parts add up by construction, because one of them is the difference. So it is the difference
+/// that is held small: of what thousands of connections add, less than a twentieth may be without a
+/// name. Code that runs for the first time and buffers that are filled for the first time would
+/// count too; the first connections are there for them. What threads keep in caches of the C
+/// library nobody can ask for (50 KB here), so it keeps none.
 #[test]
 fn what_connections_add_to_the_memory_has_names() {
     let mut place = Place::new("127.0.0.1:0");

@@ -1,5 +1,6 @@
-//! Every metric of a node is moved by what it counts: here where a client from outside can cause it, and elsewhere in the test that the
-//! table below names, which has to assert that it is not 0 (`end_to_end::moved`). A metric that stands in neither list fails.
+//! Every metric of a node is moved by what it counts: here where a client from outside can cause
+//! it, and elsewhere in the test that the table below names, which has to assert that it is not 0
+//! (`end_to_end::moved`). A metric that stands in neither list fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -355,7 +356,8 @@ enum Held {
 
 fn connections(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
     let topics = ["--topics", "p/s{1..4}", "--clients", "8", "--threads", "1"];
-    // All are there before anything is compared: one that is still in its handshake would be a session of another kind later.
+    // All are there before anything is compared: one that is still in its handshake would be a
+    // session of another kind later.
     let subscribe = |url: &str, more: &[&str]| {
         let mut bench = Bench::start(&[&["sub", "--url", url], &topics[..], more].concat());
         bench.wait_for("all of them", |figures| figures["clients_live"].as_u64() == Some(8));

@@ -1,4 +1,5 @@
-//! What a node tells of its clients: `$sys` topics, the access log, the audit log, levels at run time.
+//! What a node tells of its clients: `$sys` topics, the access log, the audit log, levels at run
+//! time.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ fn subscribe(client: &mut Native, topic: &str) {
     client.next_frame();
 }
 
-/// Events are messages like any other: who was away while clients came and went gets what it missed, in order.
+/// Events are messages like any other: who was away while clients came and went gets what it
+/// missed, in order.
 #[test]
 fn the_life_of_clients_and_topics_is_published_and_recovered() {
     let server = Server::with_configuration(
@@ -89,7 +91,8 @@ fn the_life_of_clients_and_topics_is_published_and_recovered() {
     let figures = json(&statistics.next_message().data);
     assert!(figures["connections"].as_u64() >= Some(3), "{figures}");
     assert_eq!(figures["node"], "crore");
-    // Further ones follow by themselves. Two of a node that stood still in between may be of the same second.
+    // Further ones follow by themselves. Two of a node that stood still in between may be of the
+    // same second.
     let uptime_s = |figures: &Value| figures["uptime_s"].as_u64().expect("seconds");
     let mut later = uptime_s(&figures);
     while later == uptime_s(&figures) {

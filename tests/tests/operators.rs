@@ -17,7 +17,8 @@ fn health() {
     curl(&[&server.operators_url("/none")]).expect(404);
 }
 
-/// Of what a node holds in memory nothing is left on a disk by a crash, but where its operator wants it.
+/// Of what a node holds in memory nothing is left on a disk by a crash, but where its operator
+/// wants it.
 #[test]
 fn a_crash_leaves_no_core_dump() {
     let limits = |server: &Server| {

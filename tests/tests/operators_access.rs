@@ -1,4 +1,5 @@
-//! Who may operate a node by default, and that a crowd at its operators' port keeps nobody from health and metrics.
+//! Who may operate a node by default, and that a crowd at its operators' port keeps nobody from
+//! health and metrics.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -86,8 +87,8 @@ fn a_link_logs_one_browser_in() {
     node.by_port("/api/v1/reload", &[&reload[..], &["-H", &own]].concat()).expect(200);
 }
 
-/// Commands find the socket by the port, or are told; it is there in each moment of a live upgrade, replaces what a killed node has left,
-/// and goes with its node.
+/// Commands find the socket by the port, or are told; it is there in each moment of a live upgrade,
+/// replaces what a killed node has left, and goes with its node.
 #[test]
 fn commands_go_by_the_socket() {
     let mut place = Place::new("127.0.0.1:0");
@@ -172,7 +173,8 @@ fn what_a_killed_node_has_left_is_replaced() {
     assert!(!node.socket.exists());
 }
 
-/// 1,000 connections with half a head or none: health and metrics answer, each time, as long as these are there.
+/// 1,000 connections with half a head or none: health and metrics answer, each time, as long as
+/// these are there.
 #[test]
 fn half_heads_keep_nobody_out() {
     let node = Node::start("");

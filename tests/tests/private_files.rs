@@ -1,4 +1,5 @@
-//! Files that hold messages or keys are their owner's alone, whatever the umask is, and what an older version has left open is closed.
+//! Files that hold messages or keys are their owner's alone, whatever the umask is, and what an
+//! older version has left open is closed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,4 +1,5 @@
-//! A node behind nginx and Caddy, configured as `docs/proxies.md` says: the blocks come from that page.
+//! A node behind nginx and Caddy, configured as `docs/proxies.md` says: the blocks come from that
+//! page.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -168,7 +169,8 @@ fn start_caddy(folder: &Path, server: &Server, address: &str) -> Process {
     Process::start(&mut command)
 }
 
-/// Publications, histories, event streams and WebSockets pass, and the node knows where the client is.
+/// Publications, histories, event streams and WebSockets pass, and the node knows where the client
+/// is.
 fn check_clients(proxied: &Proxied) {
     const HOST: &str = "live.example.com";
     let elsewhere = ["--interface", "127.0.0.9"];
@@ -226,7 +228,8 @@ fn check_operators(proxied: &Proxied) {
     ask("/api/v1/connections", &["-H", &bearer]).expect(200);
     ask("/api/v1/publish", &[&publication[..], &["-H", &bearer]].concat()).expect(200);
 
-    // A link leads to the proxy, and a browser that has come by it changes things from this origin only.
+    // A link leads to the proxy, and a browser that has come by it changes things from this origin
+    // only.
     let mut login = crore();
     login.args(["login", "--operators", &proxied.socket]);
     let link = Process::start(&mut login).end();
@@ -271,7 +274,8 @@ fn caddy_as_the_guide_has_it() {
     check_operators(&proxied);
 }
 
-/// `proxy_pass` and nothing else, from another user and from the node's own: no rights come of it, whatever the proxy is asked to add.
+/// `proxy_pass` and nothing else, from another user and from the node's own: no rights come of it,
+/// whatever the proxy is asked to add.
 #[test]
 fn a_proxy_that_says_nothing_of_itself_gives_no_rights() {
     for (user, api_key) in [("root", "always"), ("www-data", "always"), ("root", "beyond_loopback")]

@@ -1,4 +1,5 @@
-//! The configuration is read again while the node runs: what changes, what does not, and that nobody is dropped.
+//! The configuration is read again while the node runs: what changes, what does not, and that
+//! nobody is dropped.
 
 use std::fs;
 use std::process::Command;
@@ -204,7 +205,8 @@ fn only_requests_that_no_page_can_make() {
     assert_eq!(preflight.header("access-control-allow-origin"), None);
 }
 
-/// From another host: only with the API key of an operator, and then it holds for clients there at once.
+/// From another host: only with the API key of an operator, and then it holds for clients there at
+/// once.
 #[test]
 fn elsewhere_an_operator_reloads() {
     let cable = Cable::new();

@@ -1,5 +1,6 @@
-//! Rules for topics on the real binary: the most specific wins, and what each of their values does. Who may publish stands in
-//! `entitlement_permissions.rs`, durability in `durable.rs`, changes while the node runs in `reload.rs`.
+//! Rules for topics on the real binary: the most specific wins, and what each of their values does.
+//! Who may publish stands in `entitlement_permissions.rs`, durability in `durable.rs`, changes
+//! while the node runs in `reload.rs`.
 
 use std::time::Instant;
 
@@ -119,7 +120,8 @@ fn what_may_be_retained() {
     retain("lasting").expect(200);
 }
 
-/// Two logs with lives of their own: the topics of a rule go to the one that it names, and that one is on disk.
+/// Two logs with lives of their own: the topics of a rule go to the one that it names, and that one
+/// is on disk.
 #[test]
 fn durability_by_rule() {
     let mut place = Place::new("127.0.0.1:0");
@@ -145,8 +147,8 @@ fn durability_by_rule() {
 const MESSAGES: usize = 150;
 const PAYLOAD_BYTES: usize = 100_000;
 
-/// What comes of a client that does not read while `MESSAGES` are published: the numbers of those that it gets, and what it is
-/// told beside them.
+/// What comes of a client that does not read while `MESSAGES` are published: the numbers of those
+/// that it gets, and what it is told beside them.
 fn stalled(server: &Server, topic: &str) -> (Vec<usize>, Vec<Frame>) {
     let (mut native, _) = Native::connect(&server.clients, None);
     let answer = native.subscribe_one(1, topic);

@@ -1,7 +1,7 @@
 //! A service manager beside the node: what it is told, by whom, and the sockets that it passes on.
 //!
-//! It is one of the tests' own: a socket for datagrams that knows who has sent each, as systemd does, which believes only the process
-//! that is the service (`NotifyAccess=main`).
+//! It is one of the tests' own: a socket for datagrams that knows who has sent each, as systemd
+//! does, which believes only the process that is the service (`NotifyAccess=main`).
 
 use std::fs;
 use std::io::IoSliceMut;
@@ -113,7 +113,8 @@ fn ready_reloads_and_the_end() {
     server.end().assert_success();
 }
 
-/// Signs of life go on when another process takes the node's place, although the watchdog was set for the one before; that one says who it is.
+/// Signs of life go on when another process takes the node's place, although the watchdog was set
+/// for the one before; that one says who it is.
 #[test]
 fn an_upgrade_and_the_watchdog() {
     let mut place = Place::new("127.0.0.1:0");
@@ -154,7 +155,8 @@ fn an_upgrade_and_the_watchdog() {
     successor.has_ended();
 }
 
-/// Who is watched and wants no signs of life of this process gets none: those of another one are asked for.
+/// Who is watched and wants no signs of life of this process gets none: those of another one are
+/// asked for.
 #[test]
 fn a_watchdog_of_somebody_else() {
     let mut place = Place::new("127.0.0.1:0");
@@ -169,7 +171,8 @@ fn a_watchdog_of_somebody_else() {
     server.end().assert_success();
 }
 
-/// Sockets that a service manager has opened: what waits in their queue when the node ends is served by the next.
+/// Sockets that a service manager has opened: what waits in their queue when the node ends is
+/// served by the next.
 #[test]
 fn inherited_sockets_outlive_a_node() {
     // First all of them out of the way of the numbers that they are to have.

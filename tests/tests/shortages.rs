@@ -1,5 +1,5 @@
-//! What a node does when something runs out that connections need: who waits, who is refused, what the operator is told,
-//! what it costs meanwhile, and that it goes on.
+//! What a node does when something runs out that connections need: who waits, who is refused, what
+//! the operator is told, what it costs meanwhile, and that it goes on.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ fn assert_served(raw: &mut Raw) {
     raw.take(length.expect("an answer has a length"));
 }
 
-/// Somebody lowers the limit under a running node: whoever comes waits in the listeners' queues and costs next to nothing,
-/// and is served when there are descriptors again.
+/// Somebody lowers the limit under a running node: whoever comes waits in the listeners' queues and
+/// costs next to nothing, and is served when there are descriptors again.
 #[test]
 fn without_descriptors_clients_wait_and_the_node_rests() {
     for private_tables in [true, false] {
@@ -46,7 +46,8 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
         assert!(line.contains(" of 8 in a descriptor table"), "{line}");
         assert!(line.contains("crore doctor"), "{line}");
 
-        // Forty further attempts take two seconds of two threads that retry twenty times a second each.
+        // Forty further attempts take two seconds of two threads that retry twenty times a second
+        // each.
         let errors = "crore_accept_errors_total{reason=\"descriptors\"}";
         let before = metrics.scrape().number(errors);
         let (began, cpu) = (Instant::now(), server.process.cpu_time());
@@ -63,8 +64,9 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
     }
 }
 
-/// The machine's own shortages cannot be made without hurting others on it, so the kernel's answers are put in its mouth: to
-/// the first forty accepts of each thread, which is two seconds of one that rests between them.
+/// The machine's own shortages cannot be made without hurting others on it, so the kernel's answers
+/// are put in its mouth: to the first forty accepts of each thread, which is two seconds of one
+/// that rests between them.
 #[test]
 fn what_the_machine_lacks_has_a_name_and_passes() {
     for (error, begins, limit, ends) in [
@@ -116,8 +118,8 @@ fn what_the_machine_lacks_has_a_name_and_passes() {
     }
 }
 
-/// A small limit from the beginning, and nothing beside the tables: two threads share what there is, so that nobody is
-/// refused while either has room, and then everybody is told.
+/// A small limit from the beginning, and nothing beside the tables: two threads share what there
+/// is, so that nobody is refused while either has room, and then everybody is told.
 #[test]
 fn a_full_node_refuses_by_name_and_lets_others_in_when_some_leave() {
     let mut place = Place::new("127.0.0.1:0");

@@ -1,4 +1,5 @@
-//! Restarts and those who come back: with a resume ticket of the native protocol, or with `Last-Event-ID`.
+//! Restarts and those who come back: with a resume ticket of the native protocol, or with
+//! `Last-Event-ID`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -128,7 +129,8 @@ fn ticket_of(client: &mut Native) -> Vec<u8> {
     }
 }
 
-/// Comes back with one frame; everything continues where it was. What follows is in `count` messages.
+/// Comes back with one frame; everything continues where it was. What follows is in `count`
+/// messages.
 fn resume(
     server: &Server,
     ticket: &[u8],
@@ -156,7 +158,8 @@ fn resume(
     (client, seen.received)
 }
 
-/// The ticket does not hold: said so in the way that the protocol defines, and the connection is as good as any.
+/// The ticket does not hold: said so in the way that the protocol defines, and the connection is as
+/// good as any.
 fn check_refused(server: &Server, ticket: &[u8], why: &str) {
     let (mut client, welcome) = Native::connect(&server.clients, Some((ticket, &[])));
     let Frame::Welcome { resumed: None, .. } = welcome else {
@@ -175,7 +178,8 @@ fn says(server: Server, text: &str) {
     assert!(ended.lines.iter().any(|line| line.contains(text)), "no \"{text}\" in {ended:#?}");
 }
 
-/// A drain leads the client away with a ticket; after the restart one frame brings all that it missed, and no gap.
+/// A drain leads the client away with a ticket; after the restart one frame brings all that it
+/// missed, and no gap.
 #[test]
 fn a_drain_and_a_restart() {
     let (mut place, server) = started("");
@@ -237,8 +241,8 @@ fn a_ticket_on_request_and_a_kill() {
     assert_eq!(received, rounds(&["third"]));
 }
 
-/// A log in memory is gone with its process. The ticket holds, and says of everything that it is: as a gap, or as a
-/// refusal where that is what the client wanted.
+/// A log in memory is gone with its process. The ticket holds, and says of everything that it is:
+/// as a gap, or as a refusal where that is what the client wanted.
 #[test]
 fn a_log_in_memory_is_told_as_a_gap() {
     let mut place = Place::new("127.0.0.1:0");
@@ -336,7 +340,8 @@ fn a_ticket_expires() {
     check_refused(&server, &ticket, "expired");
 }
 
-/// Configured keys: one that was taken away signs no more and is not believed; one that stands behind is.
+/// Configured keys: one that was taken away signs no more and is not believed; one that stands
+/// behind is.
 #[test]
 fn configured_keys_change_places() {
     let keys = |keys: &[&str]| {
@@ -377,7 +382,8 @@ fn without_a_data_directory() {
     check_refused(&server, &ticket, "of another process");
 }
 
-/// Event streams go on from the cursor in `Last-Event-ID`, whatever has become of the process meanwhile.
+/// Event streams go on from the cursor in `Last-Event-ID`, whatever has become of the process
+/// meanwhile.
 #[test]
 fn event_streams_over_restarts() {
     let (mut place, mut server) = started("");

@@ -68,7 +68,8 @@ impl Secure {
         Metrics::of(&self.server.operators).scrape().number(name)
     }
 
-    /// Waits until that number is this: what ends is counted some time after its client has seen the end.
+    /// Waits until that number is this: what ends is counted some time after its client has seen
+    /// the end.
     fn wait_for(&self, name: &str, number: u64) {
         Metrics::of(&self.server.operators).wait_for(name, |now| now == number);
     }
@@ -315,7 +316,8 @@ fn a_stalled_reader_costs_one_record() {
         curl(&["--cacert", &secure.certificate, "--data-binary", &data, &url]).expect(200);
         kept = kept.max(secure.metric("crore_tls_bytes{part=\"buffers\"}"));
     }
-    // A socket that fills up between two records leaves nothing to keep, so that says nothing about the stall.
+    // A socket that fills up between two records leaves nothing to keep, so that says nothing about
+    // the stall.
     let lagged = secure.metric("crore_subscriptions_lagged_total");
     assert!(lagged > 0, "it did stall");
     assert!(kept < 40_000, "{kept} bytes are kept for it");

@@ -1,4 +1,5 @@
-//! The programs of `docs/tokens.md`, as they stand there: each makes a token that a node takes, and the browser's part listens with one.
+//! The programs of `docs/tokens.md`, as they stand there: each makes a token that a node takes, and
+//! the browser's part listens with one.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! `crore top` in a terminal: what is on the screen, keys, another size of the window, and that all is as before at the end.
+//! `crore top` in a terminal: what is on the screen, keys, another size of the window, and that all
+//! is as before at the end.
 
 use end_to_end::curl::{publish, stream};
 use end_to_end::process::Process;
@@ -34,7 +35,8 @@ fn assert_restored(left: &Left) {
     assert_eq!(left.screen.text().trim(), "", "{left:?}");
 }
 
-/// What happens at the node is seen at the next look; `q` ends it, and other keys do not, whatever bytes they send.
+/// What happens at the node is seen at the next look; `q` ends it, and other keys do not, whatever
+/// bytes they send.
 #[test]
 fn a_screen_that_follows_the_node() {
     let server = Server::start();
@@ -68,7 +70,8 @@ fn has(lines: &[String], name: &str, number: &str) -> bool {
     words.clone().zip(words.skip(1)).any(|pair| pair == (name, number))
 }
 
-/// A window of another size is filled at once, long before the next look, and nothing stands beyond its edges.
+/// A window of another size is filled at once, long before the next look, and nothing stands beyond
+/// its edges.
 #[test]
 fn another_size_of_the_window() {
     let server = Server::start();

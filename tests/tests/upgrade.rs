@@ -1,5 +1,5 @@
-//! Live upgrade: the node becomes another process, and nobody notices. And the other process dies on the way: nobody notices
-//! either.
+//! Live upgrade: the node becomes another process, and nobody notices. And the other process dies
+//! on the way: nobody notices either.
 
 use std::thread;
 
@@ -45,7 +45,8 @@ fn everybody_stays() {
     let (mut filter, _) = Native::connect(&clients, None);
     subscribe(&mut filter, 7, "w/#");
     let mut events = EventStream::open(&news, 1, None);
-    // One that does not read: what it is owed fills its socket and its outbox, and the ring goes on.
+    // One that does not read: what it is owed fills its socket and its outbox, and the ring goes
+    // on.
     let (mut lagging, _) = Native::connect(&clients, None);
     subscribe(&mut lagging, 3, "slow");
     let bulk = "x".repeat(16_000);
@@ -98,7 +99,8 @@ fn everybody_stays() {
     curl(&[&server.operators_url("/readyz")]).expect(200);
 }
 
-/// Publications that are in flight at that moment are answered, once, and nobody misses one: three upgrades in a row.
+/// Publications that are in flight at that moment are answered, once, and nobody misses one: three
+/// upgrades in a row.
 #[test]
 fn acknowledgements_in_flight_come() {
     let mut server = Server::with_configuration("[node]\nio_threads = 2\n");
@@ -192,7 +194,8 @@ fn the_new_process_dies_on_the_way() {
     }
 }
 
-/// After the commit it is a crash as any other: the old process is gone, and clients are told by their sockets.
+/// After the commit it is a crash as any other: the old process is gone, and clients are told by
+/// their sockets.
 #[test]
 fn the_new_process_dies_after_the_commit() {
     let mut place = Place::new("127.0.0.1:0");
@@ -226,8 +229,8 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Who they are is known to the new process: connections of users count, API keys hold, and what was revoked stays so without a
-/// file.
+/// Who they are is known to the new process: connections of users count, API keys hold, and what
+/// was revoked stays so without a file.
 #[test]
 fn clients_are_who_they_were() {
     let mut place = Place::new("127.0.0.1:0");

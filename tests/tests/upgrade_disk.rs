@@ -1,4 +1,5 @@
-//! Live upgrade of a node with logs on disk: what was acknowledged is there, whoever dies on the way, and nobody notices.
+//! Live upgrade of a node with logs on disk: what was acknowledged is there, whoever dies on the
+//! way, and nobody notices.
 
 use std::fs;
 use std::time::Instant;
@@ -13,7 +14,8 @@ use end_to_end::tools::crore;
 use end_to_end::upgrading::Flow;
 use serde_json::{Value, json};
 
-/// Two logs on disk with little memory, so that most of what is read comes from there; and one in memory.
+/// Two logs on disk with little memory, so that most of what is read comes from there; and one in
+/// memory.
 fn configuration(place: &Place) -> String {
     let log = |name: &str, partitions_count: u32| {
         format!(
@@ -135,8 +137,8 @@ fn long(number: usize) -> String {
     format!("{number:016000}")
 }
 
-/// Publishers that wait for disks, subscribers, one that does not read and is owed what lies on the disk: three upgrades in a row, and
-/// then a crash.
+/// Publishers that wait for disks, subscribers, one that does not read and is owed what lies on the
+/// disk: three upgrades in a row, and then a crash.
 #[test]
 fn everybody_stays_and_everything_is_kept() {
     let (mut place, mut server) = started();

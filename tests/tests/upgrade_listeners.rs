@@ -1,5 +1,5 @@
-//! Live upgrades of nodes whose listeners do more than accept: limits that count connections, and proxies in front. For TLS see
-//! `upgrade_tls.rs`.
+//! Live upgrades of nodes whose listeners do more than accept: limits that count connections, and
+//! proxies in front. For TLS see `upgrade_tls.rs`.
 
 use end_to_end::curl::curl;
 use end_to_end::metrics::Metrics;
@@ -32,7 +32,8 @@ fn limits_of_connections_hold() {
         for round in 0..2 {
             let said = told(&clients);
             assert!(said.contains(code), "{round}: {said}");
-            // First somebody leaves who was counted by the process before, then who came to this one.
+            // First somebody leaves who was counted by the process before, then who came to this
+            // one.
             others.clear();
             let mut metrics = Metrics::of(&server.operators);
             metrics.wait_for("crore_connections", |count| count == 1);
@@ -77,7 +78,8 @@ fn request(fields: &str) -> String {
     format!("GET /topics/news HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
-/// Clients behind a proxy are who they were, and count so; of a header that has come by half the rest is waited for.
+/// Clients behind a proxy are who they were, and count so; of a header that has come by half the
+/// rest is waited for.
 #[test]
 fn clients_behind_a_proxy_stay() {
     let mut server = Server::with_configuration(
@@ -132,7 +134,8 @@ fn clients_behind_a_proxy_stay() {
     assert_eq!(again.read_answer().0, 200);
 }
 
-/// A listener is not behind proxies from one moment to the next: who waits in its queue would be misunderstood.
+/// A listener is not behind proxies from one moment to the next: who waits in its queue would be
+/// misunderstood.
 #[test]
 fn other_listeners_behind_proxies_are_refused() {
     let mut place = Place::new("127.0.0.1:0");

@@ -1,4 +1,5 @@
-//! Live upgrades of nodes that speak TLS: established connections go on with their keys, handshakes end before or begin behind.
+//! Live upgrades of nodes that speak TLS: established connections go on with their keys, handshakes
+//! end before or begin behind.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -140,7 +141,8 @@ fn tls_connections_stay() {
     assert_eq!(scrape.number("crore_tls_faults_total"), 0);
 }
 
-/// A handshake that does not come to its end is not waited for: the client is told, and may try again.
+/// A handshake that does not come to its end is not waited for: the client is told, and may try
+/// again.
 #[test]
 fn a_handshake_that_hangs_ends() {
     let mut secure = Secure::start();
@@ -216,7 +218,8 @@ fn a_node_with_tls_only() {
     assert_eq!(native.next_payload(), "after");
 }
 
-/// Every message, once and in order, to clients with TLS and without, over several upgrades while they are published to.
+/// Every message, once and in order, to clients with TLS and without, over several upgrades while
+/// they are published to.
 #[test]
 fn an_audit_finds_nothing() {
     const END: Duration = Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! Connections of a user on the real binary, over all I/O threads: who is refused, who is not concerned, what makes room.
+//! Connections of a user on the real binary, over all I/O threads: who is refused, who is not
+//! concerned, what makes room.
 
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
@@ -112,8 +113,8 @@ fn a_token_says_how_many() {
 /// Code of the protocol.
 const TOO_MANY_CONNECTIONS: u64 = 330;
 
-/// Sessions whose first token has no limit count from the renewal on that brings one; where there is no room they go on with
-/// the token that they have.
+/// Sessions whose first token has no limit count from the renewal on that brings one; where there
+/// is no room they go on with the token that they have.
 #[test]
 fn a_renewal_brings_the_first_limit() {
     let mut place = Place::new("127.0.0.1:0");

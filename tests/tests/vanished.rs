@@ -1,5 +1,6 @@
-//! Clients of which nothing is heard any more, though nobody has said that they are gone: their host is off or cut off, or
-//! their process stands still. The node lets go of them within the time that pings allow, whatever protocol they speak.
+//! Clients of which nothing is heard any more, though nobody has said that they are gone: their
+//! host is off or cut off, or their process stands still. The node lets go of them within the time
+//! that pings allow, whatever protocol they speak.
 
 use std::time::Duration;
 
@@ -58,7 +59,8 @@ fn wait_until_live(bench: &mut Bench) {
     bench.wait_for("live clients", |figures| figures["clients_live"].as_u64() == Some(CLIENTS));
 }
 
-/// More than sockets hold, so that some of it waits at the node for each client that does not take it.
+/// More than sockets hold, so that some of it waits at the node for each client that does not take
+/// it.
 fn publisher(host: &Host, server: &Server) -> Bench {
     let url = server.ws_url("/crore");
     let mut bench = Bench::start_by(
@@ -120,8 +122,8 @@ fn a_host_that_vanishes_under_load_is_noticed() {
     assert_eq!(total.number(&["disconnects"]), 0, "{:?}", total.figures);
 }
 
-/// Their kernels go on acknowledging: a WebSocket client answers no ping, an event stream takes no more messages. When
-/// the processes go on they come back.
+/// Their kernels go on acknowledging: a WebSocket client answers no ping, an event stream takes no
+/// more messages. When the processes go on they come back.
 #[test]
 fn processes_that_stand_still_are_noticed_and_come_back() {
     let host = Host::new();

@@ -1,20 +1,23 @@
-//! How fast batches of messages become durable: our store against a bare loop and against embedded stores.
+//! How fast batches of messages become durable: our store against a bare loop and against embedded
+//! stores.
 //!
 //! ```text
 //! cargo run --release --manifest-path benches/stores/Cargo.toml -- [FOLDER] [ROUNDS] [CONTENDERS] [BATCHES]
 //! ```
 //!
-//! Contenders are `bare`, `crore`, `fjall` and `redb`, batches numbers of records; both separated by commas, and all of
-//! them if none is named.
+//! Contenders are `bare`, `crore`, `fjall` and `redb`, batches numbers of records; both separated
+//! by commas, and all of them if none is named.
 //!
-//! Every contender gets the same records in the same batches, one thread, a new folder for each run, and makes each batch
-//! durable before it takes the next. The bare loop writes a batch's bytes with one `write` and calls `fdatasync`: nothing
-//! that keeps a log can be faster. Contenders take turns within a round; medians over the rounds are printed, and the
-//! ratio to the bare loop of the same round, because the machine's disk changes its mind from minute to minute.
+//! Every contender gets the same records in the same batches, one thread, a new folder for each
+//! run, and makes each batch durable before it takes the next. The bare loop writes a batch's bytes
+//! with one `write` and calls `fdatasync`: nothing that keeps a log can be faster. Contenders take
+//! turns within a round; medians over the rounds are printed, and the ratio to the bare loop of the
+//! same round, because the machine's disk changes its mind from minute to minute.
 //!
-//! What is equal: bytes of a record (40 of header, 512 of payload), batches, durability (data on disk, `fdatasync` or the
-//! store's own word for it). What is not: our store also writes names and checksums and keeps the index that replay needs;
-//! the others keep a sorted map by (partition, offset), which a log does not need.
+//! What is equal: bytes of a record (40 of header, 512 of payload), batches, durability (data on
+//! disk, `fdatasync` or the store's own word for it). What is not: our store also writes names and
+//! checksums and keeps the index that replay needs; the others keep a sorted map by (partition,
+//! offset), which a log does not need.
 
 mod contenders;
 

@@ -1,8 +1,10 @@
-//! What compression saves and costs: the table of `docs/performance.md`, and loops to count instructions of.
+//! What compression saves and costs: the table of `docs/performance.md`, and loops to count
+//! instructions of.
 //!
-//! Without arguments: bytes of JSON messages at each level. `deflate LEVEL BYTES N` compresses N messages, `inflate LEVEL BYTES
-//! N` inflates them, `blocks KIND N` inflates N payloads of 64 KiB that cost an inflater much for their bytes: the slope over N is
-//! a message's cost. `memory LEVEL BYTES` tells what compressor and inflater have touched after a hundred messages.
+//! Without arguments: bytes of JSON messages at each level. `deflate LEVEL BYTES N` compresses N
+//! messages, `inflate LEVEL BYTES N` inflates them, `blocks KIND N` inflates N payloads of 64 KiB
+//! that cost an inflater much for their bytes: the slope over N is a message's cost. `memory LEVEL
+//! BYTES` tells what compressor and inflater have touched after a hundred messages.
 
 use stdx::prng::Prng;
 use wire::websocket::deflate::{Deflater, Inflater};

@@ -2,10 +2,12 @@
 //!
 //!     cargo run --release -p bench --example drain -- --server target/release/crore --clients 50000 --window-s 60
 //!
-//! It starts a node with a log on disk, connects the crowd by the client library's own sessions (groups share a topic, some of them publish),
-//! asks the operators' port for a drain, follows what each client is told until the node has ended, starts the node again, and has
-//! everybody return when it was told to. At the end every subscription must be complete, without a gap, and be beyond all that was
-//! acknowledged on its topic. Return times are held against the even distribution by the distance of Kolmogorov and Smirnov.
+//! It starts a node with a log on disk, connects the crowd by the client library's own sessions
+//! (groups share a topic, some of them publish), asks the operators' port for a drain, follows what
+//! each client is told until the node has ended, starts the node again, and has everybody return
+//! when it was told to. At the end every subscription must be complete, without a gap, and be
+//! beyond all that was acknowledged on its topic. Return times are held against the even
+//! distribution by the distance of Kolmogorov and Smirnov.
 
 use std::collections::BinaryHeap;
 use std::io::{BufRead, BufReader, IoSlice, Read as _, Write as _};

@@ -1,10 +1,11 @@
 //! The floor: what a delivery costs when a server does nothing but `recv` and `send`.
 //!
-//! Place: what `docs/performance.md` compares the node with, on the same publish stream and the same sockets. A bare
-//! `epoll` loop for each thread, on the system calls themselves: no log, no history, no limits, no proof of anything but
-//! that the benchmark is content. It speaks just enough of the native protocol: who subscribes gets WELCOME and SUBSCRIBED,
-//! and what is published on a topic is sent at once, by one `send`, to each of its subscribers. A socket that does
-//! not take a frame whole is closed.
+//! Place: what `docs/performance.md` compares the node with, on the same publish stream and the
+//! same sockets. A bare `epoll` loop for each thread, on the system calls themselves: no log, no
+//! history, no limits, no proof of anything but that the benchmark is content. It speaks just
+//! enough of the native protocol: who subscribes gets WELCOME and SUBSCRIBED, and what is published
+//! on a topic is sent at once, by one `send`, to each of its subscribers. A socket that does not
+//! take a frame whole is closed.
 //!
 //! ```text
 //! floor --listen 127.0.0.1:8900 --threads 2

@@ -1,7 +1,8 @@
-//! What the floor's threads share: topics by name, which threads have subscribers of them, and what is on its way to those.
+//! What the floor's threads share: topics by name, which threads have subscribers of them, and what
+//! is on its way to those.
 //!
-//! Place: between workers. A publication costs its thread one look by name; other threads get (topic, frame) in a queue
-//! and one write to an eventfd for a batch.
+//! Place: between workers. A publication costs its thread one look by name; other threads get
+//! (topic, frame) in a queue and one write to an eventfd for a batch.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -46,7 +47,8 @@ impl Routes {
         Routes { topics: RwLock::default(), threads: wakers.into_iter().map(thread).collect() }
     }
 
-    /// A thread has a subscriber of the topic: the topic's number, and the number of its last message.
+    /// A thread has a subscriber of the topic: the topic's number, and the number of its last
+    /// message.
     pub fn subscribe(&self, name: &str, thread: u16) -> (u32, u64) {
         let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         let index = match topics.by_name.get(name) {

@@ -1,7 +1,7 @@
 //! One thread of the floor: its sockets, and what it does with their bytes.
 //!
-//! Place: below `main`. Invariants: one `recv` for each readable socket and event, one `send` for each delivery; answers
-//! to what one `recv` brought leave in one `send`.
+//! Place: below `main`. Invariants: one `recv` for each readable socket and event, one `send` for
+//! each delivery; answers to what one `recv` brought leave in one `send`.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -219,7 +219,8 @@ impl Worker {
         }
     }
 
-    /// Takes whole units, and says how many bytes they were; `None` when the peer is not understood.
+    /// Takes whole units, and says how many bytes they were; `None` when the peer is not
+    /// understood.
     fn take(&mut self, number: RawFd, input: &mut [u8], is_upgraded: &mut bool) -> Option<usize> {
         let mut taken = 0;
         if !*is_upgraded {

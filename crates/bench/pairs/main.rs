@@ -1,8 +1,10 @@
-//! The node beside the floor, in alternating pairs: what a delivery, a connection or a ping costs more than it must.
+//! The node beside the floor, in alternating pairs: what a delivery, a connection or a ping costs
+//! more than it must.
 //!
-//! Place: beside `floor`, for `docs/performance.md`. Both servers run at once with the same clients, and take
-//! turns at the same work; processor time is what the system says of the server's process. Clients do not sleep
-//! during a measurement (their core is theirs), or the servers would mostly pay for waking them.
+//! Place: beside `floor`, for `docs/performance.md`. Both servers run at once with the same
+//! clients, and take turns at the same work; processor time is what the system says of the server's
+//! process. Clients do not sleep during a measurement (their core is theirs), or the servers would
+//! mostly pay for waking them.
 //!
 //! ```text
 //! cargo build --release -p crore && cargo build --release -p bench --bins
@@ -65,10 +67,12 @@ pub struct Options {
     /// Bytes of a payload.
     #[arg(long, default_value_t = 512)]
     pub size: usize,
-    /// I/O threads of the node, which can hold connections beside its descriptor tables; 0: one for each of its cores.
+    /// I/O threads of the node, which can hold connections beside its descriptor tables; 0: one for
+    /// each of its cores.
     #[arg(long, default_value_t = 0)]
     pub threads: u64,
-    /// Threads of the floor, which cannot; 0: as many as the node, or what the descriptor limit needs.
+    /// Threads of the floor, which cannot; 0: as many as the node, or what the descriptor limit
+    /// needs.
     #[arg(long, default_value_t = 0)]
     pub floor_threads: u64,
     /// Cores of the servers.
@@ -116,7 +120,8 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let mut rounds: Vec<[Figures; 2]> = Vec::new();
     for round in 0..=options.rounds {
-        // Who comes first changes: what the first leaves in the caches is not always the same one's advantage.
+        // Who comes first changes: what the first leaves in the caches is not always the same one's
+        // advantage.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         let mut pair = [Figures::default(); 2];
         for index in order {
@@ -175,7 +180,8 @@ impl Options {
         self.tables_count()
     }
 
-    /// Whether clients spin while they are measured. Only one thread can: more of them on a core wait for each other.
+    /// Whether clients spin while they are measured. Only one thread can: more of them on a core
+    /// wait for each other.
     pub fn clients_spin(&self) -> bool {
         !self.clients_sleep && self.client_threads_count() == 1
     }

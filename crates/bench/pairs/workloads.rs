@@ -1,7 +1,8 @@
 //! What is measured: the same work for both, and what it costs one.
 //!
-//! Place: called by `main` in turns. Invariants: a measurement begins and ends with nothing on its way; during a fan-out
-//! a message is published when all have the one before, so that each delivery is one send.
+//! Place: called by `main` in turns. Invariants: a measurement begins and ends with nothing on its
+//! way; during a fan-out a message is published when all have the one before, so that each delivery
+//! is one send.
 
 use std::time::{Duration, Instant};
 
@@ -26,10 +27,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// What one measurement of one server says.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Processor time of the server for a delivery, a connection, or a second of pings; in microseconds.
+    /// Processor time of the server for a delivery, a connection, or a second of pings; in
+    /// microseconds.
     pub cpu_us: f64,
-    /// Fan-out: from the publication to the last receiver, the median message. Unicast: p99 from the intended time.
-    /// Connect: the median. In milliseconds.
+    /// Fan-out: from the publication to the last receiver, the median message. Unicast: p99 from
+    /// the intended time. Connect: the median. In milliseconds.
     pub last_ms: f64,
     /// Nothing was lost, and the work was done in its time.
     pub is_clean: bool,
@@ -169,7 +171,8 @@ fn pings(contender: &mut Contender, options: &Options) -> anyhow::Result<Figures
     })
 }
 
-/// Connects all clients, and waits until they are subscribed: they, and the median of their times in milliseconds.
+/// Connects all clients, and waits until they are subscribed: they, and the median of their times
+/// in milliseconds.
 fn connect(contender: &Contender, options: &Options, rate: f64) -> anyhow::Result<(Handle, f64)> {
     let common = contender.common(rate, options.client_threads_count())?;
     let mut config = SubscribersConfig::new(common, topics(options)?, options.clients);

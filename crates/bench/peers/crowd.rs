@@ -1,8 +1,10 @@
-//! The one load generator for all servers: many connections and one publisher on one loop, which never sleeps.
+//! The one load generator for all servers: many connections and one publisher on one loop, which
+//! never sleeps.
 //!
-//! Place: between `work` and a `Dialect`. It does not sleep, so that no server pays for waking it and no
-//! message waits for it. Invariants: each message is checked against what its subscriber asked for and has had
-//! before; a connection that ends is an error of the measurement, with the server's reason.
+//! Place: between `work` and a `Dialect`. It does not sleep, so that no server pays for waking it
+//! and no message waits for it. Invariants: each message is checked against what its subscriber
+//! asked for and has had before; a connection that ends is an error of the measurement, with the
+//! server's reason.
 
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -163,7 +165,8 @@ impl Crowd {
         Ok(())
     }
 
-    /// Publishes on the topic of the subscriber of this number, with the time when it should have been.
+    /// Publishes on the topic of the subscriber of this number, with the time when it should have
+    /// been.
     pub fn publish(&mut self, number: u64, size: usize, intended_ns: u64) -> anyhow::Result<()> {
         let topic = self.topics.name(number);
         self.sequence += 1;

@@ -1,8 +1,8 @@
 //! The servers, and how each is started in its best configuration for many idle connections.
 //!
-//! Place: below `server`, which runs what is made here. The reasons stand at the settings; `docs/benchmarks.md` repeats
-//! them. All of them: no log of connections, and no pings within a measurement, for a
-//! ping of one and none of the other would be compared.
+//! Place: below `server`, which runs what is made here. The reasons stand at the settings;
+//! `docs/benchmarks.md` repeats them. All of them: no log of connections, and no pings within a
+//! measurement, for a ping of one and none of the other would be compared.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -150,7 +150,8 @@ impl Kind {
                 command.arg("-c").arg(&file);
             }
             Kind::Mosquitto => {
-                // Nothing on disk, no log, no $SYS topics, and no delay by Nagle's algorithm. It has one thread.
+                // Nothing on disk, no log, no $SYS topics, and no delay by Nagle's algorithm. It
+                // has one thread.
                 let text = format!(
                     "listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nlog_dest none\n\
                      connection_messages false\nsys_interval 0\nset_tcp_nodelay true\nmax_connections -1\nuser root\n"
@@ -161,7 +162,8 @@ impl Kind {
             }
             Kind::Nchan => {
                 std::fs::write(&file, nginx(place)?)?;
-                // What is unpacked and not installed lacks it, and nginx makes a directory there whatever is configured.
+                // What is unpacked and not installed lacks it, and nginx makes a directory there
+                // whatever is configured.
                 std::fs::create_dir_all("/var/lib/nginx").context("/var/lib/nginx")?;
                 command.arg("-c").arg(&file).arg("-p").arg(place.scratch);
                 command.arg("-e").arg(place.scratch.join("error.log"));
@@ -184,8 +186,8 @@ impl Kind {
     }
 }
 
-/// One worker for each core, room for all connections, no access log; channels keep no messages, and subscribers
-/// begin with the next one.
+/// One worker for each core, room for all connections, no access log; channels keep no messages,
+/// and subscribers begin with the next one.
 fn nginx(place: &Place<'_>) -> anyhow::Result<String> {
     let module = "nchan/usr/lib/nginx/modules/ngx_nchan_module.so";
     let module = place.foreign.join(module).canonicalize()?;

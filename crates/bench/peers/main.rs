@@ -1,8 +1,10 @@
-//! Crore beside other servers, at the same work in the same run: memory and time of connections, fan-out, unicast.
+//! Crore beside other servers, at the same work in the same run: memory and time of connections,
+//! fan-out, unicast.
 //!
-//! Place: beside `pairs`, for `docs/benchmarks.md`. `--install` gets the others from registries; a run then starts each
-//! in turn, with the same cores and one load generator for all (`crowd`), in its best configuration (`kind`). Rounds go over
-//! all servers, so that drift of the machine falls on all of them; the first of a round changes.
+//! Place: beside `pairs`, for `docs/benchmarks.md`. `--install` gets the others from registries; a
+//! run then starts each in turn, with the same cores and one load generator for all (`crowd`), in
+//! its best configuration (`kind`). Rounds go over all servers, so that drift of the machine falls
+//! on all of them; the first of a round changes.
 //!
 //! ```text
 //! cargo build --release -p crore && cargo build --release -p bench --bins

@@ -1,7 +1,7 @@
 //! Medians of the rounds, as a table and as JSON.
 //!
-//! Place: after the last round. Pure. Losses and strays are summed and the greatest latency is that of all rounds, for a
-//! median would hide them.
+//! Place: after the last round. Pure. Losses and strays are summed and the greatest latency is that
+//! of all rounds, for a median would hide them.
 
 use std::fmt::Write;
 
@@ -31,7 +31,8 @@ pub struct Report {
     pub server_cores: Vec<usize>,
     /// Cores of the load generator.
     pub client_cores: Vec<usize>,
-    /// Load of the machine (one minute) before the first round and after the last: what others did besides.
+    /// Load of the machine (one minute) before the first round and after the last: what others did
+    /// besides.
     pub load: [String; 2],
     /// Each server.
     pub servers: Vec<Row>,

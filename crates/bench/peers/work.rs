@@ -1,8 +1,8 @@
 //! What each server does in one life, and the figures of it.
 //!
-//! Place: called by `main` for each server and round; always the same, in the same order, on a fresh process:
-//! connections with a topic each up to a third, memory, up to all, memory again; then two thirds of them are left for
-//! unicast; then they go, and as many come for one topic.
+//! Place: called by `main` for each server and round; always the same, in the same order, on a
+//! fresh process: connections with a topic each up to a third, memory, up to all, memory again;
+//! then two thirds of them are left for unicast; then they go, and as many come for one topic.
 
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,8 @@ pub fn measure(kind: Kind, options: &Options) -> anyhow::Result<Figures> {
     })
 }
 
-/// Publishes at a steady rate, each message on one of `topics` topics at random, with `copies` subscribers each.
+/// Publishes at a steady rate, each message on one of `topics` topics at random, with `copies`
+/// subscribers each.
 fn deliver(
     server: &Server,
     crowd: &mut Crowd,

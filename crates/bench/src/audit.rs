@@ -399,8 +399,8 @@ mod tests {
 
     #[test]
     fn acknowledged_messages() {
-        /// Acknowledged up to 9: what is missing of a live stream, of one from the first message, and whether more is
-        /// waited for.
+        /// Acknowledged up to 9: what is missing of a live stream, of one from the first message,
+        /// and whether more is waited for.
         fn check(steps: &[Step], live: u64, first: u64, is_waiting: bool) {
             let entry = Entry { acknowledged: 9, sequence: 9 };
             let audit = play(steps);

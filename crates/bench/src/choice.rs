@@ -1,6 +1,7 @@
 //! Which topics a client subscribes to, and which topic the next message is for.
 //!
-//! Place: client number to topic numbers, computed when needed and never stored. Pure: the seed decides.
+//! Place: client number to topic numbers, computed when needed and never stored. Pure: the seed
+//! decides.
 
 use stdx::prng::Prng;
 
@@ -18,7 +19,8 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The topic number of subscription `place` (from 0) of `client`, each with `per_client` of `topics`.
+    /// The topic number of subscription `place` (from 0) of `client`, each with `per_client` of
+    /// `topics`.
     ///
     /// Within one client the numbers are distinct as long as `per_client` is at most `topics`.
     pub fn topic(self, client: u64, place: u64, per_client: u64, topics: u64, seed: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! Ledgers as files: written at the end of a publishing run, waited for by an audit.
 //!
-//! Place: between the command line and [`crate::audit::Ledger`]. A file appears whole or not at all, so that whoever
-//! finds it may read it.
+//! Place: between the command line and [`crate::audit::Ledger`]. A file appears whole or not at
+//! all, so that whoever finds it may read it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,9 @@
-//! `crore bench`: load with open loops, verification of every stream, and figures over all messages.
+//! `crore bench`: load with open loops, verification of every stream, and figures over all
+//! messages.
 //!
-//! Place: outside of the server, beside any other client. Workers share nothing: each thread has its own
-//! descriptor table, network, receive buffer, connections and histograms; the report merges them.
+//! Place: outside of the server, beside any other client. Workers share nothing: each thread has
+//! its own descriptor table, network, receive buffer, connections and histograms; the report merges
+//! them.
 #![forbid(unsafe_code)]
 
 pub mod audit;

@@ -1,7 +1,9 @@
-//! What the machine says about this run: bytes on the wire, processor time, memory, descriptor limit.
+//! What the machine says about this run: bytes on the wire, processor time, memory, descriptor
+//! limit.
 //!
-//! Place: read by the report once per interval. Parsers are pure; the readers answer `None` where the kernel does
-//! not offer the file (another system, a closed container), and the report then leaves the figure out.
+//! Place: read by the report once per interval. Parsers are pure; the readers answer `None` where
+//! the kernel does not offer the file (another system, a closed container), and the report then
+//! leaves the figure out.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
@@ -21,7 +23,8 @@ impl Wire {
         Some(Wire::parse(&std::fs::read_to_string("/proc/net/dev").ok()?))
     }
 
-    /// Reads the text of `/proc/net/dev`: two lines of headings, then `name: 8 receive and 8 send columns`.
+    /// Reads the text of `/proc/net/dev`: two lines of headings, then `name: 8 receive and 8 send
+    /// columns`.
     pub fn parse(text: &str) -> Wire {
         let mut wire = Wire::default();
         for line in text.lines().skip(2) {
@@ -60,7 +63,8 @@ pub fn available_bytes() -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Raises the soft limit of descriptors to the hard one and answers it: so many in each descriptor table.
+/// Raises the soft limit of descriptors to the hard one and answers it: so many in each descriptor
+/// table.
 pub fn descriptors_max() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

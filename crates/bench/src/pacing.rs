@@ -1,9 +1,11 @@
 //! Open-loop pacing: what is due by the clock, never by the answers.
 //!
-//! Place: connecting and publishing. An event's time is its *intended* time; one that is late is still sent, with
-//! that time, so that a backlog shows as latency and is never left out. Pure: time is an argument.
+//! Place: connecting and publishing. An event's time is its *intended* time; one that is late is
+//! still sent, with that time, so that a backlog shows as latency and is never left out. Pure: time
+//! is an argument.
 
-/// A steady schedule shared by several workers: worker `w` of `n` owns the events `w`, `w + n`, `w + 2n`, …
+/// A steady schedule shared by several workers: worker `w` of `n` owns the events `w`, `w + n`, `w
+/// + 2n`, …
 #[derive(Clone, Debug)]
 pub struct Pace {
     start_ns: u64,
@@ -18,7 +20,8 @@ impl Pace {
         Pace { start_ns, rate, next: worker, stride: workers.max(1) }
     }
 
-    /// The schedule begins anew now: what has come to be wanted after a pause was not due during it.
+    /// The schedule begins anew now: what has come to be wanted after a pause was not due during
+    /// it.
     pub fn restart(&mut self, now_ns: u64) {
         self.start_ns = now_ns;
         self.next %= self.stride;

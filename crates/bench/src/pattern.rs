@@ -1,10 +1,12 @@
-//! Brace patterns: one text that names many topics or addresses, `p/s{1..1200000}`, `127.0.{1..20}.1`.
+//! Brace patterns: one text that names many topics or addresses, `p/s{1..1200000}`,
+//! `127.0.{1..20}.1`.
 //!
-//! Place: command line to topic numbers. A pattern is never expanded: member `n` is written when needed, so that
-//! a million topics cost nothing. Pure.
+//! Place: command line to topic numbers. A pattern is never expanded: member `n` is written when
+//! needed, so that a million topics cost nothing. Pure.
 //!
-//! Forms: `{a..b}` (up or down), `{a..b..step}`, zero padded when a bound begins with `0` (`{001..100}`), and
-//! `{red,green}`. Several braces in one pattern multiply, the last one varies fastest, as in a shell.
+//! Forms: `{a..b}` (up or down), `{a..b..step}`, zero padded when a bound begins with `0`
+//! (`{001..100}`), and `{red,green}`. Several braces in one pattern multiply, the last one varies
+//! fastest, as in a shell.
 
 use std::fmt::Write as _;
 
@@ -39,8 +41,8 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: an unfinished or empty brace, a bound that is no number, more than
-    /// [`MEMBERS_MAX`] members.
+    /// A sentence that says what is wrong: an unfinished or empty brace, a bound that is no number,
+    /// more than [`MEMBERS_MAX`] members.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let mut parts = Vec::new();
         let mut rest = text;

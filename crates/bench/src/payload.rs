@@ -1,7 +1,7 @@
 //! What `bench pub` puts into a message, and how the subscribers read it back.
 //!
-//! Place: both ends of the measured path. The text is printable ASCII, so that every transport (binary WebSocket,
-//! Server-Sent Events, JSON history) carries the same bytes.
+//! Place: both ends of the measured path. The text is printable ASCII, so that every transport
+//! (binary WebSocket, Server-Sent Events, JSON history) carries the same bytes.
 //!
 //! Layout, [`HEADER_BYTES`] bytes and then padding up to the message's size:
 //!
@@ -16,9 +16,9 @@
 //!     38      …  random characters
 //! ```
 //!
-//! Numbers are written most significant digit first with the base64url alphabet (RFC 4648, section 5), six bits
-//! per character; padding is random over the same
-//! alphabet. The *intended* time is when the open loop should have sent, so waiting inside the publisher counts.
+//! Numbers are written most significant digit first with the base64url alphabet (RFC 4648, section
+//! 5), six bits per character; padding is random over the same alphabet. The *intended* time is
+//! when the open loop should have sent, so waiting inside the publisher counts.
 
 use rustix::time::{ClockId, clock_gettime};
 use stdx::prng::Prng;
@@ -66,7 +66,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Writes a payload of `size` bytes (at least [`HEADER_BYTES`]) at the end of `into`; `random` gives padding.
+    /// Writes a payload of `size` bytes (at least [`HEADER_BYTES`]) at the end of `into`; `random`
+    /// gives padding.
     pub fn write(&self, size: usize, random: &mut Prng, into: &mut Vec<u8>) {
         into.reserve(size.max(HEADER_BYTES));
         into.extend_from_slice(MAGIC);
@@ -89,7 +90,8 @@ impl Header {
         }
     }
 
-    /// Reads the header, or `None` when the payload is not of this format (another publisher's message).
+    /// Reads the header, or `None` when the payload is not of this format (another publisher's
+    /// message).
     pub fn read(payload: &[u8]) -> Option<Header> {
         let header = payload.get(..HEADER_BYTES)?;
         if &header[..3] != MAGIC {
@@ -117,7 +119,8 @@ pub fn topic_hash(topic: &str) -> u32 {
 /// A seed that no other run has, from the operating system's entropy.
 pub fn seed_from_entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    // The standard library keys its hash maps from the system's generator, and so needs no dependency.
+    // The standard library keys its hash maps from the system's generator, and so needs no
+    // dependency.
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 

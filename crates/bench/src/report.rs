@@ -1,6 +1,7 @@
 //! The figures in words, in JSON, as CSV and as InfluxDB lines.
 //!
-//! Place: between snapshots and the outside. Formatting is pure; [`Reporter`] writes to where it was told.
+//! Place: between snapshots and the outside. Formatting is pure; [`Reporter`] writes to where it
+//! was told.
 
 use std::io::{IsTerminal, Write};
 use std::net::UdpSocket;
@@ -51,7 +52,8 @@ pub struct Figures {
     pub connect_time: Digest,
     /// Clients whose topics are all subscribed and not replaying, at the end of the span.
     pub clients_live: i64,
-    /// From the return of all clients that were away until each was live again; its count is how many were.
+    /// From the return of all clients that were away until each was live again; its count is how
+    /// many were.
     pub return_time: Digest,
     /// Messages received; acknowledgements for publishers.
     pub received: u64,
@@ -93,8 +95,8 @@ pub struct Figures {
     pub duplicates: u64,
     /// Publications that wait for an acknowledgement.
     pub inflight: i64,
-    /// Bytes on all interfaces of this machine per message received (or sent, for publishers), in both directions and
-    /// whoever they were for; on loopback each counts once.
+    /// Bytes on all interfaces of this machine per message received (or sent, for publishers), in
+    /// both directions and whoever they were for; on loopback each counts once.
     pub wire_bytes_per_message: Option<f64>,
     /// Processor seconds of this process.
     pub processor_s: f64,

@@ -1,8 +1,9 @@
 //! Source addresses and ports of many connections.
 //!
-//! Place: before each connect. One source address can reach one target `address:port` from at most as many
-//! connections as it has ports; more addresses multiply that. Ports are chosen here rather than by the kernel, whose
-//! search slows down as its range fills. Pure, but for asking which ports may be used.
+//! Place: before each connect. One source address can reach one target `address:port` from at most
+//! as many connections as it has ports; more addresses multiply that. Ports are chosen here rather
+//! than by the kernel, whose search slows down as its range fills. Pure, but for asking which ports
+//! may be used.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -12,7 +13,8 @@ use crate::pattern::Pattern;
 /// The ports used when source addresses are given: above the well-known services, up to the end.
 pub const PORTS: RangeInclusive<u16> = 10_000..=65_000;
 
-/// A supply of source addresses for one worker: it owns every `workers`-th port, so that workers never collide.
+/// A supply of source addresses for one worker: it owns every `workers`-th port, so that workers
+/// never collide.
 #[derive(Clone, Debug)]
 pub struct Sources {
     addresses: Vec<IpAddr>,
@@ -52,8 +54,8 @@ impl Sources {
         (!addresses.is_empty()).then(|| ports * addresses.len() as u64)
     }
 
-    /// The next source, or `None` for the kernel's choice. Goes round: a port that was used long ago comes again,
-    /// and if it is still taken the caller asks for the next.
+    /// The next source, or `None` for the kernel's choice. Goes round: a port that was used long
+    /// ago comes again, and if it is still taken the caller asks for the next.
     pub fn take(&mut self) -> Option<SocketAddr> {
         let capacity = Sources::capacity(&self.addresses)?;
         let place = self.next % capacity;

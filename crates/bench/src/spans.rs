@@ -1,7 +1,8 @@
-//! When something went on: a set of spans of time, to tell a rate over that time instead of over the whole run.
+//! When something went on: a set of spans of time, to tell a rate over that time instead of over
+//! the whole run.
 //!
-//! Place: one in each tally, for connects. Pure. Merging in any order gives the same set, as long as it is below its
-//! bound.
+//! Place: one in each tally, for connects. Pure. Merging in any order gives the same set, as long
+//! as it is below its bound.
 
 /// Between spans with less than this between them, it went on too.
 const JOIN_NS: u64 = 1_000_000_000;

@@ -2,8 +2,9 @@
 //!
 //! Place: one [`Recorder`] per worker thread and interval; the report merges them. Pure.
 //!
-//! Invariants: merging in any order gives the same counts and quantiles; the mean and variance agree with those of
-//! the whole set (Chan, Golub and LeVeque's pairwise update), not of rounded values.
+//! Invariants: merging in any order gives the same counts and quantiles; the mean and variance
+//! agree with those of the whole set (Chan, Golub and LeVeque's pairwise update), not of rounded
+//! values.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -120,9 +121,9 @@ impl Recorder {
         if self.count == 0 { 0 } else { self.histogram.value_at_quantile(quantile) }
     }
 
-    /// The distribution: shares of the values, and the latency in microseconds that so many did not exceed. The steps
-    /// halve what is left four times as finely, so that the far end is as visible as the middle; the last one is the
-    /// greatest value.
+    /// The distribution: shares of the values, and the latency in microseconds that so many did not
+    /// exceed. The steps halve what is left four times as finely, so that the far end is as visible
+    /// as the middle; the last one is the greatest value.
     pub fn distribution(&self) -> Vec<(f64, f64)> {
         if self.count == 0 {
             return Vec::new();
@@ -166,8 +167,8 @@ impl Recorder {
     }
 }
 
-/// The latencies of one sampled client, kept one by one up to [`Sample::VALUES_MAX`]; beyond that an even
-/// random choice of them (reservoir), so that quantiles stay unbiased.
+/// The latencies of one sampled client, kept one by one up to [`Sample::VALUES_MAX`]; beyond that
+/// an even random choice of them (reservoir), so that quantiles stay unbiased.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     values_us: Vec<f32>,

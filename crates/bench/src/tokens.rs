@@ -1,7 +1,8 @@
 //! Tokens that clients show, where a node asks for them: those of a file, line by line.
 //!
-//! Place: between the command line and the requests of connections. Who has signed them and what they permit is the node's
-//! business. Invariant: nothing here shows one, but in the request that it is for.
+//! Place: between the command line and the requests of connections. Who has signed them and what
+//! they permit is the node's business. Invariant: nothing here shows one, but in the request that
+//! it is for.
 
 use std::fmt;
 use std::path::Path;
@@ -57,7 +58,8 @@ impl Tokens {
         Ok(Tokens(tokens.into()))
     }
 
-    /// What a client shows, by its number over all workers; with fewer tokens than clients some are of several.
+    /// What a client shows, by its number over all workers; with fewer tokens than clients some are
+    /// of several.
     fn of(&self, client: u64) -> Option<&str> {
         let place = client.checked_rem(self.0.len() as u64)?;
         Some(&self.0[place as usize])

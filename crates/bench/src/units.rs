@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-/// Reads a duration: a sequence of `<number><unit>` with the units `ns`, `us`, `µs`, `ms`, `s`, `m`, `h`, `d`;
-/// the number may have a fraction. `0` needs no unit, any other bare number is refused, as its unit is unclear.
+/// Reads a duration: a sequence of `<number><unit>` with the units `ns`, `us`, `µs`, `ms`, `s`,
+/// `m`, `h`, `d`; the number may have a fraction. `0` needs no unit, any other bare number is
+/// refused, as its unit is unclear.
 ///
 /// # Errors
 /// A sentence that names what was expected.
@@ -46,8 +47,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(nanos.round() as u64))
 }
 
-/// Reads a size in bytes: a whole number, alone or with `B`, `KiB`, `MiB`, `GiB` (powers of 1024) or `kB`,
-/// `MB`, `GB` (powers of 1000).
+/// Reads a size in bytes: a whole number, alone or with `B`, `KiB`, `MiB`, `GiB` (powers of 1024)
+/// or `kB`, `MB`, `GB` (powers of 1000).
 ///
 /// # Errors
 /// A sentence that names what was expected.
@@ -69,7 +70,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(expected)
 }
 
-/// Reads a rate per second: a number, perhaps with a fraction and the suffix `k` or `M`; `/s` may follow.
+/// Reads a rate per second: a number, perhaps with a fraction and the suffix `k` or `M`; `/s` may
+/// follow.
 ///
 /// # Errors
 /// A sentence that names what was expected.
@@ -89,7 +91,8 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     Ok(rate * factor)
 }
 
-/// A latency for people: three significant digits with the unit that fits (`840 µs`, `1.25 ms`, `3.10 s`).
+/// A latency for people: three significant digits with the unit that fits (`840 µs`, `1.25 ms`,
+/// `3.10 s`).
 pub fn show_micros(micros: f64) -> String {
     let (value, unit) = match micros {
         m if m >= 1e6 => (m / 1e6, "s"),

@@ -1,11 +1,12 @@
 //! Order and completeness of every received stream.
 //!
-//! Place: between the decoded message and the counters. Pure, and small: one [`Stream`] for each topic of each client.
+//! Place: between the decoded message and the counters. Pure, and small: one [`Stream`] for each
+//! topic of each client.
 //!
-//! Two proofs run side by side. The publisher's sequence number inside the payload works on every transport and
-//! against every server; the native protocol adds the server's own proof (`prev` never beyond what was
-//! received, and no gap left unannounced after a resume). A window of 16 tells a message that came late from one that
-//! came twice.
+//! Two proofs run side by side. The publisher's sequence number inside the payload works on every
+//! transport and against every server; the native protocol adds the server's own proof (`prev`
+//! never beyond what was received, and no gap left unannounced after a resume). A window of 16
+//! tells a message that came late from one that came twice.
 
 use crate::payload::Header;
 use wire::native::Beginning;
@@ -22,7 +23,8 @@ pub struct Stream {
     sequence: u64,
     publisher: u32,
     window: u16,
-    /// The epoch's place in the worker's list of epochs, plus one (0 while no position is known), and the flags.
+    /// The epoch's place in the worker's list of epochs, plus one (0 while no position is known),
+    /// and the flags.
     state: u16,
 }
 
@@ -35,9 +37,11 @@ pub const EPOCHS_MAX: usize = EPOCH as usize;
 const EPOCH: u16 = 0x1fff;
 /// A replay goes on.
 const REPLAYING: u16 = 0x2000;
-/// The server began beyond the cursor within the epoch: it owes a gap, or the next message proves that there is none.
+/// The server began beyond the cursor within the epoch: it owes a gap, or the next message proves
+/// that there is none.
 const GAP_DUE: u16 = 0x4000;
-/// The epoch has changed and the position did not stay valid: the server owes a gap before anything else.
+/// The epoch has changed and the position did not stay valid: the server owes a gap before anything
+/// else.
 const GAP_DUE_AT_ONCE: u16 = 0x8000;
 
 const _: () = assert!(size_of::<Stream>() == 32);
@@ -45,15 +49,15 @@ const _: () = assert!(size_of::<Stream>() == 32);
 /// Messages that were not as promised, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Faults {
-    /// Messages that never came (and were not announced as a gap). A message that comes late takes back what it was
-    /// counted as, so that a span may be negative; the whole run never is.
+    /// Messages that never came (and were not announced as a gap). A message that comes late takes
+    /// back what it was counted as, so that a span may be negative; the whole run never is.
     pub lost: i64,
     /// Messages that came again.
     pub repeated: u64,
     /// Messages that came after a later one.
     pub out_of_order: u64,
-    /// Deliveries whose `prev` lay beyond the cursor, and gaps that were due and never announced: the server's own
-    /// proof failed.
+    /// Deliveries whose `prev` lay beyond the cursor, and gaps that were due and never announced:
+    /// the server's own proof failed.
     pub proof_failed: u64,
 }
 
@@ -115,8 +119,8 @@ impl Stream {
         self.state &= !REPLAYING;
     }
 
-    /// The connection is gone; the cursor stays. Answers whether the server had said that the position is not valid any
-    /// more, and the gap itself was still to come: it counts as told.
+    /// The connection is gone; the cursor stays. Answers whether the server had said that the
+    /// position is not valid any more, and the gap itself was still to come: it counts as told.
     pub fn disconnected(&mut self) -> bool {
         let was_due = self.state & GAP_DUE_AT_ONCE != 0;
         self.alias = 0;
@@ -127,8 +131,8 @@ impl Stream {
         was_due
     }
 
-    /// The server's answer to a subscription that started at the cursor, or anywhere if there was none: the rules of
-    /// `spec/protocol.md`, section 6.
+    /// The server's answer to a subscription that started at the cursor, or anywhere if there was
+    /// none: the rules of `spec/protocol.md`, section 6.
     ///
     /// `epoch` is that of `beginning`, as a number of the table of epochs.
     pub fn subscribed(&mut self, alias: u32, epoch: u16, beginning: &Beginning) {
@@ -161,9 +165,11 @@ impl Stream {
         self.offset = self.offset.max(through);
     }
 
-    /// Judges the next payload by its sequence number and adds to `faults`. Answers whether the message is new.
+    /// Judges the next payload by its sequence number and adds to `faults`. Answers whether the
+    /// message is new.
     ///
-    /// The first message of a publisher sets the start: what came before it is not this client's to know.
+    /// The first message of a publisher sets the start: what came before it is not this client's to
+    /// know.
     pub fn check_sequence(&mut self, header: &Header, faults: &mut Faults) -> bool {
         if self.sequence == 0 || self.publisher != header.publisher {
             self.publisher = header.publisher;
@@ -191,8 +197,8 @@ impl Stream {
         }
     }
 
-    /// Judges a delivery of the native protocol by the server's own proof and moves the cursor. Answers
-    /// whether the message is new.
+    /// Judges a delivery of the native protocol by the server's own proof and moves the cursor.
+    /// Answers whether the message is new.
     pub fn check_proof(&mut self, prev: u64, offset: u64, faults: &mut Faults) -> bool {
         let was_due = self.state & GAP_DUE_AT_ONCE != 0;
         self.state &= !(GAP_DUE | GAP_DUE_AT_ONCE);
@@ -207,8 +213,8 @@ impl Stream {
         true
     }
 
-    /// The server announced that messages cannot be had: the cursor is this position, even if that is lower than before.
-    /// Their sequence numbers are no loss.
+    /// The server announced that messages cannot be had: the cursor is this position, even if that
+    /// is lower than before. Their sequence numbers are no loss.
     pub fn gap(&mut self, epoch: u16, to: u64) {
         self.state &= !(GAP_DUE | GAP_DUE_AT_ONCE);
         self.set_cursor(epoch, to);

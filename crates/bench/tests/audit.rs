@@ -1,4 +1,5 @@
-//! The audit of whole runs: streams against their ledger, readers that come later, stand still or return, publishing once.
+//! The audit of whole runs: streams against their ledger, readers that come later, stand still or
+//! return, publishing once.
 
 mod server;
 
@@ -11,7 +12,8 @@ use bench::engine::{
 };
 use server::{PATIENCE, Plant, Server, wait};
 
-/// 4 audited clients of 2 topics each, which begin with the oldest message, and 40 messages for them.
+/// 4 audited clients of 2 topics each, which begin with the oldest message, and 40 messages for
+/// them.
 fn audited(plant: Plant, change: impl FnOnce(&mut SubscribersConfig)) -> (Tally, Findings) {
     let server = Server::start(plant);
     let topics = || "t/{1..8}".parse().unwrap();

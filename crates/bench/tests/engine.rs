@@ -1,4 +1,5 @@
-//! The engine over real sockets against a small node: figures are right, and planted faults are found.
+//! The engine over real sockets against a small node: figures are right, and planted faults are
+//! found.
 
 mod server;
 

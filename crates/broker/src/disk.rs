@@ -1,16 +1,17 @@
-//! What a home and a durable log say to each other. Plain values, carried by the node between the home's thread and the
-//! log's.
+//! What a home and a durable log say to each other. Plain values, carried by the node between the
+//! home's thread and the log's.
 //!
-//! A publication to a durable log waits at its home, *staged*, until its batch is on disk; only then is it appended to the
-//! home's memory, acknowledged and delivered. What memory does not hold any more is read through [`DiskRequest::Read`].
+//! A publication to a durable log waits at its home, *staged*, until its batch is on disk; only
+//! then is it appended to the home's memory, acknowledged and delivered. What memory does not hold
+//! any more is read through [`DiskRequest::Read`].
 //!
-//! Order: between one home and one log both directions are first in, first out. Appends are answered in their order, by
-//! counts. Reads may overtake appends and each other. A floor is said before the answer to a read that did not see any more
-//! what lies below it.
+//! Order: between one home and one log both directions are first in, first out. Appends are
+//! answered in their order, by counts. Reads may overtake appends and each other. A floor is said
+//! before the answer to a read that did not see any more what lies below it.
 //!
-//! Failure: when a batch cannot be made durable, everything of that home that the log thread has or gets with the same
-//! `generation` is refused; the home raises its generation when it hears of it. So no record can ever follow, within
-//! the log, one that was refused and that its `prev` names.
+//! Failure: when a batch cannot be made durable, everything of that home that the log thread has or
+//! gets with the same `generation` is refused; the home raises its generation when it hears of it.
+//! So no record can ever follow, within the log, one that was refused and that its `prev` names.
 
 use crate::mail::{Code, PageLimits, PartitionId};
 use stdx::chunk::Slice;
@@ -30,7 +31,8 @@ pub enum DiskRequest {
         partition: PartitionId,
         /// The topic's name.
         topic: Slice,
-        /// The whole record (`log::record`) with its offset; its topic id is the home's own and means nothing elsewhere.
+        /// The whole record (`log::record`) with its offset; its topic id is the home's own and
+        /// means nothing elsewhere.
         record: Slice,
     },
     /// Read what memory does not hold. Answered by [`DiskLetter::Answer`].
@@ -69,8 +71,8 @@ pub enum DiskQuery {
         /// Bounds of the page; one record always fits.
         limits: PageLimits,
     },
-    /// Where "the newest `count` records at or below `through`, none older than `not_before_ms`" begin, and where a replay
-    /// after `after` would begin among them. [`DiskAnswer::Start`].
+    /// Where "the newest `count` records at or below `through`, none older than `not_before_ms`"
+    /// begin, and where a replay after `after` would begin among them. [`DiskAnswer::Start`].
     Start {
         /// The topic's name.
         topic: Slice,
@@ -83,8 +85,8 @@ pub enum DiskQuery {
         /// Exclusive.
         after: u64,
     },
-    /// A partition's records in (`after`, `through`] whose topic one of the filters covers, oldest first.
-    /// [`DiskAnswer::Scan`].
+    /// A partition's records in (`after`, `through`] whose topic one of the filters covers, oldest
+    /// first. [`DiskAnswer::Scan`].
     Scan {
         /// The filters; valid.
         filters: Vec<Slice>,
@@ -102,7 +104,8 @@ pub enum DiskQuery {
 /// Log thread to home.
 #[derive(Clone, Debug)]
 pub enum DiskLetter {
-    /// The oldest `count` appends of this generation that were not answered are on disk, or refused.
+    /// The oldest `count` appends of this generation that were not answered are on disk, or
+    /// refused.
     Committed {
         /// Of these appends.
         generation: u32,
@@ -120,9 +123,11 @@ pub enum DiskLetter {
     },
     /// Retention has dropped a segment.
     Floor {
-        /// For partitions that live at this home, numbered over all logs: the least offset that the disk may still hold.
+        /// For partitions that live at this home, numbered over all logs: the least offset that the
+        /// disk may still hold.
         floors: Vec<(PartitionId, u64)>,
-        /// Topics of these partitions that had records in what was dropped: they may have none left.
+        /// Topics of these partitions that had records in what was dropped: they may have none
+        /// left.
         topics: Vec<(PartitionId, Slice)>,
     },
     /// Whether the log takes appends now. Said when it changes.
@@ -151,20 +156,21 @@ pub enum DiskAnswer {
         prev: Option<u64>,
         /// How many qualify; at most `count`.
         count: u32,
-        /// Between `after` and the first record of the replay (up to `through` if there is none) some may have been lost
-        /// that `count` and `not_before_ms` would not have left out.
+        /// Between `after` and the first record of the replay (up to `through` if there is none)
+        /// some may have been lost that `count` and `not_before_ms` would not have left out.
         damaged: bool,
     },
     /// Records of a partition.
     Scan {
         /// Name and record, ascending. Their topic ids mean nothing.
         records: Vec<(Slice, Slice)>,
-        /// The partition's least offset on disk when this was read. What lay below had been dropped; when the home deals with
-        /// the answer, more may have been.
+        /// The partition's least offset on disk when this was read. What lay below had been
+        /// dropped; when the home deals with the answer, more may have been.
         floor: u64,
         /// Everything up to here has been looked at.
         through: u64,
-        /// No record of the range can be read, and some were there: they are lost. Whole records are on other pages.
+        /// No record of the range can be read, and some were there: they are lost. Whole records
+        /// are on other pages.
         damaged: bool,
     },
 }

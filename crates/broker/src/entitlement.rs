@@ -1,11 +1,13 @@
 //! Who may do what, as plain values: what a token or an API key says, and what that permits.
 //!
-//! Place on the path: step 3. A session asks [`Entitlement::permits`] before it subscribes, publishes or reads history.
-//! Signatures are not looked at here: an edge leaves a [`Question`] in its outputs, the shell lets its [`Judge`] answer it,
-//! and the verdict comes back as an input. Meanwhile the connection is not read.
+//! Place on the path: step 3. A session asks [`Entitlement::permits`] before it subscribes,
+//! publishes or reads history. Signatures are not looked at here: an edge leaves a [`Question`] in
+//! its outputs, the shell lets its [`Judge`] answer it, and the verdict comes back as an input.
+//! Meanwhile the connection is not read.
 //!
-//! Invariants: what is not permitted by name is forbidden; `{sub}` stands for a whole level and never becomes a wildcard
-//! or several levels; nothing here holds or prints a credential but a [`Question`] on its way.
+//! Invariants: what is not permitted by name is forbidden; `{sub}` stands for a whole level and
+//! never becomes a wildcard or several levels; nothing here holds or prints a credential but a
+//! [`Question`] on its way.
 
 use crate::topic::Filter;
 use sha2::{Digest as _, Sha256};
@@ -91,7 +93,8 @@ impl fmt::Debug for Question {
 /// What a verdict is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum Purpose {
-    /// An HTTP request, whose head waits in the connection's input. It may become a WebSocket connection.
+    /// An HTTP request, whose head waits in the connection's input. It may become a WebSocket
+    /// connection.
     Request,
     /// A session of the native protocol, whose HELLO waits.
     Hello,
@@ -102,24 +105,26 @@ pub enum Purpose {
     },
 }
 
-/// Answers questions: the shell's half. One for all I/O threads, so what it keeps it shares; nothing of it is on the path of
-/// a message.
+/// Answers questions: the shell's half. One for all I/O threads, so what it keeps it shares;
+/// nothing of it is on the path of a message.
 pub trait Judge: Send + Sync {
     /// What a credential entitles to. `now_s` is the wall clock, seconds since 1970.
     fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged;
 
-    /// Whether something has been revoked that lets a connection of this entitlement go on no longer. Called for each entitlement of
-    /// an edge when the node tells the edge that revocations have changed.
+    /// Whether something has been revoked that lets a connection of this entitlement go on no
+    /// longer. Called for each entitlement of an edge when the node tells the edge that revocations
+    /// have changed.
     fn is_revoked(&self, entitlement: &Entitlement) -> bool;
 }
 
 /// A verdict, and what it took.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// What the credential entitles to, or why it is refused: `unauthorized`, `token_expired`, `token_revoked`, or
-    /// `not_ready` while keys cannot be had.
+    /// What the credential entitles to, or why it is refused: `unauthorized`, `token_expired`,
+    /// `token_revoked`, or `not_ready` while keys cannot be had.
     pub verdict: Result<Entitlement, ErrorCode>,
-    /// How many signatures were computed: one for each key that was tried. The caller bounds them in a turn.
+    /// How many signatures were computed: one for each key that was tried. The caller bounds them
+    /// in a turn.
     pub signatures_count: u32,
 }
 
@@ -128,11 +133,13 @@ pub struct Judged {
 pub struct Entitlement {
     /// Which credential this is of.
     pub digest: Digest,
-    /// Who it is: `sub` of a token, the name of an API key; at most [`SUBJECT_BYTES_MAX`] bytes, may be empty.
+    /// Who it is: `sub` of a token, the name of an API key; at most [`SUBJECT_BYTES_MAX`] bytes,
+    /// may be empty.
     pub subject: Box<str>,
     /// A hash of `jti`, by which a token is revoked; 0 for none.
     pub token_id: u64,
-    /// `iat`, seconds since 1970; 0 if it does not say. [`NEVER`] of an API key, which no moment revokes.
+    /// `iat`, seconds since 1970; 0 if it does not say. [`NEVER`] of an API key, which no moment
+    /// revokes.
     pub issued_s: u32,
     /// `exp`, seconds since 1970; [`NEVER`].
     pub expires_s: u32,
@@ -147,16 +154,19 @@ pub struct Terms {
     pub permissions: Permissions,
     /// How much of it.
     pub limits: EntitlementLimits,
-    /// The issuer and the key. Few tokens differ here, so they stand with the terms, which are shared.
+    /// The issuer and the key. Few tokens differ here, so they stand with the terms, which are
+    /// shared.
     pub signer: Signer,
 }
 
 /// By whose word a token holds. Empty for API keys.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Signer {
-    /// `iss`, at most [`ISSUER_BYTES_MAX`] bytes; empty where the token does not say. Subjects of two issuers are two users.
+    /// `iss`, at most [`ISSUER_BYTES_MAX`] bytes; empty where the token does not say. Subjects of
+    /// two issuers are two users.
     pub issuer: Box<str>,
-    /// The name (`kid`) of the key that has signed it, at most [`KEY_ID_BYTES_MAX`] bytes; empty of a key without one.
+    /// The name (`kid`) of the key that has signed it, at most [`KEY_ID_BYTES_MAX`] bytes; empty of
+    /// a key without one.
     pub key_id: Box<str>,
     /// A hash of that key.
     pub key_thumbprint: u64,
@@ -200,7 +210,8 @@ pub enum Action {
 }
 
 impl Action {
-    /// What a client hears that may not do this. Its own words, so that they say nothing of whether there is such a topic.
+    /// What a client hears that may not do this. Its own words, so that they say nothing of whether
+    /// there is such a topic.
     pub(crate) fn refusal(self, wanted: &str) -> String {
         let deed = match self {
             Action::Subscribe => "subscribe to",
@@ -232,8 +243,8 @@ impl Permissions {
         }
     }
 
-    /// Whether a subject may do this with every topic that `wanted` covers. A filter is permitted if one single filter of the
-    /// permissions covers all of it.
+    /// Whether a subject may do this with every topic that `wanted` covers. A filter is permitted
+    /// if one single filter of the permissions covers all of it.
     pub fn permit(&self, subject: &str, action: Action, wanted: Filter<'_>) -> bool {
         self.of(action).iter().any(|filter| {
             let Ok(filter) = Filter::parse(filter) else {
@@ -264,7 +275,8 @@ impl Entitlement {
     }
 }
 
-/// Whether a subject can stand for a level: it is one, no wildcard, and not the beginning of a name that wildcards spare.
+/// Whether a subject can stand for a level: it is one, no wildcard, and not the beginning of a name
+/// that wildcards spare.
 fn is_level(subject: &str) -> bool {
     !subject.is_empty()
         && !subject.starts_with('$')

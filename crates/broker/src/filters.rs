@@ -1,17 +1,20 @@
 //! A trie of filters: which of many filters cover a topic, and which of them says most about it.
 //!
-//! Place on the path: a home asks it which edges want a topic by filter, an edge which of its sessions do, and the
-//! settings which rule governs a topic. There is never a trie of topics: topics are many and filters few.
+//! Place on the path: a home asks it which edges want a topic by filter, an edge which of its
+//! sessions do, and the settings which rule governs a topic. There is never a trie of topics:
+//! topics are many and filters few.
 //!
-//! Invariants: a node other than the root has a value or a descendant with one. A walk visits each node at most once
-//! and keeps its own stack, which is never deeper than three entries for each level of the topic, so that neither deep
-//! names nor hostile sets of filters can exhaust anything. Children are ordered rather than hashed: clients choose
-//! the names, and order needs no seed against collisions.
+//! Invariants: a node other than the root has a value or a descendant with one. A walk visits each
+//! node at most once and keeps its own stack, which is never deeper than three entries for each
+//! level of the topic, so that neither deep names nor hostile sets of filters can exhaust anything.
+//! Children are ordered rather than hashed: clients choose the names, and order needs no seed
+//! against collisions.
 //!
-//! A walk costs the nodes that stand for a beginning of the topic: with `+` beside a literal in each of n levels up to
-//! 2^n in the last. That cannot be less where the filters cover the topic, as each is found; where they differ behind
-//! that from the topic, they are as many nodes for nothing. There are never more than levels of filters, and homes and
-//! edges look a topic up once for each change of the filters, not for each message.
+//! A walk costs the nodes that stand for a beginning of the topic: with `+` beside a literal in
+//! each of n levels up to 2^n in the last. That cannot be less where the filters cover the topic,
+//! as each is found; where they differ behind that from the topic, they are as many nodes for
+//! nothing. There are never more than levels of filters, and homes and edges look a topic up once
+//! for each change of the filters, not for each message.
 
 use crate::topic::Filter;
 use std::collections::BTreeMap;
@@ -102,7 +105,8 @@ impl<T> FilterTrie<T> {
         Some(value)
     }
 
-    /// Calls `found` with the value of every filter that covers the topic, the most specific one first.
+    /// Calls `found` with the value of every filter that covers the topic, the most specific one
+    /// first.
     pub fn matches(&self, topic: &str, found: &mut dyn FnMut(&T)) {
         let _ = self.walk(topic, |value| {
             found(value);
@@ -110,8 +114,9 @@ impl<T> FilterTrie<T> {
         });
     }
 
-    /// The value of the most specific filter that covers the topic. Level by level from the left, a literal level
-    /// beats `+`, and `+` beats `#`. Of a filter in place of a topic it is the one that covers whatever that does.
+    /// The value of the most specific filter that covers the topic. Level by level from the left, a
+    /// literal level beats `+`, and `+` beats `#`. Of a filter in place of a topic it is the one
+    /// that covers whatever that does.
     pub fn most_specific(&self, topic: &str) -> Option<&T> {
         match self.walk(topic, ControlFlow::Break) {
             ControlFlow::Break(value) => Some(value),
@@ -119,7 +124,8 @@ impl<T> FilterTrie<T> {
         }
     }
 
-    /// Visits what covers the topic, literal levels before `+` before `#`, so that the most specific comes first.
+    /// Visits what covers the topic, literal levels before `+` before `#`, so that the most
+    /// specific comes first.
     fn walk<'a, B>(
         &'a self,
         topic: &str,
@@ -152,7 +158,8 @@ impl<T> FilterTrie<T> {
                 None => (left, None),
             };
             if level == "#" {
-                // Of a filter: what is left of it is covered by `#` only. At its start that is as much as `+/#`.
+                // Of a filter: what is left of it is covered by `#` only. At its start that is as
+                // much as `+/#`.
                 steps.extend(node.rest.as_ref().map(Step::Rest));
                 if place == ROOT && node.single != NO_NODE {
                     let below = &self.nodes[node.single as usize];
@@ -426,8 +433,8 @@ mod tests {
         prop::sample::select(vec!["", "a", "b", "$", "+", "#"])
     }
 
-    /// Topics of a filter of which whatever covers all of them covers it: no filter has the level `other`. A topic stands
-    /// for itself.
+    /// Topics of a filter of which whatever covers all of them covers it: no filter has the level
+    /// `other`. A topic stands for itself.
     fn stands_for(filter: &str) -> Vec<String> {
         let filter = match filter.strip_suffix('#') {
             Some("") => "+/#".to_owned(),

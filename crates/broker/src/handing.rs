@@ -1,7 +1,7 @@
 //! Handing the state of a shard to the next process: what edges and homes have in common.
 //!
-//! Beside the path, between two turns (see [`stdx::handing`]). Hash tables are handed over as what is in them, and filled
-//! again: the hashes are made from what the values stand for.
+//! Beside the path, between two turns (see [`stdx::handing`]). Hash tables are handed over as what
+//! is in them, and filled again: the hashes are made from what the values stand for.
 
 use hashbrown::HashTable;
 use stdx::handing::Hand;

@@ -1,37 +1,46 @@
-//! The home role of one thread: it orders and keeps the topics of its partitions and knows which edges want them.
+//! The home role of one thread: it orders and keeps the topics of its partitions and knows which
+//! edges want them.
 //!
-//! Place on the path: an edge posts a [`ToHome`]; [`Home::handle`] appends, acknowledges, answers and posts the message
-//! to every edge with interest; [`Home::pump`] reads lagging streams on from the log and evicts what is too old.
-//! Values in, values out: the time comes with each call, letters go into [`HomeOutputs`]. Of a log on disk a home keeps the
-//! newest records in memory; what it says to the log thread and hears from it is in [`crate::disk`].
+//! Place on the path: an edge posts a [`ToHome`]; [`Home::handle`] appends, acknowledges, answers
+//! and posts the message to every edge with interest; [`Home::pump`] reads lagging streams on from
+//! the log and evicts what is too old. Values in, values out: the time comes with each call,
+//! letters go into [`HomeOutputs`]. Of a log on disk a home keeps the newest records in memory;
+//! what it says to the log thread and hears from it is in [`crate::disk`].
 //!
 //! # Why `prev` proves completeness
 //!
-//! For each partition, `forgotten_through` (F) is the greatest last offset of any topic that the home has forgotten, 0 at
-//! first. The claim: *a record's `prev` is an offset B such that its topic has no record in (B, offset)*.
+//! For each partition, `forgotten_through` (F) is the greatest last offset of any topic that the
+//! home has forgotten, 0 at first. The claim: *a record's `prev` is an offset B such that its topic
+//! has no record in (B, offset)*.
 //!
-//! - A known topic has `last`: its newest record's offset, and B is that. Nothing of the topic lies above its newest.
-//! - A topic that becomes known inherits `last = F` of that moment. Whatever records it had before, it was forgotten
-//!   after them, and F was then raised to at least their last offset. So no record of it lies above F, and while it
-//!   stays known its own appends keep `last` exact. That F rises later does not concern it.
-//! - A topic is forgotten only when nobody subscribes to it by name, no record of it is present and nothing of it is
-//!   retained; F is then raised to its `last`. An inherited `last` raises nothing, as F never falls.
+//! - A known topic has `last`: its newest record's offset, and B is that. Nothing of the topic lies
+//!   above its newest.
+//! - A topic that becomes known inherits `last = F` of that moment. Whatever records it had before,
+//!   it was forgotten after them, and F was then raised to at least their last offset. So no record
+//!   of it lies above F, and while it stays known its own appends keep `last` exact. That F rises
+//!   later does not concern it.
+//! - A topic is forgotten only when nobody subscribes to it by name, no record of it is present and
+//!   nothing of it is retained; F is then raised to its `last`. An inherited `last` raises nothing,
+//!   as F never falls.
 //!
-//! Hence a topic that is not known is the same as a topic with `last = F`, and a position P is complete without any
-//! record if and only if `last <= P`. One that was subscribed at a head H has `last <= H`, so its first record's `prev`
-//! is at most the `through = H` of the grant: complete, as it must be.
+//! Hence a topic that is not known is the same as a topic with `last = F`, and a position P is
+//! complete without any record if and only if `last <= P`. One that was subscribed at a head H has
+//! `last <= H`, so its first record's `prev` is at most the `through = H` of the grant: complete,
+//! as it must be.
 //!
-//! No record of a forgotten topic is present, so F is always below the oldest record, and so is an inherited `last`:
-//! `last >= oldest` says exactly that the topic has records. That makes forgetting an O(1) question, asked when a
-//! segment goes and when an interest goes; and it is why a topic's id is never reused while a record names it.
+//! No record of a forgotten topic is present, so F is always below the oldest record, and so is an
+//! inherited `last`: `last >= oldest` says exactly that the topic has records. That makes
+//! forgetting an O(1) question, asked when a segment goes and when an interest goes; and it is why
+//! a topic's id is never reused while a record names it.
 //!
-//! Of a log on disk, "present" means on disk or in memory, and the oldest is the `floor` below which neither has anything.
-//! Publications that wait for the disk are not records yet: the next one of the topic names the one before, and if it
-//! fails, both do.
+//! Of a log on disk, "present" means on disk or in memory, and the oldest is the `floor` below
+//! which neither has anything. Publications that wait for the disk are not records yet: the next
+//! one of the topic names the one before, and if it fails, both do.
 //!
-//! Damage on disk may have taken records of any topic away, up to an offset D of the partition that the start names. A record behind
-//! D is appended with a `prev` of at least D, and a topic without one reaches to D instead of to its `last`. So a position below
-//! D is complete only where a record behind the damage says it. Memory begins behind D, so no page from memory spans a hole.
+//! Damage on disk may have taken records of any topic away, up to an offset D of the partition that
+//! the start names. A record behind D is appended with a `prev` of at least D, and a topic without
+//! one reaches to D instead of to its `last`. So a position below D is complete only where a record
+//! behind the damage says it. Memory begins behind D, so no page from memory spans a hole.
 
 mod dedup;
 mod edges;
@@ -104,7 +113,8 @@ pub struct Home {
     dedup: Dedup,
     rates: Rates,
     steady: Steady,
-    /// Nothing is to be evicted for its age before; steady milliseconds. So that no turn has to look at each partition.
+    /// Nothing is to be evicted for its age before; steady milliseconds. So that no turn has to
+    /// look at each partition.
     expiry_ms: u64,
     recovery: Recovery,
     /// Topics that the disk has dropped records of.
@@ -130,7 +140,8 @@ struct Caller {
 pub struct HomeOutputs {
     /// For each edge, in order. The caller takes them.
     pub letters: Vec<Vec<ToEdge>>,
-    /// For each log by its index in the settings, in order; it may end before the last of them. The caller takes them.
+    /// For each log by its index in the settings, in order; it may end before the last of them. The
+    /// caller takes them.
     pub disk: Vec<Vec<DiskRequest>>,
     /// Who listens, for an edge of the same thread to publish. The caller takes it.
     pub occupancy: Vec<Occupancy>,
@@ -188,14 +199,15 @@ impl Home {
         }
     }
 
-    /// Counters that begin anew after 32 bits begin here, of a home that has not served anybody. For tests and simulated worlds.
+    /// Counters that begin anew after 32 bits begin here, of a home that has not served anybody.
+    /// For tests and simulated worlds.
     pub fn begin_counters_at(&mut self, value: u32) {
         self.interests.begin_counters_at(value);
     }
 
-    /// Goes by renewed settings from now on ([`Settings::renewed`]). Topics, records and what edges are owed stay. The credit
-    /// of each edge grows or shrinks by as much as the bound does; where it is below 0 then, the stream waits for what the
-    /// edge gives back.
+    /// Goes by renewed settings from now on ([`Settings::renewed`]). Topics, records and what edges
+    /// are owed stay. The credit of each edge grows or shrinks by as much as the bound does; where
+    /// it is below 0 then, the stream waits for what the edge gives back.
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
         let credit = |settings: &Settings| i64::from(settings.limits.stream_credit_bytes);
         let grown = credit(&settings) - credit(&self.settings);
@@ -330,8 +342,9 @@ impl Home {
         }
     }
 
-    /// Reads lagging streams on while their edges have credit, evicts by age, and serves pages that wait: a bounded part
-    /// of it. Once in each turn. True if there is more that can be done at once.
+    /// Reads lagging streams on while their edges have credit, evicts by age, and serves pages that
+    /// wait: a bounded part of it. Once in each turn. True if there is more that can be done at
+    /// once.
     pub fn pump(&mut self, now: Now, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.steady.advance(now);
         let now_ms = now.unix_ms;
@@ -357,7 +370,8 @@ impl Home {
         }
     }
 
-    /// When [`Home::pump`] has something to evict, or a log that gets nothing done to look at; monotonic.
+    /// When [`Home::pump`] has something to evict, or a log that gets nothing done to look at;
+    /// monotonic.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expiry_ms = (self.expiry_ms < u64::MAX).then_some(self.expiry_ms);
         let look_ms = self.next_look_at_disks();

@@ -1,10 +1,11 @@
 //! What operators ask of a shard, and what it answers: questions and answers as values.
 //!
-//! Beside the path: [`Edge::inspect`](crate::edge::Edge::inspect) and [`Home::inspect`](crate::home::Home::inspect) answer, the
-//! node asks shard after shard and puts the answers together. Invariants: one question costs a turn a bounded look
-//! ([`LOOKED_AT_MAX`]), however much a shard holds: an answer says where the next question goes on. Nothing is kept for it: a
-//! connection says what its slot knows, and what nobody knows is `None`. Names and subjects are told, payloads only where a
-//! topic's history is asked for, credentials never.
+//! Beside the path: [`Edge::inspect`](crate::edge::Edge::inspect) and
+//! [`Home::inspect`](crate::home::Home::inspect) answer, the node asks shard after shard and puts
+//! the answers together. Invariants: one question costs a turn a bounded look ([`LOOKED_AT_MAX`]),
+//! however much a shard holds: an answer says where the next question goes on. Nothing is kept for
+//! it: a connection says what its slot knows, and what nobody knows is `None`. Names and subjects
+//! are told, payloads only where a topic's history is asked for, credentials never.
 
 use crate::mail::{
     Appended, Code, EdgeId, HistoryPage, HomeId, PageLimits, PartitionId, Publication,
@@ -38,7 +39,8 @@ pub const RECENT_RECORDS_MAX: u32 = 64;
 /// And of all topics of one answer: counting them must not hold up a shard.
 pub const RECENT_RECORDS_OF_ANSWER_MAX: u32 = 8_192;
 
-/// Names a connection of the node; the number that a native client is told in WELCOME. As text it is hexadecimal.
+/// Names a connection of the node; the number that a native client is told in WELCOME. As text it
+/// is hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
@@ -221,7 +223,8 @@ pub enum Answer {
     Connections(Vec<Connection>, Option<u32>),
     /// The connection, if it is there.
     Connection(Option<Connection>),
-    /// What the connection is subscribed to, and whether more follows; none if the connection is not there.
+    /// What the connection is subscribed to, and whether more follows; none if the connection is
+    /// not there.
     Subscriptions(Option<(Vec<Subscription>, bool)>),
     /// Whether there was such a connection.
     Disconnected(bool),
@@ -349,7 +352,8 @@ pub struct TopicDetail {
     pub retained: Option<Position>,
 }
 
-/// A record of a life of the log, as an object in JSON: the form that clients get over HTTP. Empty if it is none.
+/// A record of a life of the log, as an object in JSON: the form that clients get over HTTP. Empty
+/// if it is none.
 pub fn message_json(record: &[u8], epoch: u64) -> Vec<u8> {
     let mut json = Vec::new();
     if let Some(view) = RecordView::parse(record) {

@@ -1,8 +1,11 @@
-//! What an edge tells of its clients, as plain values: the access log and the audit log are made of it.
+//! What an edge tells of its clients, as plain values: the access log and the audit log are made of
+//! it.
 //!
-//! Place: beside the path. Where the settings ask for it ([`JournalSettings`](crate::settings::JournalSettings)), an edge leaves
-//! entries in its outputs, and the shell hands them to whoever writes them. Invariants: an entry holds no credential, no payload
-//! and no query of a request; its texts have bounds; the settings bound how many come in a second, and what is left out is said.
+//! Place: beside the path. Where the settings ask for it
+//! ([`JournalSettings`](crate::settings::JournalSettings)), an edge leaves entries in its outputs,
+//! and the shell hands them to whoever writes them. Invariants: an entry holds no credential, no
+//! payload and no query of a request; its texts have bounds; the settings bound how many come in a
+//! second, and what is left out is said.
 
 use crate::entitlement::Action;
 use std::net::IpAddr;
@@ -31,8 +34,8 @@ pub enum Event {
     Disconnected {
         /// Whose.
         client: Client,
-        /// With which WebSocket close code, as its client sees it; 1000 for an event stream that was ended, 1006 for what was lost
-        /// or reset.
+        /// With which WebSocket close code, as its client sees it; 1000 for an event stream that
+        /// was ended, 1006 for what was lost or reset.
         code: u16,
         /// How long it lasted, in milliseconds; none if nobody looked when it began.
         duration_ms: Option<u64>,
@@ -145,8 +148,8 @@ impl Deed {
     }
 }
 
-/// The path of a request's target: without scheme and authority, which may hold a password, and without the query, which may hold
-/// a token.
+/// The path of a request's target: without scheme and authority, which may hold a password, and
+/// without the query, which may hold a token.
 pub(crate) fn path_of(target: &str) -> &str {
     let path = match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains(['/', '?']) => {

@@ -1,7 +1,7 @@
 //! The pub/sub core: values in, values out. No I/O, no clock, no threads, no entropy.
 //!
-//! A home ([`home`]) orders and stores topics; an edge ([`edge`]) serves connections. They know each other only by
-//! [`mail`], and a home its durable logs by [`disk`].
+//! A home ([`home`]) orders and stores topics; an edge ([`edge`]) serves connections. They know
+//! each other only by [`mail`], and a home its durable logs by [`disk`].
 #![forbid(unsafe_code)]
 
 pub mod disk;

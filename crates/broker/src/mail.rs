@@ -1,18 +1,21 @@
-//! Letters: all that edges and homes say to each other. Plain immutable values, carried by the mailboxes of `node`.
+//! Letters: all that edges and homes say to each other. Plain immutable values, carried by the
+//! mailboxes of `node`.
 //!
-//! An edge sends [`ToHome`]s to a home and receives [`ToEdge`]s back. Between one edge and one home both directions are
-//! first in, first out; that order is what makes history, live messages and answers one stream without a window in
-//! which a message could be lost, repeated or overtaken.
+//! An edge sends [`ToHome`]s to a home and receives [`ToEdge`]s back. Between one edge and one home
+//! both directions are first in, first out; that order is what makes history, live messages and
+//! answers one stream without a window in which a message could be lost, repeated or overtaken.
 //!
-//! Credit. A home sends live messages ([`ToEdge::Message`], [`ToEdge::Announce`]) only while the edge's credit lasts
-//! ([`ToHome::Credit`], pooled over the partitions of that home); out of credit it keeps one number for each
-//! (partition, edge), `lag_from`, and later reads the log forward from there. Answers are paid for by the request that
-//! asked for them, and never wait. An edge sends at most [`Limits::requests_inflight_max`](crate::settings::Limits)
-//! requests to one home before [`ToEdge::Consumed`] gives credit back; without it the edge stops reading the sockets
-//! concerned. They are counted in lanes ([`Lane`]). What may have to wait for a log on disk has one for each of these logs,
-//! so that a disk that hangs holds up only those who use it; and a log that gets nothing done for a while
-//! ([`ToEdge::Stalled`]) holds up nobody: what needs its disk is refused. Pages for subscriptions that replay or lag have
-//! lanes of their own, so that a storm of them does not hold up who publishes or subscribes.
+//! Credit. A home sends live messages ([`ToEdge::Message`], [`ToEdge::Announce`]) only while the
+//! edge's credit lasts ([`ToHome::Credit`], pooled over the partitions of that home); out of credit
+//! it keeps one number for each (partition, edge), `lag_from`, and later reads the log forward from
+//! there. Answers are paid for by the request that asked for them, and never wait. An edge sends at
+//! most [`Limits::requests_inflight_max`](crate::settings::Limits) requests to one home before
+//! [`ToEdge::Consumed`] gives credit back; without it the edge stops reading the sockets concerned.
+//! They are counted in lanes ([`Lane`]). What may have to wait for a log on disk has one for each
+//! of these logs, so that a disk that hangs holds up only those who use it; and a log that gets
+//! nothing done for a while ([`ToEdge::Stalled`]) holds up nobody: what needs its disk is refused.
+//! Pages for subscriptions that replay or lag have lanes of their own, so that a storm of them does
+//! not hold up who publishes or subscribes.
 
 use crate::position::Position;
 use crate::settings::Settings;
@@ -26,13 +29,15 @@ pub use wire::native::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
 pub type EdgeId = u16;
 /// A home shard: the number of the I/O thread that runs it, from 0.
 pub type HomeId = u16;
-/// A partition, numbered over all logs: the log's first partition plus the partition within the log.
+/// A partition, numbered over all logs: the log's first partition plus the partition within the
+/// log.
 pub type PartitionId = u32;
 
 /// Which subscription of an edge a letter is about: its slab index and a generation against reuse.
 pub type SubscriptionKey = Key;
 
-/// Who waits for an answer: a connection of the edge and the number that the session gave to its question.
+/// Who waits for an answer: a connection of the edge and the number that the session gave to its
+/// question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Reply {
     /// The connection.
@@ -64,7 +69,8 @@ pub enum Start {
 pub struct Publication {
     /// The topic's name; valid.
     pub topic: Slice,
-    /// Content type and tags as one block of `wire::native::Attributes` (`encode_block`), valid; or empty for none.
+    /// Content type and tags as one block of `wire::native::Attributes` (`encode_block`), valid; or
+    /// empty for none.
     pub attributes: Slice,
     /// The body.
     pub payload: Slice,
@@ -86,8 +92,8 @@ pub struct ProducerStamp {
     pub id: Slice,
     /// Increases with every publication of the producer; holes are allowed.
     pub sequence: u64,
-    /// When the connection's session began, in milliseconds of the clock that all edges share: a newer one fences the
-    /// older.
+    /// When the connection's session began, in milliseconds of the clock that all edges share: a
+    /// newer one fences the older.
     pub connection: u64,
 }
 
@@ -116,7 +122,8 @@ pub struct FilterStart {
 /// What a position of a returning subscription amounts to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Resumed {
-    /// Records after this offset are to come: by pages up to where the stream goes on; above that, it waits.
+    /// Records after this offset are to come: by pages up to where the stream goes on; above that,
+    /// it waits.
     pub after: u64,
     /// What can no longer be had, up to `after`.
     pub gap: Option<Gap>,
@@ -137,8 +144,8 @@ pub enum ReadMode {
     /// All records, page by page.
     #[default]
     Replay,
-    /// The newest record only, or, for filters, that of each topic; what lies before it is skipped. For a topic one page
-    /// catches up.
+    /// The newest record only, or, for filters, that of each topic; what lies before it is skipped.
+    /// For a topic one page catches up.
     Newest,
     /// No record: all is skipped. One page catches up.
     Skip,
@@ -156,7 +163,8 @@ pub struct Skip {
 /// Edge to home.
 #[derive(Clone, Debug)]
 pub enum ToHome {
-    /// Interest in a topic, for one subscription. Answered by [`ToEdge::Granted`] or [`ToEdge::Refused`].
+    /// Interest in a topic, for one subscription. Answered by [`ToEdge::Granted`] or
+    /// [`ToEdge::Refused`].
     Subscribe {
         /// Where the topic lives.
         partition: PartitionId,
@@ -169,8 +177,9 @@ pub enum ToHome {
         /// Where to begin.
         start: Start,
     },
-    /// The edge has no plain subscription for this index any more. Honoured only if `generation` is that of the newest
-    /// grant; otherwise a newer grant is on its way and the edge will speak again.
+    /// The edge has no plain subscription for this index any more. Honoured only if `generation` is
+    /// that of the newest grant; otherwise a newer grant is on its way and the edge will speak
+    /// again.
     Release {
         /// The index of the topic between this home and this edge.
         index: u32,
@@ -209,7 +218,8 @@ pub enum ToHome {
         /// Bounds of the page.
         limits: PageLimits,
     },
-    /// A topic's retained message. Answered by [`ToEdge::History`], with it as the only record or with none.
+    /// A topic's retained message. Answered by [`ToEdge::History`], with it as the only record or
+    /// with none.
     Retained {
         /// Where the topic lives.
         partition: PartitionId,
@@ -218,8 +228,8 @@ pub enum ToHome {
         /// Who asks.
         reply: Reply,
     },
-    /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of, and what a new token is held
-    /// against. Answered by [`ToEdge::Described`].
+    /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of,
+    /// and what a new token is held against. Answered by [`ToEdge::Described`].
     Describe {
         /// The connection whose subscriptions they are.
         connection: Key,
@@ -230,7 +240,8 @@ pub enum ToHome {
         /// Positions of partitions are wanted too.
         positions: bool,
     },
-    /// How far this edge's streams have come, to be told to filters. Answered by [`ToEdge::Positions`].
+    /// How far this edge's streams have come, to be told to filters. Answered by
+    /// [`ToEdge::Positions`].
     Positions,
     /// Append a message. Answered by [`ToEdge::Published`] if `reply` is given.
     Publish {
@@ -238,8 +249,8 @@ pub enum ToHome {
         partition: PartitionId,
         /// The rule that governs the topic.
         rule: u16,
-        /// Who waits for what becomes of it. One with [`Reply::REFUSALS_ONLY`] as its request hears of a refusal only, and
-        /// costs no letter otherwise.
+        /// Who waits for what becomes of it. One with [`Reply::REFUSALS_ONLY`] as its request hears
+        /// of a refusal only, and costs no letter otherwise.
         reply: Option<Reply>,
         /// The message.
         publication: Publication,
@@ -255,8 +266,8 @@ pub enum ToHome {
         /// Positions that it comes with, of partitions of this home, ascending.
         since: Vec<PartitionCursor>,
     },
-    /// The next page of one partition for a subscription to filters that replays or lags. Answered by
-    /// [`ToEdge::FilterPage`], after other requests of the same edge if need be.
+    /// The next page of one partition for a subscription to filters that replays or lags. Answered
+    /// by [`ToEdge::FilterPage`], after other requests of the same edge if need be.
     ReadFilter {
         /// Of this home.
         partition: PartitionId,
@@ -286,10 +297,12 @@ pub enum ToHome {
 /// Home to edge.
 #[derive(Clone, Debug)]
 pub enum ToEdge {
-    /// The subscription has interest. From here on the stream carries the topic's messages after `through`.
+    /// The subscription has interest. From here on the stream carries the topic's messages after
+    /// `through`.
     ///
-    /// A `Live` start is live at once, complete from `through`. Any other start is replaying: the edge asks for pages
-    /// ([`ToHome::Read`]) from `through` on and ignores the live messages of the stream until a page says `caught_up`.
+    /// A `Live` start is live at once, complete from `through`. Any other start is replaying: the
+    /// edge asks for pages ([`ToHome::Read`]) from `through` on and ignores the live messages of
+    /// the stream until a page says `caught_up`.
     Granted {
         /// Who asked.
         subscription: SubscriptionKey,
@@ -309,7 +322,8 @@ pub enum ToEdge {
         continued: bool,
         /// What the asked position can no longer have.
         gap: Option<Gap>,
-        /// The retained message, when a snapshot start found one that history no longer holds after `through`.
+        /// The retained message, when a snapshot start found one that history no longer holds after
+        /// `through`.
         retained: Option<Slice>,
     },
     /// The subscription was refused; nothing has changed.
@@ -345,7 +359,8 @@ pub enum ToEdge {
         /// The live messages that follow this letter on the stream continue from `through`.
         caught_up: bool,
     },
-    /// The first delivery for a filter: from here on `index` stands for this topic, until [`ToEdge::Released`].
+    /// The first delivery for a filter: from here on `index` stands for this topic, until
+    /// [`ToEdge::Released`].
     Announce {
         /// The topic between this home and this edge.
         index: u32,
@@ -372,18 +387,20 @@ pub enum ToEdge {
         subscription: SubscriptionKey,
         /// What could not be had, before the first record.
         gap: Option<Gap>,
-        /// What the mode left out before the first record: the topic's records after the asked offset up to and including this.
+        /// What the mode left out before the first record: the topic's records after the asked
+        /// offset up to and including this.
         skipped: Option<u64>,
         /// The records, in log order.
         records: Vec<Slice>,
         /// Everything up to here is settled.
         through: u64,
-        /// The live messages that follow this letter on the stream continue from `through`; those at or below it, which
-        /// a stream that lags may still carry, are dropped by the edge.
+        /// The live messages that follow this letter on the stream continue from `through`; those
+        /// at or below it, which a stream that lags may still carry, are dropped by the edge.
         caught_up: bool,
     },
-    /// The stream of a partition lost records that the log evicted before the edge had credit for them: every
-    /// subscription of the partition, to a topic or to a filter, goes on by pages from `from`.
+    /// The stream of a partition lost records that the log evicted before the edge had credit for
+    /// them: every subscription of the partition, to a topic or to a filter, goes on by pages from
+    /// `from`.
     StreamGap {
         /// The partition.
         partition: PartitionId,
@@ -399,8 +416,8 @@ pub enum ToEdge {
         /// The page, or why not.
         result: Result<HistoryPage, Code>,
     },
-    /// The answer to [`ToHome::Describe`]. Of each partition, everything up to its position that this edge has interest
-    /// in has been posted before this letter.
+    /// The answer to [`ToHome::Describe`]. Of each partition, everything up to its position that
+    /// this edge has interest in has been posted before this letter.
     Described {
         /// The connection.
         connection: Key,
@@ -411,7 +428,8 @@ pub enum ToEdge {
         /// Of all partitions of this home, if asked for.
         positions: Vec<(PartitionId, u64)>,
     },
-    /// The answer to [`ToHome::Positions`]: of each partition of this home how far the stream to this edge has come.
+    /// The answer to [`ToHome::Positions`]: of each partition of this home how far the stream to
+    /// this edge has come.
     Positions {
         /// In the order of the partitions.
         positions: Vec<StreamPosition>,
@@ -423,7 +441,8 @@ pub enum ToEdge {
         /// Where it was appended, or why it was not.
         result: Result<Appended, PublishRefusal>,
     },
-    /// The home has dealt with so many requests of this edge; not always the oldest, as some wait for a disk.
+    /// The home has dealt with so many requests of this edge; not always the oldest, as some wait
+    /// for a disk.
     Consumed {
         /// Those of this lane.
         lane: Lane,
@@ -432,8 +451,8 @@ pub enum ToEdge {
         /// What they cost together ([`ToHome::cost`]).
         bytes: u64,
     },
-    /// A log on disk has got nothing done for a while, although it was asked, or goes on again. Until it does, this home
-    /// refuses what needs its disk at once.
+    /// A log on disk has got nothing done for a while, although it was asked, or goes on again.
+    /// Until it does, this home refuses what needs its disk at once.
     Stalled {
         /// Index into the settings.
         log: u16,
@@ -483,8 +502,8 @@ pub struct HistoryPage {
     pub reverse: bool,
 }
 
-/// Records of one topic, or of what a filter covers in one partition, that cannot be had any more: those after `from` up
-/// to and including `to`.
+/// Records of one topic, or of what a filter covers in one partition, that cannot be had any more:
+/// those after `from` up to and including `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Gap {
     /// Exclusive: the last settled offset (0 where the asked position belonged to another epoch).
@@ -521,7 +540,8 @@ pub struct StreamPosition {
     pub oldest: u64,
 }
 
-/// Which of an edge's counts of requests on their way to a home a request is in. Logs are indexes into the settings.
+/// Which of an edge's counts of requests on their way to a home a request is in. Logs are indexes
+/// into the settings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hand)]
 pub enum Lane {
     /// The home deals with it from memory, at once.

@@ -1,7 +1,7 @@
 //! Positions: the only place that compares them.
 //!
-//! A log on disk that may have lost acknowledged records begins a new epoch; a position of an older one still says the
-//! same as long as it lies below everything that may differ since.
+//! A log on disk that may have lost acknowledged records begins a new epoch; a position of an older
+//! one still says the same as long as it lies below everything that may differ since.
 
 use crate::mail::PartitionId;
 use crate::settings::LogSettings;
@@ -30,8 +30,8 @@ pub enum Standing {
 }
 
 impl Position {
-    /// Compares with the present state of the log, of which `partition` is a number over all logs and `head` that one's
-    /// head.
+    /// Compares with the present state of the log, of which `partition` is a number over all logs
+    /// and `head` that one's head.
     pub fn standing(self, log: &LogSettings, partition: PartitionId, head: u64) -> Standing {
         if !self.is_known(log, partition) {
             Standing::UnknownEpoch
@@ -42,7 +42,8 @@ impl Position {
         }
     }
 
-    /// Whether it is of the present life of the log, or every life since has had the same records up to it.
+    /// Whether it is of the present life of the log, or every life since has had the same records
+    /// up to it.
     pub fn is_known(self, log: &LogSettings, partition: PartitionId) -> bool {
         self.epoch == log.epoch || self.outlived(log, partition)
     }

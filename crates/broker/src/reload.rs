@@ -1,16 +1,18 @@
 //! What of new settings a running node takes, and what waits for its next start.
 //!
-//! Pure: the shell makes the renewed settings once and hands them to all shards, each of which takes them between two turns.
+//! Pure: the shell makes the renewed settings once and hands them to all shards, each of which
+//! takes them between two turns.
 //!
 //! Invariants:
 //! - shards, logs and partitions stay, so a topic stays where it is;
-//! - the number of a rule stands for the same filter for the life of the node: requests that are on their way with it, and
-//!   those that wait for a disk, are dealt with by that rule. The number of a rule that has gone keeps what it last
-//!   said, for those; it is given to another filter only when all numbers have been given;
+//! - the number of a rule stands for the same filter for the life of the node: requests that are on
+//!   their way with it, and those that wait for a disk, are dealt with by that rule. The number of
+//!   a rule that has gone keeps what it last said, for those; it is given to another filter only
+//!   when all numbers have been given;
 //! - no rule is taken that would move a topic to another log.
 //!
-//! A home may see the number of a rule that it has not heard of yet: edges may be told first. It then looks the topic up
-//! in the rules that it has ([`Settings::rule_of`]).
+//! A home may see the number of a rule that it has not heard of yet: edges may be told first. It
+//! then looks the topic up in the rules that it has ([`Settings::rule_of`]).
 
 use crate::filters::FilterTrie;
 use crate::settings::{
@@ -46,7 +48,8 @@ pub struct Waiting {
 const RULES_MAX: usize = u16::MAX as usize;
 
 impl Settings {
-    /// The settings of a node that runs with these and is asked for others; and which of the rules wait for its next start.
+    /// The settings of a node that runs with these and is asked for others; and which of the rules
+    /// wait for its next start.
     pub fn renewed(&self, wanted: Settings) -> (Settings, Vec<Waiting>) {
         let mut renewal = Renewal {
             running: self,
@@ -71,7 +74,8 @@ impl Settings {
                 are_loopback: self.addresses.are_loopback,
                 ..wanted.addresses
             },
-            // Whether anybody is asked who they are is decided at a start: there is a judge, or there is none.
+            // Whether anybody is asked who they are is decided at a start: there is a judge, or
+            // there is none.
             entitlement: self.entitlement.as_ref().map(|running| {
                 let wanted = wanted.entitlement.unwrap_or_else(|| running.clone());
                 EntitlementSettings {
@@ -133,7 +137,8 @@ struct Renewal<'a> {
 }
 
 impl Renewal<'_> {
-    /// New rules come before old ones go: what covers the same topics with the same log takes them over.
+    /// New rules come before old ones go: what covers the same topics with the same log takes them
+    /// over.
     fn renew(&mut self) {
         if let Some(wanted) = self.wanted.rules.first() {
             self.change(0, wanted);
@@ -218,8 +223,9 @@ impl Renewal<'_> {
         })
     }
 
-    /// Whether some topic of a rule that is not in force would have another log with it than without it. It may be said of
-    /// a rule that hides none but topics which others hide already; never the other way round.
+    /// Whether some topic of a rule that is not in force would have another log with it than
+    /// without it. It may be said of a rule that hides none but topics which others hide already;
+    /// never the other way round.
     fn may_move(&self, filter: Filter<'_>, log: u16) -> bool {
         let base = self.numbers.most_specific(filter.as_str()).copied().unwrap_or(0);
         if self.rules[usize::from(base)].log != log {

@@ -1,5 +1,5 @@
-//! What a node is told, as plain values: shards, logs, rules, limits. Shared read-only by all shards; a node that is told
-//! anew shares new ones ([`crate::reload`]).
+//! What a node is told, as plain values: shards, logs, rules, limits. Shared read-only by all
+//! shards; a node that is told anew shares new ones ([`crate::reload`]).
 
 use crate::entitlement::Permissions;
 use crate::filters::FilterTrie;
@@ -11,7 +11,8 @@ use stdx::hash::partition_of;
 use stdx::networks::Networks;
 pub use wire::http::ForwardedField;
 
-/// Everything that shards need to know. What of it may change while they run, [`Settings::renewed`] says.
+/// Everything that shards need to know. What of it may change while they run, [`Settings::renewed`]
+/// says.
 #[derive(Clone, Debug, Hand)]
 pub struct Settings {
     /// I/O threads; each runs an edge.
@@ -99,12 +100,13 @@ pub struct AddressSettings {
     pub trusted_proxies: Networks,
     /// The field in which they do.
     pub field: ForwardedField,
-    /// The shell counts connections by address: it is asked before a proxy's connection serves another client.
+    /// The shell counts connections by address: it is asked before a proxy's connection serves
+    /// another client.
     pub are_counted: bool,
     /// Something else looks at addresses.
     pub are_wanted: bool,
-    /// Nobody is asked for a credential, and only this machine reaches the node: requests have to name it, so that no web page
-    /// reaches it under a name of its own that resolves to loopback.
+    /// Nobody is asked for a credential, and only this machine reaches the node: requests have to
+    /// name it, so that no web page reaches it under a name of its own that resolves to loopback.
     pub are_loopback: bool,
 }
 
@@ -124,11 +126,12 @@ pub struct CompressionSettings {
     pub level: u8,
 }
 
-/// Who signs resume tickets, and which of them count. Without keys none are issued, and none is taken.
+/// Who signs resume tickets, and which of them count. Without keys none are issued, and none is
+/// taken.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct TicketSettings {
-    /// The first signs, all are believed: a new key is put in front, and the old one taken away when its tickets have
-    /// expired.
+    /// The first signs, all are believed: a new key is put in front, and the old one taken away
+    /// when its tickets have expired.
     pub keys: Vec<TicketKey>,
     /// How long a ticket holds, in milliseconds.
     pub lifetime_ms: u64,
@@ -174,16 +177,20 @@ pub struct LogSettings {
     pub epoch: u64,
     /// Earlier lives of a log on disk, oldest first; positions of them may still be good.
     pub older_epochs: Vec<OlderEpoch>,
-    /// Records of all its partitions take at most so many bytes; the oldest segments are evicted. Of a log on disk this
-    /// is the disk's bound.
+    /// Records of all its partitions take at most so many bytes; the oldest segments are evicted.
+    /// Of a log on disk this is the disk's bound.
     pub log_bytes_max: u64,
-    /// Of a log on disk: the newest records of all its partitions take at most so many bytes in memory.
+    /// Of a log on disk: the newest records of all its partitions take at most so many bytes in
+    /// memory.
     pub cache_bytes: u64,
-    /// Segments whose newest record is older are evicted, in milliseconds; `u64::MAX`: none for its age.
+    /// Segments whose newest record is older are evicted, in milliseconds; `u64::MAX`: none for its
+    /// age.
     pub age_max_ms: u64,
-    /// Capacity of a segment, in bytes; of a log on disk, there. In memory its segments have at most 2 MiB.
+    /// Capacity of a segment, in bytes; of a log on disk, there. In memory its segments have at
+    /// most 2 MiB.
     pub segment_bytes: u32,
-    /// Retained messages of all its partitions take at most so many bytes; beyond that a retaining publish is refused.
+    /// Retained messages of all its partitions take at most so many bytes; beyond that a retaining
+    /// publish is refused.
     pub retained_bytes_max: u64,
 }
 
@@ -201,7 +208,8 @@ pub enum Durability {
 pub struct OlderEpoch {
     /// Its number.
     pub epoch: u64,
-    /// For each partition of the log: the next life has the same records below this offset, and perhaps others from it on.
+    /// For each partition of the log: the next life has the same records below this offset, and
+    /// perhaps others from it on.
     pub valid_below: Vec<u64>,
 }
 
@@ -220,8 +228,8 @@ pub struct RuleSettings {
     pub message_bytes_max: u32,
     /// What becomes of its subscriptions that do not keep up, unless they say it themselves.
     pub when_lagging: LagPolicy,
-    /// Who may publish, and how much; `None`: whoever may publish at all. Mostly there is none, and a publication costs
-    /// one look at it.
+    /// Who may publish, and how much; `None`: whoever may publish at all. Mostly there is none, and
+    /// a publication costs one look at it.
     pub publishing: Option<Box<PublishSettings>>,
 }
 
@@ -247,8 +255,8 @@ impl RuleSettings {
     }
 }
 
-/// Who may publish to the topics of a rule, and how much. It only ever takes away: what an entitlement does not permit
-/// stays forbidden.
+/// Who may publish to the topics of a rule, and how much. It only ever takes away: what an
+/// entitlement does not permit stays forbidden.
 #[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct PublishSettings {
     /// Who may.
@@ -287,14 +295,15 @@ pub enum Publishers {
     Nobody,
 }
 
-/// What becomes of a subscription that has begun and whose client does not take its messages as fast as they come.
+/// What becomes of a subscription that has begun and whose client does not take its messages as
+/// fast as they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum LagPolicy {
     /// All that it has missed is read from the log, in pages.
     #[default]
     Replay,
-    /// The newest message (of a filter that of each topic), once the socket has drained; what lies before it is told as
-    /// skipped.
+    /// The newest message (of a filter that of each topic), once the socket has drained; what lies
+    /// before it is told as skipped.
     Conflate,
     /// Nothing of it; told as skipped. It goes on with what comes next.
     Drop,
@@ -319,7 +328,8 @@ pub struct Limits {
     pub subscriptions_per_session_max: u32,
     /// Of these: to filters with wildcards.
     pub filters_per_session_max: u32,
-    /// Subscriptions that one session begins in a second; as many at once, and `subscriptions_per_session_max` more. 0: no limit.
+    /// Subscriptions that one session begins in a second; as many at once, and
+    /// `subscriptions_per_session_max` more. 0: no limit.
     pub subscribe_rate_max: u32,
     /// Publications of one connection in a second, and as many at once. 0: no limit.
     pub publish_rate_max: u32,
@@ -349,12 +359,14 @@ pub struct Limits {
     pub outbox_len_max: u32,
     /// Answers and begun frames that one blocked connection may own, in bytes.
     pub outbox_bytes_max: u32,
-    /// The same for all connections of an edge together; above it a connection that needs more is closed.
+    /// The same for all connections of an edge together; above it a connection that needs more is
+    /// closed.
     pub pinned_bytes_max: u64,
-    /// Bytes of one WebSocket message before HELLO; where tokens are asked for, also of one message or body of a client
-    /// without an accepted credential.
+    /// Bytes of one WebSocket message before HELLO; where tokens are asked for, also of one message
+    /// or body of a client without an accepted credential.
     pub anonymous_input_bytes_max: u32,
-    /// In this time a frame, message, head or body that has begun must go on by 1 KiB for each second, or end.
+    /// In this time a frame, message, head or body that has begun must go on by 1 KiB for each
+    /// second, or end.
     pub unfinished_input_timeout_ms: u32,
     /// Bytes that one publish request appends: payload, content type and tags, once for each topic.
     pub request_bytes_max: u32,
@@ -362,8 +374,8 @@ pub struct Limits {
     pub ring_bytes: u32,
     /// Requests on their way from one edge to one home.
     pub requests_inflight_max: u32,
-    /// For so long a log on disk may have something to do and get nothing done, before what needs it is refused; in
-    /// milliseconds.
+    /// For so long a log on disk may have something to do and get nothing done, before what needs
+    /// it is refused; in milliseconds.
     pub log_stall_timeout_ms: u32,
     /// Bytes of live messages on their way from one home to one edge.
     pub stream_credit_bytes: u32,
@@ -457,8 +469,8 @@ impl Settings {
         (rule, log.first_partition + partition_of(topic.as_bytes(), log.partitions_count))
     }
 
-    /// What becomes of a subscription to a filter that says nothing about it: the most specific rule decides whose filter
-    /// covers all of it. Rules for a part of its topics have no say.
+    /// What becomes of a subscription to a filter that says nothing about it: the most specific
+    /// rule decides whose filter covers all of it. Rules for a part of its topics have no say.
     pub fn policy_of(&self, filter: Filter<'_>) -> LagPolicy {
         let rule = self.rule_filters.most_specific(filter.as_str());
         self.rules[usize::from(rule.copied().unwrap_or(0))].when_lagging

@@ -1,8 +1,8 @@
 //! `$sys/...`: topics that the node itself publishes to, and nobody else (`spec/protocol.md`).
 //!
-//! Place: they are ordinary topics with ordinary records; only who publishes is special. An edge makes the publications, as
-//! ordinary requests to the topics' homes. Invariants: wildcards at the beginning of a filter never cover them; what happens to
-//! these topics themselves is not told.
+//! Place: they are ordinary topics with ordinary records; only who publishes is special. An edge
+//! makes the publications, as ordinary requests to the topics' homes. Invariants: wildcards at the
+//! beginning of a filter never cover them; what happens to these topics themselves is not told.
 
 use wire::http::problem::append_json_string;
 

@@ -1,9 +1,11 @@
-//! Resume tickets as bytes: what a session was, signed, so that a client can bring it back and no node has to remember it.
+//! Resume tickets as bytes: what a session was, signed, so that a client can bring it back and no
+//! node has to remember it.
 //!
-//! Beside the path: `session::ticket` makes one of a session and subscribes what is in one that came back. The format
-//! stands in `docs/formats.md`; clients see only bytes. Invariants: nothing of a ticket is looked at before its
-//! signature holds, and signatures are compared in constant time; a ticket is at most
-//! [`wire::native::TICKET_BYTES_MAX`] bytes; what decodes encodes to the same bytes.
+//! Beside the path: `session::ticket` makes one of a session and subscribes what is in one that
+//! came back. The format stands in `docs/formats.md`; clients see only bytes. Invariants: nothing
+//! of a ticket is looked at before its signature holds, and signatures are compared in constant
+//! time; a ticket is at most [`wire::native::TICKET_BYTES_MAX`] bytes; what decodes encodes to the
+//! same bytes.
 
 use crate::entitlement::Entitlement;
 use crate::mail::PartitionId;
@@ -74,7 +76,8 @@ const VERSION: u8 = 1;
 /// Version and key.
 const HEAD_BYTES: usize = 5;
 const SIGNATURE_BYTES: usize = 32;
-/// Signed with each ticket, so that a signature under the same secret for anything else is none of a ticket.
+/// Signed with each ticket, so that a signature under the same secret for anything else is none of
+/// a ticket.
 const PURPOSE: &[u8] = b"crore resume ticket";
 
 const FAIL_ON_GAP: u8 = 1;
@@ -113,7 +116,8 @@ impl Ticket {
         Some(Ok(bytes))
     }
 
-    /// The ticket of bytes that a client has brought. `now_ms` is the wall clock, milliseconds since 1970.
+    /// The ticket of bytes that a client has brought. `now_ms` is the wall clock, milliseconds
+    /// since 1970.
     pub fn open(
         bytes: &[u8],
         settings: &TicketSettings,
@@ -240,7 +244,8 @@ fn policy_of(number: u8) -> Option<LagPolicy> {
         .find(|&policy| number_of(policy) == number)
 }
 
-/// Positions mostly belong to one log: an epoch is written once, and 0 where it is that of the position before.
+/// Positions mostly belong to one log: an epoch is written once, and 0 where it is that of the
+/// position before.
 #[derive(Default)]
 struct Epochs {
     before: u64,

@@ -1,12 +1,13 @@
 //! Names of topics and filters: what is valid, and what matches what.
 //!
-//! Place on the path: a session checks every name that a client gives, once; behind it a name is valid. Names are UTF-8
-//! of 1 to [`NAME_BYTES_MAX`] bytes without control characters, in levels separated by `/`. Slashes are never merged,
-//! and an empty level is a level: `/a`, `a` and `a/` differ.
+//! Place on the path: a session checks every name that a client gives, once; behind it a name is
+//! valid. Names are UTF-8 of 1 to [`NAME_BYTES_MAX`] bytes without control characters, in levels
+//! separated by `/`. Slashes are never merged, and an empty level is a level: `/a`, `a` and `a/`
+//! differ.
 //!
-//! Filters use MQTT's wildcards: `+` stands for one whole level, `#` only at the end for the rest and its parent
-//! (`a/#` matches `a`). A filter that starts with a wildcard never matches a name that starts with `$`
-//! (MQTT 5.0, sections 4.7.1 and 4.7.2).
+//! Filters use MQTT's wildcards: `+` stands for one whole level, `#` only at the end for the rest
+//! and its parent (`a/#` matches `a`). A filter that starts with a wildcard never matches a name
+//! that starts with `$` (MQTT 5.0, sections 4.7.1 and 4.7.2).
 
 use std::fmt;
 
@@ -85,8 +86,8 @@ impl<'a> Filter<'a> {
         self.0.split('/').count()
     }
 
-    /// Whether the filter covers a topic. The definition that [`FilterTrie`](crate::filters::FilterTrie) is tested
-    /// against.
+    /// Whether the filter covers a topic. The definition that
+    /// [`FilterTrie`](crate::filters::FilterTrie) is tested against.
     pub fn matches(self, topic: &str) -> bool {
         if topic.starts_with('$') && self.0.starts_with(['+', '#']) {
             return false;
@@ -109,8 +110,8 @@ impl<'a> Filter<'a> {
         self.covers_with(other, Some)
     }
 
-    /// The same with levels of this filter that stand for others: `stands_for` is given each of them and says what is meant;
-    /// `None`: nothing, so that nothing is covered.
+    /// The same with levels of this filter that stand for others: `stands_for` is given each of
+    /// them and says what is meant; `None`: nothing, so that nothing is covered.
     pub fn covers_with(
         self,
         other: Filter<'_>,
@@ -135,7 +136,8 @@ impl<'a> Filter<'a> {
                 _ => return false,
             }
         }
-        // What ends with `#` has topics beyond the last level of this filter, its parent among them.
+        // What ends with `#` has topics beyond the last level of this filter, its parent among
+        // them.
         levels.next().is_none()
     }
 
@@ -156,8 +158,9 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Of two filters that cover a topic: whether this one says more about it and so wins. Level by level from the left, a
-    /// literal level beats `+`, and `+` beats `#`, as in [`FilterTrie`](crate::filters::FilterTrie).
+    /// Of two filters that cover a topic: whether this one says more about it and so wins. Level by
+    /// level from the left, a literal level beats `+`, and `+` beats `#`, as in
+    /// [`FilterTrie`](crate::filters::FilterTrie).
     pub fn beats(self, other: Filter<'_>) -> bool {
         let weight = |level: Option<&str>| match level {
             Some("#") => 0,

@@ -1,5 +1,5 @@
-//! What a connection may do in a second, what it may get wrong in a minute, whom a proxy's connection counts for, and what is
-//! shed when memory is short: as scripts and transcripts.
+//! What a connection may do in a second, what it may get wrong in a minute, whom a proxy's
+//! connection counts for, and what is shed when memory is short: as scripts and transcripts.
 
 mod support;
 
@@ -216,7 +216,8 @@ fn clients_behind_a_proxy() {
     );
 }
 
-/// Clients that a trusted proxy does not name are in no network, and count as one client, `0.0.0.0`.
+/// Clients that a trusted proxy does not name are in no network, and count as one client,
+/// `0.0.0.0`.
 #[test]
 fn clients_that_no_proxy_names() {
     check_with(

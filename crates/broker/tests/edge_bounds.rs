@@ -1,5 +1,5 @@
-//! Bounds as scripts and transcripts: clients that never read, what a connection and a shard may own, credit between home
-//! and edge, requests in flight, unfinished input.
+//! Bounds as scripts and transcripts: clients that never read, what a connection and a shard may
+//! own, credit between home and edge, requests in flight, unfinished input.
 
 mod support;
 
@@ -79,7 +79,8 @@ fn choked_pipelining() {
     );
 }
 
-/// What cannot be left out is owned within its bounds; above them the connection ends, and can be resumed.
+/// What cannot be left out is owned within its bounds; above them the connection ends, and can be
+/// resumed.
 #[test]
 fn owned_beyond_the_bound() {
     check_with(
@@ -338,7 +339,8 @@ fn credit_between_home_and_edge() {
     );
 }
 
-/// The stream lost records while the edge had no credit: subscriptions go on by pages, filters are told.
+/// The stream lost records while the edge had no credit: subscriptions go on by pages, filters are
+/// told.
 #[test]
 fn a_gap_of_the_stream() {
     check_with(
@@ -479,7 +481,8 @@ fn requests_in_flight() {
     );
 }
 
-/// Subscriptions that lag wait for room of their own: whoever publishes meanwhile is read, and the other way round.
+/// Subscriptions that lag wait for room of their own: whoever publishes meanwhile is read, and the
+/// other way round.
 #[test]
 fn pages_wait_for_pages_only() {
     check_with(
@@ -589,7 +592,8 @@ fn polls_wait_for_room() {
     );
 }
 
-/// Unfinished frames, fragments and bodies are bounded together: the connection that keeps most of them ends.
+/// Unfinished frames, fragments and bodies are bounded together: the connection that keeps most of
+/// them ends.
 #[test]
 fn unfinished_input_beyond_the_bound() {
     check_with(

@@ -1,5 +1,5 @@
-//! Subscriptions that come and go in masses, as scripts: frames of many items, their rate, shares of users, and counters that
-//! begin anew.
+//! Subscriptions that come and go in masses, as scripts: frames of many items, their rate, shares
+//! of users, and counters that begin anew.
 
 mod support;
 
@@ -7,7 +7,8 @@ use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 use support::{check, check_with};
 
-/// Items of a frame wait for a home that has no room, and nothing that comes behind the frame is dealt with before.
+/// Items of a frame wait for a home that has no room, and nothing that comes behind the frame is
+/// dealt with before.
 #[test]
 fn a_frame_of_many_items_waits_for_room() {
     check_with(
@@ -57,7 +58,8 @@ fn what_is_left_of_a_frame_goes_with_its_connection() {
     );
 }
 
-/// Once too much was refused, the rest of the frame is not looked at: its subscriptions would outlive their session.
+/// Once too much was refused, the rest of the frame is not looked at: its subscriptions would
+/// outlive their session.
 #[test]
 fn no_item_is_dealt_with_on_a_connection_that_closes() {
     check_with(
@@ -114,7 +116,8 @@ fn with_tokens(settings: &mut Settings) {
     settings.limits.filters_per_user_max = 2;
 }
 
-/// A filter is whose subscription has brought it, until it goes; who comes to one that is there needs no room.
+/// A filter is whose subscription has brought it, until it goes; who comes to one that is there
+/// needs no room.
 #[test]
 fn one_user_cannot_have_all_filters() {
     check_with(
@@ -156,7 +159,8 @@ fn one_user_cannot_have_all_filters() {
     );
 }
 
-/// The mark that a connection has a message is that of a message of long ago: without its ageing the newest would be left out.
+/// The mark that a connection has a message is that of a message of long ago: without its ageing
+/// the newest would be left out.
 #[test]
 fn marks_of_long_ago_count_for_nothing() {
     check(
@@ -184,7 +188,8 @@ fn marks_of_long_ago_count_for_nothing() {
     );
 }
 
-/// Numbers of subscriptions, messages, places and questions begin anew while sessions are under way.
+/// Numbers of subscriptions, messages, places and questions begin anew while sessions are under
+/// way.
 #[test]
 fn counters_begin_anew() {
     check(

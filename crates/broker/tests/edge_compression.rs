@@ -1,4 +1,5 @@
-//! Compressed messages as scripts and transcripts: negotiation, fan-out in two formats, windows, bounds.
+//! Compressed messages as scripts and transcripts: negotiation, fan-out in two formats, windows,
+//! bounds.
 //!
 //! `packed` before a line says that the frame behind it came compressed.
 

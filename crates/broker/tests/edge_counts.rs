@@ -1,5 +1,5 @@
-//! What an edge counts: how connections end, what clients are told, what becomes of recoveries, how long it took until they were
-//! served. As scripts and transcripts.
+//! What an edge counts: how connections end, what clients are told, what becomes of recoveries, how
+//! long it took until they were served. As scripts and transcripts.
 
 mod support;
 
@@ -106,7 +106,8 @@ fn recoveries_by_result() {
     );
 }
 
-/// Of a session until its HELLO, of HTTP until the first request; further requests of a connection do not count.
+/// Of a session until its HELLO, of HTTP until the first request; further requests of a connection
+/// do not count.
 #[test]
 fn handshakes_until_they_are_served() {
     check_with(

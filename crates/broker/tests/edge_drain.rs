@@ -1,4 +1,5 @@
-//! The drain as scripts and transcripts: who has been told to go finishes, and what was accepted is acknowledged.
+//! The drain as scripts and transcripts: who has been told to go finishes, and what was accepted is
+//! acknowledged.
 
 mod support;
 
@@ -14,7 +15,8 @@ fn with_tickets(settings: &mut Settings) {
     };
 }
 
-/// What is asked for before and after GO_AWAY is answered; nothing is subscribed to any more, and nothing delivered.
+/// What is asked for before and after GO_AWAY is answered; nothing is subscribed to any more, and
+/// nothing delivered.
 #[test]
 fn told_to_go_and_still_answered() {
     check_with(
@@ -54,7 +56,8 @@ fn told_to_go_and_still_answered() {
     );
 }
 
-/// The patience is over, and a home has not answered yet: the answer comes before the close, what was sent later is not read.
+/// The patience is over, and a home has not answered yet: the answer comes before the close, what
+/// was sent later is not read.
 #[test]
 fn what_was_accepted_is_acknowledged() {
     check_with(

@@ -1,6 +1,7 @@
 //! Frames that a client sends with the handshake (`spec/protocol.md` section 1).
 //!
-//! `early A | B` offers the frames of the commands A and B beside the subprotocol; `offer X` offers X.
+//! `early A | B` offers the frames of the commands A and B beside the subprotocol; `offer X` offers
+//! X.
 
 mod support;
 

@@ -157,7 +157,8 @@ fn where_a_credential_comes_from() {
     );
 }
 
-/// A credential that somebody on the edge has shown already costs no question, and is forgotten with the last of them.
+/// A credential that somebody on the edge has shown already costs no question, and is forgotten
+/// with the last of them.
 #[test]
 fn a_known_credential_is_not_asked_about() {
     check_with(
@@ -238,7 +239,8 @@ fn a_session_waits_for_its_verdict() {
     );
 }
 
-/// The time for the handshake holds while a verdict is on its way; one that comes too late changes nothing.
+/// The time for the handshake holds while a verdict is on its way; one that comes too late changes
+/// nothing.
 #[test]
 fn a_verdict_that_does_not_come() {
     check_with(

@@ -14,7 +14,8 @@ fn with_tokens(settings: &mut Settings) {
     });
 }
 
-/// Told ahead, once; what it does is refused from the second on that its time is over; then it is closed.
+/// Told ahead, once; what it does is refused from the second on that its time is over; then it is
+/// closed.
 #[test]
 fn a_session_ends_with_its_token() {
     check_with(
@@ -202,7 +203,8 @@ fn a_renewal_beside_a_ticket() {
     );
 }
 
-/// Somebody else's token, one that does not hold, one that has expired: the session goes on with the old one.
+/// Somebody else's token, one that does not hold, one that has expired: the session goes on with
+/// the old one.
 #[test]
 fn renewals_that_are_refused() {
     check_with(
@@ -268,8 +270,8 @@ fn revoked() {
     );
 }
 
-/// When keys or revocations have changed, whoever shows a credential is asked about anew, though others are there with it: its
-/// key may be gone.
+/// When keys or revocations have changed, whoever shows a credential is asked about anew, though
+/// others are there with it: its key may be gone.
 #[test]
 fn what_has_been_shown_is_judged_anew() {
     check_with(
@@ -321,7 +323,8 @@ fn revoked_while_a_verdict_is_on_its_way() {
     );
 }
 
-/// A verdict that knows nothing of the revocation yet, as it was on its way, does not let anybody stay.
+/// A verdict that knows nothing of the revocation yet, as it was on its way, does not let anybody
+/// stay.
 #[test]
 fn a_verdict_of_before_a_revocation() {
     check_with(

@@ -67,8 +67,8 @@ fn several_credentials_are_none() {
     );
 }
 
-/// Requests that were pipelined are judged one after the other, and answered in their order; a page from another
-/// origin reads why it was refused.
+/// Requests that were pipelined are judged one after the other, and answered in their order; a page
+/// from another origin reads why it was refused.
 #[test]
 fn heads_wait_for_their_verdicts() {
     check_with(
@@ -237,7 +237,8 @@ fn streams_and_polls_end_with_their_token() {
     );
 }
 
-/// What was revoked ends at once, a poll and a stream; a connection that waits for its next request may stay.
+/// What was revoked ends at once, a poll and a stream; a connection that waits for its next request
+/// may stay.
 #[test]
 fn streams_and_polls_end_when_revoked() {
     check_with(

@@ -126,7 +126,8 @@ fn what_ends_a_token_ends_its_tickets() {
     );
 }
 
-/// With a token beside it the token counts: what it does not cover is refused, one by one. Somebody else's ticket does not hold.
+/// With a token beside it the token counts: what it does not cover is refused, one by one. Somebody
+/// else's ticket does not hold.
 #[test]
 fn a_ticket_beside_a_token() {
     check_with(

@@ -1,4 +1,5 @@
-//! Event streams as scripts and transcripts: raw and in envelopes, cursors, returns, heartbeats, gaps, endings.
+//! Event streams as scripts and transcripts: raw and in envelopes, cursors, returns, heartbeats,
+//! gaps, endings.
 
 mod support;
 
@@ -158,7 +159,8 @@ fn raw_returns() {
     );
 }
 
-/// The id moves with the event that says what is missing, or after it: who leaves in between must be told again.
+/// The id moves with the event that says what is missing, or after it: who leaves in between must
+/// be told again.
 #[test]
 fn gaps_come_before_ids() {
     check_with(

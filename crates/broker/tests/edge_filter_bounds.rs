@@ -4,7 +4,8 @@ mod support;
 
 use support::check_with;
 
-/// Cursors of a client that takes no replay are bounded: what would need more is refused, and comes when others are done.
+/// Cursors of a client that takes no replay are bounded: what would need more is refused, and comes
+/// when others are done.
 #[test]
 fn cursors_are_bounded() {
     check_with(

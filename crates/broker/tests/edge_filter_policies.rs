@@ -1,5 +1,6 @@
-//! What becomes of subscriptions to filters that do not keep up, by policy, partition by partition: conflate, drop,
-//! disconnect; that a recovery is complete all the same; and which policy a filter has. (Topics: `edge_policies.rs`.)
+//! What becomes of subscriptions to filters that do not keep up, by policy, partition by partition:
+//! conflate, drop, disconnect; that a recovery is complete all the same; and which policy a filter
+//! has. (Topics: `edge_policies.rs`.)
 
 mod support;
 
@@ -271,8 +272,8 @@ fn by_partition() {
     );
 }
 
-/// A replay is read at the pace of the socket and lasts until it has been written; only what comes later may be left
-/// out.
+/// A replay is read at the pace of the socket and lasts until it has been written; only what comes
+/// later may be left out.
 #[test]
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {

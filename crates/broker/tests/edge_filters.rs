@@ -1,5 +1,6 @@
-//! Subscriptions to filters as scripts and transcripts: they resume from a position for each partition, lag and come back
-//! by pages, and are told of gaps. The client of these scripts checks that it has each message once and in order.
+//! Subscriptions to filters as scripts and transcripts: they resume from a position for each
+//! partition, lag and come back by pages, and are told of gaps. The client of these scripts checks
+//! that it has each message once and in order.
 
 mod support;
 
@@ -85,7 +86,8 @@ fn resumes() {
     );
 }
 
-/// A message between the answers of two homes is not lost, and not sent before the subscription holds.
+/// A message between the answers of two homes is not lost, and not sent before the subscription
+/// holds.
 #[test]
 fn a_message_while_opening() {
     check_with(
@@ -121,8 +123,9 @@ fn a_message_while_opening() {
     );
 }
 
-/// The outbox overflows: what was dropped is read again, once, for each subscription that wants it; the others of the
-/// connection go on. A subscription that begins behind what was dropped does not get it.
+/// The outbox overflows: what was dropped is read again, once, for each subscription that wants it;
+/// the others of the connection go on. A subscription that begins behind what was dropped does not
+/// get it.
 #[test]
 fn lags() {
     check_with(
@@ -523,7 +526,8 @@ fn a_stream_resumes() {
     );
 }
 
-/// The same when it lags: what was dropped is read again, and its cursor never tells what has not been sent.
+/// The same when it lags: what was dropped is read again, and its cursor never tells what has not
+/// been sent.
 #[test]
 fn a_stream_lags() {
     check_with(
@@ -566,7 +570,8 @@ fn a_stream_lags() {
     );
 }
 
-/// A log that cannot be read ends the stream, with all of its filters and topics; it comes back with what it has.
+/// A log that cannot be read ends the stream, with all of its filters and topics; it comes back
+/// with what it has.
 #[test]
 fn a_stream_whose_log_cannot_be_read() {
     check_with(
@@ -605,7 +610,8 @@ fn a_stream_whose_log_cannot_be_read() {
     );
 }
 
-/// What is queued for a stream that ends is sent, or nothing behind what is not: each event carries all cursors.
+/// What is queued for a stream that ends is sent, or nothing behind what is not: each event carries
+/// all cursors.
 #[test]
 fn a_stream_that_ends_behind_a_full_socket() {
     check_with(

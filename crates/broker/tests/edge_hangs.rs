@@ -1,4 +1,5 @@
-//! Connections beside a log whose disk hangs: in these nodes every disk does, until it is told to go on.
+//! Connections beside a log whose disk hangs: in these nodes every disk does, until it is told to
+//! go on.
 
 mod support;
 
@@ -25,7 +26,8 @@ fn two_logs(settings: &mut Settings) {
     settings.limits.log_stall_timeout_ms = 5_000;
 }
 
-/// Who fills the log waits, for a bounded time; whoever uses others does not notice, and in the end nobody waits.
+/// Who fills the log waits, for a bounded time; whoever uses others does not notice, and in the end
+/// nobody waits.
 #[test]
 fn one_log_hangs() {
     check_with(

@@ -1,4 +1,5 @@
-//! HTTP/1.1 as scripts and transcripts: requests, answers, limits, cross-origin rules, history, long polls, echo.
+//! HTTP/1.1 as scripts and transcripts: requests, answers, limits, cross-origin rules, history,
+//! long polls, echo.
 
 mod support;
 
@@ -157,7 +158,8 @@ fn pipelining() {
     );
 }
 
-/// More requests than one turn deals with; then the client ends its direction and still gets every answer.
+/// More requests than one turn deals with; then the client ends its direction and still gets every
+/// answer.
 #[test]
 fn pipelining_beyond_a_turn() {
     check_with(
@@ -215,7 +217,8 @@ fn half_close() {
     );
 }
 
-/// A poll that may not wait answers with what there is, as soon as its home says so; a home that says nothing is overloaded.
+/// A poll that may not wait answers with what there is, as soon as its home says so; a home that
+/// says nothing is overloaded.
 #[test]
 fn polls_without_time() {
     check(
@@ -563,8 +566,8 @@ fn cross_origin() {
     );
 }
 
-/// A node that only its own machine reaches, and that asks nobody for a credential, is not for pages whose name has come to resolve
-/// to loopback.
+/// A node that only its own machine reaches, and that asks nobody for a credential, is not for
+/// pages whose name has come to resolve to loopback.
 #[test]
 fn hosts_of_a_node_on_loopback() {
     let script = |origin: &'static str, answer: &str| {

@@ -1,4 +1,5 @@
-//! What HTTP requests may ask for, and what becomes of what they may not, as scripts and transcripts.
+//! What HTTP requests may ask for, and what becomes of what they may not, as scripts and
+//! transcripts.
 
 mod support;
 
@@ -58,7 +59,8 @@ fn unknown_parameters() {
     );
 }
 
-/// A position is of one partition, and the newest and retained messages are of topics: filters have none of them.
+/// A position is of one partition, and the newest and retained messages are of topics: filters have
+/// none of them.
 #[test]
 fn starts_of_streams() {
     check(
@@ -223,7 +225,8 @@ fn data_as_json() {
     );
 }
 
-/// A key that comes more than once has a list of values; a message with one may be published so, too.
+/// A key that comes more than once has a list of values; a message with one may be published so,
+/// too.
 #[test]
 fn repeated_tags() {
     check(

@@ -1,4 +1,5 @@
-//! Unfinished input as scripts and transcripts: who may keep how much, for how long, and who ends where it is too much.
+//! Unfinished input as scripts and transcripts: who may keep how much, for how long, and who ends
+//! where it is too much.
 
 mod support;
 
@@ -18,7 +19,8 @@ fn with_tokens(settings: &mut Settings) {
     });
 }
 
-/// A client that may publish nothing is told so by the head of its request; of the body nothing is read.
+/// A client that may publish nothing is told so by the head of its request; of the body nothing is
+/// read.
 #[test]
 fn an_envelope_is_refused_at_its_head() {
     check_with(
@@ -45,7 +47,8 @@ fn an_envelope_is_refused_at_its_head() {
     );
 }
 
-/// Without an accepted credential bodies and messages are short, even where publishing is permitted.
+/// Without an accepted credential bodies and messages are short, even where publishing is
+/// permitted.
 #[test]
 fn without_a_credential_input_is_short() {
     check_with(
@@ -236,7 +239,8 @@ fn time_stands_still_while_the_node_does_not_read() {
     );
 }
 
-/// Where all together keep too much the largest ends, not the one that happens to grow; buffers count as they are.
+/// Where all together keep too much the largest ends, not the one that happens to grow; buffers
+/// count as they are.
 #[test]
 fn the_largest_holder_ends_first() {
     check_with(

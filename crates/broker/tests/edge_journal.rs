@@ -37,7 +37,8 @@ fn nothing_is_told_unless_it_is_asked_for() {
     );
 }
 
-/// A session with its request before it; who closes says with which code, and what is lost has none.
+/// A session with its request before it; who closes says with which code, and what is lost has
+/// none.
 #[test]
 fn sessions_come_and_go() {
     check_with(
@@ -87,7 +88,8 @@ fn requests_are_told_without_their_queries() {
     );
 }
 
-/// Pages of an origin that is not permitted are told of once in a minute, whatever the settings are.
+/// Pages of an origin that is not permitted are told of once in a minute, whatever the settings
+/// are.
 #[test]
 fn refused_origins() {
     check_with(
@@ -180,7 +182,8 @@ fn decisions_say_who_what_and_why_not() {
     );
 }
 
-/// Whoever comes says who it is, also with what the edge knows already, with a ticket, or with nothing; once for a connection.
+/// Whoever comes says who it is, also with what the edge knows already, with a ticket, or with
+/// nothing; once for a connection.
 #[test]
 fn each_client_is_told_when_it_has_shown_who_it_is() {
     check_with(

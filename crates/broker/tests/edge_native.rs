@@ -1,7 +1,7 @@
 //! Native sessions as scripts and transcripts: hello, subscriptions, replay, pages.
 //!
-//! `3<1 hi` is a message: offset, `prev`, payload; `!` marks a retained one. `LOST` and `AGAIN` would be what the proof of
-//! the protocol says.
+//! `3<1 hi` is a message: offset, `prev`, payload; `!` marks a retained one. `LOST` and `AGAIN`
+//! would be what the proof of the protocol says.
 
 mod support;
 
@@ -297,7 +297,8 @@ fn last() {
     );
 }
 
-/// The retained message lies before what is settled: SUBSCRIBED's `through` must let the client accept it.
+/// The retained message lies before what is settled: SUBSCRIBED's `through` must let the client
+/// accept it.
 #[test]
 fn snapshot() {
     check(
@@ -383,7 +384,8 @@ fn unsubscribing_and_aliases() {
     );
 }
 
-/// A subscription that ends before its grant has come leaves nothing behind, nor does its connection.
+/// A subscription that ends before its grant has come leaves nothing behind, nor does its
+/// connection.
 #[test]
 fn unsubscribing_before_the_grant() {
     check(

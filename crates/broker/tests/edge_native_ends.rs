@@ -1,4 +1,5 @@
-//! Native sessions as scripts and transcripts: history, refusals, liveness, endings. See `edge_native` for how to read them.
+//! Native sessions as scripts and transcripts: history, refusals, liveness, endings. See
+//! `edge_native` for how to read them.
 
 mod support;
 

@@ -141,7 +141,8 @@ fn native_publications() {
     );
 }
 
-/// A client that came back is not overtaken by what it sent before; a connection that ended takes nothing along.
+/// A client that came back is not overtaken by what it sent before; a connection that ended takes
+/// nothing along.
 #[test]
 fn fencing() {
     check(
@@ -175,7 +176,8 @@ fn fencing() {
     );
 }
 
-/// What an older connection still had on its way is read late: the newer one goes on, though it was the first to publish.
+/// What an older connection still had on its way is read late: the newer one goes on, though it was
+/// the first to publish.
 #[test]
 fn late_bytes_fence_nobody() {
     check_with(
@@ -245,7 +247,8 @@ fn fencing_over_edges() {
     );
 }
 
-/// Publications of a connection stay in their order while it waits for room, turn after turn: not one is out of order.
+/// Publications of a connection stay in their order while it waits for room, turn after turn: not
+/// one is out of order.
 #[test]
 fn order_under_pressure() {
     check_with(

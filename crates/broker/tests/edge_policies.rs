@@ -1,5 +1,6 @@
-//! What becomes of subscriptions that do not keep up, by policy: conflate, drop, disconnect; and that no policy leaves
-//! anything out of a recovery. (The default, replay, is told in `edge_slow.rs`.)
+//! What becomes of subscriptions that do not keep up, by policy: conflate, drop, disconnect; and
+//! that no policy leaves anything out of a recovery. (The default, replay, is told in
+//! `edge_slow.rs`.)
 
 mod support;
 
@@ -199,8 +200,8 @@ fn disconnect() {
     );
 }
 
-/// A replay is read at the pace of the socket and lasts until it has been written; only what comes later may be left
-/// out.
+/// A replay is read at the pace of the socket and lasts until it has been written; only what comes
+/// later may be left out.
 #[test]
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {

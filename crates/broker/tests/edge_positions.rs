@@ -1,5 +1,5 @@
-//! Positions told to filters now and then, as scripts and transcripts: their cursors stay young where others keep the
-//! partitions busy, and nobody is told of what has not been sent.
+//! Positions told to filters now and then, as scripts and transcripts: their cursors stay young
+//! where others keep the partitions busy, and nobody is told of what has not been sent.
 
 mod support;
 
@@ -122,7 +122,8 @@ fn cursors_do_not_age() {
     );
 }
 
-/// Who has messages waiting, or lags, is told when all of it has been written; what was given up is read again first.
+/// Who has messages waiting, or lags, is told when all of it has been written; what was given up is
+/// read again first.
 #[test]
 fn nobody_is_told_too_much() {
     check_with(

@@ -332,7 +332,8 @@ fn credit_follows_its_bound() {
     );
 }
 
-/// 1: who connects from loopback is a trusted proxy, and `news` takes publications of one client only.
+/// 1: who connects from loopback is a trusted proxy, and `news` takes publications of one client
+/// only.
 fn proxies(number: usize, settings: &mut Settings) {
     if number == 1 {
         let of = |text| Network::parse(text).into_iter().collect();
@@ -343,7 +344,8 @@ fn proxies(number: usize, settings: &mut Settings) {
     }
 }
 
-/// Where nobody was asked for an address, older connections have none that counts; from then on all have one, whatever comes.
+/// Where nobody was asked for an address, older connections have none that counts; from then on all
+/// have one, whatever comes.
 #[test]
 fn addresses_are_known_of_who_comes() {
     check_reload(

@@ -1,11 +1,13 @@
-//! Connections that wait for a home to have room for requests: in which order they go on, and that waiting is not their fault.
+//! Connections that wait for a home to have room for requests: in which order they go on, and that
+//! waiting is not their fault.
 
 mod support;
 
 use broker::settings::{Durability, Settings};
 use support::check_with;
 
-/// A home has room for one request. Who has been served waits behind those who have not, however much it has sent.
+/// A home has room for one request. Who has been served waits behind those who have not, however
+/// much it has sent.
 #[test]
 fn room_goes_round() {
     check_with(
@@ -36,8 +38,8 @@ fn room_goes_round() {
     );
 }
 
-/// A request that has come in full and waits for a home to have room has not timed out: the server is late, not
-/// the client. One of whom nothing has come has.
+/// A request that has come in full and waits for a home to have room has not timed out: the server
+/// is late, not the client. One of whom nothing has come has.
 #[test]
 fn who_waits_for_room_is_not_late() {
     check_with(
@@ -79,7 +81,8 @@ fn of_40_mb() -> String {
     format!("POST /publish > {{\"topics\":[{}],\"data\":\"{payload}\"}}", topics.join(","))
 }
 
-/// What one request brings to a log counts before any of it is sent: the second would go beyond the bound.
+/// What one request brings to a log counts before any of it is sent: the second would go beyond the
+/// bound.
 #[test]
 fn a_request_has_room_as_a_whole() {
     let request = of_40_mb();
@@ -100,7 +103,8 @@ fn a_request_has_room_as_a_whole() {
     );
 }
 
-/// Two edges bring as much as each may; what the home has no room for is refused for the moment, and nothing else is lost.
+/// Two edges bring as much as each may; what the home has no room for is refused for the moment,
+/// and nothing else is lost.
 #[test]
 fn what_a_home_has_staged_is_bounded() {
     let request = of_40_mb();

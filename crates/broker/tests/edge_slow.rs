@@ -1,4 +1,5 @@
-//! Slow consumers as scripts and transcripts: full sockets, outboxes, the ring, lagging and pages, of topics and of filters.
+//! Slow consumers as scripts and transcripts: full sockets, outboxes, the ring, lagging and pages,
+//! of topics and of filters.
 
 mod support;
 
@@ -10,7 +11,8 @@ fn small_outbox(settings: &mut Settings) {
     settings.limits.page_records_max = 5;
 }
 
-/// The outbox overflows, the subscription lags, and comes back by pages: nothing lost, nothing again, in order.
+/// The outbox overflows, the subscription lags, and comes back by pages: nothing lost, nothing
+/// again, in order.
 #[test]
 fn overflow() {
     check_with(
@@ -552,7 +554,8 @@ fn a_late_start_in_a_composite_stream() {
     );
 }
 
-/// What settles one topic makes room for itself: messages of another go, and their cursor must not be told with it.
+/// What settles one topic makes room for itself: messages of another go, and their cursor must not
+/// be told with it.
 #[test]
 fn a_mark_that_costs_others_their_place() {
     check_with(
@@ -592,8 +595,8 @@ fn a_mark_that_costs_others_their_place() {
     );
 }
 
-/// A message for a filter makes room for itself: earlier ones go, the log brings it again, and other events must not tell
-/// its place.
+/// A message for a filter makes room for itself: earlier ones go, the log brings it again, and
+/// other events must not tell its place.
 #[test]
 fn a_filters_message_that_costs_its_own_their_place() {
     check_with(

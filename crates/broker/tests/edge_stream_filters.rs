@@ -4,8 +4,8 @@ mod support;
 
 use support::check_with;
 
-/// A filter that is refused takes nothing from the others; the cursor says that it has no place, and when it is served again,
-/// what it may have missed is a gap.
+/// A filter that is refused takes nothing from the others; the cursor says that it has no place,
+/// and when it is served again, what it may have missed is a gap.
 #[test]
 fn one_of_two_is_refused_at_once() {
     check_with(
@@ -128,7 +128,8 @@ fn all_filters_are_refused() {
     );
 }
 
-/// Where an edge has no room for the replay of a stream's filters, the stream ends, with the cursor that it came with.
+/// Where an edge has no room for the replay of a stream's filters, the stream ends, with the cursor
+/// that it came with.
 #[test]
 fn a_replay_without_room() {
     check_with(

@@ -13,7 +13,8 @@ fn with_events(settings: &mut Settings) {
     settings.sys.is_open = true;
 }
 
-/// Whatever is published there: what clients would have put there before could be mistaken for it later.
+/// Whatever is published there: what clients would have put there before could be mistaken for it
+/// later.
 #[test]
 fn nobody_publishes_there_and_an_open_node_shows_nothing() {
     check(
@@ -77,8 +78,8 @@ fn a_token_must_name_it() {
     );
 }
 
-/// The life of clients and topics, on ordinary topics: with order, positions and history. What happens to these topics
-/// themselves is not told.
+/// The life of clients and topics, on ordinary topics: with order, positions and history. What
+/// happens to these topics themselves is not told.
 #[test]
 fn clients_and_topics_live_and_go() {
     check_with(

@@ -1,4 +1,5 @@
-//! Resume tickets that are refused, revoked, too large or beyond a limit, as scripts and transcripts.
+//! Resume tickets that are refused, revoked, too large or beyond a limit, as scripts and
+//! transcripts.
 
 mod support;
 

@@ -114,7 +114,8 @@ fn newer_cursors_win() {
     );
 }
 
-/// The end of a log is lost, and with it what a ticket says: the client's own cursor still says something.
+/// The end of a log is lost, and with it what a ticket says: the client's own cursor still says
+/// something.
 #[test]
 fn a_ticket_of_a_lost_end() {
     let starts = Cell::new(0);
@@ -126,7 +127,8 @@ fn a_ticket_of_a_lost_end() {
             settings.logs[0].older_epochs = vec![OlderEpoch { epoch: 7, valid_below: vec![3] }];
         }
     };
-    // The log is in memory, so what holds is beyond its head, and what does not is of an unknown epoch.
+    // The log is in memory, so what holds is beyond its head, and what does not is of an unknown
+    // epoch.
     check_with(
         lose_end,
         "
@@ -203,7 +205,8 @@ fn a_ticket_waits_for_grants() {
     );
 }
 
-/// What is granted while the homes are asked for a ticket is in it, too: the client could not know otherwise.
+/// What is granted while the homes are asked for a ticket is in it, too: the client could not know
+/// otherwise.
 #[test]
 fn granted_on_the_way() {
     check_with(
@@ -236,7 +239,8 @@ fn granted_on_the_way() {
     );
 }
 
-/// While homes are asked, a topic's index may go to another topic: what was said of the first is not said of the second.
+/// While homes are asked, a topic's index may go to another topic: what was said of the first is
+/// not said of the second.
 #[test]
 fn an_index_changes_hands_on_the_way() {
     check_with(
@@ -279,7 +283,8 @@ fn an_index_changes_hands_on_the_way() {
     );
 }
 
-/// A ticket never says more than has been written: frames that were given up are read again with it.
+/// A ticket never says more than has been written: frames that were given up are read again with
+/// it.
 #[test]
 fn a_slow_client() {
     check_with(
@@ -340,7 +345,8 @@ fn a_slow_client() {
     );
 }
 
-/// The node goes: everybody gets a ticket, also who is slow, and another node with the same key takes it.
+/// The node goes: everybody gets a ticket, also who is slow, and another node with the same key
+/// takes it.
 #[test]
 fn away_and_back() {
     check_with(

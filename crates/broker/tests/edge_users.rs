@@ -265,8 +265,8 @@ fn a_token_has_its_own_limit() {
     );
 }
 
-/// A session that counted for nobody counts from the renewal on that brings the first limit, and not if there is no room: then
-/// it goes on with the token that it had, and all its subscriptions.
+/// A session that counted for nobody counts from the renewal on that brings the first limit, and
+/// not if there is no room: then it goes on with the token that it had, and all its subscriptions.
 #[test]
 fn a_renewal_brings_the_first_limit() {
     check_with(
@@ -320,7 +320,8 @@ fn a_renewal_brings_the_first_limit() {
     );
 }
 
-/// Whoever goes, or whose new token ends, while the shell is asked for a renewal has not begun to count.
+/// Whoever goes, or whose new token ends, while the shell is asked for a renewal has not begun to
+/// count.
 #[test]
 fn renewals_that_end_before_the_answer() {
     check_with(

@@ -309,8 +309,8 @@ fn a_start() {
     );
 }
 
-/// A start on a full disk: what is there is served, from memory and from the disk, nothing is taken, and nothing asked,
-/// until the log thread says so.
+/// A start on a full disk: what is there is served, from memory and from the disk, nothing is
+/// taken, and nothing asked, until the log thread says so.
 #[test]
 fn a_start_on_a_full_disk() {
     check(

@@ -7,7 +7,8 @@ use broker::settings::Limits;
 use home_script::check;
 use home_support::Setup;
 
-/// Memory for about five records of the scripts below; a log that gets nothing done for three seconds stalls.
+/// Memory for about five records of the scripts below; a log that gets nothing done for three
+/// seconds stalls.
 fn small() -> Setup {
     Setup {
         cache_bytes: Some(400),
@@ -18,7 +19,8 @@ fn small() -> Setup {
     }
 }
 
-/// What is staged may be durable already: it waits. What comes later is refused, until the disk goes on.
+/// What is staged may be durable already: it waits. What comes later is refused, until the disk
+/// goes on.
 #[test]
 fn a_sync_that_hangs() {
     check(
@@ -66,8 +68,8 @@ fn a_sync_that_hangs() {
     );
 }
 
-/// Questions are refused, those on their way and new ones; what the disk answers at last is for nobody. What memory has is
-/// served.
+/// Questions are refused, those on their way and new ones; what the disk answers at last is for
+/// nobody. What memory has is served.
 #[test]
 fn a_read_that_hangs() {
     check(

@@ -1,8 +1,10 @@
-//! Random requests, delays and failures on a small home whose log is on disk, against a list per partition.
+//! Random requests, delays and failures on a small home whose log is on disk, against a list per
+//! partition.
 //!
-//! As `home_model`, but memory holds a few records only and a disk that answers late, in any order of its reads, holds
-//! the rest. Nothing may be missing: a gap may only cover what the disk has dropped. What is refused is never seen; what
-//! is acknowledged is on disk, and everything that was visible is there again after a start.
+//! As `home_model`, but memory holds a few records only and a disk that answers late, in any order
+//! of its reads, holds the rest. Nothing may be missing: a gap may only cover what the disk has
+//! dropped. What is refused is never seen; what is acknowledged is on disk, and everything that was
+//! visible is there again after a start.
 
 #[path = "home_script/disk.rs"]
 mod disk;
@@ -325,7 +327,8 @@ impl World {
         }
     }
 
-    /// Takes what the home says: acknowledgements into the list, letters into the mailboxes, requests to the disk.
+    /// Takes what the home says: acknowledgements into the list, letters into the mailboxes,
+    /// requests to the disk.
     fn collect(&mut self) {
         for edge in 0..EDGES {
             let letters = std::mem::take(&mut self.out.letters[edge]);

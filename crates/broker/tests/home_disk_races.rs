@@ -1,5 +1,5 @@
-//! A home with a log on disk, as scripts: answers of the disk that come when much has happened since the question, and
-//! bounds that are reached while publications wait.
+//! A home with a log on disk, as scripts: answers of the disk that come when much has happened
+//! since the question, and bounds that are reached while publications wait.
 
 mod home_script;
 mod home_support;
@@ -80,8 +80,8 @@ fn dropped_before_the_answer() {
     );
 }
 
-/// The disk drops a page's range between its question and the answer, and memory has moved on: the page begins where the
-/// disk begins now.
+/// The disk drops a page's range between its question and the answer, and memory has moved on: the
+/// page begins where the disk begins now.
 #[test]
 fn a_page_of_history_that_is_dropped_before_the_answer() {
     check(
@@ -124,8 +124,8 @@ fn a_page_of_history_that_is_dropped_before_the_answer() {
     );
 }
 
-/// The disk drops everything that it is asked about for a history's beginning, and memory has left to it what came behind
-/// that meanwhile: what the disk has now is served, and not taken for lost.
+/// The disk drops everything that it is asked about for a history's beginning, and memory has left
+/// to it what came behind that meanwhile: what the disk has now is served, and not taken for lost.
 #[test]
 fn a_beginning_of_history_that_is_dropped_before_the_answer() {
     check(
@@ -315,7 +315,8 @@ fn a_stream_that_lags_and_memory_that_refuses() {
     );
 }
 
-/// The disk drops records between the question of a filter's page and its answer: what it has not seen is a gap.
+/// The disk drops records between the question of a filter's page and its answer: what it has not
+/// seen is a gap.
 #[test]
 fn a_scan_of_what_is_dropped() {
     check(
@@ -354,8 +355,8 @@ fn a_scan_of_what_is_dropped() {
     );
 }
 
-/// The disk drops records before it is read for a filter's page, and others while the answer is on its way: what it had
-/// dropped when it was read is a gap, and what it has read is brought.
+/// The disk drops records before it is read for a filter's page, and others while the answer is on
+/// its way: what it had dropped when it was read is a gap, and what it has read is brought.
 #[test]
 fn a_scan_between_two_drops() {
     check(
@@ -387,8 +388,8 @@ fn a_scan_between_two_drops() {
     );
 }
 
-/// All that a page of history asks the disk for is damaged, and what follows has left memory meanwhile: the page goes on
-/// behind the damage and tells it.
+/// All that a page of history asks the disk for is damaged, and what follows has left memory
+/// meanwhile: the page goes on behind the damage and tells it.
 #[test]
 fn a_page_of_history_that_is_nothing_but_damage() {
     check(

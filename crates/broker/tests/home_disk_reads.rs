@@ -363,8 +363,8 @@ fn the_newest_only() {
     );
 }
 
-/// What is missing where a subscription or a history begins is damaged, and not left out by a rule, unless the rule would have
-/// left it out anyway.
+/// What is missing where a subscription or a history begins is damaged, and not left out by a rule,
+/// unless the rule would have left it out anyway.
 #[test]
 fn damage_where_a_replay_begins() {
     let script = "

@@ -46,7 +46,8 @@ fn eviction_and_gaps() {
     );
 }
 
-/// The wall clock goes back, and forwards: nothing is evicted for it, offsets go on, and what was there still expires.
+/// The wall clock goes back, and forwards: nothing is evicted for it, offsets go on, and what was
+/// there still expires.
 #[test]
 fn wall_clock_jumps() {
     check(

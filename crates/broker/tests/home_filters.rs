@@ -1,4 +1,5 @@
-//! Subscriptions to filters at a home, as scripts and transcripts: where they begin, and pages from the log.
+//! Subscriptions to filters at a home, as scripts and transcripts: where they begin, and pages from
+//! the log.
 //!
 //! A page of a filter is answered by `pump`: `[topic offset<prev payload, ...]`.
 
@@ -89,7 +90,8 @@ fn beside_plain_subscriptions() {
     );
 }
 
-/// A position for each partition: what is behind it is read from the log, page by page, and what follows is live.
+/// A position for each partition: what is behind it is read from the log, page by page, and what
+/// follows is live.
 #[test]
 fn resumes() {
     check(
@@ -127,7 +129,8 @@ fn resumes() {
     );
 }
 
-/// Pages that leave out: all but the newest of each topic, and everything. What is told lies between what is brought.
+/// Pages that leave out: all but the newest of each topic, and everything. What is told lies
+/// between what is brought.
 #[test]
 fn pages_that_leave_out() {
     check(
@@ -186,7 +189,8 @@ fn positions_that_are_not_ours() {
     );
 }
 
-/// What was evicted is a gap, at the start and on the way; other topics' records count, as nobody knows whose they were.
+/// What was evicted is a gap, at the start and on the way; other topics' records count, as nobody
+/// knows whose they were.
 #[test]
 fn gaps() {
     check(
@@ -281,7 +285,8 @@ fn a_turn_scans_a_share() {
     );
 }
 
-/// A page ends where a stream without credit has come to; who knows more than the stream waits for it.
+/// A page ends where a stream without credit has come to; who knows more than the stream waits for
+/// it.
 #[test]
 fn a_lagging_stream() {
     check(

@@ -1,8 +1,9 @@
-//! Random requests, delays, evictions and shortages of credit on a small home, against a list per partition.
+//! Random requests, delays, evictions and shortages of credit on a small home, against a list per
+//! partition.
 //!
-//! Two simulated edges follow the contract of `broker::mail`. Every subscription must see a gapless run of its topic, or
-//! a run with announced gaps; an announced gap must cover only what the log has no more; and when all is quiet again,
-//! every subscription has come to the end.
+//! Two simulated edges follow the contract of `broker::mail`. Every subscription must see a gapless
+//! run of its topic, or a run with announced gaps; an announced gap must cover only what the log
+//! has no more; and when all is quiet again, every subscription has come to the end.
 
 mod home_model_edge;
 mod home_support;
@@ -286,7 +287,8 @@ impl World {
         self.collect();
     }
 
-    /// Takes the home's letters into the mailboxes, and holds every gap against what the log has at this moment.
+    /// Takes the home's letters into the mailboxes, and holds every gap against what the log has at
+    /// this moment.
     fn collect(&mut self) {
         for edge in 0..EDGES {
             for letter in std::mem::take(&mut self.out.letters[edge]) {

@@ -1,6 +1,7 @@
 //! Scripts and transcripts of the home role: what is published once.
 //!
-//! `by=p:3@9` is the third publication of producer `p`, over the ninth connection; `key=k` an idempotency key.
+//! `by=p:3@9` is the third publication of producer `p`, over the ninth connection; `key=k` an
+//! idempotency key.
 
 mod home_script;
 mod home_support;
@@ -13,7 +14,8 @@ fn with(limits: Limits) -> Setup {
     Setup { limits, age_max_ms: 100_000, ..Setup::default() }
 }
 
-/// A duplicate is answered with the first position, and not delivered again; keys belong to their topics.
+/// A duplicate is answered with the first position, and not delivered again; keys belong to their
+/// topics.
 #[test]
 fn keys() {
     check(
@@ -67,7 +69,8 @@ fn the_oldest_key_is_forgotten_first() {
     );
 }
 
-/// Sequences increase, holes allowed; what is in the window is a duplicate, what is below it out of order.
+/// Sequences increase, holes allowed; what is in the window is a duplicate, what is below it out of
+/// order.
 #[test]
 fn sequences() {
     check(
@@ -99,8 +102,8 @@ fn sequences() {
     );
 }
 
-/// What follows a publication that was refused for the moment is refused too, until it comes again, or something that was
-/// refused after it.
+/// What follows a publication that was refused for the moment is refused too, until it comes again,
+/// or something that was refused after it.
 #[test]
 fn a_refusal_holds_what_follows() {
     check(
@@ -132,8 +135,8 @@ fn a_refusal_holds_what_follows() {
     );
 }
 
-/// Who never sends again what was refused goes on: with another connection, after ten seconds, or at once with
-/// publications whose acknowledgement it does not want.
+/// Who never sends again what was refused goes on: with another connection, after ten seconds, or
+/// at once with publications whose acknowledgement it does not want.
 #[test]
 fn a_refusal_does_not_hold_for_ever() {
     check(
@@ -195,7 +198,8 @@ fn the_first_refusal_of_a_producer() {
     );
 }
 
-/// A newer connection takes a producer over, be it with a duplicate; the older one can do nothing any more.
+/// A newer connection takes a producer over, be it with a duplicate; the older one can do nothing
+/// any more.
 #[test]
 fn fencing() {
     check(
@@ -257,8 +261,9 @@ fn refused_and_repeated() {
     );
 }
 
-/// With its records a producer's window goes, so that an old sequence is refused and not appended again. A producer
-/// without records gives way to a new one, the longest idle first; until then it is remembered.
+/// With its records a producer's window goes, so that an old sequence is refused and not appended
+/// again. A producer without records gives way to a new one, the longest idle first; until then it
+/// is remembered.
 #[test]
 fn producers_and_eviction() {
     check(
@@ -293,8 +298,8 @@ fn producers_and_eviction() {
     );
 }
 
-/// Each partition has its own window. Within one, a sequence is one publication: for another topic it is refused, not
-/// taken for a repetition.
+/// Each partition has its own window. Within one, a sequence is one publication: for another topic
+/// it is refused, not taken for a repetition.
 #[test]
 fn partitions_and_topics() {
     check(

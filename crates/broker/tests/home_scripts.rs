@@ -1,4 +1,5 @@
-//! A home as scripts and transcripts: every line of a script is a request, the lines below it are the letters.
+//! A home as scripts and transcripts: every line of a script is a request, the lines below it are
+//! the letters.
 //!
 //! `3<1 hi` is a record: offset, `prev`, payload; `!` marks a retained one.
 
@@ -35,8 +36,8 @@ fn live() {
     );
 }
 
-/// Pages of subscriptions whose policy leaves something out: the newest record and how far the rest is skipped, or
-/// nothing, never beyond what the stream has carried.
+/// Pages of subscriptions whose policy leaves something out: the newest record and how far the rest
+/// is skipped, or nothing, never beyond what the stream has carried.
 #[test]
 fn pages_that_leave_out() {
     check(
@@ -94,8 +95,8 @@ fn pages_that_leave_out() {
     );
 }
 
-/// A subscription that drops what it lags behind with is told so although all of it has been evicted meanwhile, and the topic's
-/// newest message is still to come on its stream.
+/// A subscription that drops what it lags behind with is told so although all of it has been
+/// evicted meanwhile, and the topic's newest message is still to come on its stream.
 #[test]
 fn what_is_dropped_may_be_gone() {
     check(
@@ -122,7 +123,8 @@ fn what_is_dropped_may_be_gone() {
     );
 }
 
-/// What a home deals with behind its turn's end, it tells in the next turn, and does not rest before.
+/// What a home deals with behind its turn's end, it tells in the next turn, and does not rest
+/// before.
 #[test]
 fn what_was_dealt_with_is_told() {
     check(
@@ -227,7 +229,8 @@ fn refusals() {
     );
 }
 
-/// The port has memory for two segments: the log makes room from itself, and refuses by name when it cannot.
+/// The port has memory for two segments: the log makes room from itself, and refuses by name when
+/// it cannot.
 #[test]
 fn memory_refused() {
     check(
@@ -249,7 +252,8 @@ fn memory_refused() {
     );
 }
 
-/// One letter may overdraw the credit; after it the stream is one number, until there is credit again.
+/// One letter may overdraw the credit; after it the stream is one number, until there is credit
+/// again.
 #[test]
 fn credit() {
     check(
@@ -300,7 +304,8 @@ fn credit() {
     );
 }
 
-/// The retained message comes with the grant, though the stream has not come so far: the log may evict its record first.
+/// The retained message comes with the grant, though the stream has not come so far: the log may
+/// evict its record first.
 #[test]
 fn a_snapshot_on_a_lagging_stream() {
     check(

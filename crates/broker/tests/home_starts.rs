@@ -1,4 +1,5 @@
-//! Where subscriptions and histories begin, as scripts and transcripts: positions, replays, what history is served.
+//! Where subscriptions and histories begin, as scripts and transcripts: positions, replays, what
+//! history is served.
 
 mod home_script;
 mod home_support;
@@ -48,7 +49,8 @@ fn positions_outlive_data() {
     );
 }
 
-/// A topic that never had a record inherits what was forgotten; its first `prev` must satisfy those who waited.
+/// A topic that never had a record inherits what was forgotten; its first `prev` must satisfy those
+/// who waited.
 #[test]
 fn prev_of_a_topic_without_records() {
     check(
@@ -105,7 +107,8 @@ fn unknown_positions() {
     );
 }
 
-/// Trap 1: the position is captured with the grant; pages and the stream join without a hole or a repeat.
+/// Trap 1: the position is captured with the grant; pages and the stream join without a hole or a
+/// repeat.
 #[test]
 fn replay_then_live() {
     check(
@@ -226,7 +229,8 @@ fn history_limits_at_a_start() {
     );
 }
 
-/// What the log keeps is served, wherever the wall clock goes: no record is too old for a rule that names no age.
+/// What the log keeps is served, wherever the wall clock goes: no record is too old for a rule that
+/// names no age.
 #[test]
 fn a_step_of_the_wall_clock_hides_nothing() {
     check(

@@ -138,7 +138,8 @@ fn how_fast_topics_grow() {
     check(&script);
 }
 
-/// Who is thrown out is told so, and whether it may come back; who takes nothing any more is told nothing.
+/// Who is thrown out is told so, and whether it may come back; who takes nothing any more is told
+/// nothing.
 #[test]
 fn operators_end_connections() {
     check(
@@ -190,7 +191,8 @@ fn a_connection_that_takes_nothing_is_seen_and_ended() {
     );
 }
 
-/// Operators may publish where clients may not, but not where the node alone does, nor more than a rule allows.
+/// Operators may publish where clients may not, but not where the node alone does, nor more than a
+/// rule allows.
 #[test]
 fn what_operators_publish_keeps_to_the_rules() {
     check_with(

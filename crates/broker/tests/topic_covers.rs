@@ -1,5 +1,5 @@
-//! That one filter covers another says what it must: every filter of up to three levels against every other, held against
-//! every topic of up to four. Permissions rest on it.
+//! That one filter covers another says what it must: every filter of up to three levels against
+//! every other, held against every topic of up to four. Permissions rest on it.
 
 use broker::topic::Filter;
 

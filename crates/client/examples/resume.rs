@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match event {
             Event::Message(message) => {
                 println!("{}", String::from_utf8_lossy(&message.payload));
-                // Written after the message was dealt with: a crash in between repeats it, and loses nothing.
+                // Written after the message was dealt with: a crash in between repeats it, and
+                // loses nothing.
                 let Position { epoch, offset } = message.position;
                 std::fs::write(&file, format!("{epoch}:{offset}"))?;
             }

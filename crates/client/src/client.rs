@@ -318,8 +318,9 @@ impl Client {
     /// Publishes one message; blocks only while the queue of commands is full. Without a
     /// connection, the message waits in that queue. The handle receives the answer.
     ///
-    /// Messages of one thread on one topic are appended in their order. With [`PublishOptions::once`] the client repeats an
-    /// unanswered message after a reconnect, and it is appended once.
+    /// Messages of one thread on one topic are appended in their order. With
+    /// [`PublishOptions::once`] the client repeats an unanswered message after a reconnect, and it
+    /// is appended once.
     ///
     /// # Errors
     /// [`RequestError::Closed`].

@@ -1,7 +1,8 @@
 //! The proof of no loss for one plain topic: the received messages are complete, or the exact gap
 //! is known.
 //!
-//! Place: between a decoded frame and the application. Pure; one [`Proof`] for each subscription to a plain topic.
+//! Place: between a decoded frame and the application. Pure; one [`Proof`] for each subscription to
+//! a plain topic.
 //!
 //! The rule (specified in `spec/protocol.md`, section 6). The cursor is the offset up to which
 //! everything is settled: delivered, before the subscription's start, or announced as a gap or as

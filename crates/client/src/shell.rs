@@ -1,7 +1,8 @@
 //! The client's thread: a loop over `net`'s kernel sockets that feeds the session.
 //!
-//! Place: between the handles and the session. Owns the socket, the clock and the entropy; decides nothing about the
-//! protocol. One turn: poll, read, tick, take commands, write, hand out events and answers.
+//! Place: between the handles and the session. Owns the socket, the clock and the entropy; decides
+//! nothing about the protocol. One turn: poll, read, tick, take commands, write, hand out events
+//! and answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -43,7 +44,8 @@ pub(crate) fn run(parts: Parts) {
     let options = KernelOptions { connections_max: 4, ..KernelOptions::default() };
     match Kernel::new(options, parts.waker.clone(), Handover::alone()) {
         Ok(kernel) => Shell::new(parts, Tls::new(kernel)).run(),
-        // Without a descriptor for epoll there is nothing but to say so; a full queue cannot be at the start.
+        // Without a descriptor for epoll there is nothing but to say so; a full queue cannot be at
+        // the start.
         Err(error) => {
             let reason = Reason::Network(error.kind());
             let _ = parts.events.try_send(Event::Disconnected { reason, retry_in_ms: None });
@@ -432,7 +434,8 @@ impl Shell {
         }
         while let Some(event) = self.pending.take().or_else(|| self.next_event()) {
             let Some(events) = &self.events else { continue };
-            // Said before the second attempt, so that a consumer that made room in between wakes us.
+            // Said before the second attempt, so that a consumer that made room in between wakes
+            // us.
             let event = match events.try_send(event) {
                 Ok(()) => continue,
                 Err(TrySendError::Disconnected(_)) => {

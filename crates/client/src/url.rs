@@ -35,8 +35,8 @@ impl fmt::Display for InvalidUrl {
 impl std::error::Error for InvalidUrl {}
 
 impl Endpoint {
-    /// Reads `ws://host[:port][/path][?query]`; `http://` means the same, and without a scheme the port is
-    /// [`PORT`] instead of 80. `wss://` and `https://` mean TLS, and port 443.
+    /// Reads `ws://host[:port][/path][?query]`; `http://` means the same, and without a scheme the
+    /// port is [`PORT`] instead of 80. `wss://` and `https://` mean TLS, and port 443.
     ///
     /// # Errors
     /// Another scheme, no host, a bad port, characters that may not be in a request line.

@@ -1,4 +1,5 @@
-//! Filters with positions: a cursor for each partition, kept over connections, and what the server says of each.
+//! Filters with positions: a cursor for each partition, kept over connections, and what the server
+//! says of each.
 
 mod support;
 
@@ -218,8 +219,8 @@ fn message(world: &mut World, partition: u32, offset: u64, to: Option<Subscripti
     world.conversation.send(&ServerFrame::NamedMessage(frame));
 }
 
-/// A message without an address belongs to the filters that hold. One that the server has ended, or not begun yet, gets it
-/// by its replay.
+/// A message without an address belongs to the filters that hold. One that the server has ended, or
+/// not begun yet, gets it by its replay.
 #[test]
 fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
     let mut world = World::connected();
@@ -265,7 +266,8 @@ fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
     assert_eq!(cursors(&world), (13, 13));
 }
 
-/// Two filters of one connection; one of them lags in partition 1, whose messages then have addresses.
+/// Two filters of one connection; one of them lags in partition 1, whose messages then have
+/// addresses.
 #[test]
 fn partitions_and_addresses_are_told_apart() {
     let mut world = World::connected();
@@ -278,7 +280,8 @@ fn partitions_and_addresses_are_told_apart() {
     message(&mut world, 1, 11, None);
     message(&mut world, 0, 10, None);
     message(&mut world, 0, 11, None);
-    // The first lags in partition 1; the second is ahead of it there, and both are live in partition 0.
+    // The first lags in partition 1; the second is ahead of it there, and both are live in
+    // partition 0.
     message(&mut world, 1, 12, Some(second));
     message(&mut world, 1, 14, Some(second));
     message(&mut world, 0, 12, None);

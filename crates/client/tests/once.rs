@@ -1,4 +1,5 @@
-//! Publications that stand in the log once, whatever becomes of the connections: cut at every byte in both directions.
+//! Publications that stand in the log once, whatever becomes of the connections: cut at every byte
+//! in both directions.
 
 mod support;
 
@@ -30,8 +31,8 @@ fn payloads(node: &Node) -> Vec<&[u8]> {
     node.records.iter().map(|it| it.payload.as_slice()).collect()
 }
 
-/// Five publications; so many of the client's bytes reach the node, and so many of the node's bytes come back, before the
-/// connection breaks. Answers how many of each there would have been.
+/// Five publications; so many of the client's bytes reach the node, and so many of the node's bytes
+/// come back, before the connection breaks. Answers how many of each there would have been.
 fn check_cut(to_node: usize, to_client: usize) -> (usize, usize) {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
@@ -109,7 +110,8 @@ fn others_are_unknown_after_a_loss() {
     assert_eq!(session.inflight(), 0);
 }
 
-/// A name that lasts goes on with numbers above those of the run before; below them it is out of order.
+/// A name that lasts goes on with numbers above those of the run before; below them it is out of
+/// order.
 #[test]
 fn a_producer_may_outlive_its_session() {
     let mut node = Node::default();
@@ -170,7 +172,8 @@ fn refuse(conversation: &mut Conversation, request: u32) {
     conversation.send(&ServerFrame::Error(frame));
 }
 
-/// What is refused for the moment is sent again in its order, when all of it is refused, and before anything new.
+/// What is refused for the moment is sent again in its order, when all of it is refused, and before
+/// anything new.
 #[test]
 fn a_refusal_for_the_moment() {
     let mut node = Node::default();
@@ -232,7 +235,8 @@ fn refused_again_and_again() {
     session.publish("t", b"y", &numbered(), true).unwrap();
 }
 
-/// Only the first of those refused together is given up: the others may have been refused because it was.
+/// Only the first of those refused together is given up: the others may have been refused because
+/// it was.
 #[test]
 fn one_is_given_up() {
     let mut node = Node::default();
@@ -285,7 +289,8 @@ fn bounds() {
     }
 }
 
-/// Who is fenced publishes nothing more as this producer: on a new connection it would be the newest, and fence its successor.
+/// Who is fenced publishes nothing more as this producer: on a new connection it would be the
+/// newest, and fence its successor.
 #[test]
 fn who_is_fenced_stays_silent() {
     let mut node = Node::default();

@@ -1,4 +1,5 @@
-//! The session against a small node, without sockets: cut at every byte, split into every byte, and the rest of its life.
+//! The session against a small node, without sockets: cut at every byte, split into every byte, and
+//! the rest of its life.
 
 mod support;
 
@@ -8,7 +9,8 @@ use support::{Conversation, EPOCH, Node};
 
 const ZERO: Position = Position { epoch: EPOCH, offset: 0 };
 
-/// Passes bytes until nobody has anything to say; at most `budget` bytes to the client. Answers the bytes passed.
+/// Passes bytes until nobody has anything to say; at most `budget` bytes to the client. Answers the
+/// bytes passed.
 fn exchange(
     session: &mut Session,
     conversation: &mut Conversation,
@@ -69,8 +71,9 @@ impl Seen {
     }
 }
 
-/// The connection ends after `cut` bytes of the server's stream, and again after `cut_again` of the second one. In between
-/// messages are published and perhaps evicted. In the end everything was received once, in order, or is in a gap.
+/// The connection ends after `cut` bytes of the server's stream, and again after `cut_again` of the
+/// second one. In between messages are published and perhaps evicted. In the end everything was
+/// received once, in order, or is in a gap.
 fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 7);
@@ -252,7 +255,8 @@ fn filters_share_one_message_and_report_a_reconnect() {
     assert_eq!(gaps, 2, "filters are not recovered, and that is said");
 }
 
-/// A log that is gone may be followed by one that stands at the very same offset: the gap is told before caught-up.
+/// A log that is gone may be followed by one that stands at the very same offset: the gap is told
+/// before caught-up.
 #[test]
 fn a_new_epoch_at_the_same_offset() {
     use wire::native::{Beginning, Gap, PlainTopic, ServerFrame, Subscribed, SubscribedTo};

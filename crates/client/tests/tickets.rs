@@ -61,7 +61,8 @@ impl World {
         self.exchange();
     }
 
-    /// Subscriptions that were granted, and the offsets of messages for each, in the order of coming.
+    /// Subscriptions that were granted, and the offsets of messages for each, in the order of
+    /// coming.
     fn told(&mut self) -> (Vec<u32>, Vec<(u32, u64)>) {
         let (mut granted, mut messages) = (Vec::new(), Vec::new());
         while let Some(event) = self.session.take_event() {
@@ -101,7 +102,8 @@ fn one_frame_brings_everything_back() {
     assert_eq!((granted.len(), messages), (2, vec![(1, 9), (2, 12)]));
     assert_eq!(world.session.counters().resumptions, 1);
     assert_eq!(world.session.counters().gaps, 0);
-    // The ticket is good for another return, and nothing new is asked for before half of its life is over.
+    // The ticket is good for another return, and nothing new is asked for before half of its life
+    // is over.
     let deadline_ms = world.session.next_deadline_ms().unwrap();
     assert!(deadline_ms > 10_000, "{deadline_ms}");
     assert_eq!(world.node.tickets.len(), 1);
@@ -182,7 +184,8 @@ fn the_ticket_of_go_away_is_used() {
     assert_eq!(world.told(), (vec![1], vec![(1, 3)]));
 }
 
-/// A ticket may be beyond what its client knows to be settled, where the topic has nothing: nothing is missing.
+/// A ticket may be beyond what its client knows to be settled, where the topic has nothing: nothing
+/// is missing.
 #[test]
 fn a_ticket_may_be_ahead() {
     let mut world = World::new(Settings::default());

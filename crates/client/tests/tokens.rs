@@ -52,7 +52,8 @@ fn a_refused_renewal_is_an_event() {
     assert!(session.take_answer().is_none());
 }
 
-/// One that came while HELLO was on its way is shown behind WELCOME; every further connection begins with it.
+/// One that came while HELLO was on its way is shown behind WELCOME; every further connection
+/// begins with it.
 #[test]
 fn the_newest_token_is_shown() {
     let (mut session, mut conversation) = (session(), Conversation::default());
@@ -75,7 +76,8 @@ fn the_newest_token_is_shown() {
     assert_eq!(conversation.tokens, ["three"]);
 }
 
-/// A session has one renewal at a time: the newest token waits for the answer to the one before, whatever that is.
+/// A session has one renewal at a time: the newest token waits for the answer to the one before,
+/// whatever that is.
 #[test]
 fn one_renewal_at_a_time() {
     for first in ["two", "bad"] {

@@ -1,11 +1,12 @@
-//! What a connection and a message cost, each with its unit and where it was measured. The one place of such numbers:
-//! `crore doctor` and `crore plan` reckon with these and no others.
+//! What a connection and a message cost, each with its unit and where it was measured. The one
+//! place of such numbers: `crore doctor` and `crore plan` reckon with these and no others.
 //!
-//! All were measured on two cores of a virtual machine with Linux 6.18, clients and server together. Memory and bytes
-//! carry over to other machines; processor time does so as far as the cores are alike.
+//! All were measured on two cores of a virtual machine with Linux 6.18, clients and server
+//! together. Memory and bytes carry over to other machines; processor time does so as far as the
+//! cores are alike.
 
-/// User space of an idle connection with a topic of its own, in bytes, by component and without the topic's name.
-/// docs/performance.md, "An idle connection, by component".
+/// User space of an idle connection with a topic of its own, in bytes, by component and without the
+/// topic's name. docs/performance.md, "An idle connection, by component".
 pub mod connection {
     /// Slot and stamp.
     pub const SLOT_BYTES: f64 = 56.1;
@@ -13,28 +14,29 @@ pub mod connection {
     pub const SUBSCRIPTION_BYTES: f64 = 40.0;
     /// Its topic at the edge.
     pub const EDGE_TOPIC_BYTES: f64 = 20.1;
-    /// Its topic at home: entry, index, hash slot. Between two doublings of the hash tables it is 49 to 55.
+    /// Its topic at home: entry, index, hash slot. Between two doublings of the hash tables it is
+    /// 49 to 55.
     pub const HOME_TOPIC_BYTES: f64 = 52.9;
     /// A name takes its length, and so much more on average: its own length and padding.
     pub const NAME_HEAD_BYTES: f64 = 1.5;
     /// Descriptor and generation.
     pub const NETWORK_BYTES: f64 = 8.1;
-    /// The state of an event stream, in place of a session of the native protocol. docs/performance.md, "Ten million, at a
-    /// tenth".
+    /// The state of an event stream, in place of a session of the native protocol.
+    /// docs/performance.md, "Ten million, at a tenth".
     pub const EVENT_STREAM_BYTES: f64 = 205.0;
     /// What has no name: the allocator's heads, the ends of pages.
     pub const UNACCOUNTED_BYTES: f64 = 2.0;
 }
 
-/// User space that does not grow with connections, in bytes. docs/performance.md, "An idle connection": 4.0 to 5.4 MB with
-/// eight I/O threads.
+/// User space that does not grow with connections, in bytes. docs/performance.md, "An idle
+/// connection": 4.0 to 5.4 MB with eight I/O threads.
 pub mod fixed {
     /// The binary and its libraries.
     pub const PROCESS_BYTES: f64 = 4_350_000.0;
     /// Of each I/O thread, before it has served.
     pub const THREAD_BYTES: f64 = 130_000.0;
-    /// What the first connections touch for the first time: pages that fill up, caches of the allocator. docs/performance.md,
-    /// "What a plan is worth".
+    /// What the first connections touch for the first time: pages that fill up, caches of the
+    /// allocator. docs/performance.md, "What a plan is worth".
     pub const FIRST_USE_BYTES: f64 = 90_000.0;
     /// The same of each I/O thread.
     pub const THREAD_FIRST_USE_BYTES: f64 = 45_000.0;
@@ -42,38 +44,43 @@ pub mod fixed {
 
 /// What the kernel keeps. docs/performance.md, "An idle connection".
 pub mod kernel {
-    /// An established socket in epoll, one end: slab, with inode and directory entry, which the kernel calls reclaimable and
-    /// cannot reclaim while the socket is open.
+    /// An established socket in epoll, one end: slab, with inode and directory entry, which the
+    /// kernel calls reclaimable and cannot reclaim while the socket is open.
     pub const SOCKET_BYTES: f64 = 4_150.0;
     /// Bytes of socket buffers that a connection with a message on its way holds: a page.
     pub const INFLIGHT_BYTES: f64 = 4_096.0;
 }
 
-/// Processor time of the server, in microseconds, measured on a quiet machine. docs/performance.md, "Unicast", "Fan-out", "What
-/// a plan is worth".
+/// Processor time of the server, in microseconds, measured on a quiet machine. docs/performance.md,
+/// "Unicast", "Fan-out", "What a plan is worth".
 pub mod processor {
-    /// A publication, acknowledged: a receive, an append, a send; on threads that are busy. 14 µs with its one delivery.
+    /// A publication, acknowledged: a receive, an append, a send; on threads that are busy. 14 µs
+    /// with its one delivery.
     pub const PUBLISH_US: f64 = 9.4;
-    /// A delivery: a send; on threads that are busy. 3.6 µs to receivers that are awake, 5.7 to those that sleep.
+    /// A delivery: a send; on threads that are busy. 3.6 µs to receivers that are awake, 5.7 to
+    /// those that sleep.
     pub const DELIVERY_US: f64 = 4.6;
-    /// What a delivery and a connect cost more where the kernel's sockets, some kilobytes each, are far more than caches hold: as
-    /// measured with 60,000 to a million connections.
+    /// What a delivery and a connect cost more where the kernel's sockets, some kilobytes each, are
+    /// far more than caches hold: as measured with 60,000 to a million connections.
     pub const COLD_US: f64 = 4.0;
     /// Connections at which that is half.
     pub const COLD_HALF_CONNECTIONS: f64 = 40_000.0;
-    /// What a publication costs more when each thread on its way sleeps, on a virtual machine: halted cores, cold caches.
+    /// What a publication costs more when each thread on its way sleeps, on a virtual machine:
+    /// halted cores, cold caches.
     pub const WAKE_US: f64 = 26.0;
-    /// Publications per second and core at which half of that is saved, because the core is still awake; beyond, it falls
-    /// with the square of the rate. Both were fitted to "Unicast" and to "What a plan is worth", from 83 to 60,000 messages per second.
+    /// Publications per second and core at which half of that is saved, because the core is still
+    /// awake; beyond, it falls with the square of the rate. Both were fitted to "Unicast" and to
+    /// "What a plan is worth", from 83 to 60,000 messages per second.
     pub const WAKE_HALF_RATE: f64 = 13_000.0;
     /// Upgrade, subscription and their answers, on a thread that is busy.
     pub const CONNECT_US: f64 = 22.0;
     /// How often a connection that comes alone wakes a thread.
     pub const CONNECT_WAKES: f64 = 1.6;
-    /// A ping and its pong, a send and a receive: 4.9 µs where they follow each other, 22 where each wakes the thread.
+    /// A ping and its pong, a send and a receive: 4.9 µs where they follow each other, 22 where
+    /// each wakes the thread.
     pub const PING_US: f64 = 10.0;
-    /// What an I/O thread with connections does whatever else it does, in microseconds per second: it looks for whom to ping in
-    /// steps of 10 ms.
+    /// What an I/O thread with connections does whatever else it does, in microseconds per second:
+    /// it looks for whom to ping in steps of 10 ms.
     pub const IDLE_THREAD_US: f64 = 4_000.0;
 }
 
@@ -101,7 +108,8 @@ pub mod tls {
 
 /// Bytes on the wire beside the payload.
 pub mod wire {
-    /// MESSAGE of the native protocol (spec/protocol.md) and the head of a WebSocket frame of 126 to 65,535 bytes.
+    /// MESSAGE of the native protocol (spec/protocol.md) and the head of a WebSocket frame of 126
+    /// to 65,535 bytes.
     pub const WEBSOCKET_BYTES: f64 = 7.0 + 4.0;
     /// An event of an event stream: `id:` with epoch and offset, `data:`, and the chunk's head.
     pub const EVENT_BYTES: f64 = 56.0;

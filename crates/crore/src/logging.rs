@@ -1,4 +1,5 @@
-//! Log lines on standard output: RFC 3339 in UTC, as text or JSON. Sentences with fields; never payloads or tokens.
+//! Log lines on standard output: RFC 3339 in UTC, as text or JSON. Sentences with fields; never
+//! payloads or tokens.
 //!
 //! Place: every part of the binary has a copy of the [`Log`] for its target. Invariants: a thread
 //! that logs never waits for the reader of the output (`writer`); each target has its own level,

@@ -1,7 +1,8 @@
-//! The binary: command line, configuration, the operators' port, signals. Everything that serves messages is behind
-//! `node`; everything that speaks to a node is behind `client` and `bench`.
+//! The binary: command line, configuration, the operators' port, signals. Everything that serves
+//! messages is behind `node`; everything that speaks to a node is behind `client` and `bench`.
 //!
-//! Exit codes: 0 done, 1 failed, 2 usage, 78 configuration, 130 and 143 ended by SIGINT and SIGTERM.
+//! Exit codes: 0 done, 1 failed, 2 usage, 78 configuration, 130 and 143 ended by SIGINT and
+//! SIGTERM.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -37,7 +38,8 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before any thread exists: threads inherit that signals are blocked; one thread waits for those that end the process.
+    // Before any thread exists: threads inherit that signals are blocked; one thread waits for
+    // those that end the process.
     signals::block();
     // A usage error ends here with exit code 2, help with 0.
     let arguments = cli::Arguments::parse();

@@ -216,7 +216,8 @@ mod tests {
         let error = OperatorsSocket::make(&path, None, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
         assert!(error.to_string().contains("another process"), "{error}");
-        // The process that takes over does, and the end of the one before leaves the new file alone.
+        // The process that takes over does, and the end of the one before leaves the new file
+        // alone.
         let next = OperatorsSocket::make(&path, None, true).unwrap();
         drop(made);
         assert!(UnixStream::connect(&path).is_ok());

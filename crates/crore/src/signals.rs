@@ -1,8 +1,9 @@
-//! SIGINT, SIGTERM, SIGHUP and SIGUSR2: blocked in all threads, and taken by one that waits for them. SIGWINCH: blocked, and taken
-//! by who draws on a terminal. SIGXFSZ: blocked, and taken by nobody.
+//! SIGINT, SIGTERM, SIGHUP and SIGUSR2: blocked in all threads, and taken by one that waits for
+//! them. SIGWINCH: blocked, and taken by who draws on a terminal. SIGXFSZ: blocked, and taken by
+//! nobody.
 //!
-//! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have descriptor tables of
-//! their own, in which the same number is somebody's connection.
+//! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have
+//! descriptor tables of their own, in which the same number is somebody's connection.
 
 use nix::sys::signal::{SigSet, Signal as Number};
 use std::thread;
@@ -32,11 +33,12 @@ impl Signal {
     }
 }
 
-/// Blocks the signals in this thread and in all that it starts. Call it before any thread exists. Children that are
-/// started by `std::process` begin with nothing blocked.
+/// Blocks the signals in this thread and in all that it starts. Call it before any thread exists.
+/// Children that are started by `std::process` begin with nothing blocked.
 ///
-/// SIGXFSZ is among them: a write beyond the greatest file size that the process may have (`ulimit -f`) would end the
-/// process. Blocked, such a write fails with EFBIG, and a log refuses its publications as on a full disk.
+/// SIGXFSZ is among them: a write beyond the greatest file size that the process may have (`ulimit
+/// -f`) would end the process. Blocked, such a write fails with EFBIG, and a log refuses its
+/// publications as on a full disk.
 pub fn block() {
     let mut blocked = set();
     blocked.add(Number::SIGXFSZ);
@@ -66,8 +68,8 @@ pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
     }
 }
 
-/// Starts a thread that calls `handle` whenever the terminal has become another size, until that is false. Without the thread nobody is
-/// told, and the next look at the size finds it.
+/// Starts a thread that calls `handle` whenever the terminal has become another size, until that is
+/// false. Without the thread nobody is told, and the next look at the size finds it.
 pub fn watch_window(mut handle: impl FnMut() -> bool + Send + 'static) {
     let mut resized = SigSet::empty();
     resized.add(Number::SIGWINCH);

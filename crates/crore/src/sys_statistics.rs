@@ -1,8 +1,9 @@
 //! Figures of the node on `$sys/node/NAME/statistics`, every `sys.interval`, and for the charts of
 //! the operators' page.
 //!
-//! Place: beside the node, on a thread of its own: it asks as a scrape of `/metrics` does, and publishes through a shard.
-//! Invariant: figures of the whole node only; nothing of a client or a topic.
+//! Place: beside the node, on a thread of its own: it asks as a scrape of `/metrics` does, and
+//! publishes through a shard. Invariant: figures of the whole node only; nothing of a client or a
+//! topic.
 
 use crate::reload::Reloader;
 use crate::statistics_history::StatisticsHistory;

@@ -299,7 +299,8 @@ fn what_history_no_longer_has_is_told() {
     served.child.wait().unwrap();
 }
 
-/// The node is killed and comes back with an empty log: each subscription is told of its gap, and goes on.
+/// The node is killed and comes back with an empty log: each subscription is told of its gap, and
+/// goes on.
 #[test]
 fn a_node_that_was_killed_is_found_again() {
     // An address that no other test takes, as the port must be free again.
@@ -348,7 +349,8 @@ fn a_node_that_was_killed_is_found_again() {
     served.child.wait().unwrap();
 }
 
-/// The whole chain of point 1 of the README, small: a node as a child, subscribers, publishers, figures, summary.
+/// The whole chain of point 1 of the README, small: a node as a child, subscribers, publishers,
+/// figures, summary.
 #[test]
 fn the_demo_shows_figures_and_ends_with_a_summary() {
     // The default ports are taken, so the demo uses free ones. Another run of this test on the

@@ -1,4 +1,5 @@
-//! `crore token` from end to end: what it makes a node takes, what it says a node does, and revocations that outlive a node.
+//! `crore token` from end to end: what it makes a node takes, what it says a node does, and
+//! revocations that outlive a node.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

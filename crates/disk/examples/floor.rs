@@ -1,10 +1,12 @@
-//! Durable throughput of the store against the bare loop under it: the same bytes with `write` and `fdatasync` and
-//! nothing else, batch by batch in turn, in the same directory.
+//! Durable throughput of the store against the bare loop under it: the same bytes with `write` and
+//! `fdatasync` and nothing else, batch by batch in turn, in the same directory.
 //!
-//! `cargo run --release -p disk --example floor -- DIRECTORY [record_bytes] [batch_records] [batches]`
+//! `cargo run --release -p disk --example floor -- DIRECTORY [record_bytes] [batch_records]
+//! [batches]`
 //!
-//! With batches of one record it says what an acknowledgement waits for at least: p50 and p99 of one `write` and one
-//! `fdatasync`, to be read beside the latencies that `crore bench pub --inflight-max 1` prints in the same minute.
+//! With batches of one record it says what an acknowledgement waits for at least: p50 and p99 of
+//! one `write` and one `fdatasync`, to be read beside the latencies that `crore bench pub
+//! --inflight-max 1` prints in the same minute.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,12 @@
-//! How long a store of a given size takes to open, and to tell what a node wants to know of it at its start.
+//! How long a store of a given size takes to open, and to tell what a node wants to know of it at
+//! its start.
 //!
-//! `cargo run --release -p disk --example start -- DIRECTORY [bytes] [segment_bytes] [topics] [cache_bytes]`
+//! `cargo run --release -p disk --example start -- DIRECTORY [bytes] [segment_bytes] [topics]
+//! [cache_bytes]`
 //!
-//! The log is made first, 2 KiB a message, and left as a kill would leave it. Nothing of it is in our memory then, but most of
-//! it is in the system's; drop its caches before the second part where that matters (`start DIRECTORY 0` opens what is there).
+//! The log is made first, 2 KiB a message, and left as a kill would leave it. Nothing of it is in
+//! our memory then, but most of it is in the system's; drop its caches before the second part where
+//! that matters (`start DIRECTORY 0` opens what is there).
 
 #![forbid(unsafe_code)]
 

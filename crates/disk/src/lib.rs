@@ -1,13 +1,15 @@
 //! A real directory as the disk of a durable log.
 //!
-//! Place on the path: a log thread's `log::store::Store` writes and reads its files through [`FileDisk`]. Nothing else
-//! of a node touches a file of a log.
+//! Place on the path: a log thread's `log::store::Store` writes and reads its files through
+//! [`FileDisk`]. Nothing else of a node touches a file of a log.
 //!
-//! One file of a log lies outside of its directory: what `log::store` calls the witness. It is `.NAME.end` beside a directory
-//! NAME, so that a directory that is put back from a backup does not bring an older one along.
+//! One file of a log lies outside of its directory: what `log::store` calls the witness. It is
+//! `.NAME.end` beside a directory NAME, so that a directory that is put back from a backup does not
+//! bring an older one along.
 //!
-//! Invariants: what is made here is its owner's alone, whatever the umask is: messages are nobody else's to read. A process that has the lock of a directory is the only one that writes there. The lock is the system's,
-//! so it ends with the process, however that ends.
+//! Invariants: what is made here is its owner's alone, whatever the umask is: messages are nobody
+//! else's to read. A process that has the lock of a directory is the only one that writes there.
+//! The lock is the system's, so it ends with the process, however that ends.
 
 #![forbid(unsafe_code)]
 
@@ -92,7 +94,8 @@ impl FileDisk {
         disk.lock_with(lock, path)
     }
 
-    /// The lock, for the process that takes this one's place: both have it until one of them ends. None if it is not locked.
+    /// The lock, for the process that takes this one's place: both have it until one of them ends.
+    /// None if it is not locked.
     ///
     /// # Errors
     /// No descriptors to be had.
@@ -101,8 +104,8 @@ impl FileDisk {
         Ok(lock.map(OwnedFd::from))
     }
 
-    /// Opens a directory whose lock was handed over ([`FileDisk::lend_lock`]), and makes nothing there. Who shares a lock
-    /// agrees on who writes.
+    /// Opens a directory whose lock was handed over ([`FileDisk::lend_lock`]), and makes nothing
+    /// there. Who shares a lock agrees on who writes.
     pub fn open_handed(directory: &Path, lock: OwnedFd) -> Result<FileDisk, OpenDiskError> {
         let mut disk = FileDisk::open_unlocked(directory)?;
         let path = directory.join(LOCK_NAME);
@@ -119,8 +122,8 @@ impl FileDisk {
         Ok(disk)
     }
 
-    /// To look at a log that nobody writes: locks it, and makes nothing. Without the file of the lock there is nobody to
-    /// keep out yet.
+    /// To look at a log that nobody writes: locks it, and makes nothing. Without the file of the
+    /// lock there is nobody to keep out yet.
     pub fn open_locked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
         let disk = FileDisk::open_unlocked(directory)?;
         let path = directory.join(LOCK_NAME);
@@ -143,8 +146,8 @@ impl FileDisk {
         Ok(self)
     }
 
-    /// Opens a directory without its lock: to look at a log only, while nobody writes it or at the price that what is
-    /// seen of its end may be torn.
+    /// Opens a directory without its lock: to look at a log only, while nobody writes it or at the
+    /// price that what is seen of its end may be torn.
     pub fn open_unlocked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
         let handle = File::open(directory).and_then(|handle| {
             let is_directory = handle.metadata()?.is_dir();
@@ -198,8 +201,9 @@ pub fn make_directory(directory: &Path) -> io::Result<()> {
     File::open(above)?.sync_all()
 }
 
-/// Takes from others what they may do with a directory and the files in it: an older version, or a copy, has left them open. Gives
-/// how many were open. What belongs to another user stays as it is, and links are not followed.
+/// Takes from others what they may do with a directory and the files in it: an older version, or a
+/// copy, has left them open. Gives how many were open. What belongs to another user stays as it is,
+/// and links are not followed.
 ///
 /// # Errors
 /// What cannot be listed, or changed for another reason.

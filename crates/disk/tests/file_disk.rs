@@ -188,7 +188,8 @@ fn errors_have_their_kind() {
     assert!(matches!(missing, Err(OpenDiskError::Io { .. })));
 }
 
-/// A lock goes to another owner, and is held until both have let go of it; another directory's is none.
+/// A lock goes to another owner, and is held until both have let go of it; another directory's is
+/// none.
 #[test]
 fn a_lock_is_handed_over() {
     let (folder, other) = (Folder::new("handed"), Folder::new("elsewhere"));

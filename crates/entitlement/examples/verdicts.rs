@@ -1,7 +1,8 @@
-//! What a verdict costs on one core: a token whose signature is known, and one whose signature is computed, by algorithm.
+//! What a verdict costs on one core: a token whose signature is known, and one whose signature is
+//! computed, by algorithm.
 //!
-//! `cargo run --release -p entitlement --example verdicts`; `docs/performance.md` quotes it. Each figure is the least of five
-//! rounds: what disturbs only adds.
+//! `cargo run --release -p entitlement --example verdicts`; `docs/performance.md` quotes it. Each
+//! figure is the least of five rounds: what disturbs only adds.
 
 use broker::entitlement::{CredentialKind, Digest, Judge};
 use entitlement::algorithm::{Algorithm, Family};

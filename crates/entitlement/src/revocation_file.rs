@@ -254,7 +254,8 @@ mod tests {
         let (target, new) = paths(path);
         let bytes = encode(&more);
         for end in 0..=bytes.len() {
-            // What a process leaves that dies while it writes, before the new file takes the old one's place.
+            // What a process leaves that dies while it writes, before the new file takes the old
+            // one's place.
             fs::write(&new, &bytes[..end]).unwrap();
             assert_eq!(read(path).unwrap().len(), 3, "{end}");
         }

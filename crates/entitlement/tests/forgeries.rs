@@ -260,7 +260,8 @@ fn padding_and_other_alphabets_are_refused() {
     ] {
         assert!(refusal(&judge, &bad).is_some(), "{bad}");
     }
-    // The last character of a signature of 32 bytes has two bits that nobody looks at; another one is another token.
+    // The last character of a signature of 32 bytes has two bits that nobody looks at; another one
+    // is another token.
     let last = token.as_bytes()[token.len() - 1];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for other in alphabet.iter().filter(|other| **other != last) {

@@ -1,4 +1,5 @@
-//! The judge as an I/O thread sees it: what is known is not computed again, what was revoked ends, what changes counts.
+//! The judge as an I/O thread sees it: what is known is not computed again, what was revoked ends,
+//! what changes counts.
 
 mod support;
 
@@ -241,7 +242,8 @@ fn clients_of_a_changed_api_key_are_revoked() {
     assert!(!judge.is_revoked(&entitlement));
 }
 
-/// An operator who lets a key end sooner means those who are there, too; one who lets it end later ends nobody.
+/// An operator who lets a key end sooner means those who are there, too; one who lets it end later
+/// ends nobody.
 #[test]
 fn clients_of_an_api_key_that_ends_sooner_or_has_another_name_are_revoked() {
     let secret = new_api_key().unwrap();

@@ -1,7 +1,9 @@
-//! Handing a partition to the next process: what it knows of its segments, while their bytes stay where they are.
+//! Handing a partition to the next process: what it knows of its segments, while their bytes stay
+//! where they are.
 //!
-//! The port [`Memory`] names each segment's chunk and finds it again ([`Memory::reopen`]). Tables and indexes go with the
-//! state: building them anew would have every record looked at while nobody is served.
+//! The port [`Memory`] names each segment's chunk and finds it again ([`Memory::reopen`]). Tables
+//! and indexes go with the state: building them anew would have every record looked at while nobody
+//! is served.
 
 use crate::index::{Table, TopicIndex};
 use crate::memory::{Memory, MemoryRefused};
@@ -9,8 +11,8 @@ use crate::partition::{Partition, Settings};
 use crate::segment::Segment;
 use stdx::handing::{Hand, Input, Layout};
 
-/// What a segment hands over beside its bytes: its offsets, its newest time, the chunk's name, the bytes published, and
-/// where its records are.
+/// What a segment hands over beside its bytes: its offsets, its newest time, the chunk's name, the
+/// bytes published, and where its records are.
 type Known = ((u64, u64, u64), (u64, u64), Table, Option<TopicIndex>);
 
 impl Partition {

@@ -1,8 +1,8 @@
 //! Where the records of a segment are: by offset, and once sealed by topic.
 //!
-//! Both are made from the segment's bytes alone and can be rebuilt from them. Memory: 8 bytes per record for the
-//! table; at sealing 4 more per record and 8 per topic that has records in the segment. A topic's positions
-//! ascend, and so do its offsets.
+//! Both are made from the segment's bytes alone and can be rebuilt from them. Memory: 8 bytes per
+//! record for the table; at sealing 4 more per record and 8 per topic that has records in the
+//! segment. A topic's positions ascend, and so do its offsets.
 
 use crate::record::RecordView;
 use stdx::handing::Hand;
@@ -24,7 +24,8 @@ struct Entry {
 /// Topic -> positions of its records, ascending. Of a sealed segment; immutable.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hand)]
 pub struct TopicIndex {
-    /// Topics, ascending, each with the end of its positions; they start where those of the one before end.
+    /// Topics, ascending, each with the end of its positions; they start where those of the one
+    /// before end.
     topics: Box<[(u32, u32)]>,
     positions: Box<[u32]>,
 }
@@ -49,7 +50,8 @@ impl Table {
         self.entries.is_empty()
     }
 
-    /// Number of the first record whose relative offset is at or above `relative`; `len()` if there is none.
+    /// Number of the first record whose relative offset is at or above `relative`; `len()` if there
+    /// is none.
     pub(crate) fn first_at_or_after(&self, relative: u64) -> usize {
         self.entries.partition_point(|entry| u64::from(entry.relative) < relative)
     }

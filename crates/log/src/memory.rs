@@ -1,6 +1,7 @@
 //! The port through which a partition gets the memory of its segments.
 //!
-//! The node gives memfds, so that an upgrade can hand segments over; tests and the simulator use the heap.
+//! The node gives memfds, so that an upgrade can hand segments over; tests and the simulator use
+//! the heap.
 
 use std::fmt;
 use stdx::chunk::{CHUNK_BYTES_MAX, ChunkWriter};
@@ -10,12 +11,13 @@ pub trait Memory {
     /// A chunk of at least `capacity` bytes and a name for it, unique until released.
     fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused>;
 
-    /// The partition has let go of the chunk; called once, on the thread that owns the partition. Slices
-    /// elsewhere may still read the bytes: what must outlive them goes with the chunk's own release.
+    /// The partition has let go of the chunk; called once, on the thread that owns the partition.
+    /// Slices elsewhere may still read the bytes: what must outlive them goes with the chunk's own
+    /// release.
     fn release(&mut self, id: u64);
 
-    /// The chunk of this name, as the process that this one follows has left it, of which `len` bytes are published. Called
-    /// once for each chunk, before any other is allocated.
+    /// The chunk of this name, as the process that this one follows has left it, of which `len`
+    /// bytes are published. Called once for each chunk, before any other is allocated.
     ///
     /// # Errors
     /// There is no such chunk, or it is shorter; and always, where nothing is handed over.

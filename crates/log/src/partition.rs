@@ -2,8 +2,8 @@
 //!
 //! Owned by one home shard. Segments are ordered by offset; only the newest may be active.
 //!
-//! A topic id must not be given to another topic while the log holds records of it: the evicted segments say
-//! which topics they had, and a topic whose last offset was evicted has none left.
+//! A topic id must not be given to another topic while the log holds records of it: the evicted
+//! segments say which topics they had, and a topic whose last offset was evicted has none left.
 
 use crate::index::TopicIndex;
 use crate::memory::{Memory, MemoryRefused};
@@ -17,8 +17,9 @@ use stdx::handing::Hand;
 /// What a partition is told when it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Settings {
-    /// Bytes of a segment, header included, from 104 to 4 GiB; brought into these bounds. A larger record gets a
-    /// segment of its own. Eviction drops whole segments, so a partition needs several within its bytes.
+    /// Bytes of a segment, header included, from 104 to 4 GiB; brought into these bounds. A larger
+    /// record gets a segment of its own. Eviction drops whole segments, so a partition needs
+    /// several within its bytes.
     pub segment_bytes: usize,
     /// The partition's number in its log; written into segments.
     pub partition: u32,
@@ -93,16 +94,16 @@ pub struct Evicted {
 }
 
 impl Evicted {
-    /// Ids of the topics that had records in the segment, ascending, each once. A topic whose last offset is at
-    /// or below [`Evicted::last`] has no record left.
+    /// Ids of the topics that had records in the segment, ascending, each once. A topic whose last
+    /// offset is at or below [`Evicted::last`] has no record left.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = u32> {
         self.index.topics()
     }
 }
 
 impl Partition {
-    /// A partition without records. `first_offset` is the least that it will give or accept; 0 counts as 1, as
-    /// offset 0 means "none".
+    /// A partition without records. `first_offset` is the least that it will give or accept; 0
+    /// counts as 1, as offset 0 means "none".
     pub fn new(settings: Settings, first_offset: u64) -> Partition {
         let segment_bytes_min = SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES;
         let segment_bytes = settings.segment_bytes.clamp(segment_bytes_min, CHUNK_BYTES_MAX);
@@ -125,8 +126,8 @@ impl Partition {
         self.bytes = bytes;
     }
 
-    /// Appends a record at `offset`, or at the next one. Copies the record's bytes once; where a new segment is
-    /// needed, builds the index of the one before.
+    /// Appends a record at `offset`, or at the next one. Copies the record's bytes once; where a
+    /// new segment is needed, builds the index of the one before.
     pub fn append(
         &mut self,
         memory: &mut dyn Memory,
@@ -169,8 +170,8 @@ impl Partition {
         self.place(memory, offset, record.time_ms(), &[&head, rest])
     }
 
-    /// The next record gets this offset at least. For a partition whose newest records lie elsewhere, and after
-    /// offsets that were given away in vain.
+    /// The next record gets this offset at least. For a partition whose newest records lie
+    /// elsewhere, and after offsets that were given away in vain.
     pub fn skip_to(&mut self, next_offset: u64) {
         self.next_offset = self.next_offset.max(next_offset);
     }
@@ -198,23 +199,23 @@ impl Partition {
         Ok(Appended { offset, slice })
     }
 
-    /// Closes the active segment, so that the next record starts another; its index is built. For callers that
-    /// bound the age of a segment. Nothing happens without an active segment.
+    /// Closes the active segment, so that the next record starts another; its index is built. For
+    /// callers that bound the age of a segment. Nothing happens without an active segment.
     pub fn seal(&mut self) {
         if let Some(active) = self.segments.back_mut() {
             active.seal();
         }
     }
 
-    /// Drops the oldest segment if its newest record is older than `time_ms`, even if it is active. Call again
-    /// until None.
+    /// Drops the oldest segment if its newest record is older than `time_ms`, even if it is active.
+    /// Call again until None.
     pub fn evict_older_than(&mut self, memory: &mut dyn Memory, time_ms: u64) -> Option<Evicted> {
         self.segments.front().filter(|oldest| oldest.newest_ms < time_ms)?;
         self.evict_oldest_segment(memory)
     }
 
-    /// Drops the oldest segment, even if it is active. None if there is none. Slices of its records stay
-    /// readable wherever they are.
+    /// Drops the oldest segment, even if it is active. None if there is none. Slices of its records
+    /// stay readable wherever they are.
     pub fn evict_oldest_segment(&mut self, memory: &mut dyn Memory) -> Option<Evicted> {
         let mut oldest = self.segments.pop_front()?;
         oldest.seal();
@@ -230,8 +231,8 @@ impl Partition {
         while self.evict_oldest_segment(memory).is_some() {}
     }
 
-    /// The last offset given, whether or not its record is still present; 0 if none was. Before the first append
-    /// it is one below the first offset.
+    /// The last offset given, whether or not its record is still present; 0 if none was. Before the
+    /// first append it is one below the first offset.
     pub fn head(&self) -> u64 {
         self.next_offset - 1
     }
@@ -256,8 +257,8 @@ impl Partition {
         self.segments.iter().map(Segment::capacity).sum()
     }
 
-    /// Bytes of tables and indexes: 8 per record in the active segment (up to 16 while its table grows), 12 per
-    /// record and 8 per topic in each sealed one.
+    /// Bytes of tables and indexes: 8 per record in the active segment (up to 16 while its table
+    /// grows), 12 per record and 8 per topic in each sealed one.
     pub fn index_bytes(&self) -> usize {
         self.segments.iter().map(Segment::index_bytes).sum()
     }

@@ -1,8 +1,9 @@
 //! Reading a partition: one topic forward or backward in pages, or everything forward.
 //!
-//! A sealed segment is read through its index; in the active one `prev` is walked back from the topic's last
-//! record, which the caller knows. A walk of more than [`WALK_MAX`] steps means that the topic is a large part of
-//! the segment, and then looking through the segment's records in the order wanted finds a page sooner.
+//! A sealed segment is read through its index; in the active one `prev` is walked back from the
+//! topic's last record, which the caller knows. A walk of more than [`WALK_MAX`] steps means that
+//! the topic is a large part of the segment, and then looking through the segment's records in the
+//! order wanted finds a page sooner.
 
 use crate::partition::Partition;
 use crate::record::RecordView;
@@ -12,7 +13,8 @@ use stdx::chunk::Slice;
 /// Steps along `prev` before the active segment is looked through instead.
 const WALK_MAX: usize = 1024;
 
-/// The most that one page may hold. A page has at least one record if there is any, even above the limits.
+/// The most that one page may hold. A page has at least one record if there is any, even above the
+/// limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageLimits {
     /// Records.
@@ -33,14 +35,15 @@ pub struct ForwardLimits {
 /// What a page of one topic covers; the records themselves are appended to `out`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TopicPage {
-    /// Forward: what follows is above this offset: that of the last record of the page, or if the page is
-    /// complete the greater of `topic_last` and `after`. Backward: that of the oldest record of the page, or
-    /// `before` if it has none.
+    /// Forward: what follows is above this offset: that of the last record of the page, or if the
+    /// page is complete the greater of `topic_last` and `after`. Backward: that of the oldest
+    /// record of the page, or `before` if it has none.
     pub through: u64,
     /// Forward: `topic_last` has been reached. Backward: no older record of the topic is present.
     pub complete: bool,
-    /// `prev` of the oldest record in the page. Forward: if above `after`, records between are gone, the gap
-    /// ends there. None if the page is empty: then everything in (after, topic_last] is gone.
+    /// `prev` of the oldest record in the page. Forward: if above `after`, records between are
+    /// gone, the gap ends there. None if the page is empty: then everything in (after, topic_last]
+    /// is gone.
     pub first_prev: Option<u64>,
 }
 
@@ -49,8 +52,8 @@ pub struct TopicPage {
 pub struct TopicStart {
     /// Offset of the oldest that qualifies; none if none does.
     pub oldest: Option<u64>,
-    /// Every record of the topic that is present qualifies, and fewer than were asked for: older ones, which are not
-    /// present, might have qualified too.
+    /// Every record of the topic that is present qualifies, and fewer than were asked for: older
+    /// ones, which are not present, might have qualified too.
     pub all: bool,
 }
 
@@ -68,8 +71,9 @@ pub struct RecentRecords {
 impl Partition {
     /// Records of a topic with offsets in (after, topic_last], oldest first.
     ///
-    /// `topic_last` is the offset of the topic's last record, or of an earlier one at which to stop. (If it is
-    /// not a record of the topic the result is right too, but the active segment is searched through.)
+    /// `topic_last` is the offset of the topic's last record, or of an earlier one at which to
+    /// stop. (If it is not a record of the topic the result is right too, but the active segment is
+    /// searched through.)
     pub fn read_topic(
         &self,
         topic: u32,
@@ -110,8 +114,8 @@ impl Partition {
         page.finish(true, after.max(topic_last))
     }
 
-    /// Records of a topic with offsets at or below `topic_last` and below `before`, newest first. Arguments as
-    /// for [`Partition::read_topic`].
+    /// Records of a topic with offsets at or below `topic_last` and below `before`, newest first.
+    /// Arguments as for [`Partition::read_topic`].
     pub fn read_topic_back(
         &self,
         topic: u32,
@@ -132,8 +136,9 @@ impl Partition {
         TopicPage { complete, ..page.finish(false, before) }
     }
 
-    /// Where "the last `count` messages, none older than `not_before_ms`" start. It stops at the first record, from
-    /// the newest, that is too old. `topic_last` as for [`Partition::read_topic`].
+    /// Where "the last `count` messages, none older than `not_before_ms`" start. It stops at the
+    /// first record, from the newest, that is too old. `topic_last` as for
+    /// [`Partition::read_topic`].
     pub fn newest_of_topic(
         &self,
         topic: u32,
@@ -181,9 +186,10 @@ impl Partition {
         recent
     }
 
-    /// Visits every record from offset `from` on, oldest first, until the limits or the end are reached or
-    /// `visit` returns false, which means that it did *not* take the record. Returns the offset to go on from:
-    /// that of the first record not taken, or the next offset if all have been.
+    /// Visits every record from offset `from` on, oldest first, until the limits or the end are
+    /// reached or `visit` returns false, which means that it did *not* take the record. Returns the
+    /// offset to go on from: that of the first record not taken, or the next offset if all have
+    /// been.
     ///
     /// If `from` lies below [`Partition::oldest`], what lay between is gone.
     pub fn read_forward(
@@ -213,8 +219,8 @@ impl Partition {
         from.max(self.next_offset())
     }
 
-    /// Visits the topic's records from the newest wanted to the oldest until `visit` returns false; true if all
-    /// were visited.
+    /// Visits the topic's records from the newest wanted to the oldest until `visit` returns false;
+    /// true if all were visited.
     fn visit_topic_back(
         &self,
         topic: u32,
@@ -251,8 +257,8 @@ impl Partition {
     }
 }
 
-/// Positions of the topic's records in (after, topic_last] of the active segment, ascending: all, or at least
-/// one more than a page may hold.
+/// Positions of the topic's records in (after, topic_last] of the active segment, ascending: all,
+/// or at least one more than a page may hold.
 fn active_positions(
     segment: &Segment,
     topic: u32,
@@ -322,8 +328,9 @@ impl<'a> Walk<'a> {
     fn next(&mut self) -> Option<(u32, RecordView<'a>)> {
         let position = self.segment.table.position(self.next.take()?)?;
         let record = self.segment.record(position)?;
-        // `prev` may also name what was never a record of this topic: then the walk is at its end. It is below
-        // the record's own offset since `append` checked it, so the walk ends in any case.
+        // `prev` may also name what was never a record of this topic: then the walk is at its end.
+        // It is below the record's own offset since `append` checked it, so the walk ends in any
+        // case.
         self.next = self.find(record.prev());
         Some((position, record))
     }

@@ -13,16 +13,18 @@
 //!     payload            the rest
 //! ```
 //!
-//! Little-endian, unaligned. Field kinds: 1 content type; 2 tag (key length u16, key, value), repeated; 3 producer
-//! (sequence u64, id); 4 idempotency key. Readers skip kinds that they do not know. A record with the control bit
-//! is no publication but the durable store's own; readers here skip it.
+//! Little-endian, unaligned. Field kinds: 1 content type; 2 tag (key length u16, key, value),
+//! repeated; 3 producer (sequence u64, id); 4 idempotency key. Readers skip kinds that they do not
+//! know. A record with the control bit is no publication but the durable store's own; readers here
+//! skip it.
 
 use crate::partition::AppendError;
 use std::fmt;
 
 /// Bytes of a record before its optional fields.
 pub const RECORD_HEADER_BYTES: usize = 40;
-/// The most bytes of one record: its length is a `u32` and it must fit into a chunk with the segment's header.
+/// The most bytes of one record: its length is a `u32` and it must fit into a chunk with the
+/// segment's header.
 pub(crate) const RECORD_BYTES_MAX: usize = u32::MAX as usize - crate::SEGMENT_HEADER_BYTES;
 
 const FIELD_HEADER_BYTES: usize = 3;
@@ -76,7 +78,8 @@ pub struct Producer<'a> {
 pub struct NewRecord<'a> {
     /// Topic id.
     pub topic: u32,
-    /// An offset such that the topic has no record between it and this one; below this record's own offset.
+    /// An offset such that the topic has no record between it and this one; below this record's own
+    /// offset.
     pub prev: u64,
     /// Milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
@@ -90,7 +93,8 @@ pub struct NewRecord<'a> {
     pub producer: Option<Producer<'a>>,
     /// Idempotency key, if given.
     pub idempotency_key: Option<&'a [u8]>,
-    /// The message itself. The format allows close to 4 GiB; what is accepted is the caller's limit.
+    /// The message itself. The format allows close to 4 GiB; what is accepted is the caller's
+    /// limit.
     pub payload: &'a [u8],
 }
 
@@ -172,15 +176,16 @@ fn put_field(fields: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> Option<()> {
     Some(())
 }
 
-/// A record read in place. Made only from bytes that hold a whole record, so every accessor just reads.
+/// A record read in place. Made only from bytes that hold a whole record, so every accessor just
+/// reads.
 #[derive(Clone, Copy)]
 pub struct RecordView<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> RecordView<'a> {
-    /// The record at the start of `bytes`, which may be longer. None if `bytes` is cut short or its lengths
-    /// contradict each other. Checksums are not looked at.
+    /// The record at the start of `bytes`, which may be longer. None if `bytes` is cut short or its
+    /// lengths contradict each other. Checksums are not looked at.
     pub fn parse(bytes: &'a [u8]) -> Option<RecordView<'a>> {
         let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
         let record = RecordView { bytes: bytes.get(..length)? };
@@ -237,7 +242,8 @@ impl<'a> RecordView<'a> {
         self.bytes.get(self.payload_start()..).unwrap_or_default()
     }
 
-    /// Where the payload starts within the record's bytes, to share it as a part of the record's slice.
+    /// Where the payload starts within the record's bytes, to share it as a part of the record's
+    /// slice.
     pub fn payload_start(&self) -> usize {
         RECORD_HEADER_BYTES + self.fields_bytes()
     }

@@ -104,7 +104,8 @@ impl fmt::Display for SegmentError {
 impl std::error::Error for SegmentError {}
 
 /// Reads a segment from its bytes alone: its header and the table of its records, from which
-/// [`TopicIndex::build`] makes the index. Checksums are not looked at. For segments handed over or found again.
+/// [`TopicIndex::build`] makes the index. Checksums are not looked at. For segments handed over or
+/// found again.
 pub fn scan_segment(bytes: &[u8]) -> Result<(SegmentHeader, Table), SegmentError> {
     let (header, mut position) = SegmentHeader::decode(bytes)?;
     let mut table = Table::default();
@@ -128,8 +129,8 @@ pub fn scan_segment(bytes: &[u8]) -> Result<(SegmentHeader, Table), SegmentError
     Ok((header, table))
 }
 
-/// A segment in memory. It has at least one record; the newest of a partition may be active, that is without
-/// an index and with room for more.
+/// A segment in memory. It has at least one record; the newest of a partition may be active, that
+/// is without an index and with room for more.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub base: u64,
@@ -143,8 +144,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment in an empty chunk; the first record, at the header's base offset, follows. None if the chunk
-    /// has no room for the header.
+    /// A segment in an empty chunk; the first record, at the header's base offset, follows. None if
+    /// the chunk has no room for the header.
     pub fn new(header: SegmentHeader, mut chunk: ChunkWriter, memory_id: u64) -> Option<Segment> {
         chunk.append(&[&header.encode()])?;
         let (base, last) = (header.base_offset, header.base_offset);
@@ -159,7 +160,8 @@ impl Segment {
         })
     }
 
-    /// A segment that was handed over: base, last offset and newest time; the chunk with its name; where its records are.
+    /// A segment that was handed over: base, last offset and newest time; the chunk with its name;
+    /// where its records are.
     pub fn of_parts(
         (base, last, newest_ms): (u64, u64, u64),
         (memory_id, chunk): (u64, ChunkWriter),

@@ -1,5 +1,5 @@
-//! The partition against a plain list of records: appends, seals and evictions in any order, and after them
-//! every way of reading, with arguments that make sense and arguments that do not.
+//! The partition against a plain list of records: appends, seals and evictions in any order, and
+//! after them every way of reading, with arguments that make sense and arguments that do not.
 
 use log::{
     AppendError, Evicted, ForwardLimits, HeapMemory, NewRecord, PageLimits, Partition,
@@ -453,7 +453,8 @@ fn what_is_no_segment_is_refused() {
     check(&|bytes| bytes[second + 37] = 0x80, Ok(1));
 }
 
-/// Records encoded elsewhere: they keep all but the topic and the checksum, and offsets may be skipped.
+/// Records encoded elsewhere: they keep all but the topic and the checksum, and offsets may be
+/// skipped.
 #[test]
 fn records_from_elsewhere() {
     let settings = Settings { segment_bytes: 200, partition: 0, epoch: 1 };

@@ -1,11 +1,12 @@
-//! The durable store against plain lists, on a disk that keeps only what was synced: appends, crashes at any call,
-//! restarts, retention, failing syncs, a full disk, flipped bits.
+//! The durable store against plain lists, on a disk that keeps only what was synced: appends,
+//! crashes at any call, restarts, retention, failing syncs, a full disk, flipped bits.
 
 mod store_world;
 
 use store_world::{Faults, World};
 
-/// Worlds whose disk loses what it may lose, and nothing else: everything acknowledged is there, in the same epoch.
+/// Worlds whose disk loses what it may lose, and nothing else: everything acknowledged is there, in
+/// the same epoch.
 #[test]
 fn nothing_acknowledged_is_lost() {
     for seed in 0..1_500 {
@@ -21,8 +22,8 @@ fn damage_is_announced() {
     }
 }
 
-/// The same worlds, and the log goes to other processes between two calls, or comes back: nobody sees a difference, and whoever takes
-/// it over changes nothing before it is its own.
+/// The same worlds, and the log goes to other processes between two calls, or comes back: nobody
+/// sees a difference, and whoever takes it over changes nothing before it is its own.
 #[test]
 fn a_log_is_handed_over() {
     let mut handed = 0;

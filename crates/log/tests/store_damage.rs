@@ -88,7 +88,8 @@ fn a_page_ends_before_damaged_records() {
     assert_eq!(pages(&mut store), expected());
 }
 
-/// Found by a start, which has no index of the newest segment after a crash; and by the next start, from the index.
+/// Found by a start, which has no index of the newest segment after a crash; and by the next start,
+/// from the index.
 #[test]
 fn a_page_ends_before_a_hole() {
     let disk = HostileDisk::new(1);

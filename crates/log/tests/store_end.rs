@@ -1,4 +1,5 @@
-//! A log whose end is lost: its newest segment is gone, is an older copy, or the whole directory is one.
+//! A log whose end is lost: its newest segment is gone, is an older copy, or the whole directory is
+//! one.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, OpenError, Recovered, ScanQuery, Store, StoreSettings};
@@ -75,8 +76,8 @@ fn goes_on_behind_a_loss(disk: &HostileDisk, last: u64) {
     goes_on(disk, last);
 }
 
-/// The log goes on in epoch 2: it knows that what came behind `last` may be lost, gives no offset again, and says so after
-/// every further start, without beginning one more epoch.
+/// The log goes on in epoch 2: it knows that what came behind `last` may be lost, gives no offset
+/// again, and says so after every further start, without beginning one more epoch.
 #[track_caller]
 fn goes_on(disk: &HostileDisk, last: u64) {
     let (mut store, recovered) = open(disk, 2);
@@ -225,7 +226,8 @@ fn a_repair_finds_nothing() {
     assert_eq!(read(&mut open(&disk, 3).0, 0), (Vec::from_iter(1..=20), false));
 }
 
-/// Damage in a segment whose index hides it from a start, an index that is damaged, and sectors that the disk does not give.
+/// Damage in a segment whose index hides it from a start, an index that is damaged, and sectors
+/// that the disk does not give.
 #[test]
 fn a_repair_tells_what_is_lost() {
     for breaks in [false, true] {
@@ -267,7 +269,8 @@ const EPOCHS: &str = "epochs";
 /// Longer than any file here.
 const WHOLE: std::ops::Range<u64> = 0..1 << 20;
 
-/// A start is refused because a file must be read; a repair begins epoch 2, and the next repair finds nothing.
+/// A start is refused because a file must be read; a repair begins epoch 2, and the next repair
+/// finds nothing.
 #[track_caller]
 fn is_refused_and_repaired(disk: &HostileDisk, name: &str) {
     let error = Store::open(disk.clone(), settings(2), 1_000).map(|_| ());
@@ -315,8 +318,8 @@ fn a_repair_is_patient() {
     }
 }
 
-/// Breaks some of the newest segment's bytes, of a log that was not closed: everything, the head, or the last message of a
-/// segment that has more than a repair reads at once.
+/// Breaks some of the newest segment's bytes, of a log that was not closed: everything, the head,
+/// or the last message of a segment that has more than a repair reads at once.
 fn break_newest(which: &str) -> (HostileDisk, String) {
     let disk = match which {
         "its end" => HostileDisk::new(1),
@@ -339,7 +342,8 @@ fn break_newest(which: &str) -> (HostileDisk, String) {
     (disk, name)
 }
 
-/// The newest segment, or its end: nothing says how much of it had been acknowledged, so all of it may have been.
+/// The newest segment, or its end: nothing says how much of it had been acknowledged, so all of it
+/// may have been.
 #[test]
 fn a_repair_goes_on_without_the_newest_segment() {
     for which in ["everything", "its head", "its end"] {
@@ -370,7 +374,8 @@ fn a_repair_goes_on_without_any_segment() {
     assert_eq!(read(&mut store, 0), (vec![], true));
 }
 
-/// A repair that dies anywhere leaves a log that has to be repaired, or one that tells what it has lost.
+/// A repair that dies anywhere leaves a log that has to be repaired, or one that tells what it has
+/// lost.
 #[test]
 fn a_repair_that_dies_hides_nothing() {
     for (which, how) in [("everything", "kill"), ("its end", "crash")] {

@@ -38,8 +38,8 @@ fn older(epoch: u64, valid_below: u64) -> OlderEpoch {
     OlderEpoch { epoch, valid_below: vec![valid_below] }
 }
 
-/// An epoch in which nothing was appended has been told to clients all the same. When the file of epochs is lost after
-/// it, it is the one whose positions hold, and not the one before.
+/// An epoch in which nothing was appended has been told to clients all the same. When the file of
+/// epochs is lost after it, it is the one whose positions hold, and not the one before.
 #[test]
 fn the_last_epoch_served_is_the_one_that_holds() {
     let disk = HostileDisk::new(1);
@@ -63,8 +63,8 @@ fn the_last_epoch_served_is_the_one_that_holds() {
     assert_eq!(recovered.older, [older(2, 4)]);
 }
 
-/// With the file of epochs and the newest head gone, nobody knows which epoch was served last: the segment before says an
-/// older one, whose offsets may have been used again since.
+/// With the file of epochs and the newest head gone, nobody knows which epoch was served last: the
+/// segment before says an older one, whose offsets may have been used again since.
 #[test]
 fn without_the_newest_head_no_older_epoch_holds() {
     let disk = HostileDisk::new(1);

@@ -1,4 +1,5 @@
-//! Starts on a full disk: what was durable is there and stays, nothing is taken until there is room, and then the log goes on.
+//! Starts on a full disk: what was durable is there and stays, nothing is taken until there is
+//! room, and then the log goes on.
 
 use log::store::hostile::HostileDisk;
 use log::store::{
@@ -150,7 +151,8 @@ fn a_start_that_dies() {
     assert_eq!(offsets(&mut open(&disk)), [1, 2, 3]);
 }
 
-/// A clean end needs no room at the start after it; and one on a full disk is found by the next start in any case.
+/// A clean end needs no room at the start after it; and one on a full disk is found by the next
+/// start in any case.
 #[test]
 fn clean_ends() {
     let disk = log_with(2, 4);
@@ -175,8 +177,8 @@ fn clean_ends() {
     assert_eq!(offsets(&mut store), [1, 2]);
 }
 
-/// Where the newest batch cannot be made durable without room, the start is refused, and so is one that has to begin a
-/// log or an epoch.
+/// Where the newest batch cannot be made durable without room, the start is refused, and so is one
+/// that has to begin a log or an epoch.
 #[test]
 fn starts_that_are_refused() {
     let refused = |disk: &HostileDisk| {
@@ -204,8 +206,8 @@ fn starts_that_are_refused() {
     assert_eq!((store.epoch(), offsets(&mut store)), (8, vec![2, 3]));
 }
 
-/// The greatest payload with all the fields that a record can have is a batch. (It is refused for want of room, before
-/// anything of it is copied.)
+/// The greatest payload with all the fields that a record can have is a batch. (It is refused for
+/// want of room, before anything of it is copied.)
 #[test]
 fn the_greatest_message_is_a_batch() {
     let disk = HostileDisk::new(1);

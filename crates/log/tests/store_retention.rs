@@ -86,7 +86,8 @@ fn old_retained_messages_do_not_hold_up_the_rest() {
     assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);
 }
 
-/// More retained messages than the log may hold: they are kept, and nothing grows beyond half as much again.
+/// More retained messages than the log may hold: they are kept, and nothing grows beyond half as
+/// much again.
 #[test]
 fn more_retained_messages_than_the_log_may_hold() {
     let mut log = Log::new();
@@ -98,7 +99,8 @@ fn more_retained_messages_than_the_log_may_hold() {
         log.append(&format!("passing/{}", number % 7), false);
     }
     assert_eq!(log.retained(), 200);
-    // Behind a sweep there is nothing but the retained messages, in segments that are small here, each with its index.
+    // Behind a sweep there is nothing but the retained messages, in segments that are small here,
+    // each with its index.
     let bound = log.bytes_least + log.bytes_least / 2 + SEGMENT_BYTES;
     assert!(log.bytes_least > BYTES_MAX && log.bytes_least < 200 * 1_100);
     assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);

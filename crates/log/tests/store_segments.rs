@@ -1,5 +1,5 @@
-//! What the store's model seldom meets: a segment with more retained messages than are looked for one by one, and one lost
-//! from the middle of the chain.
+//! What the store's model seldom meets: a segment with more retained messages than are looked for
+//! one by one, and one lost from the middle of the chain.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, Store, StoreSettings};
@@ -33,7 +33,8 @@ fn append(store: &mut Store<HostileDisk>, topic: &str, offset: u64, flags: Flags
     store.append(&[append], 1).unwrap();
 }
 
-/// So many retained messages in one segment that they are compared with those behind it list by list.
+/// So many retained messages in one segment that they are compared with those behind it list by
+/// list.
 #[test]
 fn what_is_retained_of_a_large_segment_stays() {
     let disk = HostileDisk::new(3);

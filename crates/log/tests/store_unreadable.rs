@@ -1,4 +1,5 @@
-//! A disk that does not give some bytes, for good; one that removes nothing; one that is full when retention is due.
+//! A disk that does not give some bytes, for good; one that removes nothing; one that is full when
+//! retention is due.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, Dropped, ScanQuery, StartQuery, Store, StoreError, StoreSettings};
@@ -116,7 +117,8 @@ fn insist(
     panic!("refused for ever");
 }
 
-/// A message that its disk does not give is refused at first, and then damaged: alone, and for every kind of read.
+/// A message that its disk does not give is refused at first, and then damaged: alone, and for
+/// every kind of read.
 #[test]
 fn a_message_that_cannot_be_read_becomes_a_gap() {
     let all_but_3: Vec<u64> = (1..=40).filter(|offset| *offset != 3).collect();
@@ -161,7 +163,8 @@ fn many_readers_are_one_try() {
     assert_eq!(page(&mut store).unwrap(), ((1..=40).collect(), false));
 }
 
-/// An index that its disk does not give is made again from its segment, while the log serves and when it starts.
+/// An index that its disk does not give is made again from its segment, while the log serves and
+/// when it starts.
 #[test]
 fn an_index_that_cannot_be_read_is_made_again() {
     let everything = ((1..=40).collect(), false);
@@ -208,8 +211,9 @@ fn a_head_that_cannot_be_read_does_not_stop_a_start() {
     assert_eq!((store.epoch(), page(&mut store).unwrap()), (1, ((1..=40).collect(), false)));
 }
 
-/// Appends three times `bytes_max`, with a look of retention behind each message; the messages dropped, and those retained
-/// that were lost. `bytes()` must stay bounded, and in the end the first segments have gone.
+/// Appends three times `bytes_max`, with a look of retention behind each message; the messages
+/// dropped, and those retained that were lost. `bytes()` must stay bounded, and in the end the
+/// first segments have gone.
 fn fill(store: &mut Store<HostileDisk>, from: u64) -> (u64, u64) {
     let (mut dropped, mut lost, mut bytes_most) = (0, 0, 0);
     let count = 3 * BYTES_MAX / 500;
@@ -233,7 +237,8 @@ fn retained(store: &mut Store<HostileDisk>) -> Vec<u64> {
     offsets
 }
 
-/// Two retained messages in the first segment: one that cannot be read does not hold up retention, nor the other one.
+/// Two retained messages in the first segment: one that cannot be read does not hold up retention,
+/// nor the other one.
 #[test]
 fn retention_goes_on_without_what_cannot_be_read() {
     let disk = HostileDisk::new(1);
@@ -264,7 +269,8 @@ fn retention_goes_on_without_a_segment_that_cannot_be_read() {
     assert_eq!((lost, retained(&mut store)), (1, vec![]));
 }
 
-/// No file can be removed: it is told, the log forgets all the same, and a start does not take what is left for the log.
+/// No file can be removed: it is told, the log forgets all the same, and a start does not take what
+/// is left for the log.
 #[test]
 fn retention_goes_on_where_no_file_can_be_removed() {
     let disk = HostileDisk::new(1);
@@ -290,7 +296,8 @@ fn retention_goes_on_where_no_file_can_be_removed() {
     assert!(!disk.names().contains(&FIRST.to_owned()), "it is removed at last");
 }
 
-/// A disk that others have filled: a segment that is due and has a retained message goes without it, after ten looks.
+/// A disk that others have filled: a segment that is due and has a retained message goes without
+/// it, after ten looks.
 #[test]
 fn retention_makes_room_on_a_full_disk() {
     let disk = HostileDisk::new(1);

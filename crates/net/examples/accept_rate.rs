@@ -1,9 +1,10 @@
 //! Measures accepting: connections per second, and the server threads' own processor time for each.
 //!
-//! `cargo run --release -p net --example accept_rate -- [connections] [server threads] [client threads]`
+//! `cargo run --release -p net --example accept_rate -- [connections] [server threads] [client
+//! threads]`
 //!
-//! Server and client threads have private descriptor tables; connections stay open until the end, so
-//! that client and server threads each need `connections / threads` below the limit.
+//! Server and client threads have private descriptor tables; connections stay open until the end,
+//! so that client and server threads each need `connections / threads` below the limit.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -10,19 +10,19 @@
 //! - **One thread.** A `Net` belongs to one reactor. Others reach it by [`Wake`] only.
 //! - **Edges.** [`Event::Readable`] is said once; it is said again only after a read returned
 //!   [`Read::Blocked`] or fewer bytes than the buffer could take (a *short* read). Until then the
-//!   connection counts as readable, and a caller whose budget ran out keeps it in a list of its own.
-//!   After a short read the caller may stop: later bytes, and an end of the stream that was already
-//!   there, are announced by a new `Readable`.
+//!   connection counts as readable, and a caller whose budget ran out keeps it in a list of its
+//!   own. After a short read the caller may stop: later bytes, and an end of the stream that was
+//!   already there, are announced by a new `Readable`.
 //! - **Writing** is allowed from [`Event::Accepted`] or [`Event::Connected`] on, without waiting.
 //!   [`Event::Writable`] is said once after a write that returned [`Write::Blocked`] or took fewer
 //!   bytes than offered, as soon as there is room again; and at no other time.
 //! - **The end of the peer's stream** is [`Read::Ended`]; our own direction stays open until
 //!   [`Net::close`] or [`Net::shutdown_write`].
-//! - **Failure.** [`Event::Closed`], [`Read::Failed`] and [`Write::Failed`] tell that the connection
-//!   is lost. After `Closed` the key is dead and no call is needed; after the other two (as after
-//!   `Ended`) the caller calls `close`, and `Closed` may come before it does.
-//! - **Closing** takes effect in the next [`Net::poll`], before that poll waits, so that an index is
-//!   never reused within one turn. From the call on, reads and writes on the key fail with
+//! - **Failure.** [`Event::Closed`], [`Read::Failed`] and [`Write::Failed`] tell that the
+//!   connection is lost. After `Closed` the key is dead and no call is needed; after the other two
+//!   (as after `Ended`) the caller calls `close`, and `Closed` may come before it does.
+//! - **Closing** takes effect in the next [`Net::poll`], before that poll waits, so that an index
+//!   is never reused within one turn. From the call on, reads and writes on the key fail with
 //!   `NotConnected` and no event for it ever appears: a `poll` that already returned may have left
 //!   such events in the caller's list, which the caller skips by its own state.
 //! - **Order** within one `poll`, for one connection: `Accepted` or `Connected`, `Readable`,
@@ -133,14 +133,17 @@ pub trait Net {
     /// Ends the connection in the next poll and forgets the key now. No effect on a dead key.
     fn close(&mut self, conn: Conn, how: Close);
 
-    /// From now on the connection is lost (`TimedOut`, or `HostUnreachable`) when for so long the peer has acknowledged nothing of what
-    /// was written, or had no room for what waits. Without it the kernel takes a quarter of an hour to give up a peer whose host
-    /// has vanished, and waits for room for ever. A network whose peers cannot vanish has nothing to do. No effect on a dead key.
+    /// From now on the connection is lost (`TimedOut`, or `HostUnreachable`) when for so long the
+    /// peer has acknowledged nothing of what was written, or had no room for what waits. Without it
+    /// the kernel takes a quarter of an hour to give up a peer whose host has vanished, and waits
+    /// for room for ever. A network whose peers cannot vanish has nothing to do. No effect on a
+    /// dead key.
     fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
         let _ = (conn, within);
     }
 
-    /// Where a connection's peer is, if that can still be told. For people who look: it may cost a system call.
+    /// Where a connection's peer is, if that can still be told. For people who look: it may cost a
+    /// system call.
     fn peer_address(&self, conn: Conn) -> Option<SocketAddr> {
         let _ = conn;
         None
@@ -155,8 +158,8 @@ pub trait Net {
     /// Takes no further connections from any listener for now; peers wait in the listener's queue.
     fn pause_accepting(&mut self);
 
-    /// Takes no further connections from any listener, for good: those that the system has begun to take still come, then
-    /// nobody listens any more.
+    /// Takes no further connections from any listener, for good: those that the system has begun to
+    /// take still come, then nobody listens any more.
     fn stop_accepting(&mut self) {
         self.pause_accepting();
     }
@@ -164,7 +167,8 @@ pub trait Net {
     /// Takes connections again.
     fn resume_accepting(&mut self);
 
-    /// Adds what the network has touched in this process's own memory. The system's part is not in it.
+    /// Adds what the network has touched in this process's own memory. The system's part is not in
+    /// it.
     fn memory(&self, memory: &mut Components) {
         let _ = memory;
     }

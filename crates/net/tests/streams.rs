@@ -373,7 +373,8 @@ fn no_connection_is_taken_while_paused() {
     server.accepted();
 }
 
-/// Whoever the kernel has shaken hands with is accepted, also when nobody new is let in any more; then nobody listens.
+/// Whoever the kernel has shaken hands with is accepted, also when nobody new is let in any more;
+/// then nobody listens.
 #[test]
 fn the_end_of_listening_loses_nobody() {
     let options = KernelOptions { accept_batch_max: 3, ..options() };
@@ -396,7 +397,8 @@ fn the_end_of_listening_loses_nobody() {
     assert_eq!(server.statistics().accepted, 20);
 }
 
-/// Waits until so many connections to a listener are established at its end, too, which may be a moment after their clients say so.
+/// Waits until so many connections to a listener are established at its end, too, which may be a
+/// moment after their clients say so.
 fn await_queued(listener: SocketAddr, count: usize) {
     let end = format!(":{:04X}", listener.port());
     let is_queued = |line: &&str| {

@@ -1,4 +1,5 @@
-//! Many threads, few descriptors: private tables, hand-over, the reserve, and what a sandbox refuses.
+//! Many threads, few descriptors: private tables, hand-over, the reserve, and what a sandbox
+//! refuses.
 //!
 //! The whole process runs under a limit of 256 descriptors for each table.
 
@@ -73,7 +74,8 @@ fn threads_hold_together_more_than_one_table_could() {
     assert_eq!((total.accepted, total.refused, total.accept_errors.total()), (600, 0, 0));
 }
 
-/// The caller opens descriptors of its own later on, as a log does with each segment: connections leave it what it asked for.
+/// The caller opens descriptors of its own later on, as a log does with each segment: connections
+/// leave it what it asked for.
 #[test]
 fn descriptors_are_left_to_the_caller() {
     limit_tables();

@@ -1,16 +1,18 @@
-//! What idle connections cost at numbers that no test machine has sockets for: eight edges and eight homes of a node on one
-//! thread, without a network. Every connection upgrades, says hello and subscribes to a topic of its own, 5,000 a second by
-//! the shards' clock.
+//! What idle connections cost at numbers that no test machine has sockets for: eight edges and
+//! eight homes of a node on one thread, without a network. Every connection upgrades, says hello
+//! and subscribes to a topic of its own, 5,000 a second by the shards' clock.
 //!
 //! ```console
 //! $ cargo run --release -p node --example idle -- 1000000 50000 [tokens|users]
 //! ```
 //!
-//! With `tokens` every connection shows a token of its own, of a subject and an id of its own, with terms that all share. With
-//! `users` each counts for its user besides, as where users have a limit of connections.
+//! With `tokens` every connection shows a token of its own, of a subject and an id of its own, with
+//! terms that all share. With `users` each counts for its user besides, as where users have a limit
+//! of connections.
 //!
-//! Prints a line for every step (the second number): connections, the process's anonymous memory, what the shards say, and
-//! the slope of both since the line before. Reads `/proc/self/smaps_rollup`, so it runs on Linux.
+//! Prints a line for every step (the second number): connections, the process's anonymous memory,
+//! what the shards say, and the slope of both since the line before. Reads
+//! `/proc/self/smaps_rollup`, so it runs on Linux.
 
 use broker::edge::{Edge, UserChange, Written};
 use broker::entitlement::{Entitlement, Permissions, Question, Terms};

@@ -283,7 +283,8 @@ mod tests {
         assert_eq!(door.listeners(at(1)), Listeners::Keep);
     }
 
-    /// What a door of the process before has let in counts behind this one, however much it is, and leaves like anybody else.
+    /// What a door of the process before has let in counts behind this one, however much it is, and
+    /// leaves like anybody else.
     #[test]
     fn whoever_was_here_before_counts() {
         let admission = Arc::new(Admission::new(AdmissionOptions {

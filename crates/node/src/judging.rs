@@ -139,7 +139,8 @@ mod tests {
     use std::sync::Mutex;
     use stdx::key::Key;
 
-    /// Refuses, and remembers in which order; credentials of an even number are tried with so many keys.
+    /// Refuses, and remembers in which order; credentials of an even number are tried with so many
+    /// keys.
     struct Strict(Mutex<Vec<u32>>, u32);
 
     impl Default for Strict {

@@ -1,7 +1,7 @@
 //! A node: the reactor over a network, mailboxes between shards, and their wiring into threads.
 //!
-//! The binary runs it on kernel sockets ([`start`]); the simulator runs [`reactor::Reactor`] on its own network,
-//! mailboxes and clock.
+//! The binary runs it on kernel sockets ([`start`]); the simulator runs [`reactor::Reactor`] on its
+//! own network, mailboxes and clock.
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -1,10 +1,10 @@
 //! The loop of one I/O thread: the network and the mailboxes in, the network and the mailboxes out.
 //!
-//! Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and home deal with it, exchange
-//! Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and home process
-//! it, exchange letters, write every dirty connection once. Generic over the network and the
-//! mailbox, so that the simulator runs the same code. Invariants: one `now` per turn; a turn does a
-//! bounded amount of work and continues with the rest in the next; only `poll` waits.
+//! Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and home deal with
+//! it, exchange Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and
+//! home process it, exchange letters, write every dirty connection once. Generic over the network
+//! and the mailbox, so that the simulator runs the same code. Invariants: one `now` per turn; a
+//! turn does a bounded amount of work and continues with the rest in the next; only `poll` waits.
 
 use crate::door::Door;
 use crate::journal::JournalSender;

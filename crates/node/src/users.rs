@@ -1,10 +1,12 @@
 //! How many connections each user has, over all I/O threads, and whether one more may come.
 //!
-//! Place: asked by the reactors for their edges when a connection shows a token whose user counts ([`broker::edge::UserChange`]),
-//! and when it has gone; never on a message's path. A lock is held for a look at one entry.
+//! Place: asked by the reactors for their edges when a connection shows a token whose user counts
+//! ([`broker::edge::UserChange`]), and when it has gone; never on a message's path. A lock is held
+//! for a look at one entry.
 //!
-//! Invariants: there are as many entries as users with connections that count. A user is known by a hash of 64 bits with a random
-//! key: an entry has few bytes, and that two users share one has to be looked for among billions.
+//! Invariants: there are as many entries as users with connections that count. A user is known by a
+//! hash of 64 bits with a random key: an entry has few bytes, and that two users share one has to
+//! be looked for among billions.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -46,7 +48,8 @@ impl Users {
         }
     }
 
-    /// A connection of a user comes. `own_max` is what the user's own token allows. False: there are as many as there may be.
+    /// A connection of a user comes. `own_max` is what the user's own token allows. False: there
+    /// are as many as there may be.
     pub fn enter(&self, user: &str, own_max: Option<u32>) -> bool {
         let connections_max = [self.connections_max, own_max].into_iter().flatten().min();
         let (mut part, key) = self.part(user);
@@ -170,7 +173,8 @@ mod tests {
         for number in 0..count {
             assert!(users.enter(&number.to_string(), None));
         }
-        // Entries of 12 bytes and one of the table's own, in tables that are between half and seven eighths full.
+        // Entries of 12 bytes and one of the table's own, in tables that are between half and seven
+        // eighths full.
         let places: usize = users.parts.iter().map(|part| lock(part).capacity()).sum();
         let bytes = places * 8 / 7 * (size_of::<([u32; 2], u32)>() + 1);
         assert!(bytes / count < 40, "{} bytes", bytes / count);

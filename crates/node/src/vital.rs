@@ -1,8 +1,9 @@
 //! Threads that the node cannot do without.
 //!
-//! A node whose log thread or I/O thread has panicked would be half alive: publications that nobody answers, connections
-//! that nobody reads, and a process that no supervisor starts again. So the process ends with the thread, at once, in
-//! whatever way it was compiled; what was acknowledged is where it was acknowledged to be, and clients come back.
+//! A node whose log thread or I/O thread has panicked would be half alive: publications that nobody
+//! answers, connections that nobody reads, and a process that no supervisor starts again. So the
+//! process ends with the thread, at once, in whatever way it was compiled; what was acknowledged is
+//! where it was acknowledged to be, and clients come back.
 
 use std::io::Write;
 

@@ -185,8 +185,8 @@ fn a_failed_batch_refuses_its_generation() {
         world.turn(),
         ["h0 g0 2 Err(LogUnavailable)", "h0 available false", "h1 available false"]
     );
-    // What was on its way under the old generation is refused though the disk is well again; the other home is not
-    // concerned.
+    // What was on its way under the old generation is refused though the disk is well again; the
+    // other home is not concerned.
     world.publish(0, 0, "a", b"four");
     world.publish(1, 0, "b", b"five");
     world.publish(0, 1, "a", b"six");
@@ -273,7 +273,8 @@ fn what_is_dropped_is_told_to_those_concerned() {
     assert!(world.worker.statistics().segments_dropped > 5);
 }
 
-/// A disk that removes nothing, and one that does not give what has to be copied: it is counted, and retention goes on.
+/// A disk that removes nothing, and one that does not give what has to be copied: it is counted,
+/// and retention goes on.
 #[test]
 fn a_disk_that_refuses_retention() {
     let mut world = World::new();
@@ -319,8 +320,8 @@ fn a_start_that_found_damage() {
     assert_eq!((counted.torn_bytes, counted.damages), (70, 2));
 }
 
-/// An error of the system says nothing about what lies on the disk: that read is refused, to be asked again. Bytes that are
-/// not those that were written are damage, however often they are read.
+/// An error of the system says nothing about what lies on the disk: that read is refused, to be
+/// asked again. Bytes that are not those that were written are damage, however often they are read.
 #[test]
 fn reads_that_fail_and_reads_that_find_damage() {
     let mut world = World::new();
@@ -345,7 +346,8 @@ fn reads_that_fail_and_reads_that_find_damage() {
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 2));
 }
 
-/// A worker goes to another process with the reads that wait; whoever it refuses it goes on to refuse; the clock and the counters go on.
+/// A worker goes to another process with the reads that wait; whoever it refuses it goes on to
+/// refuse; the clock and the counters go on.
 #[test]
 fn a_worker_is_handed_over() {
     let mut world = World::new();

@@ -1,4 +1,5 @@
-//! What all simulated clients share: one connection at a time, at its own pace, with its own misfortunes.
+//! What all simulated clients share: one connection at a time, at its own pace, with its own
+//! misfortunes.
 
 use crate::entitlement::SimJudge;
 use crate::network::{LinkId, Network, Received};
@@ -43,7 +44,8 @@ pub struct Context<'a> {
 
 /// One simulated client.
 pub trait Client {
-    /// Something has come, or the time that was asked for. Answers when it wants another step at the latest.
+    /// Something has come, or the time that was asked for. Answers when it wants another step at
+    /// the latest.
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64>;
 
     /// Whether everything has come that must come when nothing fails; otherwise what is missing.

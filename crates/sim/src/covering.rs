@@ -1,8 +1,9 @@
-//! What a subscriber to filters was told, partition by partition, where the answer to its subscription names no positions:
-//! event streams, and the session of crate `client`.
+//! What a subscriber to filters was told, partition by partition, where the answer to its
+//! subscription names no positions: event streams, and the session of crate `client`.
 //!
-//! At the end each partition is judged for every topic that the filters cover there: what lies between its start and what
-//! is claimed to be settled has come, once and in order, or was announced as lost.
+//! At the end each partition is judged for every topic that the filters cover there: what lies
+//! between its start and what is claimed to be settled has come, once and in order, or was
+//! announced as lost.
 
 use crate::oracle::{Hole, Oracle, Run, check_skip, matches};
 use crate::plan::Plan;
@@ -229,7 +230,8 @@ impl Part {
         }
     }
 
-    /// The node speaks of the partition: what is known holds by its epoch, unless a gap over all is due.
+    /// The node speaks of the partition: what is known holds by its epoch, unless a gap over all is
+    /// due.
     fn turn_to(&mut self, epoch: u64) -> Result<(), String> {
         if self.must_announce {
             let run = &self.run;

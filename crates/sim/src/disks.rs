@@ -1,5 +1,5 @@
-//! The way between homes and the simulated log threads: first in, first out for each home and log, as late as the seed
-//! wants; reads overtake appends and each other.
+//! The way between homes and the simulated log threads: first in, first out for each home and log,
+//! as late as the seed wants; reads overtake appends and each other.
 
 use crate::faults::DiskFaults;
 use crate::log_thread::{LogThread, Worn};

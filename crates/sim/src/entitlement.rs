@@ -1,8 +1,9 @@
 //! Tokens of simulated clients, and the judge that all nodes of a world ask.
 //!
-//! A token is what it says, unsigned: `client-7.3.12.1700000005.2` is of a client, with rights as bits, a number by which it is
-//! revoked, the second at which it expires (0: never), and how many connections its user may have (0: any number). Several clients
-//! are one user. Signatures are not this simulator's matter.
+//! A token is what it says, unsigned: `client-7.3.12.1700000005.2` is of a client, with rights as
+//! bits, a number by which it is revoked, the second at which it expires (0: never), and how many
+//! connections its user may have (0: any number). Several clients are one user. Signatures are not
+//! this simulator's matter.
 
 use crate::mutation::Mutation;
 use broker::entitlement::{

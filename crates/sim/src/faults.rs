@@ -37,7 +37,8 @@ pub struct ClientFaults {
     pub slow: f64,
 }
 
-/// How long disks hang after the last fault, where they do; the other logs must serve their clients meanwhile.
+/// How long disks hang after the last fault, where they do; the other logs must serve their clients
+/// meanwhile.
 pub const HANG_AT_END_MS: u64 = 40_000;
 
 /// Of the disk of a log, and of the way there.
@@ -69,7 +70,8 @@ pub struct DiskFaults {
     pub power: f64,
     /// Chance that a crash leaves flipped bits in what had been synced.
     pub flip: f64,
-    /// Chance that these are among the newest bytes that damage can be told of: what some clients still wait for.
+    /// Chance that these are among the newest bytes that damage can be told of: what some clients
+    /// still wait for.
     pub flip_newest: f64,
     /// A crash has left bytes that no read gives.
     pub is_broken: bool,
@@ -102,7 +104,8 @@ impl DiskFaults {
         }
     }
 
-    /// Disks that hang, in one of five worlds; drawn apart, so that the other worlds stay what they were.
+    /// Disks that hang, in one of five worlds; drawn apart, so that the other worlds stay what they
+    /// were.
     pub fn hang(&mut self, seed: u64) {
         let mut random = Prng::new(seed ^ 0x6861_6e67);
         if random.chance(0.2) {
@@ -112,8 +115,8 @@ impl DiskFaults {
         }
     }
 
-    /// Disks that are damaged at most crashes, in one of six worlds, or if they `must` be; drawn apart, so that the other worlds
-    /// stay what they were.
+    /// Disks that are damaged at most crashes, in one of six worlds, or if they `must` be; drawn
+    /// apart, so that the other worlds stay what they were.
     pub fn damage(&mut self, seed: u64, must: bool) {
         let mut random = Prng::new(seed ^ 0x6461_6d61);
         if random.chance(1.0 / 6.0) || must {

@@ -1,5 +1,5 @@
-//! Clients of the HTTP protocols: one that publishes and reads history, one that long-polls, and one that follows an
-//! event stream and comes back with its last event id.
+//! Clients of the HTTP protocols: one that publishes and reads history, one that long-polls, and
+//! one that follows an event stream and comes back with its last event id.
 
 mod filters;
 mod requests;
@@ -248,8 +248,8 @@ impl HttpClient {
             context.oracle.fail(id, format!("an answer to nothing: {status}"));
             return false;
         };
-        // A slow body is given up by the node; nothing was done then. A long poll whose time is over before its home has
-        // answered is told that the node is overloaded.
+        // A slow body is given up by the node; nothing was done then. A long poll whose time is
+        // over before its home has answered is told that the node is overloaded.
         let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
         let disk = context.plan.disk;
         let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.refuses_reads());
@@ -321,13 +321,15 @@ impl HttpClient {
         run.cursor = cursor;
         if matches!(self.kind, Kind::Requests) {
             let run = std::mem::take(run);
-            // A page of history may be short of the head for its limits: it claims its records only.
+            // A page of history may be short of the head for its limits: it claims its records
+            // only.
             context.oracle.keep_run(run);
         }
     }
 }
 
-/// The node answers with an epoch: what the run has holds by it, or the answer says that all is lost.
+/// The node answers with an epoch: what the run has holds by it, or the answer says that all is
+/// lost.
 fn turn_to(
     context: &mut Context<'_>,
     run: &mut Run,

@@ -1,4 +1,5 @@
-//! One log thread over a disk that keeps only what was synced, and what happens to it when its node dies.
+//! One log thread over a disk that keeps only what was synced, and what happens to it when its node
+//! dies.
 
 mod losses;
 
@@ -185,7 +186,8 @@ impl LogThread {
         }
     }
 
-    /// The log begins, or begins again; dies in the middle of that now and then. Answers its epoch, and those before it.
+    /// The log begins, or begins again; dies in the middle of that now and then. Answers its epoch,
+    /// and those before it.
     ///
     /// # Errors
     /// What no start may say.
@@ -236,7 +238,8 @@ impl LogThread {
                     let found = found.map_err(|error| error.to_string())?;
                     Ok((worker, found, recovered))
                 });
-            // Who reads goes on without what a disk does not give; behind the machine's end nothing of that counts.
+            // Who reads goes on without what a disk does not give; behind the machine's end nothing
+            // of that counts.
             let has_stopped = self.disk.has_stopped();
             // What fails fails this start; the next one is a new process.
             self.disk.stop_faults();
@@ -285,8 +288,8 @@ impl LogThread {
         }
     }
 
-    /// Whether a start may be refused for want of room: where the newest batch cannot be written over itself, and
-    /// where an epoch begins.
+    /// Whether a start may be refused for want of room: where the newest batch cannot be written
+    /// over itself, and where an epoch begins.
     fn may_refuse(&self) -> bool {
         self.copies_on_write || self.is_flipped
     }
@@ -388,9 +391,9 @@ impl LogThread {
         }
     }
 
-    /// How many bytes of a file can be damaged so that a start can tell it from a torn tail. Nothing proves of the last batch
-    /// of the newest segment that it had been synced; nor of the one before it, while a crash may still take away the name
-    /// of the newest.
+    /// How many bytes of a file can be damaged so that a start can tell it from a torn tail.
+    /// Nothing proves of the last batch of the newest segment that it had been synced; nor of the
+    /// one before it, while a crash may still take away the name of the newest.
     fn provable_bytes(&self, names: &[String], name: &str) -> usize {
         let bytes = self.disk.bytes_of(name).unwrap_or_default();
         let segments = names.iter().rev().filter(|name| name.ends_with(".log"));
@@ -440,7 +443,8 @@ impl LogThread {
             let error = [DiskError::NoSpace, DiskError::Io(5)][self.random.below(2) as usize];
             self.disk.fail_writes(self.random.between(1, 3) as u32, error);
         }
-        // What cannot be read together is read one by one. In the next turn it can be read again: what fails for seconds is lost.
+        // What cannot be read together is read one by one. In the next turn it can be read again:
+        // what fails for seconds is lost.
         let failing_reads = match self.random.chance(faults.fail_read) {
             true => self.random.between(1, 12),
             false => 0,

@@ -1,7 +1,7 @@
 //! `sim`: runs worlds and says what went wrong in them.
 //!
-//! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim --mutations N` says after
-//! how many worlds each planted bug is found.
+//! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim
+//! --mutations N` says after how many worlds each planted bug is found.
 #![forbid(unsafe_code)]
 
 use sim::{Mutation, Options, Outcome, Scale};

@@ -1,4 +1,5 @@
-//! The memory of a shard's segments: on the heap, refused now and then, and handed over when the shard is.
+//! The memory of a shard's segments: on the heap, refused now and then, and handed over when the
+//! shard is.
 
 use log::{HeapMemory, Memory, MemoryRefused};
 use std::cell::{Cell, RefCell};

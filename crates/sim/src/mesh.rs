@@ -1,5 +1,5 @@
-//! The simulated mailboxes: first in, first out for each pair of shards, as late as the seed wants, in any order
-//! between pairs.
+//! The simulated mailboxes: first in, first out for each pair of shards, as late as the seed wants,
+//! in any order between pairs.
 
 use crate::disks::Disks;
 use crate::faults::MailFaults;

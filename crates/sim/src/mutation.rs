@@ -1,4 +1,5 @@
-//! Planted bugs: what a broken node would do, done at the shards' boundary, to see that the oracle finds it.
+//! Planted bugs: what a broken node would do, done at the shards' boundary, to see that the oracle
+//! finds it.
 //!
 //! Place: in the simulator's own mailbox and network only; production code knows nothing of it.
 
@@ -43,7 +44,8 @@ pub enum Mutation {
     SkipLess,
     /// The disk says that a sync is done and has not begun it: acknowledged before the sync.
     AckBeforeSync,
-    /// A home hears that a record is durable before the log thread has it: delivered before the sync.
+    /// A home hears that a record is durable before the log thread has it: delivered before the
+    /// sync.
     DeliverBeforeSync,
     /// A home never hears that a batch is durable.
     LoseCommitted,
@@ -260,7 +262,8 @@ impl Saboteur {
         }
     }
 
-    /// A connection of a user has gone, and the table of all users has been told; so many others are there.
+    /// A connection of a user has gone, and the table of all users has been told; so many others
+    /// are there.
     pub(crate) fn on_user_gone(&mut self, users: &Users, subject: &str, others: usize) {
         let mutation = self.mutation;
         match mutation {
@@ -442,7 +445,8 @@ impl Saboteur {
         }
         if self.mutation == Some(Mutation::AckWithoutAppend) {
             for request in &mut requests {
-                // Of a publish only the acknowledgement is left: it goes to another topic's name in the same partition.
+                // Of a publish only the acknowledgement is left: it goes to another topic's name in
+                // the same partition.
                 if let ToHome::Publish { publication, .. } = request
                     && self.random.chance(CHANCE)
                 {
@@ -563,7 +567,8 @@ impl Saboteur {
     }
 }
 
-/// Raises the last offset of an id that has positions for filters (`docs/formats.md`), if one is there from end to end.
+/// Raises the last offset of an id that has positions for filters (`docs/formats.md`), if one is
+/// there from end to end.
 fn raise_id(bytes: &mut [u8]) -> bool {
     let lines = bytes.split_mut(|byte| *byte == b'\n');
     let mut ids = lines.filter(|line| line.starts_with(b"id: ") && line.contains(&b'/'));
@@ -582,7 +587,8 @@ fn raise_id(bytes: &mut [u8]) -> bool {
     rises
 }
 
-/// The record with another `prev`: too high, as if something were missing, or too low, as if nothing could be.
+/// The record with another `prev`: too high, as if something were missing, or too low, as if
+/// nothing could be.
 fn with_wrong_prev(record: &Slice, too_high: bool) -> Slice {
     let Some(view) = log::RecordView::parse(record) else {
         return record.clone();

@@ -1,5 +1,5 @@
-//! A client of the native protocol, written against `spec/protocol.md` with the codecs of `wire`: strict in what it
-//! takes, and with a cursor of its own for each topic.
+//! A client of the native protocol, written against `spec/protocol.md` with the codecs of `wire`:
+//! strict in what it takes, and with a cursor of its own for each topic.
 
 mod act;
 mod answers;
@@ -29,7 +29,8 @@ use wire::websocket::message::Assembler;
 use wire::websocket::{Opcode, frame};
 
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// After WELCOME, while everything but a disk is well: so long at most until subscriptions to logs in memory hold.
+/// After WELCOME, while everything but a disk is well: so long at most until subscriptions to logs
+/// in memory hold.
 const SERVED_WITHIN_MS: u64 = 5_000;
 
 /// Subscriptions that one client holds at a time.
@@ -61,7 +62,8 @@ struct Plain {
     gap_due: Option<u64>,
     /// Only a retained message has come so far; CAUGHT_UP settles what lies behind it.
     is_snapshot: bool,
-    /// The offset of the retained message, or of an older one, that the snapshot is owed; 0: none, or it has come.
+    /// The offset of the retained message, or of an older one, that the snapshot is owed; 0: none,
+    /// or it has come.
     retained_due: u64,
     /// MESSAGE or GAP or CAUGHT_UP has come since SUBSCRIBED.
     has_begun: bool,
@@ -183,7 +185,8 @@ impl NativeClient {
         }
     }
 
-    /// A client that, once all is calm, publishes a last message to every topic and then reads all history.
+    /// A client that, once all is calm, publishes a last message to every topic and then reads all
+    /// history.
     pub fn auditor(id: usize, plan: &Plan, random: &mut Prng) -> NativeClient {
         let mut client = NativeClient::new(id, plan, random);
         client.is_auditor = true;
@@ -336,7 +339,8 @@ impl Client for NativeClient {
         let is_over = matches!(context.phase, Phase::Over | Phase::Gone);
         let stays = self.is_auditor && !is_over;
         if context.phase == Phase::Visiting && stays && !self.has_visited {
-            // Interest by filter is given up when a topic is next compared with the filters that are left.
+            // Interest by filter is given up when a topic is next compared with the filters that
+            // are left.
             self.has_visited = true;
             self.todo = (0..context.plan.topics.len()).map(Todo::Marker).collect();
         }

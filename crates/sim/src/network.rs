@@ -1,8 +1,10 @@
-//! The simulated network: virtual connections between clients and edges, kept exactly by the rules of crate `net`.
+//! The simulated network: virtual connections between clients and edges, kept exactly by the rules
+//! of crate `net`.
 //!
-//! Place: below the reactors, in place of the kernel. One [`Network`] holds all connections; each reactor has a
-//! [`SimNet`] that sees those of its edge. Faults are drawn from the seed: reads and writes are cut anywhere, readiness is
-//! told late, connections are reset. Invariants: bytes arrive in order and once; an index is never reused within one turn.
+//! Place: below the reactors, in place of the kernel. One [`Network`] holds all connections; each
+//! reactor has a [`SimNet`] that sees those of its edge. Faults are drawn from the seed: reads and
+//! writes are cut anywhere, readiness is told late, connections are reset. Invariants: bytes arrive
+//! in order and once; an index is never reused within one turn.
 
 use crate::faults::NetFaults;
 use crate::mutation::Saboteur;
@@ -108,7 +110,8 @@ impl Network {
         self.hash = fold(self.hash, kind ^ a.rotate_left(16) ^ b.rotate_left(40) ^ self.now_ms);
     }
 
-    /// The node is gone: all connections are lost. With `leaves_data`, clients still read what is on its way to them.
+    /// The node is gone: all connections are lost. With `leaves_data`, clients still read what is
+    /// on its way to them.
     pub fn crash(&mut self, leaves_data: bool) {
         self.is_down = true;
         self.edges = (0..self.edges.len()).map(|_| EdgeSide::default()).collect();

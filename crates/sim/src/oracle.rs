@@ -1,8 +1,10 @@
-//! The reference model: what was published, where it stands, and what each subscriber may and must have seen.
+//! The reference model: what was published, where it stands, and what each subscriber may and must
+//! have seen.
 //!
-//! Clients tell what they send and what they are told; positions are learned from acknowledgements, deliveries and
-//! history, and must all agree, over restarts too. While the world runs, claims are judged at once where one claim
-//! contradicts another; at its end each subscriber's run is compared with the whole list of its topic (`judge`).
+//! Clients tell what they send and what they are told; positions are learned from acknowledgements,
+//! deliveries and history, and must all agree, over restarts too. While the world runs, claims are
+//! judged at once where one claim contradicts another; at its end each subscriber's run is compared
+//! with the whole list of its topic (`judge`).
 
 mod events;
 mod judge;
@@ -290,7 +292,8 @@ impl Oracle {
             .iter()
             .find(|(other, offset)| self.lives.holds(partition, *other, *offset, life));
         match place {
-            // It may have been on disk, and be seen by the next node, before the refusal of this one is read.
+            // It may have been on disk, and be seen by the next node, before the refusal of this
+            // one is read.
             Some(_)
                 if refusal == Refusal::UntilCrash && source.instance < self.lives.instance() => {}
             Some((_, offset)) if publication.attempts == 1 => {
@@ -331,7 +334,8 @@ impl Oracle {
         self.learn(partition, offset, source, id, None);
     }
 
-    /// A message was received: judges everything but its order. Answers false when it is not what was published.
+    /// A message was received: judges everything but its order. Answers false when it is not what
+    /// was published.
     pub fn delivered(
         &mut self,
         plan: &Plan,

@@ -1,4 +1,5 @@
-//! A world's shape, drawn from its seed: the node's settings, its topics, its clients and what goes wrong.
+//! A world's shape, drawn from its seed: the node's settings, its topics, its clients and what goes
+//! wrong.
 
 use crate::faults::{ClientFaults, Crash, DiskFaults, MailFaults, NetFaults};
 use crate::mutation::Mutation;
@@ -29,7 +30,8 @@ pub enum Scale {
     Big,
 }
 
-/// A kind of client that came later. They are drawn apart, so that worlds without them stay what they were.
+/// A kind of client that came later. They are drawn apart, so that worlds without them stay what
+/// they were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
     /// An event stream over filters.
@@ -99,13 +101,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Where counters of 32 bits begin in one of four worlds: so near their end that they begin anew in it.
+    /// Where counters of 32 bits begin in one of four worlds: so near their end that they begin
+    /// anew in it.
     pub fn counters_begin_at(&self) -> Option<u32> {
         let before_end = (self.seed / 4 % 97) as u32;
         (self.seed % 4 == 1).then_some(u32::MAX - before_end)
     }
 
-    /// The world of a seed. With `crossing`, edges and homes are apart, so that everything crosses mailboxes.
+    /// The world of a seed. With `crossing`, edges and homes are apart, so that everything crosses
+    /// mailboxes.
     pub fn draw(seed: u64, scale: Scale, mutation: Option<Mutation>) -> Plan {
         let crossing = mutation.is_some();
         let is_about_occupancy = mutation == Some(Mutation::LoseOccupancy);
@@ -250,8 +254,8 @@ impl Plan {
         }
     }
 
-    /// Where clients have tokens, nodes ask for them, and others may do everything without. Tokens go by the wall clock: not where
-    /// that jumps.
+    /// Where clients have tokens, nodes ask for them, and others may do everything without. Tokens
+    /// go by the wall clock: not where that jumps.
     fn entitle(&mut self) {
         if self.clock_jumps || self.clock_leaps {
             self.beside.retain(|kind| *kind != Beside::Entitled);
@@ -266,7 +270,8 @@ impl Plan {
                     history: vec!["#".into()],
                 },
                 notice_before_s: 2,
-                // Elsewhere only those count whose tokens say how many there may be: from a renewal on, too.
+                // Elsewhere only those count whose tokens say how many there may be: from a renewal
+                // on, too.
                 users_are_counted: self.seed.is_multiple_of(2),
             });
         }
@@ -277,7 +282,8 @@ impl Plan {
         self.settings.sys.events_rate_max < EVENTS_MANY
     }
 
-    /// Whether two topics are in one partition, so that the order of what is told on both can be seen.
+    /// Whether two topics are in one partition, so that the order of what is told on both can be
+    /// seen.
     pub fn is_one_partition(&self, one: &str, other: &str) -> bool {
         self.settings.locate(one).1 == self.settings.locate(other).1
     }
@@ -288,7 +294,8 @@ impl Plan {
         entitled.count()
     }
 
-    /// Whether all clients with tokens count for their users, and not only those whose tokens have a limit.
+    /// Whether all clients with tokens count for their users, and not only those whose tokens have
+    /// a limit.
     pub fn users_are_counted(&self) -> bool {
         let entitlement = self.settings.entitlement.as_ref();
         entitlement.is_some_and(|entitlement| entitlement.users_are_counted)
@@ -520,7 +527,8 @@ fn draw_settings(
     }
 }
 
-/// Clients beside the others: none in three of five worlds, which are what they were before there were such clients.
+/// Clients beside the others: none in three of five worlds, which are what they were before there
+/// were such clients.
 fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> {
     let mut random = Prng::new(seed ^ 0x000b_e51d);
     let kinds = match mutation {

@@ -1,7 +1,8 @@
 //! Reloads in the middle of a run: other limits, rules that come, change and go.
 //!
-//! Drawn apart, so that worlds without them stay what they were. What becomes of subscriptions that lag stays as it was, and
-//! where nothing may be missing, histories do too: clients are judged by that.
+//! Drawn apart, so that worlds without them stay what they were. What becomes of subscriptions that
+//! lag stays as it was, and where nothing may be missing, histories do too: clients are judged by
+//! that.
 
 use crate::mutation::Mutation;
 use crate::plan::Plan;
@@ -45,7 +46,8 @@ pub fn wanted(plan: &Plan, random: &mut Prng) -> Settings {
         if !random.chance(0.5) {
             continue;
         }
-        // Of the rules of the start: such a one has the log and the policy that its topics have without it.
+        // Of the rules of the start: such a one has the log and the policy that its topics have
+        // without it.
         let Some(base) = plan.first_rule(text) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! The session of crate `client` as a simulated client: what it reports (complete, gap, skipped) is held against the
-//! reference model.
+//! The session of crate `client` as a simulated client: what it reports (complete, gap, skipped) is
+//! held against the reference model.
 
 mod filters;
 mod pass;
@@ -225,8 +225,9 @@ impl Resumer {
                         run.cursor,
                         source.instance,
                     ) {
-                        // It goes on where it was, by the node's epoch, also if the node dies before it says more. What
-                        // does not hold is told as a gap, which comes next.
+                        // It goes on where it was, by the node's epoch, also if the node dies
+                        // before it says more. What does not hold is told as a gap, which comes
+                        // next.
                         has_epoch(context, run, source, position.epoch);
                     }
                 }
@@ -303,7 +304,8 @@ impl Resumer {
     }
 }
 
-/// Whether what was told belongs to the run: to its epoch, or to one under which its position holds.
+/// Whether what was told belongs to the run: to its epoch, or to one under which its position
+/// holds.
 fn has_epoch(context: &mut Context<'_>, run: &mut Run, source: Source, epoch: u64) -> bool {
     let partition = context.plan.partition(run.topic);
     let is_known = run.epoch == epoch

@@ -1,6 +1,8 @@
-//! A client that listens to what the node tells of itself on `$sys/...`, from the world's beginning until all others have left.
+//! A client that listens to what the node tells of itself on `$sys/...`, from the world's beginning
+//! until all others have left.
 //!
-//! What it hears is judged by the reference model ([`crate::oracle::Events`]). It has no misfortunes of its own.
+//! What it hears is judged by the reference model ([`crate::oracle::Events`]). It has no
+//! misfortunes of its own.
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::oracle::Oracle;

@@ -1,4 +1,5 @@
-//! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the seed decides.
+//! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the
+//! seed decides.
 
 mod events;
 mod hang;
@@ -275,7 +276,8 @@ impl World {
                 ("lagging streams", home.lagging_streams),
             ];
             for (name, value) in gauges.into_iter().chain(of_home) {
-                // What a filter had matched goes when the topic is next published to; some worlds refuse that.
+                // What a filter had matched goes when the topic is next published to; some worlds
+                // refuse that.
                 let may_stay = name == "indexes" && self.oracle.visited < self.plan.topics.len();
                 if value != 0 && !may_stay {
                     self.oracle.fail(None, format!("everybody has left, and {name} is {value}"));

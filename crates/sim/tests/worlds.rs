@@ -1,4 +1,5 @@
-//! The gate's share of the simulation: worlds without a failure, the same seed the same run, planted bugs found.
+//! The gate's share of the simulation: worlds without a failure, the same seed the same run,
+//! planted bugs found.
 
 use sim::world::Reached;
 use sim::{Mutation, Options, Outcome, Scale, run};
@@ -70,8 +71,8 @@ fn is_found(mutation: Mutation) -> bool {
     })
 }
 
-/// A live upgrade in a turn's place: whatever a shard is doing, it goes on from its bytes as if nothing had happened, to the
-/// last letter on the way and byte on the wire.
+/// A live upgrade in a turn's place: whatever a shard is doing, it goes on from its bytes as if
+/// nothing had happened, to the last letter on the way and byte on the wire.
 #[test]
 fn nobody_notices_a_hand_over() {
     let mut hand_overs = 0;

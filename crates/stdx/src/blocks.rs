@@ -1,16 +1,17 @@
 //! Many small lists of `u32` in one pool: subscribers of a topic, places in an outbox.
 //!
-//! Most lists have no or one value and cost only their 8-byte handle; longer ones are chains of 64-byte blocks
-//! (14 values each); above [`SPILL_LEN`] a list becomes one array, so that a topic with a million subscribers
-//! can lose them one by one in constant time each.
+//! Most lists have no or one value and cost only their 8-byte handle; longer ones are chains of
+//! 64-byte blocks (14 values each); above [`SPILL_LEN`] a list becomes one array, so that a topic
+//! with a million subscribers can lose them one by one in constant time each.
 //!
 //! Two ways of use, not to be mixed on one list:
-//! - a queue, or a set in which order matters: `push`, `pop_front`, `remove`. Values keep their order;
-//!   `remove` searches, at most [`SPILL_LEN`] values in a chain but the whole list in an array.
+//! - a queue, or a set in which order matters: `push`, `pop_front`, `remove`. Values keep their
+//!   order; `remove` searches, at most [`SPILL_LEN`] values in a chain but the whole list in an
+//!   array.
 //! - a set whose members know their position: `push` (the position is the length before), and
-//!   [`ListPool::swap_remove_at`], which moves the last value into the hole and says which one it moved, so
-//!   that the caller notes its new position. In a disconnect storm each removal is O(1) in an array, and a walk
-//!   over at most [`SPILL_LEN`] / 14 blocks in a chain.
+//!   [`ListPool::swap_remove_at`], which moves the last value into the hole and says which one it
+//!   moved, so that the caller notes its new position. In a disconnect storm each removal is O(1)
+//!   in an array, and a walk over at most [`SPILL_LEN`] / 14 blocks in a chain.
 //!
 //! A [`List`] owns its place in the pool: `clear` it before dropping it, or its blocks stay taken.
 
@@ -20,8 +21,8 @@ use crate::slab::Slab;
 use std::collections::VecDeque;
 use std::num::NonZeroU8;
 
-/// Longer lists are arrays. They become chains again at a quarter of it, so that a length that swings around
-/// the bound does not copy each time.
+/// Longer lists are arrays. They become chains again at a quarter of it, so that a length that
+/// swings around the bound does not copy each time.
 pub const SPILL_LEN: usize = 64;
 /// The most values in one list.
 pub const LIST_LEN_MAX: usize = (u32::MAX >> 1) as usize;
@@ -40,15 +41,16 @@ pub struct List {
 
 const _: () = assert!(size_of::<List>() == 8 && Slab::<Block>::ENTRY_BYTES == 64);
 
-/// The blocks and arrays of many lists. Owned by one shard. Memory: 64 bytes per block, 40 bytes and up to 8 per
-/// value for an array; freed blocks are reused, arrays shrink as they empty.
+/// The blocks and arrays of many lists. Owned by one shard. Memory: 64 bytes per block, 40 bytes
+/// and up to 8 per value for an array; freed blocks are reused, arrays shrink as they empty.
 #[derive(Debug, Default, Hand)]
 pub struct ListPool {
     blocks: Slab<Block>,
     arrays: Slab<VecDeque<u32>>,
 }
 
-/// Part of a chain, which is a ring: the last block names the first, so that one handle reaches both ends.
+/// Part of a chain, which is a ring: the last block names the first, so that one handle reaches
+/// both ends.
 #[derive(Debug, Hand)]
 struct Block {
     values: [u32; BLOCK_LEN],
@@ -132,14 +134,16 @@ impl ListPool {
         self.take_at(list, 0)
     }
 
-    /// Removes the first occurrence of a value; the others keep their order. False if it is not there.
+    /// Removes the first occurrence of a value; the others keep their order. False if it is not
+    /// there.
     pub fn remove(&mut self, list: &mut List, value: u32) -> bool {
         let position = self.iter(list).position(|other| other == value);
         position.is_some_and(|position| self.take_at(list, position).is_some())
     }
 
-    /// Removes the value at a position and moves the last value there. Returns the value that moved, whose
-    /// position the caller then notes; None if the removed value was the last one, or there is no such position.
+    /// Removes the value at a position and moves the last value there. Returns the value that
+    /// moved, whose position the caller then notes; None if the removed value was the last one, or
+    /// there is no such position.
     pub fn swap_remove_at(&mut self, list: &mut List, position: usize) -> Option<u32> {
         let last = list.len().checked_sub(1)?;
         if position > last {
@@ -212,15 +216,16 @@ impl ListPool {
         self.blocks.allocated_bytes() + self.arrays.allocated_bytes() + arrays
     }
 
-    /// Bytes touched by all lists, without their handles. Looks at every array, of which there are few: one for each list
-    /// of over [`SPILL_LEN`] values.
+    /// Bytes touched by all lists, without their handles. Looks at every array, of which there are
+    /// few: one for each list of over [`SPILL_LEN`] values.
     pub fn memory_bytes(&self) -> usize {
         let arrays: usize =
             self.arrays.iter().map(|(_, array)| vector_bytes::<u32>(array.capacity())).sum();
         self.blocks.memory_bytes() + self.arrays.memory_bytes() + arrays
     }
 
-    /// Removes the value at a position that exists, keeping order; a list of one becomes its own handle again.
+    /// Removes the value at a position that exists, keeping order; a list of one becomes its own
+    /// handle again.
     fn take_at(&mut self, list: &mut List, position: usize) -> Option<u32> {
         let len = list.len();
         if position >= len {
@@ -472,8 +477,8 @@ mod tests {
         assert_eq!(pool.blocks.places(), 1);
     }
 
-    /// A storm: 200,000 members that know their positions all leave in random order. Quadratic work would take
-    /// minutes.
+    /// A storm: 200,000 members that know their positions all leave in random order. Quadratic work
+    /// would take minutes.
     #[test]
     fn storm_of_removals() {
         let members: u32 = if cfg!(miri) { 500 } else { 200_000 };

@@ -1,12 +1,15 @@
-//! Append-only byte areas with one writer, whose published ranges are shared between threads without locks.
+//! Append-only byte areas with one writer, whose published ranges are shared between threads
+//! without locks.
 //!
-//! Place on the path: log segments and shared payloads live here. A home shard appends a record once; every
-//! edge shard that needs it holds a [`Slice`], sixteen bytes that keep the whole chunk alive.
+//! Place on the path: log segments and shared payloads live here. A home shard appends a record
+//! once; every edge shard that needs it holds a [`Slice`], sixteen bytes that keep the whole chunk
+//! alive.
 //!
-//! Invariants: a byte is written at most once, before it is published, and never again; a `Slice` covers
-//! published bytes only; the memory goes when the last `Slice` *and* the writer have gone, on whichever
-//! thread that happens. How many bytes one small `Slice` may pin is therefore the chunk's capacity: owners
-//! that keep slices for long bound them (`pinned_bytes_max`) or take a [`Slice::copy_of`].
+//! Invariants: a byte is written at most once, before it is published, and never again; a `Slice`
+//! covers published bytes only; the memory goes when the last `Slice` *and* the writer have gone,
+//! on whichever thread that happens. How many bytes one small `Slice` may pin is therefore the
+//! chunk's capacity: owners that keep slices for long bound them (`pinned_bytes_max`) or take a
+//! [`Slice::copy_of`].
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
@@ -18,10 +21,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The most bytes that one chunk may hold: places inside are `u32`.
 pub const CHUNK_BYTES_MAX: usize = u32::MAX as usize;
 
-/// What gives foreign memory back: called once, with the pointer and capacity given to [`ChunkWriter::from_raw`].
+/// What gives foreign memory back: called once, with the pointer and capacity given to
+/// [`ChunkWriter::from_raw`].
 pub type Release = Box<dyn FnOnce(NonNull<u8>, usize) + Send + Sync>;
 
-/// The one writer of a chunk. Owned by the shard that appends; may move to another thread, never be shared.
+/// The one writer of a chunk. Owned by the shard that appends; may move to another thread, never be
+/// shared.
 pub struct ChunkWriter {
     shared: NonNull<Shared>,
     len: u32,
@@ -54,17 +59,19 @@ impl ChunkWriter {
     /// A chunk of `capacity` bytes from the allocator, not touched before they are written.
     ///
     /// # Panics
-    /// If `capacity` exceeds [`CHUNK_BYTES_MAX`]. Aborts, as collections do, when memory is exhausted.
+    /// If `capacity` exceeds [`CHUNK_BYTES_MAX`]. Aborts, as collections do, when memory is
+    /// exhausted.
     pub fn heap(capacity: usize) -> ChunkWriter {
         ChunkWriter { shared: Shared::with_bytes(capacity), len: 0 }
     }
 
-    /// A chunk over memory made elsewhere, such as a mapping. `release` runs once, with the same pointer and
-    /// capacity, when the last `Slice` and the writer have gone, on the thread that dropped the last of them.
+    /// A chunk over memory made elsewhere, such as a mapping. `release` runs once, with the same
+    /// pointer and capacity, when the last `Slice` and the writer have gone, on the thread that
+    /// dropped the last of them.
     ///
     /// # Safety
-    /// `ptr` is valid for reads and writes of `capacity` bytes until `release` runs, from any thread, and
-    /// nobody else writes there meanwhile.
+    /// `ptr` is valid for reads and writes of `capacity` bytes until `release` runs, from any
+    /// thread, and nobody else writes there meanwhile.
     ///
     /// # Panics
     /// If `capacity` exceeds [`CHUNK_BYTES_MAX`]; `release` is then dropped without being called.
@@ -79,13 +86,16 @@ impl ChunkWriter {
         ChunkWriter { shared: NonNull::from(Box::leak(shared)), len: 0 }
     }
 
-    /// The same where the first `len` bytes have been written before, by the process that this one follows.
+    /// The same where the first `len` bytes have been written before, by the process that this one
+    /// follows.
     ///
     /// # Safety
-    /// As for [`ChunkWriter::from_raw`]; and the first `len` bytes are never written again by anybody.
+    /// As for [`ChunkWriter::from_raw`]; and the first `len` bytes are never written again by
+    /// anybody.
     ///
     /// # Panics
-    /// If `capacity` exceeds [`CHUNK_BYTES_MAX`], or `len` exceeds `capacity`; `release` is then dropped without being called.
+    /// If `capacity` exceeds [`CHUNK_BYTES_MAX`], or `len` exceeds `capacity`; `release` is then
+    /// dropped without being called.
     pub unsafe fn from_raw_published(
         ptr: NonNull<u8>,
         capacity: usize,
@@ -119,8 +129,8 @@ impl ChunkWriter {
         self.capacity() - self.len()
     }
 
-    /// Writes the parts one after the other and publishes them as one range. None, and nothing written, if
-    /// together they do not fit.
+    /// Writes the parts one after the other and publishes them as one range. None, and nothing
+    /// written, if together they do not fit.
     pub fn append(&mut self, parts: &[&[u8]]) -> Option<Slice> {
         let mut total: usize = 0;
         for part in parts {
@@ -132,9 +142,9 @@ impl ChunkWriter {
         let start = self.len();
         let mut place = start;
         for part in parts {
-            // SAFETY: `place + part.len() <= capacity` as checked above, so the target lies within the area.
-            // It lies above `len`, where no Slice reaches and nobody else writes; the source is a reference
-            // to published bytes or to other memory, so they cannot overlap.
+            // SAFETY: `place + part.len() <= capacity` as checked above, so the target lies within
+            // the area. It lies above `len`, where no Slice reaches and nobody else writes; the
+            // source is a reference to published bytes or to other memory, so they cannot overlap.
             unsafe {
                 let target = self.shared().base.as_ptr().add(place);
                 ptr::copy_nonoverlapping(part.as_ptr(), target, part.len());
@@ -161,20 +171,20 @@ impl ChunkWriter {
 
     /// All published bytes.
     pub fn published(&self) -> &[u8] {
-        // SAFETY: the first `len` bytes are initialised and never written again; the area lives as long as
-        // `self` holds its reference.
+        // SAFETY: the first `len` bytes are initialised and never written again; the area lives as
+        // long as `self` holds its reference.
         unsafe { std::slice::from_raw_parts(self.shared().base.as_ptr(), self.len()) }
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: the writer holds a reference, so the head is alive; it is only changed when the last
-        // reference goes.
+        // SAFETY: the writer holds a reference, so the head is alive; it is only changed when the
+        // last reference goes.
         unsafe { self.shared.as_ref() }
     }
 }
 
-// SAFETY: the writer is the only one to write above `len`, and what it shares with slices is immutable or
-// atomic. It is not Sync because nothing needs it.
+// SAFETY: the writer is the only one to write above `len`, and what it shares with slices is
+// immutable or atomic. It is not Sync because nothing needs it.
 unsafe impl Send for ChunkWriter {}
 
 impl Drop for ChunkWriter {
@@ -223,8 +233,8 @@ impl Slice {
         self.shared.map_or(0, |shared| unsafe { shared.as_ref() }.capacity)
     }
 
-    /// Which chunk this slice keeps alive: the same for all slices of one chunk, and of no other that lives at the same time. 0 of
-    /// a slice without bytes.
+    /// Which chunk this slice keeps alive: the same for all slices of one chunk, and of no other
+    /// that lives at the same time. 0 of a slice without bytes.
     pub fn chunk_id(&self) -> usize {
         self.shared.map_or(0, |shared| shared.as_ptr().addr())
     }
@@ -257,8 +267,8 @@ impl Slice {
     }
 }
 
-// SAFETY: the bytes are immutable once published and the count is atomic, so clones may be read and dropped on
-// any thread; `release` is Send, for the thread that drops the last one, and Sync.
+// SAFETY: the bytes are immutable once published and the count is atomic, so clones may be read and
+// dropped on any thread; `release` is Send, for the thread that drops the last one, and Sync.
 unsafe impl Send for Slice {}
 // SAFETY: as for Send; nothing changes through a shared reference but the atomic count.
 unsafe impl Sync for Slice {}
@@ -270,8 +280,8 @@ impl Deref for Slice {
         let Some(shared) = self.shared else {
             return &[];
         };
-        // SAFETY: the range was published when the slice was made, so it is initialised, within the area and
-        // never written again; the reference that `self` holds keeps the area alive.
+        // SAFETY: the range was published when the slice was made, so it is initialised, within the
+        // area and never written again; the reference that `self` holds keeps the area alive.
         unsafe {
             let base = shared.as_ref().base.as_ptr().add(self.start as usize);
             std::slice::from_raw_parts(base, self.len as usize)
@@ -332,7 +342,8 @@ impl Shared {
         // SAFETY: the layout has a size, as it includes the head.
         let memory = unsafe { alloc(layout) };
         let Some(head) = NonNull::new(memory.cast::<Shared>()) else { handle_alloc_error(layout) };
-        // SAFETY: the allocation is large enough for the head and the bytes and aligned for the head.
+        // SAFETY: the allocation is large enough for the head and the bytes and aligned for the
+        // head.
         unsafe {
             let base = NonNull::new_unchecked(memory.add(size_of::<Shared>()));
             head.write(Shared {
@@ -370,20 +381,20 @@ impl Shared {
         if unsafe { head.as_ref() }.references.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        // Every other holder's reads happen before its decrement, and so before the memory goes. A load rather
-        // than a fence: it costs no more here, and race detectors understand it.
+        // Every other holder's reads happen before its decrement, and so before the memory goes. A
+        // load rather than a fence: it costs no more here, and race detectors understand it.
         // SAFETY: nobody else is left to free the head.
         unsafe { head.as_ref() }.references.load(Ordering::Acquire);
-        // SAFETY: the count is zero, so nobody else has access; the head is freed below, so `release` is
-        // taken out exactly once.
+        // SAFETY: the count is zero, so nobody else has access; the head is freed below, so
+        // `release` is taken out exactly once.
         let (release, base, capacity) = unsafe {
             let shared = &mut *head.as_ptr();
             (ManuallyDrop::take(&mut shared.release), shared.base, shared.capacity)
         };
         match release {
             Some(release) => {
-                // SAFETY: a chunk with `release` came from `from_raw`, which boxed its head; the fields that
-                // own something have been taken out.
+                // SAFETY: a chunk with `release` came from `from_raw`, which boxed its head; the
+                // fields that own something have been taken out.
                 drop(unsafe { Box::from_raw(head.as_ptr()) });
                 release(base, capacity);
             }

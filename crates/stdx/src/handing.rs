@@ -1,11 +1,13 @@
-//! Handing state to the next process: values to bytes and back, and a number that says how they are laid out.
+//! Handing state to the next process: values to bytes and back, and a number that says how they are
+//! laid out.
 //!
-//! Used between two turns of a node that is replaced by another one (`node::upgrade`), and never on the path of a message.
-//! A structure is handed over as it is, field by field, so that the next process goes on exactly where this one has
-//! stopped. Bytes are read by a program whose [`layout_of`] is the same; another one does not begin.
+//! Used between two turns of a node that is replaced by another one (`node::upgrade`), and never on
+//! the path of a message. A structure is handed over as it is, field by field, so that the next
+//! process goes on exactly where this one has stopped. Bytes are read by a program whose
+//! [`layout_of`] is the same; another one does not begin.
 //!
-//! Invariants: reading never panics and never allocates more than a small multiple of what there is to read; what cannot
-//! be read is `None`.
+//! Invariants: reading never panics and never allocates more than a small multiple of what there is
+//! to read; what cannot be read is `None`.
 
 use crate::chunk::{ChunkWriter, Slice};
 pub use derive::Hand;
@@ -76,7 +78,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A number for how a structure is laid out: other names, orders or types of fields give another one.
+/// A number for how a structure is laid out: other names, orders or types of fields give another
+/// one.
 pub struct Layout(u64);
 
 impl Layout {
@@ -440,7 +443,8 @@ impl<T: Hand> Hand for std::ops::Range<T> {
     }
 }
 
-/// What a writer has published goes with the slices of it. The next process begins with one that has no room.
+/// What a writer has published goes with the slices of it. The next process begins with one that
+/// has no room.
 impl Hand for ChunkWriter {
     fn give(&self, _: &mut Vec<u8>) {}
 
@@ -493,7 +497,8 @@ mod tests {
         assert_eq!(input.left(), 0);
     }
 
-    /// No part of the bytes, and nothing that has a byte changed, makes it panic or take much memory.
+    /// No part of the bytes, and nothing that has a byte changed, makes it panic or take much
+    /// memory.
     #[test]
     fn what_is_damaged_is_refused_or_another_value() {
         let mut bytes = Vec::new();

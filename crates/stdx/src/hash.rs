@@ -1,13 +1,14 @@
 //! Hashes of names: a keyed one for tables, and murmur2 for the topic's partition.
 //!
-//! [`keyed`] is SipHash-1-3: clients choose topic names, so a table's hash must not be foreseeable, or a few
-//! thousand chosen names would fall into one slot. Faster folded-multiply hashes have published collisions that
-//! hold for every seed; SipHash with a secret random key has none, and costs a 16-byte name about ten
-//! nanoseconds, once per publish or subscribe and never on the way out.
+//! [`keyed`] is SipHash-1-3: clients choose topic names, so a table's hash must not be foreseeable,
+//! or a few thousand chosen names would fall into one slot. Faster folded-multiply hashes have
+//! published collisions that hold for every seed; SipHash with a secret random key has none, and
+//! costs a 16-byte name about ten nanoseconds, once per publish or subscribe and never on the way
+//! out.
 //!
-//! [`murmur2`] is Kafka's default partitioner bit for bit, so that any Kafka producer that publishes with the
-//! topic's name as key reaches the partition in which the nodes look for it. It is not keyed: flooding one
-//! partition on purpose needs no collisions anyway.
+//! [`murmur2`] is Kafka's default partitioner bit for bit, so that any Kafka producer that
+//! publishes with the topic's name as key reaches the partition in which the nodes look for it. It
+//! is not keyed: flooding one partition on purpose needs no collisions anyway.
 
 use crate::handing::{Hand, Input, Layout};
 
@@ -55,7 +56,8 @@ pub fn murmur2(bytes: &[u8]) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// The partition of a topic in a log of `count` partitions: (murmur2 & 0x7fffffff) mod count; 0 if `count` is 0.
+/// The partition of a topic in a log of `count` partitions: (murmur2 & 0x7fffffff) mod count; 0 if
+/// `count` is 0.
 pub fn partition_of(topic: &[u8], count: u32) -> u32 {
     (murmur2(topic) & 0x7fff_ffff).checked_rem(count).unwrap_or(0)
 }

@@ -1,11 +1,12 @@
 //! How often something took how long: counts in fixed buckets that double, for metrics.
 //!
-//! Plain numbers, so that a shard's report is a copy. Recording costs a few instructions and allocates nothing. Whoever measures
-//! many things that took equally long records them at once.
+//! Plain numbers, so that a shard's report is a copy. Recording costs a few instructions and
+//! allocates nothing. Whoever measures many things that took equally long records them at once.
 
 use crate::handing::Hand;
 
-/// Buckets: the least ends at 16 microseconds, each further one at twice as much, and the last has no end.
+/// Buckets: the least ends at 16 microseconds, each further one at twice as much, and the last has
+/// no end.
 pub const BUCKETS_COUNT: usize = 21;
 /// Where the least bucket ends is a power of two: this one.
 const LEAST_BITS: u32 = 4;
@@ -41,7 +42,8 @@ impl Histogram {
         self.sum_us
     }
 
-    /// For each bucket but the last its upper bound in microseconds, and how many took at most so long.
+    /// For each bucket but the last its upper bound in microseconds, and how many took at most so
+    /// long.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let bounds = (0..BUCKETS_COUNT as u32 - 1).map(|place| 1_u64 << (LEAST_BITS + place));
         let sums = self.counts.iter().scan(0, |sum, count| {

@@ -1,7 +1,7 @@
 //! Small shared pieces with names of their own. No I/O, no clock, no entropy.
 //!
-//! Nothing here knows of topics, connections or frames. `unsafe` is allowed here and in `net` only; each
-//! block says why it is sound, and only `chunk` has any.
+//! Nothing here knows of topics, connections or frames. `unsafe` is allowed here and in `net` only;
+//! each block says why it is sound, and only `chunk` has any.
 
 // The derives name `::stdx`, here too.
 extern crate self as stdx;

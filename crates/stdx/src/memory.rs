@@ -1,9 +1,9 @@
 //! What the memory of a process is made of: one number of bytes for each component.
 //!
-//! Every structure that grows says its own bytes, and its owner adds them up here, from the bottom to the process. What
-//! counts are bytes that have been touched: pages of a vector's capacity that were never written cost nothing, and the
-//! system does not count them either. A report costs as much as there are structures, never as much as there are
-//! connections.
+//! Every structure that grows says its own bytes, and its owner adds them up here, from the bottom
+//! to the process. What counts are bytes that have been touched: pages of a vector's capacity that
+//! were never written cost nothing, and the system does not count them either. A report costs as
+//! much as there are structures, never as much as there are connections.
 
 /// A part of a process's memory that is told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,7 +138,8 @@ impl std::ops::AddAssign for Components {
     }
 }
 
-/// About what an ordered map or set of so many entries takes: its nodes have room for eleven and are two thirds full.
+/// About what an ordered map or set of so many entries takes: its nodes have room for eleven and
+/// are two thirds full.
 pub fn tree_bytes(len: usize, entry_bytes: usize) -> usize {
     const NODE_ENTRIES: usize = 11;
     const NODE_HEAD_BYTES: usize = 16;

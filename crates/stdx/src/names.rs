@@ -1,9 +1,10 @@
 //! An arena of short names: the bytes of every topic that a home or edge shard knows, once.
 //!
-//! A handle is 4 bytes; a name costs its length, one byte for the length, and at most one of padding: 18 bytes
-//! for a name of 16. (Names of one or two bytes take 4.) Pages of 64 KiB never move, so growth does not pause.
-//! A removed name's space is kept by size and given to the next name of that size; where none of that size is
-//! free, a larger one is split. Memory is that of the fullest moment, apart from splinters.
+//! A handle is 4 bytes; a name costs its length, one byte for the length, and at most one of
+//! padding: 18 bytes for a name of 16. (Names of one or two bytes take 4.) Pages of 64 KiB never
+//! move, so growth does not pause. A removed name's space is kept by size and given to the next
+//! name of that size; where none of that size is free, a larger one is split. Memory is that of the
+//! fullest moment, apart from splinters.
 
 use crate::handing::Hand;
 use std::num::NonZeroU32;
@@ -26,8 +27,8 @@ pub struct Name(NonZeroU32);
 
 const _: () = assert!(size_of::<Option<Name>>() == 4);
 
-/// The arena. Owned by one shard, which never uses a handle after `remove`: another name may then lie there, or
-/// bytes that were never a name (wrong, but within bounds).
+/// The arena. Owned by one shard, which never uses a handle after `remove`: another name may then
+/// lie there, or bytes that were never a name (wrong, but within bounds).
 #[derive(Debug, Hand)]
 pub struct Names {
     pages: Vec<Box<[u8]>>,
@@ -53,8 +54,9 @@ impl Names {
         }
     }
 
-    /// Stores a copy of the bytes. None if they are longer than [`NAME_BYTES_MAX`] or the arena is full (8 GiB).
-    /// The same bytes twice are stored twice: the table above decides what is one name.
+    /// Stores a copy of the bytes. None if they are longer than [`NAME_BYTES_MAX`] or the arena is
+    /// full (8 GiB). The same bytes twice are stored twice: the table above decides what is one
+    /// name.
     pub fn insert(&mut self, bytes: &[u8]) -> Option<Name> {
         let len = u8::try_from(bytes.len()).ok()?;
         let units = units_of(len);
@@ -258,8 +260,8 @@ mod tests {
         }
     }
 
-    /// Space comes back: the same names, removed and stored for ever, need no more pages; smaller names live in
-    /// the space of larger ones.
+    /// Space comes back: the same names, removed and stored for ever, need no more pages; smaller
+    /// names live in the space of larger ones.
     #[test]
     fn space_is_reused() {
         let mut names = Names::new();

@@ -1,21 +1,24 @@
-//! Sets of addresses, as networks (`192.0.2.0/24`, `2001:db8::/32`), and the prefix under which an address is counted.
+//! Sets of addresses, as networks (`192.0.2.0/24`, `2001:db8::/32`), and the prefix under which an
+//! address is counted.
 //!
-//! Place: whatever decides by where a peer comes from, or by the name that it calls this machine. Invariants: an IPv4 address is the same whether it comes as IPv4 or mapped
-//! into IPv6 (`::ffff:192.0.2.1`), so that a listener on `::` and one on `0.0.0.0` mean the same peers; a network of IPv6 holds
-//! no IPv4 address, `::/0` neither; bits behind the prefix are 0.
+//! Place: whatever decides by where a peer comes from, or by the name that it calls this machine.
+//! Invariants: an IPv4 address is the same whether it comes as IPv4 or mapped into IPv6
+//! (`::ffff:192.0.2.1`), so that a listener on `::` and one on `0.0.0.0` mean the same peers; a
+//! network of IPv6 holds no IPv4 address, `::/0` neither; bits behind the prefix are 0.
 
 use crate::handing::Hand;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Stands for the clients that their proxies do not name: for limits they are one client together, and no rule means them. No
-/// peer has this address.
+/// Stands for the clients that their proxies do not name: for limits they are one client together,
+/// and no rule means them. No peer has this address.
 pub const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// What IPv4 addresses begin with when they are written as IPv6.
 const MAPPED_BITS: u8 = 96;
 
-/// Addresses of one family that begin with the same bits (CIDR, RFC 4632 and RFC 4291, section 2.3).
+/// Addresses of one family that begin with the same bits (CIDR, RFC 4632 and RFC 4291, section
+/// 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Hand)]
 pub struct Network {
     base: u128,
@@ -32,8 +35,8 @@ impl Network {
         Network { base: number_of(address) & mask(bits), bits }
     }
 
-    /// Reads `address/bits`, or an address alone. `None`: it is neither, has bits set behind its prefix (`10.0.0.1/8` is more
-    /// likely a mistake than meant), or is IPv4 written as IPv6.
+    /// Reads `address/bits`, or an address alone. `None`: it is neither, has bits set behind its
+    /// prefix (`10.0.0.1/8` is more likely a mistake than meant), or is IPv4 written as IPv6.
     pub fn parse(text: &str) -> Option<Network> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -119,8 +122,9 @@ fn mask(bits: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or_default()
 }
 
-/// Whether a request's `Host` means this machine: `localhost`, a loopback address, or the host of one of these origins; ports do
-/// not count, and the origin `*` is every host. A page whose own name suddenly resolves to loopback (DNS rebinding) sends its own name.
+/// Whether a request's `Host` means this machine: `localhost`, a loopback address, or the host of
+/// one of these origins; ports do not count, and the origin `*` is every host. A page whose own
+/// name suddenly resolves to loopback (DNS rebinding) sends its own name.
 pub fn names_this_machine(host: &str, origins: &[String]) -> bool {
     let name = without_port(host);
     let is_loopback = |address: IpAddr| address.is_loopback();

@@ -1,8 +1,10 @@
-//! A vector that grows page by page: growth never moves an entry, copies nothing, and leaves no hole in the allocator.
+//! A vector that grows page by page: growth never moves an entry, copies nothing, and leaves no
+//! hole in the allocator.
 //!
-//! For tables that have an entry for each connection or topic and only ever grow. A `Vec` doubles: every thread would have
-//! up to half of its table for nothing, or the page-sized holes that it grew out of. Memory: the entries, 24 bytes for each
-//! page of `PAGE` of them, and of the newest page only what has been used is touched.
+//! For tables that have an entry for each connection or topic and only ever grow. A `Vec` doubles:
+//! every thread would have up to half of its table for nothing, or the page-sized holes that it
+//! grew out of. Memory: the entries, 24 bytes for each page of `PAGE` of them, and of the newest
+//! page only what has been used is touched.
 
 use crate::handing::{Hand, Input, Layout};
 use std::ops::{Index, IndexMut};

@@ -1,7 +1,8 @@
 //! A small seeded generator: same seed, same numbers, on every machine. Not for secrets.
 //!
-//! The simulator, jitter and the benchmark's topics use it. The algorithm is xoshiro256++ (Blackman and Vigna),
-//! its state filled from the seed by splitmix64, as its authors advise, so that close seeds give unlike sequences.
+//! The simulator, jitter and the benchmark's topics use it. The algorithm is xoshiro256++ (Blackman
+//! and Vigna), its state filled from the seed by splitmix64, as its authors advise, so that close
+//! seeds give unlike sequences.
 
 /// A generator with 32 bytes of state. Period 2^256 - 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +38,8 @@ impl Prng {
 
     /// A number in `0..n`, every one equally likely; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        // The high half of a 64 x 64 bit product is the number; products whose low half falls into the
-        // remainder of 2^64 / n would favour some numbers and are drawn again.
+        // The high half of a 64 x 64 bit product is the number; products whose low half falls into
+        // the remainder of 2^64 / n would favour some numbers and are drawn again.
         loop {
             let product = u128::from(self.next_u64()) * u128::from(n);
             let low = product as u64;
@@ -89,7 +90,8 @@ fn splitmix(state: &mut u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The published first outputs of splitmix64 for seed 1234567 and of xoshiro256++ for state 1, 2, 3, 4.
+    /// The published first outputs of splitmix64 for seed 1234567 and of xoshiro256++ for state 1,
+    /// 2, 3, 4.
     #[test]
     fn published_vectors() {
         let mut state = 1_234_567;

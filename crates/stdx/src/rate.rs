@@ -1,7 +1,8 @@
-//! How fast something may go, in eight bytes: a bucket of tokens, kept as the time at which it will be full again.
+//! How fast something may go, in eight bytes: a bucket of tokens, kept as the time at which it will
+//! be full again.
 //!
-//! Invariant: over any time the cost that was let through is at most what the rate allows in it and the burst together; a bucket
-//! that is full always lets one thing through, whatever it costs.
+//! Invariant: over any time the cost that was let through is at most what the rate allows in it and
+//! the burst together; a bucket that is full always lets one thing through, whatever it costs.
 
 use crate::handing::Hand;
 

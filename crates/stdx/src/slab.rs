@@ -1,13 +1,15 @@
-//! A table with dense `u32` places that grows page by page, so that growth never moves an entry or pauses.
+//! A table with dense `u32` places that grows page by page, so that growth never moves an entry or
+//! pauses.
 //!
-//! Connections, topics and subscriptions live in slabs. A place is reused after `remove`, newest first, so
-//! live entries stay dense; who must tell an earlier occupant from a later one keeps a generation in the
-//! entry (see [`Key`](crate::key::Key)).
+//! Connections, topics and subscriptions live in slabs. A place is reused after `remove`, newest
+//! first, so live entries stay dense; who must tell an earlier occupant from a later one keeps a
+//! generation in the entry (see [`Key`](crate::key::Key)).
 //!
-//! Memory: an entry costs `size_of::<T>()` rounded up for a one-word free link: nothing more if `T` has a
-//! niche (a `NonZero`, an enum, a reference), else one more unit of `T`'s alignment (4 bytes for a `T` of `u32`s).
-//! On top 24 bytes per page of 1,024 entries. Pages are kept for reuse, so the memory is that of the greatest
-//! number of entries at one time; the part of the newest page that was never used is not touched.
+//! Memory: an entry costs `size_of::<T>()` rounded up for a one-word free link: nothing more if `T`
+//! has a niche (a `NonZero`, an enum, a reference), else one more unit of `T`'s alignment (4 bytes
+//! for a `T` of `u32`s). On top 24 bytes per page of 1,024 entries. Pages are kept for reuse, so
+//! the memory is that of the greatest number of entries at one time; the part of the newest page
+//! that was never used is not touched.
 
 use crate::handing::{Hand, Input, Layout};
 use std::ops::{Index, IndexMut};
@@ -120,7 +122,8 @@ impl<T> Slab<T> {
         self.len == 0
     }
 
-    /// Places ever used: every entry's index is below. For sweeps in slices: look at `get(i)` for a range of `i`.
+    /// Places ever used: every entry's index is below. For sweeps in slices: look at `get(i)` for a
+    /// range of `i`.
     pub fn places(&self) -> u32 {
         self.places
     }
@@ -139,8 +142,8 @@ impl<T> Slab<T> {
             + self.pages.capacity() * size_of::<Vec<Entry<T>>>()
     }
 
-    /// Bytes touched, without what the entries themselves own: [`Slab::allocated_bytes`] but for the unused part of the
-    /// newest page.
+    /// Bytes touched, without what the entries themselves own: [`Slab::allocated_bytes`] but for
+    /// the unused part of the newest page.
     pub fn memory_bytes(&self) -> usize {
         self.places as usize * Self::ENTRY_BYTES + self.pages.len() * size_of::<Vec<Entry<T>>>()
     }

@@ -1,12 +1,14 @@
-//! What a server spends on a handshake: the TLS library alone, and `Tls` over a network of plain memory.
+//! What a server spends on a handshake: the TLS library alone, and `Tls` over a network of plain
+//! memory.
 //!
-//! Client and server talk in memory, and only the server's steps are counted, by the thread's own CPU clock: making its
-//! state, the steps, and dropping what nobody needs afterwards. The client, and the end of the connection, are not. Three
-//! servers take turns: the library with its own order of suites, the library with ours, and [`tls::Tls`]. Usage:
-//! `handshake CERTIFICATE KEY COUNT [NAME | pause=US]`. A name (as it is printed) picks one case and one server, and nothing is
-//! timed, so that `callgrind --toggle-collect=*measured*` can count its instructions. With a pause the thread sleeps for so
-//! many microseconds before each of the server's steps: what the same work costs on a core that slept, as between the
-//! messages of connections that come one by one.
+//! Client and server talk in memory, and only the server's steps are counted, by the thread's own
+//! CPU clock: making its state, the steps, and dropping what nobody needs afterwards. The client,
+//! and the end of the connection, are not. Three servers take turns: the library with its own order
+//! of suites, the library with ours, and [`tls::Tls`]. Usage: `handshake CERTIFICATE KEY COUNT
+//! [NAME | pause=US]`. A name (as it is printed) picks one case and one server, and nothing is
+//! timed, so that `callgrind --toggle-collect=*measured*` can count its instructions. With a pause
+//! the thread sleeps for so many microseconds before each of the server's steps: what the same work
+//! costs on a core that slept, as between the messages of connections that come one by one.
 
 use net::{Close, Conn, Event, Net, Read, Write};
 use rustix::time::{ClockId, clock_gettime};

@@ -1,6 +1,8 @@
-//! Alerts (RFC 8446, section 6; RFC 5246, section 7.2): what ends a connection, and what is said about it.
+//! Alerts (RFC 8446, section 6; RFC 5246, section 7.2): what ends a connection, and what is said
+//! about it.
 //!
-//! Place: the record layer answers with a [`Fault`]; the adaptor sends its alert and closes. Values only.
+//! Place: the record layer answers with a [`Fault`]; the adaptor sends its alert and closes. Values
+//! only.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
 //! What a client trusts, and the tickets that it comes back with.
 //!
-//! Place: made once from the options, shared by all connections and threads of the process. One lock, taken for a moment
-//! by a handshake that takes or gets a ticket. Invariant: a ticket is used once.
+//! Place: made once from the options, shared by all connections and threads of the process. One
+//! lock, taken for a moment by a handshake that takes or gets a ticket. Invariant: a ticket is used
+//! once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -134,8 +135,8 @@ impl Client {
     }
 }
 
-/// For a plain stream of the TLS library, as a fetch of something small needs one: no tickets, nothing extracted. Without roots it
-/// believes nobody.
+/// For a plain stream of the TLS library, as a fetch of something small needs one: no tickets,
+/// nothing extracted. Without roots it believes nobody.
 ///
 /// # Errors
 /// The file of roots that is not as it should be.
@@ -233,7 +234,8 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Tickets of any number of connections to the same few servers; rustls's own store keeps eight for a server.
+/// Tickets of any number of connections to the same few servers; rustls's own store keeps eight for
+/// a server.
 #[derive(Default)]
 struct Tickets(Mutex<Kept>);
 

@@ -40,7 +40,8 @@ pub(crate) struct Open {
     pub(crate) buffers: Option<Box<Buffers>>,
 }
 
-// What TLS 1.3 costs an idle connection beyond plain, the allocator's own not counted; with the slot of 32.
+// What TLS 1.3 costs an idle connection beyond plain, the allocator's own not counted; with the
+// slot of 32.
 const _: () = assert!(size_of::<Open>() <= 264);
 
 /// Bytes that belong to a connection for the moment.
@@ -113,7 +114,8 @@ impl Connection {
         matches!(self.state, State::Handshake(_))
     }
 
-    /// What its state takes, without buffers. Of a handshake the library's own allocations are not known.
+    /// What its state takes, without buffers. Of a handshake the library's own allocations are not
+    /// known.
     pub(crate) fn state_bytes(&self) -> u64 {
         let state = match &self.state {
             State::Fresh => 0,
@@ -170,8 +172,8 @@ impl Flags {
     pub(crate) const ENDED: Flags = Flags(1 << 5);
     /// The peer's stream was cut off.
     pub(crate) const CUT: Flags = Flags(1 << 6);
-    /// A fault, after which nothing is read or written. Of a connection that was not established: its handshake stayed with
-    /// the process before.
+    /// A fault, after which nothing is read or written. Of a connection that was not established:
+    /// its handshake stayed with the process before.
     pub(crate) const FAILED: Flags = Flags(1 << 7);
     /// The caller has closed it; it lives until its last record is sent.
     pub(crate) const CLOSED: Flags = Flags(1 << 8);

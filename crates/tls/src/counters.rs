@@ -1,9 +1,11 @@
-//! What one thread's TLS has done and holds: counters that only this thread writes and anybody may read.
+//! What one thread's TLS has done and holds: counters that only this thread writes and anybody may
+//! read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::Counters;
 
-/// Counters of one [`crate::Tls`], shared with whoever reports them. Relaxed: each number is right by itself.
+/// Counters of one [`crate::Tls`], shared with whoever reports them. Relaxed: each number is right
+/// by itself.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) handshakes_full: AtomicU64,

@@ -1,4 +1,5 @@
-//! The record layer under known keys, for the fuzz target: any records, sealed as a peer would, and any bytes behind them.
+//! The record layer under known keys, for the fuzz target: any records, sealed as a peer would, and
+//! any bytes behind them.
 //!
 //! Built only for it (feature `fuzzing`).
 

@@ -1,11 +1,14 @@
-//! Handing connections to the next process, for live upgrades: keys and numbers of records, and what waits in buffers.
+//! Handing connections to the next process, for live upgrades: keys and numbers of records, and
+//! what waits in buffers.
 //!
-//! Between two polls. An established connection is bytes, since its record layer is our own; so is one whose peer has said
-//! nothing that was read. A handshake that has begun is a state of the library, which cannot be handed over: before, nobody begins
-//! one and those that have begun come to their end ([`Tls::hold_handshakes`]); what has not by then is ended by the next process.
+//! Between two polls. An established connection is bytes, since its record layer is our own; so is
+//! one whose peer has said nothing that was read. A handshake that has begun is a state of the
+//! library, which cannot be handed over: before, nobody begins one and those that have begun come
+//! to their end ([`Tls::hold_handshakes`]); what has not by then is ended by the next process.
 //!
-//! Invariants: a record's number is used by one process only (who hands over does not write any more, and who takes over does
-//! not write before); the bytes hold keys, so that whoever has them wipes them.
+//! Invariants: a record's number is used by one process only (who hands over does not write any
+//! more, and who takes over does not write before); the bytes hold keys, so that whoever has them
+//! wipes them.
 
 use net::{Conn, Net};
 use std::time::Instant;
@@ -36,7 +39,8 @@ pub fn layout(layout: &mut Layout) {
 }
 
 impl<N: Net> Tls<N> {
-    /// No handshake begins until [`Tls::release_handshakes`]: peers wait. Those that have begun go on.
+    /// No handshake begins until [`Tls::release_handshakes`]: peers wait. Those that have begun go
+    /// on.
     pub fn hold_handshakes(&mut self) {
         self.is_held = true;
     }
@@ -94,8 +98,8 @@ impl<N: Net> Tls<N> {
         bytes.sum::<usize>() + size_of::<u64>()
     }
 
-    /// Takes connections over, which the network below has or will have under the same names. None if the bytes are not
-    /// [`Tls::hand_over`]'s.
+    /// Takes connections over, which the network below has or will have under the same names. None
+    /// if the bytes are not [`Tls::hand_over`]'s.
     pub fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
         for _ in 0..usize::take(input)? {
             let conn = Conn::take(input)?;

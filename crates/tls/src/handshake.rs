@@ -1,11 +1,13 @@
 //! The handshake: rustls, driven over bytes, until it can be let go of.
 //!
-//! Place: between the adaptor, which reads and writes the bytes, and rustls's state machine. Sees one record at a time,
-//! so that rustls never opens a record that comes after the handshake: those belong to our record layer. The state is
-//! large (tens of kilobytes with all that it points to) and lives for a round trip or two.
+//! Place: between the adaptor, which reads and writes the bytes, and rustls's state machine. Sees
+//! one record at a time, so that rustls never opens a record that comes after the handshake: those
+//! belong to our record layer. The state is large (tens of kilobytes with all that it points to)
+//! and lives for a round trip or two.
 //!
-//! Traffic secrets come to us by rustls's key log, on the thread that drives: kept beside the extracted keys, they are
-//! all that the key updates of TLS 1.3 need, in 96 bytes instead of about 800.
+//! Traffic secrets come to us by rustls's key log, on the thread that drives: kept beside the
+//! extracted keys, they are all that the key updates of TLS 1.3 need, in 96 bytes instead of about
+//! 800.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -161,8 +163,8 @@ impl Handshake {
 
     /// After an error rustls has an alert for the peer, perhaps behind a part of its flight.
     fn take_last_words(&mut self, error: &Error) {
-        // Of bytes that are no records it has the alert alone. It gives that before it looks at them again, which would
-        // be an error of ours.
+        // Of bytes that are no records it has the alert alone. It gives that before it looks at
+        // them again, which would be an error of ours.
         let is_of_records = matches!(
             error,
             Error::InvalidMessage(_) | Error::PeerSentOversizedRecord | Error::DecryptError
@@ -170,7 +172,8 @@ impl Handshake {
         while matches!(self.step(), Ok(Step::Again)) && !is_of_records {}
     }
 
-    /// Shows rustls one record more, if it is there; a header that is none is shown too, to be judged.
+    /// Shows rustls one record more, if it is there; a header that is none is shown too, to be
+    /// judged.
     fn show_next(&mut self) -> bool {
         let unseen = &self.input[self.shown..];
         let Some(&[kind, major, _, high, low]) = unseen.first_chunk() else {
@@ -311,7 +314,8 @@ const PLAIN_HTTP_ANSWER: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
 Content-Length: 58\r\n\r\nThis port speaks TLS: use a URL with https:// or wss://.\r\n";
 
-/// Whether this is how a request of HTTP begins: capital letters where a record has its type and version.
+/// Whether this is how a request of HTTP begins: capital letters where a record has its type and
+/// version.
 fn is_plain_http(input: &[u8]) -> bool {
     input.len() >= 3 && input[..3].iter().all(u8::is_ascii_uppercase)
 }
@@ -321,7 +325,8 @@ thread_local! {
     static CAPTURED: RefCell<[Option<Secret>; 2]> = const { RefCell::new([None, None]) };
 }
 
-/// A key log that keeps traffic secrets for the handshake that is being driven on this thread, and for nobody else.
+/// A key log that keeps traffic secrets for the handshake that is being driven on this thread, and
+/// for nobody else.
 #[derive(Debug)]
 pub(crate) struct Captured;
 

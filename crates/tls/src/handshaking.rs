@@ -1,7 +1,7 @@
 //! The turn of the handshakes: what has come for them is read, and a bounded number goes on.
 //!
-//! Place: the end of [`crate::Tls`]'s poll. Invariants: first come, first served; a connection waits in the list at most
-//! once; a handshake ends in `Open`, or in an alert and a `Closed`.
+//! Place: the end of [`crate::Tls`]'s poll. Invariants: first come, first served; a connection
+//! waits in the list at most once; a handshake ends in `Open`, or in an alert and a `Closed`.
 
 use net::{Close, Conn, Event, Net, Read};
 use rustls::Error;
@@ -137,7 +137,8 @@ impl<N: Net> Tls<N> {
             events.push(Event::Writable(conn));
         }
         if has_output {
-            // Whoever is above most often has something to say now: a client its request, a server the answer to one.
+            // Whoever is above most often has something to say now: a client its request, a server
+            // the answer to one.
             connection.flags.set(Flags::HELD);
             self.held.push(conn);
         }

@@ -1,8 +1,10 @@
-//! One direction's keys: nonces, the AEAD, and the next generation of keys (RFC 8446, sections 5.2, 5.3 and 7.2).
+//! One direction's keys: nonces, the AEAD, and the next generation of keys (RFC 8446, sections 5.2,
+//! 5.3 and 7.2).
 //!
-//! Place: under `record`. What an idle connection keeps is raw bytes; the expanded AEAD key, which is larger, is made
-//! for a batch of records and dropped with it. Invariants: a sequence number is used once for each key, and once more
-//! only if what it sealed has never left the process ([`Keys::rewind`]); secrets are wiped when they are dropped.
+//! Place: under `record`. What an idle connection keeps is raw bytes; the expanded AEAD key, which
+//! is larger, is made for a batch of records and dropped with it. Invariants: a sequence number is
+//! used once for each key, and once more only if what it sealed has never left the process
+//! ([`Keys::rewind`]); secrets are wiped when they are dropped.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN,
@@ -114,7 +116,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Keys as the handshake left them: the number of the next record, its keys, and in TLS 1.3 the secret behind them.
+    /// Keys as the handshake left them: the number of the next record, its keys, and in TLS 1.3 the
+    /// secret behind them.
     ///
     /// # Errors
     /// Keys that we have no AEAD for.
@@ -154,7 +157,8 @@ impl Keys {
             .map_err(|_| Fault::Internal)
     }
 
-    /// The nonces of TLS 1.2 with AES-GCM travel with the record (RFC 5288); all others are implicit.
+    /// The nonces of TLS 1.2 with AES-GCM travel with the record (RFC 5288); all others are
+    /// implicit.
     pub(crate) fn has_explicit_nonce(&self) -> bool {
         self.secret.is_none() && self.aead != Aead::ChaCha20Poly1305
     }
@@ -184,7 +188,8 @@ impl Keys {
         self.sequence = self.sequence.wrapping_add(1);
     }
 
-    /// Takes numbers back whose records were thrown away unsent: nobody has seen anything sealed with them.
+    /// Takes numbers back whose records were thrown away unsent: nobody has seen anything sealed
+    /// with them.
     pub(crate) fn rewind(&mut self, sequence: u64) {
         debug_assert!(sequence <= self.sequence);
         self.sequence = sequence;

@@ -1,23 +1,28 @@
-//! TLS as a [`net::Net`] over another: who is above it sees plain connections and byte streams, who is below records.
+//! TLS as a [`net::Net`] over another: who is above it sees plain connections and byte streams, who
+//! is below records.
 //!
-//! First and last step of a message's path, between `net` and the reactor. [`Tls`] keeps all rules of [`net`]; beyond
-//! them:
+//! First and last step of a message's path, between `net` and the reactor. [`Tls`] keeps all rules
+//! of [`net`]; beyond them:
 //!
-//! - **Which connections.** Those of the listeners from [`Tls::serve`]'s on, and those that [`Tls::start`] was called
-//!   for. Any other passes through; where there is TLS at all it costs four bytes.
-//! - **A server's `Accepted`** is told when the socket is accepted, so that deadlines of whoever is above cover the
-//!   handshake; until it is done, reads answer `Blocked`, and a write fails: it can only be the answer to who was too slow. **A client's `Connected`** is told when the
-//!   handshake is done. A handshake that fails is a `Closed` with `InvalidData`.
-//! - **The end of the peer's stream** is its `close_notify`. An end without one may be an attacker's cut: it is
-//!   [`net::Read::Failed`] with `UnexpectedEof`.
-//! - **What is kept**: of an idle connection its keys; else the unfinished record of the peer, and of ours what the
-//!   socket did not take, at most one record. What was sealed and not begun to be sent is thrown away and sealed again.
-//! - **The end of a handshake** (a client's last message, a server's ticket) goes out with the first text, or at the start of
-//!   the next poll: one write instead of two.
-//! - **Handshakes** are done in order, at most [`HANDSHAKES_TURN_MAX`] steps in one poll, so that a storm of them delays
-//!   live connections by so much and no more.
+//! - **Which connections.** Those of the listeners from [`Tls::serve`]'s on, and those that
+//!   [`Tls::start`] was called for. Any other passes through; where there is TLS at all it costs
+//!   four bytes.
+//! - **A server's `Accepted`** is told when the socket is accepted, so that deadlines of whoever is
+//!   above cover the handshake; until it is done, reads answer `Blocked`, and a write fails: it can
+//!   only be the answer to who was too slow. **A client's `Connected`** is told when the handshake
+//!   is done. A handshake that fails is a `Closed` with `InvalidData`.
+//! - **The end of the peer's stream** is its `close_notify`. An end without one may be an
+//!   attacker's cut: it is [`net::Read::Failed`] with `UnexpectedEof`.
+//! - **What is kept**: of an idle connection its keys; else the unfinished record of the peer, and
+//!   of ours what the socket did not take, at most one record. What was sealed and not begun to be
+//!   sent is thrown away and sealed again.
+//! - **The end of a handshake** (a client's last message, a server's ticket) goes out with the
+//!   first text, or at the start of the next poll: one write instead of two.
+//! - **Handshakes** are done in order, at most [`HANDSHAKES_TURN_MAX`] steps in one poll, so that a
+//!   storm of them delays live connections by so much and no more.
 //!
-//! The handshake is rustls's; the record layer after it is ours (`record`), because it is small and keeps nothing.
+//! The handshake is rustls's; the record layer after it is ours (`record`), because it is small and
+//! keeps nothing.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -65,12 +70,13 @@ use reading::INCOMING_BYTES;
 
 /// Steps of handshakes in one poll; a full handshake takes two.
 pub const HANDSHAKES_TURN_MAX: usize = 16;
-/// Changes of the peer's keys (RFC 8446, section 4.6.3) that one read of a connection takes part in: each costs some microseconds, and
-/// fits into 30 bytes. The rest is read in the next poll.
+/// Changes of the peer's keys (RFC 8446, section 4.6.3) that one read of a connection takes part
+/// in: each costs some microseconds, and fits into 30 bytes. The rest is read in the next poll.
 pub const KEY_UPDATES_READ_MAX: u32 = 16;
 /// After so many in one poll, over all connections, each read takes part in one.
 pub const KEY_UPDATES_TURN_MAX: u32 = 256;
-/// Closed connections whose last record still goes out; when there are more, the oldest is cut short.
+/// Closed connections whose last record still goes out; when there are more, the oldest is cut
+/// short.
 const ENDING_MAX: usize = 256;
 /// How long such a record may take.
 const ENDING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -120,7 +126,8 @@ pub struct Tls<N> {
     held: Vec<Conn>,
     /// Closed connections with a record on its way.
     ending: VecDeque<(Instant, Conn)>,
-    /// Records that are being opened. Allocated with the first, and touched as far as it was ever filled.
+    /// Records that are being opened. Allocated with the first, and touched as far as it was ever
+    /// filled.
     incoming: Vec<u8>,
     incoming_filled: usize,
     /// Records that are being sealed.
@@ -201,7 +208,8 @@ impl<N: Net> Tls<N> {
         &mut self.net
     }
 
-    /// Announces new keys after so many records, at least 8; the algorithms' own limits hold anyway.
+    /// Announces new keys after so many records, at least 8; the algorithms' own limits hold
+    /// anyway.
     #[doc(hidden)]
     pub fn update_keys_after(&mut self, records_max: u64) {
         self.records_max = records_max.max(8);

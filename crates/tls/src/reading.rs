@@ -1,8 +1,8 @@
 //! Reading: records from the network, text to the caller.
 //!
-//! Place: [`net::Net::read`] of [`crate::Tls`]. Invariants: one read of the network at most; a short read or `Blocked`
-//! while there is more puts the connection among those that are readable again in the next poll; text is given before
-//! an end or a failure that came behind it.
+//! Place: [`net::Net::read`] of [`crate::Tls`]. Invariants: one read of the network at most; a
+//! short read or `Blocked` while there is more puts the connection among those that are readable
+//! again in the next poll; text is given before an end or a failure that came behind it.
 
 use net::{Conn, Net, Read};
 use std::io;
@@ -175,7 +175,8 @@ impl Reading<'_> {
         }
         for ticket in self.buffers.inbox.tickets.drain(..) {
             if let Some(mut kernel) = open.tickets.take() {
-                // One that cannot be read is the server's loss; one is enough, the rest is not asked for.
+                // One that cannot be read is the server's loss; one is enough, the rest is not
+                // asked for.
                 let _ = kernel.handle_new_session_ticket(&ticket);
             }
         }

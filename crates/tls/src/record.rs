@@ -1,9 +1,11 @@
-//! The record layer after the handshake (RFC 8446, section 5; RFC 5246, section 6.2): records in, text out, and back.
+//! The record layer after the handshake (RFC 8446, section 5; RFC 5246, section 6.2): records in,
+//! text out, and back.
 //!
-//! Place: between the adaptor, which owns the bytes, and `keys`. No I/O; nothing is kept but keys, a few flags and, in
-//! the caller's [`Inbox`], the unfinished part of a message of the handshake protocol. Invariants: whatever comes, a
-//! record is opened in place or is a [`Fault`]; nothing goes on after a fault; records that carry no data are counted,
-//! and too many in a row are a fault, so that a peer cannot keep us busy with nothing.
+//! Place: between the adaptor, which owns the bytes, and `keys`. No I/O; nothing is kept but keys,
+//! a few flags and, in the caller's [`Inbox`], the unfinished part of a message of the handshake
+//! protocol. Invariants: whatever comes, a record is opened in place or is a [`Fault`]; nothing
+//! goes on after a fault; records that carry no data are counted, and too many in a row are a
+//! fault, so that a peer cannot keep us busy with nothing.
 
 use aws_lc_rs::aead::LessSafeKey;
 use std::io::IoSlice;
@@ -79,7 +81,8 @@ pub(crate) enum Opened<'a> {
     Renegotiation,
 }
 
-/// What the record layer needs from one record to the next, seldom: its owner keeps it only while it is not empty.
+/// What the record layer needs from one record to the next, seldom: its owner keeps it only while
+/// it is not empty.
 #[derive(Default, Hand)]
 pub(crate) struct Inbox {
     /// A message of the handshake protocol that is not complete.
@@ -97,8 +100,8 @@ impl RecordLayer {
         self.version
     }
 
-    /// The length of the record at the start of `input`; none while its header is not there, which it may be before all
-    /// of the record is. Judges the header.
+    /// The length of the record at the start of `input`; none while its header is not there, which
+    /// it may be before all of the record is. Judges the header.
     ///
     /// # Errors
     /// No header that may come after the handshake.
@@ -131,7 +134,8 @@ impl RecordLayer {
         Ok(Some(HEADER_BYTES + length))
     }
 
-    /// Opens one whole record in place. `context` is the expanded key of the batch, made where there is none.
+    /// Opens one whole record in place. `context` is the expanded key of the batch, made where
+    /// there is none.
     ///
     /// # Errors
     /// The connection cannot go on.
@@ -142,7 +146,8 @@ impl RecordLayer {
         inbox: &mut Inbox,
     ) -> Result<Opened<'a>, Fault> {
         let (kind, text) = self.unseal(context, record)?;
-        // A message of the handshake protocol may span records, but nothing may come between (section 5.1).
+        // A message of the handshake protocol may span records, but nothing may come between
+        // (section 5.1).
         if kind != kind::HANDSHAKE && !inbox.message.is_empty() {
             return Err(Fault::UnexpectedMessage);
         }
@@ -310,7 +315,8 @@ impl RecordLayer {
         !self.write.can_update() && self.write.records_left(records_max) <= records
     }
 
-    /// Seals the announcement of new keys with the old ones, and takes the new ones. The record must be sent.
+    /// Seals the announcement of new keys with the old ones, and takes the new ones. The record
+    /// must be sent.
     pub(crate) fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let context = self.write.context()?;
         // `update_not_requested`: the peer's keys are its own affair.

@@ -1,6 +1,7 @@
 //! A certificate that signs itself, to try TLS out: an X.509 certificate (RFC 5280) written as DER.
 //!
-//! Place: behind `crore tls self-signed`, and in tests. ECDSA on P-256, for a server, no authority for others.
+//! Place: behind `crore tls self-signed`, and in tests. ECDSA on P-256, for a server, no authority
+//! for others.
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
@@ -14,8 +15,8 @@ pub struct SelfSigned {
     pub key: Vec<u8>,
 }
 
-/// Makes a certificate for these names, host names or addresses, the first of which is the subject. It is valid for so
-/// many days from `now_s`, in seconds since 1970.
+/// Makes a certificate for these names, host names or addresses, the first of which is the subject.
+/// It is valid for so many days from `now_s`, in seconds since 1970.
 ///
 /// # Errors
 /// What the library says when it has no randomness.

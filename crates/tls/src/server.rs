@@ -1,7 +1,9 @@
-//! What a server shows: its certificates from files, replaced while it runs, and tickets that need no memory.
+//! What a server shows: its certificates from files, replaced while it runs, and tickets that need
+//! no memory.
 //!
-//! Place: made at the start, shared by all I/O threads. One lock, taken for a moment by each full handshake and by a
-//! reload, never by an established connection. Invariant: a reload that fails changes nothing.
+//! Place: made at the start, shared by all I/O threads. One lock, taken for a moment by each full
+//! handshake and by a reload, never by an established connection. Invariant: a reload that fails
+//! changes nothing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -88,7 +90,8 @@ impl Server {
         Ok((server, loaded))
     }
 
-    /// Reads the files again. Connections, and tickets, live on; handshakes from now on see what was read.
+    /// Reads the files again. Connections, and tickets, live on; handshakes from now on see what
+    /// was read.
     ///
     /// # Errors
     /// The file that is not as it should be; then nothing has changed.

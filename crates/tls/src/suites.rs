@@ -1,14 +1,14 @@
 //! Which suites are offered and taken, and in which order.
 //!
-//! Place: under the configurations of servers and clients. What it is for: the hash of a suite is a tenth to a third of
-//! a handshake's cost (docs/decisions/0008-tls-handshakes.md).
+//! Place: under the configurations of servers and clients. What it is for: the hash of a suite is a
+//! tenth to a third of a handshake's cost (docs/decisions/0008-tls-handshakes.md).
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 
-/// The library's suites, all of them, in the order in which we like them: AES-128 with SHA-256 first, because processors
-/// have instructions for both and seldom for SHA-384.
+/// The library's suites, all of them, in the order in which we like them: AES-128 with SHA-256
+/// first, because processors have instructions for both and seldom for SHA-384.
 #[doc(hidden)]
 pub fn cipher_suites() -> Vec<SupportedCipherSuite> {
     vec![

@@ -1,8 +1,9 @@
 //! Writing: text from the caller, records to the network; and the two ways to end.
 //!
-//! Place: [`net::Net::write`], `shutdown_write` and `close` of [`crate::Tls`]. Invariants: a record of which the socket
-//! has taken a byte is sent to its end before anything else; records that it has not begun are thrown away and their
-//! numbers taken back, so that at most one record is kept; `Writable` is said only to who was told to wait.
+//! Place: [`net::Net::write`], `shutdown_write` and `close` of [`crate::Tls`]. Invariants: a record
+//! of which the socket has taken a byte is sent to its end before anything else; records that it
+//! has not begun are thrown away and their numbers taken back, so that at most one record is kept;
+//! `Writable` is said only to who was told to wait.
 
 use net::{Close, Conn, Event, Net, Write};
 use std::io::{self, IoSlice};
@@ -79,7 +80,8 @@ impl<N: Net> Tls<N> {
     ) -> Batch {
         let connection = &mut self.connections[place];
         let State::Open(open) = &mut connection.state else {
-            // Only last words come so early, such as the answer to who was too slow: nobody can read them.
+            // Only last words come so early, such as the answer to who was too slow: nobody can
+            // read them.
             return match connection.flags.has(Flags::CLIENT) {
                 true => Batch::Short(wrote),
                 false => Batch::Failed(io::ErrorKind::NotConnected),
@@ -198,7 +200,8 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// Writes what is sealed, and keeps what the network does not take: it is one record, and its number is used.
+    /// Writes what is sealed, and keeps what the network does not take: it is one record, and its
+    /// number is used.
     fn send_sealed(&mut self, place: u32) {
         let conn = self.connections[place].conn;
         let sent = match self.net.write(conn, &[IoSlice::new(&self.sealed)]) {
@@ -241,7 +244,8 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// Sends what is left of a record, or of the handshake. Whether it is sent and writing may go on.
+    /// Sends what is left of a record, or of the handshake. Whether it is sent and writing may go
+    /// on.
     fn send_tail(&mut self, place: u32) -> bool {
         let connection = &mut self.connections[place];
         connection.flags.clear(Flags::HELD);
@@ -304,7 +308,8 @@ impl<N: Net> Tls<N> {
         self.net.shutdown_write(conn);
     }
 
-    /// Says that nothing more comes, once. Whether it is sent; if not, room in the socket brings us here again.
+    /// Says that nothing more comes, once. Whether it is sent; if not, room in the socket brings us
+    /// here again.
     fn notify(&mut self, place: u32) -> bool {
         let flags = &mut self.connections[place].flags;
         if !flags.has_any(Flags::NOTIFIED | Flags::FAILED) {
@@ -332,7 +337,8 @@ impl<N: Net> Tls<N> {
                 return self.remove(place);
             }
         };
-        // The alert that was written goes out even if the caller, who knows of no alerts, is in a hurry.
+        // The alert that was written goes out even if the caller, who knows of no alerts, is in a
+        // hurry.
         let how = match connection.flags.has(Flags::FAILED) {
             true => Close::Graceful,
             false => how,

@@ -1,7 +1,8 @@
-//! What a log line says of a certificate: whose it is and until when (RFC 5280, section 4.1), read from its DER.
+//! What a log line says of a certificate: whose it is and until when (RFC 5280, section 4.1), read
+//! from its DER.
 //!
-//! Place: beside the loading of files; nothing is decided by what is read here. Bytes that are no certificate give empty
-//! names and never a panic.
+//! Place: beside the loading of files; nothing is decided by what is read here. Bytes that are no
+//! certificate give empty names and never a panic.
 
 /// What was read; empty where it could not be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -40,7 +40,8 @@ fn a_full_socket_gets_the_end_too() {
     }
 }
 
-/// Good records and a bad one in one read: the good ones come, and then the failure is told without another event below.
+/// Good records and a bad one in one read: the good ones come, and then the failure is told without
+/// another event below.
 #[test]
 fn a_fault_behind_text_is_told() {
     let mut pair = settled();

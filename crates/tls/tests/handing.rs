@@ -1,4 +1,5 @@
-//! Connections that are handed to another `Tls`: what becomes of handshakes. Of established ones see `interleavings.rs`.
+//! Connections that are handed to another `Tls`: what becomes of handshakes. Of established ones
+//! see `interleavings.rs`.
 
 mod support;
 

@@ -1,8 +1,9 @@
-//! `Tls` against rustls in random interleavings: reads and writes cut down to single bytes, sockets that take nothing,
-//! ends in order, cuts, resets and damage at any point, new keys; both sides, both versions, full and resumed.
+//! `Tls` against rustls in random interleavings: reads and writes cut down to single bytes, sockets
+//! that take nothing, ends in order, cuts, resets and damage at any point, new keys; both sides,
+//! both versions, full and resumed.
 //!
-//! What must hold: every byte arrives, in order, or the connection fails with a reason; events come as `net` promises
-//! them; and when it is over, nothing is left behind.
+//! What must hold: every byte arrives, in order, or the connection fails with a reason; events come
+//! as `net` promises them; and when it is over, nothing is left behind.
 
 mod support;
 

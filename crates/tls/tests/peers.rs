@@ -1,4 +1,5 @@
-//! `Tls` against rustls at the other end: every suite, both versions, both sides, cut into pieces of every size.
+//! `Tls` against rustls at the other end: every suite, both versions, both sides, cut into pieces
+//! of every size.
 
 mod support;
 
@@ -361,7 +362,8 @@ fn garbage_instead_of_a_handshake() {
     }
 }
 
-/// What a handshake ends with costs no write of its own where there is something to say, and waits for nobody.
+/// What a handshake ends with costs no write of its own where there is something to say, and waits
+/// for nobody.
 #[test]
 fn the_end_of_a_handshake_goes_with_the_first_text() {
     let server = server();

@@ -1,17 +1,17 @@
 //! What every codec of this crate promises, in one place.
 //!
-//! Purpose: the result type that all decoders share and the contract that callers and fuzzers rely on.
-//! Place on the path: line 2 (`wire`), between the reactor's receive buffer and a session.
+//! Purpose: the result type that all decoders share and the contract that callers and fuzzers rely
+//! on. Place on the path: line 2 (`wire`), between the reactor's receive buffer and a session.
 //!
 //! Invariants:
-//! - **Chunking never changes the result.** The values (or the error) that come out depend on the bytes,
-//!   never on where the transport cut them.
-//! - A *stateless* decoder (frame, head) answers [`Step::More`] without consuming anything: the caller keeps
-//!   the unfinished tail and calls again when at least `needed` bytes are there.
-//! - A *stream* decoder (body, event stream) keeps what it needs and consumes all it is given; it answers
-//!   [`Step::More`] only for an empty input.
-//! - Hostile bytes become a typed error, never a panic. After an error the connection is of no further use:
-//!   the decoder's state is unspecified (but safe) and the owner closes.
+//! - **Chunking never changes the result.** The values (or the error) that come out depend on the
+//!   bytes, never on where the transport cut them.
+//! - A *stateless* decoder (frame, head) answers [`Step::More`] without consuming anything: the
+//!   caller keeps the unfinished tail and calls again when at least `needed` bytes are there.
+//! - A *stream* decoder (body, event stream) keeps what it needs and consumes all it is given; it
+//!   answers [`Step::More`] only for an empty input.
+//! - Hostile bytes become a typed error, never a panic. After an error the connection is of no
+//!   further use: the decoder's state is unspecified (but safe) and the owner closes.
 //! - Encoders append to a buffer that the caller owns, and write whole units only.
 //! - No I/O, no clock, no entropy: nonces and masking keys are arguments.
 
@@ -23,13 +23,14 @@ pub enum Step<T> {
     Done {
         /// What was decoded; it may borrow from the input.
         value: T,
-        /// Bytes of the input that belong to it. At least one, except for the end of a body that has already come.
+        /// Bytes of the input that belong to it. At least one, except for the end of a body that
+        /// has already come.
         consumed: usize,
     },
     /// The input ends before the value does. Nothing was consumed.
     More {
-        /// The length in bytes that the input must have before another call can get further: a lower bound,
-        /// always greater than the length of the input that was given.
+        /// The length in bytes that the input must have before another call can get further: a
+        /// lower bound, always greater than the length of the input that was given.
         needed: usize,
     },
 }

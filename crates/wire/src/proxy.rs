@@ -1,10 +1,11 @@
-//! The header that a proxy puts before a connection's own bytes: who is behind it (HAProxy's PROXY protocol, versions 1 and 2).
+//! The header that a proxy puts before a connection's own bytes: who is behind it (HAProxy's PROXY
+//! protocol, versions 1 and 2).
 //!
-//! Place on the path: before TLS and before anything that a client says. The caller trusts what stands here only if it trusts
-//! who has connected.
+//! Place on the path: before TLS and before anything that a client says. The caller trusts what
+//! stands here only if it trusts who has connected.
 //!
-//! Invariants: a header has a bound, whatever it announces ([`HEADER_BYTES_MAX`]); a checksum that is there is right; what is
-//! not understood is an error, never a guess.
+//! Invariants: a header has a bound, whatever it announces ([`HEADER_BYTES_MAX`]); a checksum that
+//! is there is right; what is not understood is an error, never a guess.
 
 use crate::codec::Step;
 use std::fmt;
@@ -12,7 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Longest header of version 1, with its line end.
 pub const LINE_BYTES_MAX: usize = 107;
-/// Longest header of version 2 that is taken: the longest addresses, and 536 bytes of further fields.
+/// Longest header of version 2 that is taken: the longest addresses, and 536 bytes of further
+/// fields.
 pub const HEADER_BYTES_MAX: usize = FIXED_BYTES + UNIX_BYTES + 536;
 
 const LINE_START: &[u8] = b"PROXY ";
@@ -219,8 +221,8 @@ fn tcp(source: IpAddr, target: IpAddr, [a, b, c, d]: [u8; 4]) -> Announced {
     }
 }
 
-/// Fields (type, length, value) fill the rest exactly; the one with a checksum holds it of the whole header, itself taken as
-/// zeros.
+/// Fields (type, length, value) fill the rest exactly; the one with a checksum holds it of the
+/// whole header, itself taken as zeros.
 fn check_fields(header: &[u8], fields: &[u8]) -> Result<(), ProxyError> {
     let mut rest = fields;
     while let [kind, high, low, after @ ..] = rest {
@@ -301,7 +303,8 @@ pub fn encode_binary(out: &mut Vec<u8>, announced: &Announced, with_checksum: bo
     }
 }
 
-/// CRC-32C of parts that lie one behind the other. A header is short and comes once for a connection.
+/// CRC-32C of parts that lie one behind the other. A header is short and comes once for a
+/// connection.
 fn crc32c(parts: &[&[u8]]) -> u32 {
     let bytes = parts.iter().copied().flatten();
     !bytes.fold(u32::MAX, |sum, byte| sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)])

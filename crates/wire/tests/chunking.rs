@@ -1,4 +1,5 @@
-//! However an input is cut, every decoder says the same: over generated valid inputs, damaged ones, and noise.
+//! However an input is cut, every decoder says the same: over generated valid inputs, damaged ones,
+//! and noise.
 
 mod drive;
 

@@ -1,4 +1,5 @@
-//! Who is behind a proxy: the rightmost address that no trusted proxy has, whatever the client wrote left of it.
+//! Who is behind a proxy: the rightmost address that no trusted proxy has, whatever the client
+//! wrote left of it.
 
 use std::net::IpAddr;
 use wire::Step;

@@ -1,5 +1,5 @@
-//! Heads of requests and responses: what is read, and everything that is refused because two implementations could read
-//! it differently. Each case also runs in pieces.
+//! Heads of requests and responses: what is read, and everything that is refused because two
+//! implementations could read it differently. Each case also runs in pieces.
 
 mod drive;
 
@@ -11,7 +11,8 @@ use wire::http::{BodyFraming, HeadLimits, Request, Response, ResponseWriter};
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, target_bytes_max: 64 };
 
-/// A GET with these field lines, `\n` standing for CRLF; `Host` is added unless the lines begin with `!`.
+/// A GET with these field lines, `\n` standing for CRLF; `Host` is added unless the lines begin
+/// with `!`.
 fn head(lines: &str) -> String {
     let lines = match lines.strip_prefix('!') {
         Some(lines) => lines.to_string(),

@@ -1,4 +1,5 @@
-//! The native codec under bytes that nobody meant: it never panics, and what it accepts survives encoding.
+//! The native codec under bytes that nobody meant: it never panics, and what it accepts survives
+//! encoding.
 
 mod native_json;
 

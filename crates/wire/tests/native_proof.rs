@@ -1,6 +1,8 @@
-//! The proof of no loss as `spec/protocol.md` words it, over the sequences of `spec/vectors/proof.json`.
+//! The proof of no loss as `spec/protocol.md` words it, over the sequences of
+//! `spec/vectors/proof.json`.
 //!
-//! The judge here is the specification's text, line by line; clients have their own and pass the same file.
+//! The judge here is the specification's text, line by line; clients have their own and pass the
+//! same file.
 
 mod native_json;
 

@@ -1,4 +1,5 @@
-//! The native codec against `spec/vectors/`, in both directions: bytes to fields and fields to bytes.
+//! The native codec against `spec/vectors/`, in both directions: bytes to fields and fields to
+//! bytes.
 
 mod native_json;
 

@@ -1,4 +1,5 @@
-//! Headers of the PROXY protocol: what the specification shows, what is refused, and any announcement there and back.
+//! Headers of the PROXY protocol: what the specification shows, what is refused, and any
+//! announcement there and back.
 
 mod drive;
 

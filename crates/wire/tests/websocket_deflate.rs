@@ -1,4 +1,5 @@
-//! Compressed messages: the examples of RFC 7692 section 7.2.3, round trips, hostile payloads, bounds.
+//! Compressed messages: the examples of RFC 7692 section 7.2.3, round trips, hostile payloads,
+//! bounds.
 
 use proptest::prelude::*;
 use wire::Step;

@@ -1,4 +1,5 @@
-//! Frames: the RFC's own examples, every rule that a header can break with its close code, and the limits.
+//! Frames: the RFC's own examples, every rule that a header can break with its close code, and the
+//! limits.
 
 use wire::Step;
 use wire::websocket::frame::{

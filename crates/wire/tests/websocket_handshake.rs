@@ -1,4 +1,5 @@
-//! The opening handshake: the RFC's example, each refusal with its status and fields, the client's checks.
+//! The opening handshake: the RFC's example, each refusal with its status and fields, the client's
+//! checks.
 
 use wire::http::{HeadLimits, HeadScan, Request, Response};
 use wire::websocket::handshake::{ClientHandshake, ClientRefusal, Refusal, Upgrade, accept_key};
@@ -181,7 +182,8 @@ fn what_a_client_refuses() {
     );
 }
 
-/// The head codec and the handshake share fields; a handshake over several heads must not see the next one.
+/// The head codec and the handshake share fields; a handshake over several heads must not see the
+/// next one.
 #[test]
 fn bytes_after_the_head_are_not_part_of_it() {
     let input = [EXAMPLE.as_bytes(), b"\x81\x80abcd"].concat();

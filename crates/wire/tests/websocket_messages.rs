@@ -1,5 +1,5 @@
-//! Messages: fragmentation, text validation, size, close payloads. Together with `websocket_frames` these are the cases
-//! of the Autobahn suite that a codec decides (its chapters 1 to 7), as data.
+//! Messages: fragmentation, text validation, size, close payloads. Together with `websocket_frames`
+//! these are the cases of the Autobahn suite that a codec decides (its chapters 1 to 7), as data.
 
 mod drive;
 
@@ -7,8 +7,9 @@ use drive::check_cuts;
 use wire::websocket::close::{Close, ClosePayload, REASON_BYTES_MAX};
 use wire::websocket::{CloseCode, Opcode, Role, frame};
 
-/// `frames` is one frame a word: opcode letter (`c`ontinuation, `t`ext, `b`inary, `x` close, `p`ing, `q` pong),
-/// `+` when more fragments follow, then the payload in hex. The transcript has one line for each event.
+/// `frames` is one frame a word: opcode letter (`c`ontinuation, `t`ext, `b`inary, `x` close,
+/// `p`ing, `q` pong), `+` when more fragments follow, then the payload in hex. The transcript has
+/// one line for each event.
 fn check(frames: &str, expected: &[&str]) {
     for role in [Role::Server, Role::Client] {
         let mut input = Vec::new();

@@ -1,11 +1,12 @@
-//! Our WebSocket codec against `tungstenite`, an implementation by others: both read the same bytes in both roles, and
-//! each reads what the other writes.
+//! Our WebSocket codec against `tungstenite`, an implementation by others: both read the same bytes
+//! in both roles, and each reads what the other writes.
 //!
 //! Known differences, each allowed for by name below:
 //! - we refuse a bad frame from its header, the other waits for its payload first;
 //! - we refuse lengths that are not minimal (RFC 6455 section 5.2 "MUST"), the other takes them;
 //! - a frame with two faults may be refused for either;
-//! - a forbidden close code is an error here and a close event with code 1002 there; 1014 is allowed here only.
+//! - a forbidden close code is an error here and a close event with code 1002 there; 1014 is
+//!   allowed here only.
 
 use std::io::{Cursor, Read, Write};
 

@@ -1,16 +1,18 @@
-//! The budget of a message: instructions, allocations and calls of the network, compared with what is stored.
+//! The budget of a message: instructions, allocations and calls of the network, compared with what
+//! is stored.
 //!
-//! `crates/node/examples/budget/` runs a reactor on a network of memory under callgrind, which counts only what happens
-//! inside of its `measured`. Differences of runs give what one more publication, delivery or connection costs.
-//! `docs/budget.toml` holds what it was; `cargo xtask budget --store` writes it.
+//! `crates/node/examples/budget/` runs a reactor on a network of memory under callgrind, which
+//! counts only what happens inside of its `measured`. Differences of runs give what one more
+//! publication, delivery or connection costs. `docs/budget.toml` holds what it was; `cargo xtask
+//! budget --store` writes it.
 //!
-//! Beside that it runs each thing that takes many items at once with N, 2N and 4N of them ([`SCALING`]): what is added may about
-//! double each time.
+//! Beside that it runs each thing that takes many items at once with N, 2N and 4N of them
+//! ([`SCALING`]): what is added may about double each time.
 //!
-//! Invariants: a figure that grows by more than the tolerance fails the step. A figure that falls by
-//! more is printed with a request to store it, and passes: an improvement must not stop a landing.
-//! Instructions are compared only for the compiler and C library that they were stored with; on
-//! others they are printed. Calls and allocations are always compared.
+//! Invariants: a figure that grows by more than the tolerance fails the step. A figure that falls
+//! by more is printed with a request to store it, and passes: an improvement must not stop a
+//! landing. Instructions are compared only for the compiler and C library that they were stored
+//! with; on others they are printed. Calls and allocations are always compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -188,7 +190,8 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     ]))
 }
 
-/// What may have many items at once, and how many in the smallest of three runs. A session with a ticket has room for few.
+/// What may have many items at once, and how many in the smallest of three runs. A session with a
+/// ticket has room for few.
 const SCALING: [(&str, u32); 23] = [
     ("subscribe-topics", MANY_ITEMS),
     ("subscribe-filters", MANY_ITEMS),
@@ -215,13 +218,15 @@ const SCALING: [(&str, u32); 23] = [
     ("lag-filters", 100),
 ];
 const MANY_ITEMS: u32 = 400;
-/// From one doubling to the next the added cost may grow by this factor: 2 is linear, 4 is the square. The room above 2 is for
-/// steps: a buffer that doubles, a tree one level deeper, names one digit longer.
+/// From one doubling to the next the added cost may grow by this factor: 2 is linear, 4 is the
+/// square. The room above 2 is for steps: a buffer that doubles, a tree one level deeper, names one
+/// digit longer.
 const GROWTH_MAX: f64 = 3.0;
 /// What costs less for so many items more does not depend on them, in instructions for each.
 const GROWTH_SLACK: f64 = 50.0;
 
-/// Whether twice as many items cost about twice as much, for all that takes many at once: passed and failed.
+/// Whether twice as many items cost about twice as much, for all that takes many at once: passed
+/// and failed.
 fn scaling(workspace: &Workspace) -> Result<(u64, u64)> {
     let (mut passed, mut failed) = (0, 0);
     for (workload, count) in SCALING {

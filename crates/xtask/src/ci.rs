@@ -1,7 +1,8 @@
 //! The gate: which steps there are, in which order they run, and the summary at the end.
 //!
-//! Invariants: the first step that fails ends the run. The last line of the output is the sum over all
-//! runners, `N passed, N failed`; a step without a runner (formatting, lints) counts as one test.
+//! Invariants: the first step that fails ends the run. The last line of the output is the sum over
+//! all runners, `N passed, N failed`; a step without a runner (formatting, lints) counts as one
+//! test.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -1,10 +1,13 @@
-//! The long search: every fuzz target, coverage-guided, for its share of the time that is given; and a table of what it did.
+//! The long search: every fuzz target, coverage-guided, for its share of the time that is given;
+//! and a table of what it did.
 //!
-//! It builds with the compiler's coverage pass (`fuzz/README.md` has the same by hand) into a folder of its own. What it learns
-//! is kept in `fuzz/artifacts/found` and used again; what breaks a target is kept beside it and named in the table.
+//! It builds with the compiler's coverage pass (`fuzz/README.md` has the same by hand) into a
+//! folder of its own. What it learns is kept in `fuzz/artifacts/found` and used again; what breaks
+//! a target is kept beside it and named in the table.
 //!
-//! Invariants: all targets get the same time, as many at once as there are jobs; a target that has broken goes on until its
-//! time is over, so that one finding hides no other; a target that did nothing counts as failed.
+//! Invariants: all targets get the same time, as many at once as there are jobs; a target that has
+//! broken goes on until its time is over, so that one finding hides no other; a target that did
+//! nothing counts as failed.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -19,7 +22,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::{self, Workspace};
 
-/// Of the build: coverage of edges and comparisons, in one unit for each crate so that counters are not doubled.
+/// Of the build: coverage of edges and comparisons, in one unit for each crate so that counters are
+/// not doubled.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";

@@ -1,7 +1,7 @@
 //! Generated files: written from one source of truth, committed, and compared by the gate.
 //!
-//! A generator is a pure function from the text of its source to the texts of files. It states in the first
-//! lines of its output that the file is generated and from what.
+//! A generator is a pure function from the text of its source to the texts of files. It states in
+//! the first lines of its output that the file is generated and from what.
 
 use std::fs;
 use std::path::{Path, PathBuf};

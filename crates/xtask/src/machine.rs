@@ -1,8 +1,10 @@
-//! The installed package under a systemd that runs: reload, live upgrade, watchdog, socket activation, removal.
+//! The installed package under a systemd that runs: reload, live upgrade, watchdog, socket
+//! activation, removal.
 //!
-//! It runs on a Debian of its own: namespaces whose process 1 is systemd. Debian 13, since systemd knows `notify-reload` from 253 on. Its
-//! files are laid out once, by debootstrap; what a run changes lies in memory. It takes root. Invariant: nothing outside is changed, and all that
-//! runs in it ends with its process 1.
+//! It runs on a Debian of its own: namespaces whose process 1 is systemd. Debian 13, since systemd
+//! knows `notify-reload` from 253 on. Its files are laid out once, by debootstrap; what a run
+//! changes lies in memory. It takes root. Invariant: nothing outside is changed, and all that runs
+//! in it ends with its process 1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +60,8 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     Ok(Tally::ONE_PASSED)
 }
 
-/// The unit's main process is another one after a live upgrade, nothing was started again, and what had been published is there.
+/// The unit's main process is another one after a live upgrade, nothing was started again, and what
+/// had been published is there.
 fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "start", "crore"])?;
     ensure!(machine.is_ready(), "the started node is not ready");
@@ -79,7 +82,8 @@ fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// A node that does not live is killed and started again, also when it is one that took another's place; one that lives is left alone.
+/// A node that does not live is killed and started again, also when it is one that took another's
+/// place; one that lives is left alone.
 fn check_watchdog(machine: &Machine) -> Result<()> {
     let folder = machine.path("run/systemd/system/crore.service.d");
     fs::create_dir_all(&folder)?;

@@ -1,9 +1,11 @@
 //! The project's own commands, reached as `cargo xtask <command>`.
 //!
-//! `ci` is the gate: the continuous integration runs it and nothing else, and so does everybody before a
-//! commit. The other commands are its parts, for use by hand. Nothing here is on a message's path.
+//! `ci` is the gate: the continuous integration runs it and nothing else, and so does everybody
+//! before a commit. The other commands are its parts, for use by hand. Nothing here is on a
+//! message's path.
 //!
-//! Invariants: a step that runs no test fails; a tool that is missing is installed or named, never skipped.
+//! Invariants: a step that runs no test fails; a tool that is missing is installed or named, never
+//! skipped.
 
 #![forbid(unsafe_code)]
 

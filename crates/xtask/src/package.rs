@@ -1,8 +1,9 @@
 //! What operators install: the units of systemd, and the Debian package.
 //!
-//! The units are checked without a running systemd: that every line of them is known, and how much of the system they leave open.
-//! The package is built by `cargo-deb`, installed on this machine, started by the command line of its unit as the user that it
-//! makes, removed and purged. That takes root, and leaves nothing behind.
+//! The units are checked without a running systemd: that every line of them is known, and how much
+//! of the system they leave open. The package is built by `cargo-deb`, installed on this machine,
+//! started by the command line of its unit as the user that it makes, removed and purged. That
+//! takes root, and leaves nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,10 @@
 //! A private Python 2.7 with the Autobahn test suite, under `foreign/autobahn`.
 //!
-//! Autobahn's fuzzing client runs on Python 2.7 only, which Debian 12 no longer has. Its predecessor's
-//! packages still run on it: they are fetched through apt with a source list of their own (so with Debian's
-//! signatures) and unpacked, not installed. The Python packages come from PyPI by exact hash. The machine is
-//! not changed and nothing of it is used, so the suite is the same everywhere.
+//! Autobahn's fuzzing client runs on Python 2.7 only, which Debian 12 no longer has. Its
+//! predecessor's packages still run on it: they are fetched through apt with a source list of their
+//! own (so with Debian's signatures) and unpacked, not installed. The Python packages come from
+//! PyPI by exact hash. The machine is not changed and nothing of it is used, so the suite is the
+//! same everywhere.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,8 @@ use anyhow::{Context, Result, bail};
 use crate::setup::{once, private_apt, unpack_packages};
 use crate::shell::{self, Workspace};
 
-/// Where Debian 11 is served: the ordinary mirrors as long as they carry it, the archive afterwards.
+/// Where Debian 11 is served: the ordinary mirrors as long as they carry it, the archive
+/// afterwards.
 const MIRRORS: &[&str] = &["http://deb.debian.org/debian", "http://archive.debian.org/debian"];
 
 /// The interpreter, its library, and the libraries that Debian 12 has in newer versions only.
@@ -103,7 +105,8 @@ fn packages(workspace: &Workspace, folder: &Path, list: &Path) -> Result<()> {
     let site = folder.join("site");
     let python = || Command::new(folder.join("python2.7"));
     let install = |requirements: &Path| {
-        // Two of the packages exist as sources only; their build needs the setuptools of this very list.
+        // Two of the packages exist as sources only; their build needs the setuptools of this very
+        // list.
         let start = "import os, runpy, sys; sys.path.insert(0, sys.argv[1]); \
             os.environ['PYTHONPATH'] = sys.argv[2]; del sys.argv[1:3]; sys.argv[0] = 'pip'; \
             runpy.run_module('pip', run_name='__main__')";

@@ -1,9 +1,9 @@
 //! Installs what the tests need on a Debian 12 machine; what is there already is left alone.
 //!
-//! Compiler parts come from rustup, system packages from apt (as root or through sudo), packages of npm and
-//! PyPI from committed lists of exact versions into the target folder. Prometheus with its `promtool`, nginx, Caddy and
-//! Python 2.7 are taken out of their Debian packages into the target folder: installing those would start servers,
-//! or is not possible at all.
+//! Compiler parts come from rustup, system packages from apt (as root or through sudo), packages of
+//! npm and PyPI from committed lists of exact versions into the target folder. Prometheus with its
+//! `promtool`, nginx, Caddy and Python 2.7 are taken out of their Debian packages into the target
+//! folder: installing those would start servers, or is not possible at all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,8 @@ fn system_packages(workspace: &Workspace) -> Result<()> {
     shell::run(&mut workspace.command(&[&apt[..], &install, &missing].concat()))
 }
 
-/// Prometheus' checker and the server itself, out of the server's package, as `foreign/promtool/usr/bin/promtool` and `prometheus`.
+/// Prometheus' checker and the server itself, out of the server's package, as
+/// `foreign/promtool/usr/bin/promtool` and `prometheus`.
 fn promtool(workspace: &Workspace) -> Result<()> {
     let folder = workspace.foreign().join("promtool");
     once(&folder, "prometheus", || {
@@ -170,7 +171,8 @@ fn promtool(workspace: &Workspace) -> Result<()> {
     .context("promtool, from Debian's package `prometheus`")
 }
 
-/// nginx and Caddy out of their packages, as `foreign/proxies/usr/sbin/nginx` and `foreign/proxies/usr/bin/caddy`.
+/// nginx and Caddy out of their packages, as `foreign/proxies/usr/sbin/nginx` and
+/// `foreign/proxies/usr/bin/caddy`.
 fn proxies(workspace: &Workspace) -> Result<()> {
     let folder = workspace.foreign().join("proxies");
     once(&folder, "nginx caddy", || {

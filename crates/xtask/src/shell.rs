@@ -62,8 +62,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a test runner: prints its output and sums up the results in it. A runner that fails without having
-/// counted a failure (a test that does not compile) counts as one.
+/// Runs a test runner: prints its output and sums up the results in it. A runner that fails without
+/// having counted a failure (a test that does not compile) counts as one.
 pub fn run_tests(command: &mut Command) -> Result<Tally> {
     print_command(command);
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| not_started(command))?;

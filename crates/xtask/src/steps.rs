@@ -11,7 +11,8 @@ use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 use crate::{budget, generate, setup, tidy as rules};
 
-/// What the core may depend on, itself and everything below: no I/O, clock, thread or entropy in them.
+/// What the core may depend on, itself and everything below: no I/O, clock, thread or entropy in
+/// them.
 const PURE_PACKAGES: &[&str] = &[
     // Ours.
     "broker",
@@ -109,8 +110,8 @@ pub fn purity(workspace: &Workspace) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Advisories too, where somebody has fetched their database: the gate itself goes to no network for them, so that its verdict on
-/// the same sources does not change by itself.
+/// Advisories too, where somebody has fetched their database: the gate itself goes to no network
+/// for them, so that its verdict on the same sources does not change by itself.
 pub fn deny(workspace: &Workspace) -> Result<Tally> {
     let program = setup::cargo_deny(workspace)?;
     let program = program.to_string_lossy();
@@ -238,7 +239,8 @@ pub fn tcp_memory(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "tcp_memory", &[])
 }
 
-/// A runner of its own against the built binary; cargo has nothing to build where that is up to date.
+/// A runner of its own against the built binary; cargo has nothing to build where that is up to
+/// date.
 fn black_box(workspace: &Workspace, runner: &str, arguments: &[&str]) -> Result<Tally> {
     build(workspace)?;
     let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", runner, "--"]);

@@ -18,8 +18,9 @@ impl Tally {
     /// The same, failed.
     pub const ONE_FAILED: Tally = Tally { passed: 0, failed: 1 };
 
-    /// The result that a line of output states; nothing, where it states none. Understood are the line of
-    /// `cargo test` (`test result: ok. 3 passed; 0 failed; ...`) and our runners' (`3 passed, 0 failed`).
+    /// The result that a line of output states; nothing, where it states none. Understood are the
+    /// line of `cargo test` (`test result: ok. 3 passed; 0 failed; ...`) and our runners' (`3
+    /// passed, 0 failed`).
     pub fn of_line(line: &str) -> Tally {
         let counts = match line.strip_prefix("test result: ") {
             Some(result) => result.split_once(". ").and_then(|(_, counts)| {

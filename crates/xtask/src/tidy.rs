@@ -1,7 +1,7 @@
 //! House rules of the sources, as tests.
 //!
-//! Each rule is a pure function over the tree of text files, and has a test with a planted violation. What a
-//! compiler lint can say is left to the lints.
+//! Each rule is a pure function over the tree of text files, and has a test with a planted
+//! violation. What a compiler lint can say is left to the lints.
 
 use std::fmt;
 use std::fs;

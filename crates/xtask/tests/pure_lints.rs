@@ -1,5 +1,5 @@
-//! Shows that the lints which keep the core pure fire: a package is planted that uses everything that the
-//! `clippy.toml` of the pure crates bans, and clippy must name each use as an error.
+//! Shows that the lints which keep the core pure fire: a package is planted that uses everything
+//! that the `clippy.toml` of the pure crates bans, and clippy must name each use as an error.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -149,7 +149,8 @@ fn endless_fragments() {
         .map(|_| {
             let mut raw = Raw::web_socket(&server.clients, "/echo", "");
             thread::spawn(move || {
-                // Begun text, then continuations of 4 KiB without an end: refused at the limit of /echo.
+                // Begun text, then continuations of 4 KiB without an end: refused at the limit of
+                // /echo.
                 let mut fragment = vec![0x00, 0xfe, 0x10, 0x00, 0, 0, 0, 0];
                 fragment.extend([b'a'; 4096]);
                 raw.send(&[0x01, 0x80, 0, 0, 0, 0]);
@@ -220,7 +221,8 @@ const SLOW: Duration = Duration::from_millis(50);
 const HOARDING: Duration = Duration::from_secs(15);
 /// By then hoarders have what they can get.
 const FULL_WITHIN: Duration = Duration::from_secs(60);
-/// What unfinished input may take: the bound of each of two threads, and what a node takes beside it.
+/// What unfinished input may take: the bound of each of two threads, and what a node takes beside
+/// it.
 const HOARDED_BYTES_MAX: u64 = (2 * 256 + 128) << 20;
 
 /// The head of a request with a body.

@@ -1,8 +1,10 @@
-//! What each abuse costs the others: a publisher and a subscriber who do nothing wrong, before it and while it lasts; processor
-//! time of the node for each thing that is refused; memory. For people: `docs/reliability.md` quotes the table that it prints.
+//! What each abuse costs the others: a publisher and a subscriber who do nothing wrong, before it
+//! and while it lasts; processor time of the node for each thing that is refused; memory. For
+//! people: `docs/reliability.md` quotes the table that it prints.
 //!
-//! `abuse_costs [SECONDS]`; the node has the first core for itself, all clients share the others (`taskset`). Abusers do not come
-//! faster than [`PACE_MAX`], so that it is the node that the others wait for.
+//! `abuse_costs [SECONDS]`; the node has the first core for itself, all clients share the others
+//! (`taskset`). Abusers do not come faster than [`PACE_MAX`], so that it is the node that the
+//! others wait for.
 
 #![forbid(unsafe_code)]
 

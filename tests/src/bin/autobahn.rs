@@ -1,8 +1,8 @@
 //! Autobahn's fuzzing client against `/echo`, every case judged one by one.
 //!
-//! Cases of compression send a thousand messages each and take minutes together: without `--all` one of each kind runs.
-//! With a WebSocket URL as its argument it tests that server instead. The last line is `N passed, N failed`;
-//! the report for people lies in `target/reports/autobahn`.
+//! Cases of compression send a thousand messages each and take minutes together: without `--all`
+//! one of each kind runs. With a WebSocket URL as its argument it tests that server instead. The
+//! last line is `N passed, N failed`; the report for people lies in `target/reports/autobahn`.
 
 #![forbid(unsafe_code)]
 
@@ -26,8 +26,8 @@ struct Selection {
 
 const ALL: Selection = Selection { cases: &["*"], count: 517 };
 
-/// 12 is compression: five kinds of messages, 18 lengths and fragmentations. 13 negotiates: seven combinations of offers, with
-/// the same lengths.
+/// 12 is compression: five kinds of messages, 18 lengths and fragmentations. 13 negotiates: seven
+/// combinations of offers, with the same lengths.
 const SOME: Selection = Selection {
     cases: &[
         "1.*", "2.*", "3.*", "4.*", "5.*", "6.*", "7.*", "9.*", "10.*", "12.1.1", "12.2.5",

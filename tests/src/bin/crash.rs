@@ -1,10 +1,11 @@
-//! The server is killed (`kill -9`) again and again while it is published to and subscribed from: what was acknowledged is
-//! there, once and in order, and whoever misses something was told.
+//! The server is killed (`kill -9`) again and again while it is published to and subscribed from:
+//! what was acknowledged is there, once and in order, and whoever misses something was told.
 //!
-//! `crash [--kills N] [--seed N]`. Publishers send every message until it is acknowledged; subscribers audit their streams,
-//! over all restarts, up to what was acknowledged; the command line and a client that others wrote follow a topic each; in
-//! the end a fresh auditor reads all that the log holds. The moments of the kills follow from the seed, what the server is
-//! doing then does not. The last line is `N passed, N failed`.
+//! `crash [--kills N] [--seed N]`. Publishers send every message until it is acknowledged;
+//! subscribers audit their streams, over all restarts, up to what was acknowledged; the command
+//! line and a client that others wrote follow a topic each; in the end a fresh auditor reads all
+//! that the log holds. The moments of the kills follow from the seed, what the server is doing then
+//! does not. The last line is `N passed, N failed`.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +38,8 @@ const INFLIGHT_MAX: &str = "128";
 
 /// How long what follows the last restart may take.
 const END: Duration = Duration::from_secs(90);
-/// Longest silence of a client that follows: after many kills in a row it comes back only when its longest delay, 30 s, is over.
+/// Longest silence of a client that follows: after many kills in a row it comes back only when its
+/// longest delay, 30 s, is over.
 const FOLLOWER_PATIENCE: Duration = Duration::from_secs(50);
 
 /// Where acknowledged messages are kept.
@@ -209,8 +211,8 @@ fn configuration(durability: Durability, place: &Place) -> String {
             place.path("data")
         ),
     };
-    // Segments and memory are small, so that much is read from the disk; memory holds what publishers may repeat, as the
-    // log knows repeats by it. There is more history than messages.
+    // Segments and memory are small, so that much is read from the disk; memory holds what
+    // publishers may repeat, as the log knows repeats by it. There is more history than messages.
     format!("{log}[[rule]]\nfilter = \"#\"\nhistory_messages_max = 100000000\n")
 }
 
@@ -257,7 +259,8 @@ fn wait_for_progress(publishers: &mut [Bench]) {
     }
 }
 
-/// One topic, read by a client that comes back by itself and prints a line of JSON for each message and event.
+/// One topic, read by a client that comes back by itself and prints a line of JSON for each message
+/// and event.
 struct Follower(Process);
 
 impl Follower {
@@ -280,8 +283,8 @@ impl Follower {
         Follower(process)
     }
 
-    /// Reads up to the message with this number, each once and in order from the first on, but for what gaps announce.
-    /// Answers how many there were.
+    /// Reads up to the message with this number, each once and in order from the first on, but for
+    /// what gaps announce. Answers how many there were.
     fn follow(&mut self, last: u64) -> u64 {
         let (mut gaps, mut newest) = (0, Some(0));
         while newest.is_none_or(|newest| newest < last) {
@@ -308,7 +311,8 @@ impl Follower {
     }
 }
 
-/// The number of a message of `bench pub`: eleven digits of base64url behind what else is in its head.
+/// The number of a message of `bench pub`: eleven digits of base64url behind what else is in its
+/// head.
 fn sequence_of(payload: &str) -> u64 {
     let digits = payload.get(27..38).expect("a message of the benchmark");
     digits.bytes().fold(0, |number, digit| {

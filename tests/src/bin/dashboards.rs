@@ -1,8 +1,9 @@
-//! The dashboard and the rules for alerts, as their users have them: promtool checks the rules and runs their tests, and a real
-//! Prometheus scrapes a node that is under load, so that every query of every panel finds data. The last line is `N passed, N failed`.
+//! The dashboard and the rules for alerts, as their users have them: promtool checks the rules and
+//! runs their tests, and a real Prometheus scrapes a node that is under load, so that every query
+//! of every panel finds data. The last line is `N passed, N failed`.
 //!
-//! The node has plain clients and clients with TLS, a slow one, publishers, a log in memory and one on disk, two I/O threads, refusals,
-//! and pushes its metrics to a socket of the test.
+//! The node has plain clients and clients with TLS, a slow one, publishers, a log in memory and one
+//! on disk, two I/O threads, refusals, and pushes its metrics to a socket of the test.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,14 @@
-//! What it costs that a node asks its clients who they are: processor time of each connect, and bytes of each connection, with
-//! tokens off, with one token for all, with a token for each client, and with users counted besides. For people: `docs/performance.md` quotes the table that it
+//! What it costs that a node asks its clients who they are: processor time of each connect, and
+//! bytes of each connection, with tokens off, with one token for all, with a token for each client,
+//! and with users counted besides. For people: `docs/performance.md` quotes the table that it
 //! prints.
 //!
-//! `entitlement_costs [CLIENTS [ROUNDS [WORDS]]]`; with words only cases whose names have them. The node has one I/O thread and the first core, the clients the others (`taskset`).
-//! Each case in each round is a node of its own: 2,000 clients come first, so that what is touched for the first time is touched;
-//! then CLIENTS more, slowly, for the bytes; these leave, and as many come with tokens that the node has never seen, as fast as it
-//! goes; these leave and come back. Figures are the medians of all rounds.
+//! `entitlement_costs [CLIENTS [ROUNDS [WORDS]]]`; with words only cases whose names have them. The
+//! node has one I/O thread and the first core, the clients the others (`taskset`). Each case in
+//! each round is a node of its own: 2,000 clients come first, so that what is touched for the first
+//! time is touched; then CLIENTS more, slowly, for the bytes; these leave, and as many come with
+//! tokens that the node has never seen, as fast as it goes; these leave and come back. Figures are
+//! the medians of all rounds.
 
 #![forbid(unsafe_code)]
 

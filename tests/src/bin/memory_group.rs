@@ -1,7 +1,9 @@
-//! The slow tier: a node in a memory cgroup, and clients that publish much more than there is room for, as fast as it goes. It
-//! sheds in order, is not killed, and is as before when the log has forgotten.
+//! The slow tier: a node in a memory cgroup, and clients that publish much more than there is room
+//! for, as fast as it goes. It sheds in order, is not killed, and is as before when the log has
+//! forgotten.
 //!
-//! Needs root. The last line is `N passed, N failed`; the lines before it are what `docs/reliability.md` states.
+//! Needs root. The last line is `N passed, N failed`; the lines before it are what
+//! `docs/reliability.md` states.
 
 #![forbid(unsafe_code)]
 
@@ -156,7 +158,8 @@ impl Publisher {
         }
     }
 
-    /// Whether it was taken. What is refused is refused by name; what of a request nobody wants to read ends its connection.
+    /// Whether it was taken. What is refused is refused by name; what of a request nobody wants to
+    /// read ends its connection.
     fn publish(&mut self) -> bool {
         let connect = || Raw::connect(&self.address);
         let raw = self.raw.get_or_insert_with(connect);

@@ -1,8 +1,9 @@
-//! `spec/openapi.json` held against the binary by schemathesis: requests that fit the document and requests that do not, made
-//! from it by a fixed seed. Each answer must have a status, fields and a body that the document knows.
+//! `spec/openapi.json` held against the binary by schemathesis: requests that fit the document and
+//! requests that do not, made from it by a fixed seed. Each answer must have a status, fields and a
+//! body that the document knows.
 //!
-//! The gate runs few examples, `--all` many. The last line is `N passed, N failed`: one for each port, and one for the
-//! document that the server shows.
+//! The gate runs few examples, `--all` many. The last line is `N passed, N failed`: one for each
+//! port, and one for the document that the server shows.
 
 #![forbid(unsafe_code)]
 
@@ -22,8 +23,8 @@ const CONFIGURATION: &str = "[http]\nwait_max = \"100ms\"\n";
 /// The same of a node that asks who comes, so that there is something to revoke.
 const ENTITLED: &str = "[http]\nwait_max = \"100ms\"\n[entitlement]\nmode = \"tokens\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n";
 
-/// Checks that cannot hold here: no request lacks a token where entitlement is off, and on loopback no operator lacks a key;
-/// a topic that nobody has published to is there like any other.
+/// Checks that cannot hold here: no request lacks a token where entitlement is off, and on loopback
+/// no operator lacks a key; a topic that nobody has published to is there like any other.
 const EXCLUDED_CHECKS: &str = "ignored_auth,use_after_free,ensure_resource_availability";
 
 fn main() -> ExitCode {
@@ -53,7 +54,8 @@ fn main() -> ExitCode {
             .args(["--no-color", "--config-file"])
             .arg(&settings)
             .args(["run", document, "--url", &url, "--include-tag", tag])
-            // A stream has no end; what is wrong with a request for one is told before it begins, and tested by hand.
+            // A stream has no end; what is wrong with a request for one is told before it begins,
+            // and tested by hand.
             .args(["--exclude-path", "/events"])
             .args(["--phases", "examples,coverage,fuzzing", "--mode", "all"])
             .args(["--exclude-checks", EXCLUDED_CHECKS])

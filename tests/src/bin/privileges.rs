@@ -1,6 +1,8 @@
-//! The slow tier, as root: a node that is started as root on a low port serves as somebody else, and keeps nothing of root.
+//! The slow tier, as root: a node that is started as root on a low port serves as somebody else,
+//! and keeps nothing of root.
 //!
-//! It has a network of its own, where nobody else listens on port 80. The last line is `N passed, N failed`.
+//! It has a network of its own, where nobody else listens on port 80. The last line is `N passed, N
+//! failed`.
 
 #![forbid(unsafe_code)]
 

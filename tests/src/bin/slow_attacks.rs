@@ -1,8 +1,10 @@
-//! The slow tier: Debian's `slowhttptest` against one server, while a publisher and a subscriber go on beside it.
+//! The slow tier: Debian's `slowhttptest` against one server, while a publisher and a subscriber go
+//! on beside it.
 //!
-//! Each attack opens hundreds of connections that are as slow as they may be. Asserted of each: the subscriber gets every
-//! message, in order, and soon; all attackers are gone before they end by themselves; memory stays bounded. The last line is
-//! `N passed, N failed`, and the lines before it are what `docs/reliability.md` states.
+//! Each attack opens hundreds of connections that are as slow as they may be. Asserted of each: the
+//! subscriber gets every message, in order, and soon; all attackers are gone before they end by
+//! themselves; memory stays bounded. The last line is `N passed, N failed`, and the lines before it
+//! are what `docs/reliability.md` states.
 
 #![forbid(unsafe_code)]
 
@@ -17,10 +19,12 @@ use end_to_end::process::Process;
 use end_to_end::served::Served;
 use end_to_end::server::Server;
 
-/// Attackers, and how many of them come in a second: 200 at once would be a burst of connections, which is another attack.
+/// Attackers, and how many of them come in a second: 200 at once would be a burst of connections,
+/// which is another attack.
 const ATTACKERS: [&str; 4] = ["-c", "400", "-r", "200"];
 const ATTACKERS_COUNT: u64 = 400;
-/// The deadlines of the server, short so that the test is: from the first byte to the end of a head, and of a request.
+/// The deadlines of the server, short so that the test is: from the first byte to the end of a
+/// head, and of a request.
 const DEADLINES: &str = "[http]\nhandshake_timeout = \"4s\"\nkeep_alive_timeout = \"6s\"\n\n[websocket]\nping_interval = \"5s\"\n";
 /// Attackers give up by themselves after so long: by then none may be left.
 const ATTACK: Duration = Duration::from_secs(40);

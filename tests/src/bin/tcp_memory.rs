@@ -1,10 +1,11 @@
-//! The slow tier: the machine's memory for TCP (`net.ipv4.tcp_mem`) is used up by clients that do not read. The server says so,
-//! rests, and everybody has every message when it has passed.
+//! The slow tier: the machine's memory for TCP (`net.ipv4.tcp_mem`) is used up by clients that do
+//! not read. The server says so, rests, and everybody has every message when it has passed.
 //!
-//! `tcp_memory [--group FOLDER]`. The limit is the machine's: everything else that speaks TCP on it stands still too, for some
-//! seconds. It is set back at the end, by a process of its own, also when this one is killed. Needs root. With `--group` it is that of a memory
-//! cgroup (version 1) in which this program was started and that has had some limit already; others do not notice.
-//! The last line is `N passed, N failed`.
+//! `tcp_memory [--group FOLDER]`. The limit is the machine's: everything else that speaks TCP on it
+//! stands still too, for some seconds. It is set back at the end, by a process of its own, also
+//! when this one is killed. Needs root. With `--group` it is that of a memory cgroup (version 1) in
+//! which this program was started and that has had some limit already; others do not notice. The
+//! last line is `N passed, N failed`.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +22,8 @@ use end_to_end::server::{Place, Server};
 const MACHINE: &str = "/proc/sys/net/ipv4/tcp_mem";
 /// Pages that TCP may take beyond what it has: 4 MiB of 4 KiB each.
 const ROOM_PAGES: u64 = 1_024;
-/// Messages of 4 KiB to each of so many clients: 160 MB that have nowhere to go but the server's log.
+/// Messages of 4 KiB to each of so many clients: 160 MB that have nowhere to go but the server's
+/// log.
 const CLIENTS: u64 = 100;
 const MESSAGES: u64 = 400;
 
@@ -113,8 +115,8 @@ fn memory_runs_out() {
     }
 }
 
-/// While it lasts, hardly any time is spent on it. How long that is told by the publisher's figures, ten a second: they come by
-/// a pipe, while `/metrics` may itself want memory for TCP.
+/// While it lasts, hardly any time is spent on it. How long that is told by the publisher's
+/// figures, ten a second: they come by a pipe, while `/metrics` may itself want memory for TCP.
 fn rests(server: &Server, publisher: &mut Bench) {
     let (began, cpu) = (Instant::now(), server.process.cpu_time());
     for _ in 0..30 {

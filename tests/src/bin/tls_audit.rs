@@ -1,7 +1,7 @@
 //! The slow tier: Debian's `testssl` against the TLS port, in both settings of `tls.version_min`.
 //!
-//! No finding may be above low, but for those that are about the certificate: it is self-signed, by nobody, for localhost.
-//! The last line is `N passed, N failed`.
+//! No finding may be above low, but for those that are about the certificate: it is self-signed, by
+//! nobody, for localhost. The last line is `N passed, N failed`.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,8 @@ use end_to_end::server::Place;
 use end_to_end::tools;
 use serde_json::Value;
 
-/// What testssl may say of the certificate and of the name it is for: a real one comes from who runs the node.
+/// What testssl may say of the certificate and of the name it is for: a real one comes from who
+/// runs the node.
 const ABOUT_THE_CERTIFICATE: &[&str] = &[
     "cert_chain_of_trust",
     "cert_trust",

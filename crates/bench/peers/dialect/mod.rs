@@ -1,8 +1,9 @@
 //! How a server is spoken to: what the one load generator knows about a protocol, and nothing more.
 //!
-//! Place: between `crowd` and the bytes of a connection. A dialect sees one connection's unread bytes and may answer;
-//! sockets, times and counts are the crowd's. Invariants: it takes whole units only, and never panics on what a server
-//! sends: what is not understood is an error, which ends the measurement.
+//! Place: between `crowd` and the bytes of a connection. A dialect sees one connection's unread
+//! bytes and may answer; sockets, times and counts are the crowd's. Invariants: it takes whole
+//! units only, and never panics on what a server sends: what is not understood is an error, which
+//! ends the measurement.
 
 mod mqtt;
 mod nats;
@@ -55,7 +56,8 @@ pub trait Dialect {
     /// A connection is established. Answers whether it is live with that.
     fn begin(&mut self, party: &mut Party<'_>, out: &mut Vec<u8>) -> anyhow::Result<bool>;
 
-    /// The unit at the front of `input` and its length; none while it is unfinished. What it asks for goes to `out`.
+    /// The unit at the front of `input` and its length; none while it is unfinished. What it asks
+    /// for goes to `out`.
     ///
     /// # Errors
     /// The server refuses, or is not understood.

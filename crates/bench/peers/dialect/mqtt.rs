@@ -1,6 +1,7 @@
 //! MQTT 3.1.1 with QoS 0, clean sessions and no keep-alive.
 //!
-//! Place: a [`Dialect`]. CONNECT, then after its answer SUBSCRIBE; SUBACK says that the subscription holds.
+//! Place: a [`Dialect`]. CONNECT, then after its answer SUBSCRIBE; SUBACK says that the
+//! subscription holds.
 
 use anyhow::bail;
 

@@ -1,7 +1,7 @@
 //! The NATS client protocol: lines of text, and payloads of a stated length.
 //!
-//! Place: a [`Dialect`]. As clients of NATS do, it waits for INFO, then sends CONNECT, the subscription and a PING at once; the
-//! PONG says that the subscription holds.
+//! Place: a [`Dialect`]. As clients of NATS do, it waits for INFO, then sends CONNECT, the
+//! subscription and a PING at once; the PONG says that the subscription holds.
 
 use anyhow::{Context, bail};
 

@@ -1,6 +1,7 @@
 //! What is spoken over WebSocket: Crore's native protocol, nchan, and the baselines of a few lines.
 //!
-//! Place: three [`Dialect`]s on `wire`'s codec. All send one masked frame for each unit, as clients do.
+//! Place: three [`Dialect`]s on `wire`'s codec. All send one masked frame for each unit, as clients
+//! do.
 
 use std::ops::Range;
 
@@ -22,12 +23,12 @@ const MASK_KEY: [u8; 4] = [0x5a, 0xc3, 0x17, 0x88];
 /// Crore: HELLO and SUBSCRIBE in one write after the upgrade, SUBSCRIBED is the confirmation.
 pub struct Native;
 
-/// nginx with nchan: subscribers by WebSocket, the channel in the path; publications by POST, many on one connection.
-/// The answer to the upgrade is the confirmation: nchan has none of its own.
+/// nginx with nchan: subscribers by WebSocket, the channel in the path; publications by POST, many
+/// on one connection. The answer to the upgrade is the confirmation: nchan has none of its own.
 pub struct Nchan;
 
-/// `baseline/*`: the first text is the topic, "ok" the confirmation; publications go to `/publish`, each a byte with the
-/// length of the topic's name, the name, and the payload.
+/// `baseline/*`: the first text is the topic, "ok" the confirmation; publications go to `/publish`,
+/// each a byte with the length of the topic's name, the name, and the payload.
 pub struct Baseline;
 
 impl Dialect for Native {

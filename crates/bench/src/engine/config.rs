@@ -1,6 +1,7 @@
 //! The configuration of a run.
 //!
-//! Place: between the command line (or `crore demo`) and the engine. Addresses are resolved here, once.
+//! Place: between the command line (or `crore demo`) and the engine. Addresses are resolved here,
+//! once.
 
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! The engine: workers that carry subscribers, publishers or echo clients, and a handle to read them while they run.
+//! The engine: workers that carry subscribers, publishers or echo clients, and a handle to read
+//! them while they run.
 //!
 //! Place: under `crore bench` and `crore demo`. Nothing is printed here.
 //!
@@ -75,8 +76,8 @@ pub use subscriptions::Topics;
 pub use tally::Tally;
 pub use window::Window;
 
-/// The longest pause of a publisher before another attempt. They are few and make no storm, and what they hold back is
-/// to be there when the subscribers return.
+/// The longest pause of a publisher before another attempt. They are few and make no storm, and
+/// what they hold back is to be there when the subscribers return.
 const PUBLISHER_RETRY_NS_MAX: u64 = 500_000_000;
 
 /// Subscribers: see [`Subscribers::start`].
@@ -201,8 +202,8 @@ impl Publishers {
 }
 
 impl Echoes {
-    /// Starts the workers. [`Handle::add_clients`] and [`Handle::set_clients`] change the number of clients while
-    /// they run.
+    /// Starts the workers. [`Handle::add_clients`] and [`Handle::set_clients`] change the number of
+    /// clients while they run.
     ///
     /// # Errors
     /// As [`Subscribers::start`].
@@ -295,13 +296,14 @@ impl Handle {
         pick(&self.total) + pick(&self.pending) + waiting
     }
 
-    /// From now on latencies are of the messages that were meant for this span of the monotonic clock, in nanoseconds.
-    /// Behind its end nothing is sent.
+    /// From now on latencies are of the messages that were meant for this span of the monotonic
+    /// clock, in nanoseconds. Behind its end nothing is sent.
     pub fn measure(&self, from_ns: u64, until_ns: u64) {
         self.window.set(from_ns, until_ns);
     }
 
-    /// All clients lose their connections at the one time and return at the other. Only subscribers do, and only once.
+    /// All clients lose their connections at the one time and return at the other. Only subscribers
+    /// do, and only once.
     pub fn send_away(&self, at_ns: u64, return_ns: u64) {
         self.away.set(at_ns..return_ns.max(at_ns));
     }
@@ -322,7 +324,8 @@ impl Handle {
         let _ = self.ledger.set(ledger);
     }
 
-    /// Whether every stream has all that the ledger says was acknowledged, or was told that it cannot have it.
+    /// Whether every stream has all that the ledger says was acknowledged, or was told that it
+    /// cannot have it.
     pub fn has_all_acknowledged(&mut self) -> bool {
         let workers = self.workers.len() as u64;
         let total = self.total();
@@ -334,16 +337,16 @@ impl Handle {
         self.clients
     }
 
-    /// How many clients are wanted from now on, at most as many as planned; the newest go first. Only echo clients may
-    /// be changed.
+    /// How many clients are wanted from now on, at most as many as planned; the newest go first.
+    /// Only echo clients may be changed.
     pub fn set_clients(&mut self, clients: u64) {
         self.clients = clients.min(self.plan.clients);
         Arc::make_mut(&mut self.routes).truncate(self.clients);
         self.tell_wish();
     }
 
-    /// So many clients more, up to as many as planned, which connect to these addresses in turn; to those of the
-    /// beginning where there are none. Answers how many are wanted now.
+    /// So many clients more, up to as many as planned, which connect to these addresses in turn; to
+    /// those of the beginning where there are none. Answers how many are wanted now.
     ///
     /// # Errors
     /// The address has changed too often; nothing is done.
@@ -368,7 +371,8 @@ impl Handle {
         self.workers.iter().all(|(_, _, thread)| thread.is_finished())
     }
 
-    /// Ends the workers, once what is under way has its answer (at most three seconds), and sums up.
+    /// Ends the workers, once what is under way has its answer (at most three seconds), and sums
+    /// up.
     pub fn stop(mut self) -> Summary {
         for (shared, waker, _) in &self.workers {
             shared.ending.store(true, Ordering::Release);
@@ -456,7 +460,8 @@ impl Run {
     }
 }
 
-/// Starts one thread for each worker. `make` gets the worker's number and how many clients it may have.
+/// Starts one thread for each worker. `make` gets the worker's number and how many clients it may
+/// have.
 fn launch<P: Protocol>(
     common: &Common,
     run: &Run,
@@ -537,7 +542,8 @@ fn shown(common: &Common, worker: u64, workers: u64) -> Shown {
     Shown { tokens: common.tokens.clone(), worker, workers }
 }
 
-/// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i modulo workers.
+/// The part of `all` that worker `number` of `workers` carries, so that client i is with worker i
+/// modulo workers.
 fn share_of(all: u64, number: u64, workers: u64) -> u64 {
     (all + workers - 1 - number.min(workers - 1)) / workers
 }

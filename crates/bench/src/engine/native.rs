@@ -1,7 +1,7 @@
 //! Subscribers of the native protocol over WebSocket.
 //!
-//! Place: a [`Protocol`] of the pool. It runs the server's own proof beside the publisher's sequence numbers, and
-//! resumes from its cursors after a loss.
+//! Place: a [`Protocol`] of the pool. It runs the server's own proof beside the publisher's
+//! sequence numbers, and resumes from its cursors after a loss.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,8 @@ use super::subscriptions::{Share, Subscriptions};
 
 /// Bytes of items in one SUBSCRIBE frame.
 const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
-/// Subscriptions that a handshake carries at most: names of 255 bytes leave room in a head of 16 KiB.
+/// Subscriptions that a handshake carries at most: names of 255 bytes leave room in a head of 16
+/// KiB.
 const EARLY_SUBSCRIPTIONS_MAX: u32 = 8;
 /// Up to so many topics per client an alias is searched; beyond, a map is kept.
 const SEARCHED_MAX: u32 = 16;

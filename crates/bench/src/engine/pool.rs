@@ -1,10 +1,12 @@
-//! A worker: one thread with its own descriptor table, its own network and a pool of client connections.
+//! A worker: one thread with its own descriptor table, its own network and a pool of client
+//! connections.
 //!
-//! Place: under every benchmark. It paces connects, keeps what is unfinished, writes what protocols say, and comes back
-//! after losses; what bytes mean is the [`Protocol`]'s.
+//! Place: under every benchmark. It paces connects, keeps what is unfinished, writes what protocols
+//! say, and comes back after losses; what bytes mean is the [`Protocol`]'s.
 //!
-//! Invariants: an idle connection owns its [`Slot`] (32 bytes), four bytes of index, and whatever the protocol keeps, and
-//! no buffer; one receive buffer per thread; a turn does a bounded amount of work; counters leave ten times a second.
+//! Invariants: an idle connection owns its [`Slot`] (32 bytes), four bytes of index, and whatever
+//! the protocol keeps, and no buffer; one receive buffer per thread; a turn does a bounded amount
+//! of work; counters leave ten times a second.
 
 mod connecting;
 
@@ -51,7 +53,8 @@ enum Phase {
 /// One client. 32 bytes.
 struct Slot {
     conn: Conn,
-    /// The unfinished end of what came, only while there is one. A boxed vector is 8 bytes here, a vector 24.
+    /// The unfinished end of what came, only while there is one. A boxed vector is 8 bytes here, a
+    /// vector 24.
     #[allow(clippy::box_collection)]
     tail: Option<Box<Vec<u8>>>,
     /// The intended time of the present connect.
@@ -257,7 +260,8 @@ impl<P: Protocol> Pool<P> {
         if let Some(at) = self.worker.absences.next(self.now_ns) {
             until = until.min(at);
         }
-        // With as many under way as may be, none is begun before one of them ends, however long ago it was due.
+        // With as many under way as may be, none is begun before one of them ends, however long ago
+        // it was due.
         if self.connecting < CONNECTING_MAX {
             let mut due = u64::MAX;
             if self.next_place < self.wanted {
@@ -320,7 +324,8 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Reads once from every readable connection; those with more stay in the list for the next turn.
+    /// Reads once from every readable connection; those with more stay in the list for the next
+    /// turn.
     fn read_all(&mut self, buffer: &mut [u8]) {
         let places = std::mem::take(&mut self.readable);
         for place in places {
@@ -474,7 +479,8 @@ impl<P: Protocol> Pool<P> {
         }
     }
 
-    /// Removes clients that the owner does not want any more; new ones are connected when their time has come.
+    /// Removes clients that the owner does not want any more; new ones are connected when their
+    /// time has come.
     fn follow_wish(&mut self) {
         let Some(wish) = self.worker.shared.wish.take() else {
             return;

@@ -1,6 +1,7 @@
 //! What a worker's pool asks of a protocol, and what a protocol may do in a call.
 //!
-//! Place: between the pool and the transports. Protocols see bytes and places; sockets are the pool's.
+//! Place: between the pool and the transports. Protocols see bytes and places; sockets are the
+//! pool's.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,8 @@ use super::tally::Tally;
 /// What a stop grants for answers that are due, in nanoseconds.
 pub(super) const SETTLE_NS: u64 = 3_000_000_000;
 
-/// What the bytes of a worker's connections mean. Clients are named by their place in the worker, from 0.
+/// What the bytes of a worker's connections mean. Clients are named by their place in the worker,
+/// from 0.
 pub(super) trait Protocol: Send + 'static {
     /// A connection is established: its first bytes.
     fn begin(&mut self, place: u32, turn: &mut Turn<'_>);

@@ -1,8 +1,9 @@
-//! Publishers over the native protocol: an open loop of intended times, and what became of each message.
+//! Publishers over the native protocol: an open loop of intended times, and what became of each
+//! message.
 //!
-//! Place: a [`Protocol`] of the pool. A topic belongs to one worker and one connection, so that its messages leave in
-//! order. What cannot be sent when it is due waits with its intended time; nothing is left out, so a backlog shows as
-//! latency.
+//! Place: a [`Protocol`] of the pool. A topic belongs to one worker and one connection, so that its
+//! messages leave in order. What cannot be sent when it is due waits with its intended time;
+//! nothing is left out, so a backlog shows as latency.
 
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ const TURN_MESSAGES_MAX: usize = 512;
 /// Bytes that may wait for the sockets of one worker.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What a stop waits for acknowledgements where every message must have one, in nanoseconds: a restart of the server.
+/// What a stop waits for acknowledgements where every message must have one, in nanoseconds: a
+/// restart of the server.
 const SETTLE_ONCE_NS: u64 = 30_000_000_000;
 
 /// Order in which the topics take turns.
@@ -54,7 +56,8 @@ pub struct Load {
     pub size: usize,
     /// Ask for acknowledgements.
     pub acknowledge: bool,
-    /// Every message has its producer's number, and is sent again after a loss until it is acknowledged.
+    /// Every message has its producer's number, and is sent again after a loss until it is
+    /// acknowledged.
     pub exactly_once: bool,
     /// Acknowledgements that one connection may wait for.
     pub inflight_max: usize,
@@ -384,7 +387,8 @@ impl Protocol for Publishers {
         }
         for _ in 0..TURN_MESSAGES_MAX {
             if !self.has_room(self.next_topic) || turn.backlog_bytes() > BACKLOG_BYTES_MAX {
-                // Answers and writable sockets make room; looking again twice per millisecond is enough.
+                // Answers and writable sockets make room; looking again twice per millisecond is
+                // enough.
                 self.stuck_until_ns = turn.now_ns + 500_000;
                 return;
             }

@@ -1,7 +1,8 @@
 //! When the last of many subscribers had a message: the time that a fan-out takes as a whole.
 //!
-//! Place: behind [`super::subscriptions`], where all clients have the same topic. Each worker keeps what it has seen since
-//! it last handed over; what all workers together have seen is kept until the last receiver is known.
+//! Place: behind [`super::subscriptions`], where all clients have the same topic. Each worker keeps
+//! what it has seen since it last handed over; what all workers together have seen is kept until
+//! the last receiver is known.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

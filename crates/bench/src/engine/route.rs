@@ -1,7 +1,8 @@
 //! Where clients connect to: one URL each, taken apart and resolved once.
 //!
-//! Place: from the command line, or the control interface, to each connect and its handshake. No client remembers its
-//! route: it follows from the client's number. Pure but for [`Route::resolve`].
+//! Place: from the command line, or the control interface, to each connect and its handshake. No
+//! client remembers its route: it follows from the client's number. Pure but for
+//! [`Route::resolve`].
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -25,7 +26,8 @@ pub struct Route {
 }
 
 impl Route {
-    /// Takes a URL apart and resolves its host; `target_default` is the path where the URL has none.
+    /// Takes a URL apart and resolves its host; `target_default` is the path where the URL has
+    /// none.
     ///
     /// # Errors
     /// A URL that cannot be used, or whose host has no address.

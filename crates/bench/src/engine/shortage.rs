@@ -1,6 +1,7 @@
 //! Why a connection cannot begin, in words that say what has run out and what to do about it.
 //!
-//! Place: from a pool's connects to the report. Whatever it is, the pool tries again later, so a run goes on when it has passed.
+//! Place: from a pool's connects to the report. Whatever it is, the pool tries again later, so a
+//! run goes on when it has passed.
 
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;

@@ -1,7 +1,8 @@
-//! The WebSocket side of all clients of a worker: handshake and messages, a few bytes of state each.
+//! The WebSocket side of all clients of a worker: handshake and messages, a few bytes of state
+//! each.
 //!
-//! Place: between the pool's bytes and the protocols. A fragmented message is put together in a map that is empty
-//! otherwise.
+//! Place: between the pool's bytes and the protocols. A fragmented message is put together in a map
+//! that is empty otherwise.
 
 use std::collections::HashMap;
 

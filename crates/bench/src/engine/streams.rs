@@ -1,8 +1,8 @@
 //! Subscribers over plain HTTP: event streams, and long polls.
 //!
-//! Place: a [`Protocol`] of the pool. The benchmark's payloads are printable, so that an event or a page is searched for
-//! them instead of being parsed; names of ours (`crore.…`) are looked at for gaps. What is followed is the publisher's
-//! sequence number, and the cursor for coming back.
+//! Place: a [`Protocol`] of the pool. The benchmark's payloads are printable, so that an event or a
+//! page is searched for them instead of being parsed; names of ours (`crore.…`) are looked at for
+//! gaps. What is followed is the publisher's sequence number, and the cursor for coming back.
 
 use wire::Step;
 use wire::http::body::BodyDecoder;
@@ -189,7 +189,8 @@ impl Protocol for StreamSubscribers {
         self.is_open.resize(len, false);
         self.request(place, turn);
         if self.kind == Kind::LongPoll {
-            // The answer comes with the first message only: the connection counts as open from here.
+            // The answer comes with the first message only: the connection counts as open from
+            // here.
             turn.opened();
             self.subscriptions.all_live(place, turn);
         }
@@ -300,7 +301,8 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// A topic's name for a path or a query: everything but unreserved characters and `/` percent-encoded.
+/// A topic's name for a path or a query: everything but unreserved characters and `/`
+/// percent-encoded.
 fn encoded(topic: &str) -> String {
     let mut text = String::with_capacity(topic.len());
     for byte in topic.bytes() {

@@ -1,7 +1,8 @@
-//! What the subscribers of a worker know of their streams, whatever the transport: cursors, order, latency.
+//! What the subscribers of a worker know of their streams, whatever the transport: cursors, order,
+//! latency.
 //!
-//! Place: behind the transports. One [`Stream`] (32 bytes) per client and topic, one byte of flags per client; more only
-//! for clients of several topics, and where streams are audited.
+//! Place: behind the transports. One [`Stream`] (32 bytes) per client and topic, one byte of flags
+//! per client; more only for clients of several topics, and where streams are audited.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,7 +79,8 @@ pub(super) struct Share {
     /// Every so many clients one is sampled; 0 for none.
     pub(super) sample_every: u64,
     pub(super) window: Arc<Window>,
-    /// Of every message the last receiver is looked for: how many there are, and what they have in common.
+    /// Of every message the last receiver is looked for: how many there are, and what they have in
+    /// common.
     pub(super) receivers: Option<(u64, SharedReceivers)>,
     /// Seconds between signs of life to ask for; 0 leaves it to the server.
     pub(super) ping_interval_s: u32,
@@ -388,7 +390,8 @@ impl Subscriptions {
         }
     }
 
-    /// Something has happened to a stream: it may be live now, and may have all that was waited for.
+    /// Something has happened to a stream: it may be live now, and may have all that was waited
+    /// for.
     fn happened(&mut self, place: u32, index: usize, was_live: bool, turn: &mut Turn<'_>) {
         let is_live = self.streams[index].is_live();
         if let Some(auditing) = &mut self.auditing {

@@ -1,7 +1,8 @@
-//! What workers count: one [`Tally`] per worker, handed over ten times a second and merged by the reader.
+//! What workers count: one [`Tally`] per worker, handed over ten times a second and merged by the
+//! reader.
 //!
-//! Place: between the workers and the report. All fields are differences since the last hand-over, so that merging is
-//! adding. Pure.
+//! Place: between the workers and the report. All fields are differences since the last hand-over,
+//! so that merging is adding. Pure.
 
 use crate::spans::Spans;
 use crate::statistics::Recorder;
@@ -40,7 +41,8 @@ pub struct Tally {
     pub finished: u64,
     /// From the intended send time to the receipt.
     pub latency: Recorder,
-    /// From the intended send time until the last of all clients had a message, where that is looked for.
+    /// From the intended send time until the last of all clients had a message, where that is
+    /// looked for.
     pub last_receiver: Recorder,
     /// Clients that have received something, as a difference.
     pub clients_with_data: u64,
@@ -123,7 +125,8 @@ impl Tally {
 
     /// Empties it and keeps the recorders' memory.
     pub fn clear(&mut self) {
-        // Every field by name: a fresh tally would be two fresh histograms, ten times a second for each worker.
+        // Every field by name: a fresh tally would be two fresh histograms, ten times a second for
+        // each worker.
         let Tally {
             connections,
             connects,

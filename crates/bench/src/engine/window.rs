@@ -1,8 +1,8 @@
 //! What a run counts as measured, and what it does at a time that is told while it goes on.
 //!
-//! Place: from the owner of a run to its workers, who look at these times whenever they need them. Times are on the
-//! monotonic clock. A message belongs to a window by the time when it *should* have been sent, so that one that was late
-//! is never lost between two of them.
+//! Place: from the owner of a run to its workers, who look at these times whenever they need them.
+//! Times are on the monotonic clock. A message belongs to a window by the time when it *should*
+//! have been sent, so that one that was late is never lost between two of them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl Window {
 
     /// Another span from now on. Publishers and echo clients have nothing to send behind its end.
     pub fn set(&self, from_ns: u64, until_ns: u64) {
-        // Between the two stores a worker may take one message for measured that is not: whoever reads sets the span some
-        // time before it begins, and forgets what was counted until then.
+        // Between the two stores a worker may take one message for measured that is not: whoever
+        // reads sets the span some time before it begins, and forgets what was counted until then.
         self.until_ns.store(until_ns, Ordering::Release);
         self.from_ns.store(from_ns, Ordering::Release);
     }
@@ -76,8 +76,8 @@ impl Span {
     }
 }
 
-/// An end that nobody knew beforehand: from this time on clients that lose their connection are away, until each is live
-/// again.
+/// An end that nobody knew beforehand: from this time on clients that lose their connection are
+/// away, until each is live again.
 #[derive(Debug, Default)]
 pub struct Outage(AtomicU64);
 

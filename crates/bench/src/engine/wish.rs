@@ -1,7 +1,7 @@
 //! How many clients a worker is to have, and where they connect to, changed while it runs.
 //!
-//! Place: between the handle and a worker. Invariant: clients who were removed and replaced between two looks of the
-//! worker are not taken for the old ones: the worker is told how many it may keep.
+//! Place: between the handle and a worker. Invariant: clients who were removed and replaced between
+//! two looks of the worker are not taken for the old ones: the worker is told how many it may keep.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +44,8 @@ impl Wish {
         self.is_new.store(true, Ordering::Release);
     }
 
-    /// The wish, if it has changed since the last call; by the worker. Costs one load where it has not.
+    /// The wish, if it has changed since the last call; by the worker. Costs one load where it has
+    /// not.
     pub(super) fn take(&self) -> Option<Wanted> {
         if !self.is_new.load(Ordering::Acquire) {
             return None;

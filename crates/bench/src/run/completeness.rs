@@ -1,9 +1,10 @@
 //! Whether everything that was published came, to everybody who should have it.
 //!
-//! Place: at the end of a run, from the totals of its load generators. The argument is a sum: every client was live before
-//! the first message was published and each counts *different* messages only, by the publisher's numbers; so they all have
-//! everything exactly if together they have as many as were sent times the clients of a topic. It costs no memory, and
-//! holds for a million clients. Where streams are audited, each is judged by itself besides.
+//! Place: at the end of a run, from the totals of its load generators. The argument is a sum: every
+//! client was live before the first message was published and each counts *different* messages
+//! only, by the publisher's numbers; so they all have everything exactly if together they have as
+//! many as were sent times the clients of a topic. It costs no memory, and holds for a million
+//! clients. Where streams are audited, each is judged by itself besides.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Which process of a run may use which cores.
 //!
-//! Place: from the command line to each child. A thread that starts a process hands its own set of cores on, so that
-//! none of the child's threads ever runs elsewhere.
+//! Place: from the command line to each child. A thread that starts a process hands its own set of
+//! cores on, so that none of the child's threads ever runs elsewhere.
 
 use std::process::{Child, Command};
 
@@ -21,7 +21,8 @@ impl Cores {
         Cores((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
     }
 
-    /// The first half for the server, the second one for its clients; all for both where there is only one.
+    /// The first half for the server, the second one for its clients; all for both where there is
+    /// only one.
     pub fn halves(&self) -> (Cores, Cores) {
         if self.0.len() < 2 {
             return (self.clone(), self.clone());
@@ -30,7 +31,8 @@ impl Cores {
         (Cores(server.to_vec()), Cores(clients.to_vec()))
     }
 
-    /// Starts a process that uses these cores only; all that this thread may use where there are none.
+    /// Starts a process that uses these cores only; all that this thread may use where there are
+    /// none.
     ///
     /// # Errors
     /// It cannot be started, or the cores are not ours to use.

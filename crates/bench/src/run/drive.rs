@@ -1,7 +1,7 @@
 //! The phases of a run: start, connect, settle, warm up, measure, drain, end.
 //!
-//! Place: between the plan and the outcome. What is found is written into the outcome as it is found, so that a run that
-//! fails half way reports what it has.
+//! Place: between the plan and the outcome. What is found is written into the outcome as it is
+//! found, so that a run that fails half way reports what it has.
 
 use std::time::Duration;
 
@@ -148,8 +148,8 @@ impl<'a> Run<'a> {
         let usage = end.since(&self.begin);
         let connections = totals.connects.max(1) as f64;
         let micros = |cores: Option<f64>| Some(cores? * usage.seconds / connections * 1e6);
-        // What lies between the first intended connect and the end of the last handshake is as exact as a clock; only the
-        // last answers to subscriptions are behind it.
+        // What lies between the first intended connect and the end of the last handshake is as
+        // exact as a clock; only the last answers to subscriptions are behind it.
         let seconds = totals.connecting_s;
         self.outcome.connect = Some(ConnectFigures {
             connections: totals.connects,
@@ -184,7 +184,8 @@ impl<'a> Run<'a> {
     /// Lets it rest, and sees what connections cost.
     fn settle(&mut self) -> anyhow::Result<()> {
         self.session.enter("settle");
-        // Half of the time for what connecting leaves behind, the other half to see what idling costs.
+        // Half of the time for what connecting leaves behind, the other half to see what idling
+        // costs.
         self.session.wait(self.plan.settle / 2)?;
         let before = self.session.read();
         self.session.wait(self.plan.settle / 2)?;
@@ -320,7 +321,8 @@ impl<'a> Run<'a> {
         Ok(measured)
     }
 
-    /// Waits until everything that was published is with everybody; whether that is so is judged later.
+    /// Waits until everything that was published is with everybody; whether that is so is judged
+    /// later.
     ///
     /// # Errors
     /// The run was interrupted.

@@ -1,4 +1,5 @@
-//! A load generator as its run sees it: a child process that takes orders and tells how far it has come.
+//! A load generator as its run sees it: a child process that takes orders and tells how far it has
+//! come.
 //!
 //! Place: the other end of [`super::part`]. Dropping it ends the process.
 
@@ -15,7 +16,8 @@ use super::message::{Ended, Line, Measured, Order, PartConfig, Progress};
 
 /// How long a generator may take for an answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
-/// The same for its last one: it waits for the server's answers first, and closing a million sockets takes a minute.
+/// The same for its last one: it waits for the server's answers first, and closing a million
+/// sockets takes a minute.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);
 
 /// How long it may take to end when nobody is interested in its answer.

@@ -1,8 +1,9 @@
 //! The hiccup meter: how late a thread is woken that has nothing to do but to be woken.
 //!
-//! Place: beside a measurement, one thread on each core that it uses. What it records is the least that any program on
-//! these cores would have been late; a run's highest latencies are read beside it. It counts like the publishers do: in an
-//! open loop, so that a stall of 20 ms is twenty late wake-ups and not one.
+//! Place: beside a measurement, one thread on each core that it uses. What it records is the least
+//! that any program on these cores would have been late; a run's highest latencies are read beside
+//! it. It counts like the publishers do: in an open loop, so that a stall of 20 ms is twenty late
+//! wake-ups and not one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

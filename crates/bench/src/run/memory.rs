@@ -1,4 +1,5 @@
-//! What connections cost the server, the kernel and the load generator, from two readings and the samples between them.
+//! What connections cost the server, the kernel and the load generator, from two readings and the
+//! samples between them.
 //!
 //! Place: behind the phase `settle`. Pure.
 
@@ -45,8 +46,8 @@ pub fn memory(
     }
 }
 
-/// How many sockets other programs have opened (or closed, below zero) between two readings, where that is enough to
-/// disturb what the kernel is said to need.
+/// How many sockets other programs have opened (or closed, below zero) between two readings, where
+/// that is enough to disturb what the kernel is said to need.
 pub fn others_sockets(
     begin: &Reading,
     settled: &Reading,

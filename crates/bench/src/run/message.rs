@@ -1,8 +1,8 @@
 //! What a run and its load generators say to each other: one JSON object per line.
 //!
-//! Place: between the processes of a run. The first line that a generator reads is its [`PartConfig`], the others are
-//! [`Order`]s; what it writes are [`Line`]s. When its input ends, it ends. Times are on the monotonic clock of the machine,
-//! which all processes share.
+//! Place: between the processes of a run. The first line that a generator reads is its
+//! [`PartConfig`], the others are [`Order`]s; what it writes are [`Line`]s. When its input ends, it
+//! ends. Times are on the monotonic clock of the machine, which all processes share.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,8 @@ pub struct PartConfig {
     pub role: Role,
     /// The server.
     pub url: String,
-    /// Whose certificates are believed, where the server speaks TLS: those of this file, or the system's.
+    /// Whose certificates are believed, where the server speaks TLS: those of this file, or the
+    /// system's.
     pub certificate: Option<PathBuf>,
     /// Any certificate is believed.
     pub is_insecure: bool,
@@ -89,7 +90,8 @@ pub enum Role {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// What was meant for this span is measured, and nothing is sent behind it. It lies [`MEASURE_AHEAD_NS`] ahead.
+    /// What was meant for this span is measured, and nothing is sent behind it. It lies
+    /// [`MEASURE_AHEAD_NS`] ahead.
     Measure {
         /// Its begin.
         from_ns: u64,

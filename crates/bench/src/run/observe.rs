@@ -1,7 +1,7 @@
 //! What the kernel says about the processes of a run, and about the machine.
 //!
-//! Place: read by the run once per interval. Parsers are pure; a file that the kernel does not offer leaves its figure
-//! out.
+//! Place: read by the run once per interval. Parsers are pure; a file that the kernel does not
+//! offer leaves its figure out.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ pub struct ProcessFigures {
     pub threads: u64,
     /// User-space memory: the proportional set size.
     pub pss_bytes: Option<u64>,
-    /// Of it what is no file. The program's own pages count less with every process that runs it too, and a run starts
-    /// some: differences are of this.
+    /// Of it what is no file. The program's own pages count less with every process that runs it
+    /// too, and a run starts some: differences are of this.
     pub anonymous_bytes: Option<u64>,
 }
 
@@ -35,7 +35,8 @@ impl ProcessFigures {
         Some(figures)
     }
 
-    /// Reads `/proc/PID/stat`. The command's name, in parentheses, may hold anything; fields are counted behind it.
+    /// Reads `/proc/PID/stat`. The command's name, in parentheses, may hold anything; fields are
+    /// counted behind it.
     fn parse(stat: &str, ticks_per_s: f64) -> Option<ProcessFigures> {
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
@@ -52,8 +53,8 @@ impl ProcessFigures {
 /// The machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineFigures {
-    /// Slab of the kernel, in bytes: sockets above all. What it could give back, caches of files, is left out where
-    /// `/proc/slabinfo` may be read.
+    /// Slab of the kernel, in bytes: sockets above all. What it could give back, caches of files,
+    /// is left out where `/proc/slabinfo` may be read.
     pub slab_bytes: Option<u64>,
     /// Buffers of TCP sockets, in bytes.
     pub tcp_bytes: Option<u64>,
@@ -118,7 +119,8 @@ impl MachineFacts {
     }
 }
 
-/// Slab without caches of files. An open socket's inode and directory entry count as reclaimable and are not.
+/// Slab without caches of files. An open socket's inode and directory entry count as reclaimable
+/// and are not.
 fn slab_bytes(memory: &str, slabs: Option<&str>) -> Option<u64> {
     let of_sockets =
         |slabs| Some(cache_bytes(slabs, "sock_inode_cache")? + cache_bytes(slabs, "dentry")?);

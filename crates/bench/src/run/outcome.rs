@@ -1,6 +1,7 @@
 //! What a run has come to: everything that its report says.
 //!
-//! Place: filled by the phases, written as `report.json`, shown by [`super::text`] and [`super::page`].
+//! Place: filled by the phases, written as `report.json`, shown by [`super::text`] and
+//! [`super::page`].
 
 use serde::Serialize;
 
@@ -193,7 +194,8 @@ pub struct MemoryFigures {
     pub settled_pss: Option<u64>,
     /// User space at the end of the run.
     pub end_pss: Option<u64>,
-    /// Bytes for each connection, the server's threads included; without the pages of files, which it shares.
+    /// Bytes for each connection, the server's threads included; without the pages of files, which
+    /// it shares.
     pub user_bytes: Option<f64>,
     /// Bytes for each further connection, beyond the first fifth of them.
     pub user_slope_bytes: Option<f64>,

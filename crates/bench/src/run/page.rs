@@ -1,7 +1,7 @@
 //! The report as a page: one file that needs nothing else, in light and dark, on a phone too.
 //!
-//! Place: beside `report.json`, which it carries inside. What draws it is `page.js`, `page.css` and `page.html` in this
-//! directory, by hand and without a library.
+//! Place: beside `report.json`, which it carries inside. What draws it is `page.js`, `page.css` and
+//! `page.html` in this directory, by hand and without a library.
 
 const HTML: &str = include_str!("page.html");
 /// The operators' pages of a node look the same.

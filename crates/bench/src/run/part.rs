@@ -1,6 +1,8 @@
-//! A load generator: the child process of a run that carries subscribers, publishers or echo clients.
+//! A load generator: the child process of a run that carries subscribers, publishers or echo
+//! clients.
 //!
-//! Place: between [`super::message`] and the engine. It says nothing but its lines, and does what it is told.
+//! Place: between [`super::message`] and the engine. It says nothing but its lines, and does what
+//! it is told.
 
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +27,8 @@ use crate::statistics::{Recorder, Sample};
 
 /// How often orders are looked for.
 const LOOK: Duration = Duration::from_millis(10);
-/// What was counted before a span is forgotten so long before it begins: workers hand over every 100 ms.
+/// What was counted before a span is forgotten so long before it begins: workers hand over every
+/// 100 ms.
 const FORGET_AHEAD_NS: u64 = MEASURE_AHEAD_NS / 5;
 
 /// Runs until it is told to stop, its input ends, or `stop` is set.

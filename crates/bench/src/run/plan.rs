@@ -20,7 +20,8 @@ use crate::units::show_count;
 const CONNECTION_RATE: f64 = 4_000.0;
 /// Connections of a publisher.
 const CONNECTIONS: std::ops::RangeInclusive<u64> = 4..=64;
-/// Acknowledgements that a connection may wait for; less than what the server recognises a repetition of.
+/// Acknowledgements that a connection may wait for; less than what the server recognises a
+/// repetition of.
 const INFLIGHT_MAX: usize = 4_096;
 const INFLIGHT_ONCE_MAX: usize = 2_048;
 /// How long a server that is there already may take to accept.
@@ -106,7 +107,8 @@ impl RunPlan {
             None => true,
             Some(url) => {
                 let address = Route::resolve(url, "/")?.address;
-                // Clients would try again and again; what is not there at all is better said at once.
+                // Clients would try again and again; what is not there at all is better said at
+                // once.
                 TcpStream::connect_timeout(&address, REACH_PATIENCE)
                     .with_context(|| format!("--url {url}"))?;
                 address.ip().is_loopback()

@@ -1,7 +1,7 @@
 //! How large a workload this machine can hold, and what limits it.
 //!
-//! Place: before anything is started. Costs are those of `docs/performance.md`, rounded up; a limit is told with what to do
-//! about it.
+//! Place: before anything is started. Costs are those of `docs/performance.md`, rounded up; a limit
+//! is told with what to do about it.
 
 use net::kernel::{raise_nofile_limit, registered_room, unshare_table};
 use serde::Serialize;
@@ -24,7 +24,8 @@ const OTHER_BYTES: u64 = 1 << 30;
 const OTHER_DESCRIPTORS: u64 = 128;
 /// Threads that a server may have.
 const THREADS_MAX: u64 = 1_024;
-/// Deliveries per second and core of the server: of messages to one client each, of messages to many, and over TLS.
+/// Deliveries per second and core of the server: of messages to one client each, of messages to
+/// many, and over TLS.
 const DELIVERIES_UNICAST: f64 = 25_000.0;
 const DELIVERIES_FAN_OUT: f64 = 100_000.0;
 const DELIVERIES_TLS: f64 = 60_000.0;
@@ -122,8 +123,8 @@ impl Machine {
         }
     }
 
-    /// I/O threads that a server needs for so many connections, with some room as they spread unevenly. Where sockets need
-    /// no table it is one for each core.
+    /// I/O threads that a server needs for so many connections, with some room as they spread
+    /// unevenly. Where sockets need no table it is one for each core.
     pub fn io_threads(&self, clients: u64) -> u64 {
         let each = self
             .descriptors_max
@@ -138,7 +139,8 @@ impl Machine {
         }
     }
 
-    /// Source addresses for so many connections to one port: half of the ports stay free for those that return.
+    /// Source addresses for so many connections to one port: half of the ports stay free for those
+    /// that return.
     pub fn local_addresses(&self, clients: u64) -> Vec<String> {
         if !self.is_local {
             return Vec::new();

@@ -1,7 +1,7 @@
 //! The server of a run: a process of its own, or one that is there already.
 //!
-//! Place: started first, ended last. Its own one is this very program on free ports, with a private directory that goes
-//! with it. It ends when this process does, in whatever way that happens.
+//! Place: started first, ended last. Its own one is this very program on free ports, with a private
+//! directory that goes with it. It ends when this process does, in whatever way that happens.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -293,7 +293,8 @@ fn launch(
     std::thread::Builder::new().name("bench-server".to_owned()).spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             let _ = writeln!(log, "{line}");
-            // Where nobody listens any more it goes on reading, so that the server can go on writing.
+            // Where nobody listens any more it goes on reading, so that the server can go on
+            // writing.
             let _ = sender.send(line);
         }
     })?;

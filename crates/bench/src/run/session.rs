@@ -1,6 +1,8 @@
-//! The processes of a run, watched together: one sample and one line per interval, and waits that notice every end.
+//! The processes of a run, watched together: one sample and one line per interval, and waits that
+//! notice every end.
 //!
-//! Place: under the phases. Whatever a phase waits for, children are listened to and the machine is looked at meanwhile.
+//! Place: under the phases. Whatever a phase waits for, children are listened to and the machine is
+//! looked at meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -218,8 +220,8 @@ impl<'a> Session<'a> {
         self.wait_until(Clock::Monotonic.now_ns() + span.as_nanos() as u64)
     }
 
-    /// Waits until something holds. `progress` tells how far it is; where that does not change for so long, it is given
-    /// up, and false answered.
+    /// Waits until something holds. `progress` tells how far it is; where that does not change for
+    /// so long, it is given up, and false answered.
     ///
     /// # Errors
     /// As [`Session::wait_until`].

@@ -1,7 +1,8 @@
 //! All clients lose their connection at once, miss messages, and return at once.
 //!
-//! Place: the phases of `storm`. Two ways: the clients go and the server stays, or the server is killed and started again
-//! with its log on disk. Publishers go on meanwhile, so that everybody misses something.
+//! Place: the phases of `storm`. Two ways: the clients go and the server stays, or the server is
+//! killed and started again with its log on disk. Publishers go on meanwhile, so that everybody
+//! misses something.
 
 use std::time::{Duration, Instant};
 

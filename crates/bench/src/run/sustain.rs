@@ -1,7 +1,8 @@
-//! The highest rate that is sustained: at which the publisher keeps its schedule and latency stays bounded.
+//! The highest rate that is sustained: at which the publisher keeps its schedule and latency stays
+//! bounded.
 //!
-//! Place: before the measured span of `unicast --find`. Steps double until one fails, then the last good and the first bad
-//! rate close in on each other.
+//! Place: before the measured span of `unicast --find`. Steps double until one fails, then the last
+//! good and the first bad rate close in on each other.
 
 use std::time::Duration;
 

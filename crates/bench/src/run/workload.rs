@@ -53,7 +53,8 @@ pub struct Workload {
     pub every_s: f64,
     /// Bytes of a message.
     pub size: usize,
-    /// Publications have their producers' numbers and are repeated until they are acknowledged; every stream is audited.
+    /// Publications have their producers' numbers and are repeated until they are acknowledged;
+    /// every stream is audited.
     pub is_once: bool,
     /// Over TLS.
     pub has_tls: bool,

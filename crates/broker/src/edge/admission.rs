@@ -259,8 +259,8 @@ enum Origin {
 }
 
 impl PublishSettings {
-    /// Whether the rule permits this publisher, and retained messages. A rule narrows the permissions
-    /// of a credential and never widens them. An unknown address matches no network.
+    /// Whether the rule permits this publisher, and retained messages. A rule narrows the
+    /// permissions of a credential and never widens them. An unknown address matches no network.
     fn permits(&self, origin: Origin, retain: bool) -> bool {
         let is_publisher = match (origin, self.publishers) {
             (_, Publishers::Nobody) => false,

@@ -1,19 +1,22 @@
-//! Subscriptions to filters that do not simply take live messages, but are read from the log, partition by partition.
+//! Subscriptions to filters that do not simply take live messages, but are read from the log,
+//! partition by partition.
 //!
-//! A subscription to a filter has a cursor for each partition, and an idle one stores none of them: it takes what the
-//! streams bring. Only while it replays or lags in a partition does it have a [`Cursor`] there; live messages of that
-//! partition are not for it then. All filters of one event stream are read together, as one member.
+//! A subscription to a filter has a cursor for each partition, and an idle one stores none of them:
+//! it takes what the streams bring. Only while it replays or lags in a partition does it have a
+//! [`Cursor`] there; live messages of that partition are not for it then. All filters of one event
+//! stream are read together, as one member.
 //!
 //! Invariants:
-//! - Of one partition a connection's outbox holds frames for filters in the order of their offsets. What is dropped
-//!   takes everything of its partition behind it along, so the cursor goes back to what came before the first one
-//!   dropped, and nothing is sent again or left out.
-//! - A frame without an address is for every subscription of the connection that covers the topic. It is sent only where
-//!   none of them is behind in the partition; otherwise each gets a frame of its own. So whoever was open when such a
-//!   frame was queued has to go back when it is dropped, and nobody else.
+//! - Of one partition a connection's outbox holds frames for filters in the order of their offsets.
+//!   What is dropped takes everything of its partition behind it along, so the cursor goes back to
+//!   what came before the first one dropped, and nothing is sent again or left out.
+//! - A frame without an address is for every subscription of the connection that covers the topic.
+//!   It is sent only where none of them is behind in the partition; otherwise each gets a frame of
+//!   its own. So whoever was open when such a frame was queued has to go back when it is dropped,
+//!   and nobody else.
 //! - A page answers the question that it repeats (`after`) or nobody's.
-//! - The tables hold what is behind or opening, at most an entry for each partition and member; pages on their way are
-//!   bounded for each connection, and so are the cursors ([`Held`]).
+//! - The tables hold what is behind or opening, at most an entry for each partition and member;
+//!   pages on their way are bounded for each connection, and so are the cursors ([`Held`]).
 
 use super::Edge;
 use super::behind_held::Held;
@@ -34,7 +37,8 @@ pub(super) type Member = (u32, u32, PartitionId);
 
 /// In place of a subscription: all filters of an event stream.
 const STREAM: u32 = NONE;
-/// Members of one connection that are looked at to know whether one is behind in a partition; more count as yes.
+/// Members of one connection that are looked at to know whether one is behind in a partition; more
+/// count as yes.
 const MEMBERS_LOOKED_AT_MAX: usize = 8;
 
 /// The tables; see the module.
@@ -52,7 +56,8 @@ pub(super) struct Cursor {
     pub after: u64,
     /// A page is on its way.
     pub is_reading: bool,
-    /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags takes none.
+    /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags
+    /// takes none.
     pub is_paid: bool,
 }
 
@@ -112,8 +117,8 @@ impl Edge {
         true
     }
 
-    /// From here on a subscription is read from the log in a partition, after `after` or earlier, once the socket has
-    /// drained.
+    /// From here on a subscription is read from the log in a partition, after `after` or earlier,
+    /// once the socket has drained.
     pub(super) fn lag_filter(&mut self, subscription: u32, partition: PartitionId, after: u64) {
         let (index, member) = self.member_of(subscription);
         let before = self.behind.cursors.get(&(index, member, partition)).copied();
@@ -131,7 +136,8 @@ impl Edge {
         self.stream_filters_at(index, partition, cursor.after);
     }
 
-    /// The connection's subscriptions to filters that are open, with the number of the last frame before.
+    /// The connection's subscriptions to filters that are open, with the number of the last frame
+    /// before.
     pub(super) fn open_filters(&self, index: u32) -> Vec<(u64, u32)> {
         let mut open: Vec<(u64, u32)> = self
             .chain(index)
@@ -142,8 +148,8 @@ impl Edge {
         open
     }
 
-    /// Asks for pages for subscriptions to filters, a few at a time of each log. True if some are left to be asked for; none
-    /// if a home has no room for some.
+    /// Asks for pages for subscriptions to filters, a few at a time of each log. True if some are
+    /// left to be asked for; none if a home has no room for some.
     pub(super) fn read_behind(&mut self, index: u32) -> Option<bool> {
         if !self.slots[index].is(flag::BEHIND) {
             return Some(false);
@@ -177,7 +183,8 @@ impl Edge {
         without_room.is_empty().then_some(is_left)
     }
 
-    /// Whether the replay that a member asked for has to wait. It has one page on its way, so that its credit is kept to.
+    /// Whether the replay that a member asked for has to wait. It has one page on its way, so that
+    /// its credit is kept to.
     fn is_without_credit(&self, index: u32, member: u32) -> bool {
         let all = (index, member, 0)..=(index, member, PartitionId::MAX);
         let mut cursors = self.behind.cursors.range(all);
@@ -292,7 +299,8 @@ impl Edge {
         self.deliver_addressed(subscription, topic, partition, &delivery, is_paid);
     }
 
-    /// Queues what says how far a subscription to filters is settled in a partition. It gives way like a message.
+    /// Queues what says how far a subscription to filters is settled in a partition. It gives way
+    /// like a message.
     pub(crate) fn send_filter_mark(
         &mut self,
         subscription: u32,
@@ -303,7 +311,8 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         let origin = self.origin_of(subscription, partition, after, false);
         let place = self.enter_bytes(parts, origin);
-        // If making room for it has cost others their place, the pages that bring those again will say it anew.
+        // If making room for it has cost others their place, the pages that bring those again will
+        // say it anew.
         if !self.is_behind_at(subscription, partition, after) {
             self.push_place(index, place);
         }

@@ -1,8 +1,10 @@
-//! How many cursors in partitions the connections of an edge hold for filters that are behind (`behind.rs`).
+//! How many cursors in partitions the connections of an edge hold for filters that are behind
+//! (`behind.rs`).
 //!
-//! A session may have many filters and a log many partitions, and a client that gives no credit or reads nothing keeps
-//! each pair for as long as it likes. So cursors have the bounds of what else waits for a blocked connection:
-//! `outbox_bytes_max` for one, `pinned_bytes_max` for all of an edge together, counted apart from that.
+//! A session may have many filters and a log many partitions, and a client that gives no credit or
+//! reads nothing keeps each pair for as long as it likes. So cursors have the bounds of what else
+//! waits for a blocked connection: `outbox_bytes_max` for one, `pinned_bytes_max` for all of an
+//! edge together, counted apart from that.
 
 use super::outbox::Excess;
 use super::{Edge, flag};
@@ -62,7 +64,8 @@ impl Held {
 }
 
 impl Edge {
-    /// Takes another cursor into account. Without room for it the connection ends, and nothing more is kept for it.
+    /// Takes another cursor into account. Without room for it the connection ends, and nothing more
+    /// is kept for it.
     pub(super) fn may_hold_another(&mut self, index: u32) -> bool {
         let is_dead = self.slots[index].is(flag::DEAD);
         let (held, limits) = (&self.behind.held, &self.settings.limits);

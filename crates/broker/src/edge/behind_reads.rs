@@ -1,9 +1,12 @@
-//! Which cursors of subscriptions to filters (`behind.rs`) wait for a page, and how many pages are on their way.
+//! Which cursors of subscriptions to filters (`behind.rs`) wait for a page, and how many pages are
+//! on their way.
 //!
-//! A session may have many filters, each with a cursor in each partition, and the next page is asked for whenever the socket has
-//! drained. Waiting cursors are kept apart, so that a turn costs a look at the next of them, not at all cursors.
+//! A session may have many filters, each with a cursor in each partition, and the next page is
+//! asked for whenever the socket has drained. Waiting cursors are kept apart, so that a turn costs
+//! a look at the next of them, not at all cursors.
 //!
-//! Invariants: `waiting` holds exactly the cursors that are not being read; `under_way` counts the others.
+//! Invariants: `waiting` holds exactly the cursors that are not being read; `under_way` counts the
+//! others.
 
 use super::behind::{Cursor, Member};
 use super::lagging::READS_MAX;
@@ -13,8 +16,9 @@ use std::ops::Bound;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// The place of a waiting cursor among those of its connection and log: the member, whether the cursor is paid, the partition.
-/// Paid ones of a member come last, so that all of them can be passed over when there is no credit.
+/// The place of a waiting cursor among those of its connection and log: the member, whether the
+/// cursor is paid, the partition. Paid ones of a member come last, so that all of them can be
+/// passed over when there is no credit.
 pub(super) type Turn = (u32, bool, PartitionId);
 
 /// See the module.

@@ -1,14 +1,14 @@
-//! Compressed messages (RFC 7692) of an edge: one compressor and one inflater for all its connections, made when the
-//! first message needs them.
+//! Compressed messages (RFC 7692) of an edge: one compressor and one inflater for all its
+//! connections, made when the first message needs them.
 //!
-//! Steps 2, 3 and 9 of the path. Nothing here belongs to a connection but four bits of its flags: the window that its
-//! client has asked for. Context is never taken over, so a compressed frame is a further wire format: made once, shared
-//! by all subscribers that take it.
+//! Steps 2, 3 and 9 of the path. Nothing here belongs to a connection but four bits of its flags:
+//! the window that its client has asked for. Context is never taken over, so a compressed frame is
+//! a further wire format: made once, shared by all subscribers that take it.
 //!
-//! Invariants: nothing is compressed that is shorter than the configured bound, or that does not get shorter; no frame
-//! goes to a client whose window is smaller than the message; what is compressed for one connection alone (pages,
-//! answers) stays within a turn's share, and goes as it is beyond; what a connection has the edge inflate counts against
-//! its own share of the turn.
+//! Invariants: nothing is compressed that is shorter than the configured bound, or that does not
+//! get shorter; no frame goes to a client whose window is smaller than the message; what is
+//! compressed for one connection alone (pages, answers) stays within a turn's share, and goes as it
+//! is beyond; what a connection has the edge inflate counts against its own share of the turn.
 
 use super::Edge;
 use super::outbox::{BODY_COPY_MAX, Origin, Place};
@@ -17,7 +17,8 @@ use wire::websocket::deflate::{Deflater, InflateError, Inflater, WINDOW_BITS_MAX
 use wire::websocket::frame::{Opcode, encode_header};
 use wire::websocket::message::{Event, Kind, MessageError};
 
-/// What the connections of an edge share; empty where compression is not configured or not asked for.
+/// What the connections of an edge share; empty where compression is not configured or not asked
+/// for.
 #[derive(Default)]
 pub(crate) struct Compression {
     deflater: Option<Deflater>,
@@ -45,7 +46,8 @@ impl Compression {
 }
 
 impl Packed {
-    /// Whether it may go to a client with this window: what is no longer than the window cannot refer beyond it.
+    /// Whether it may go to a client with this window: what is no longer than the window cannot
+    /// refer beyond it.
     pub fn fits(&self, window_bits: u8) -> bool {
         fits(window_bits, self.plain_bytes)
     }
@@ -88,7 +90,8 @@ impl Edge {
         settings.is_some_and(|settings| plain_bytes >= settings.bytes_min as usize)
     }
 
-    /// Puts a binary message of these parts into the ring, compressed; `None` if that is not worth it.
+    /// Puts a binary message of these parts into the ring, compressed; `None` if that is not worth
+    /// it.
     pub(super) fn enter_packed(&mut self, parts: &[&[u8]], origin: Origin) -> Option<Packed> {
         self.enter_packed_as(Opcode::Binary, parts, origin)
     }
@@ -121,7 +124,8 @@ impl Edge {
         packed.is_some()
     }
 
-    /// Queues an echo, compressed; false if that is not worth it. Who sends pays for it with its share of the turn.
+    /// Queues an echo, compressed; false if that is not worth it. Who sends pays for it with its
+    /// share of the turn.
     pub(crate) fn send_packed_echo(&mut self, index: u32, opcode: Opcode, message: &[u8]) -> bool {
         if !fits(self.window_bits(index), message.len()) || !self.is_worth_packing(message.len()) {
             return false;

@@ -1,14 +1,16 @@
 //! The drain: all clients of an edge are led away, and what they have been promised is kept.
 //!
-//! It has three steps, and each looks at some connections in a turn. *Telling*: event streams end with the time to return,
-//! long polls are answered, native sessions get GO_AWAY, those with subscriptions behind their ticket; their subscriptions
-//! end with it, so that the ticket stays true. What they have sent is still read and answered: a client closes when it has
-//! its answers, and most have gone after a round trip. *Holding*: the patience is over. Nothing more is read from those that are
-//! left, and the homes answer what was asked. *Closing*: nothing is on its way any more, so that everything accepted has been
-//! acknowledged; who is left is closed.
+//! It has three steps, and each looks at some connections in a turn. *Telling*: event streams end
+//! with the time to return, long polls are answered, native sessions get GO_AWAY, those with
+//! subscriptions behind their ticket; their subscriptions end with it, so that the ticket stays
+//! true. What they have sent is still read and answered: a client closes when it has its answers,
+//! and most have gone after a round trip. *Holding*: the patience is over. Nothing more is read
+//! from those that are left, and the homes answer what was asked. *Closing*: nothing is on its way
+//! any more, so that everything accepted has been acknowledged; who is left is closed.
 //!
-//! Invariants: return times lie evenly in the window, on one edge and on all of them together; a client is told once. How
-//! long a drain takes is the shell's to bound: a disk that hangs, or a client that reads nothing, holds it up until then.
+//! Invariants: return times lie evenly in the window, on one edge and on all of them together; a
+//! client is told once. How long a drain takes is the shell's to bound: a disk that hangs, or a
+//! client that reads nothing, holds it up until then.
 
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
@@ -40,8 +42,8 @@ enum Step {
 }
 
 impl Edge {
-    /// Leads clients away: no new sessions are begun, streams end, sessions are told to return within `window_ms`. The turns
-    /// that follow do it. A window of nothing closes them at once.
+    /// Leads clients away: no new sessions are begun, streams end, sessions are told to return
+    /// within `window_ms`. The turns that follow do it. A window of nothing closes them at once.
     pub fn drain(&mut self, window_ms: u64) {
         if self.draining {
             return;
@@ -109,7 +111,8 @@ impl Edge {
         }
     }
 
-    /// Goes on through the connections that there are, some at a time; where to go on, if there are more.
+    /// Goes on through the connections that there are, some at a time; where to go on, if there are
+    /// more.
     fn some_from(&mut self, next: u32, act: impl Fn(&mut Edge, u32)) -> Option<u32> {
         let end = self.slots.places().min(next + CONNECTIONS_TURN_MAX);
         for index in next..end {
@@ -120,7 +123,8 @@ impl Edge {
         (end < self.slots.places()).then_some(end)
     }
 
-    /// Where clients that are led away find other nodes. Each of them is the first of as many clients.
+    /// Where clients that are led away find other nodes. Each of them is the first of as many
+    /// clients.
     pub(crate) fn other_addresses<'a>(&self, settings: &'a Settings, index: u32) -> Vec<&'a str> {
         let mut urls: Vec<&str> = settings.other_addresses.iter().map(String::as_str).collect();
         let first = (index as usize + usize::from(self.id)) % urls.len().max(1);
@@ -161,7 +165,8 @@ impl Edge {
     }
 }
 
-/// Clients that have been told to go have so long to take their answers and close, or half the window.
+/// Clients that have been told to go have so long to take their answers and close, or half the
+/// window.
 const PATIENCE_MS_MAX: u64 = 1_000;
 /// Connections that one turn looks at.
 const CONNECTIONS_TURN_MAX: u32 = 1_024;

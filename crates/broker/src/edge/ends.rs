@@ -1,7 +1,9 @@
-//! How connections end: by which code, from which side, or without one. Counted once for each, when it is forgotten.
+//! How connections end: by which code, from which side, or without one. Counted once for each, when
+//! it is forgotten.
 //!
-//! Invariants: the cause that was there first counts; the numbers of all causes together are the connections that have ended. The
-//! cause takes a byte of the slot that nothing else has use for, so that it costs no memory.
+//! Invariants: the cause that was there first counts; the numbers of all causes together are the
+//! connections that have ended. The cause takes a byte of the slot that nothing else has use for,
+//! so that it costs no memory.
 
 use super::statistics::Counts;
 use super::{Edge, slots::Slot};
@@ -76,7 +78,8 @@ impl End {
 pub struct EndCounts(Counts<ENDS_COUNT>);
 
 impl EndCounts {
-    /// For each cause: the side that it came from, the close code or the word for an end without one, and how often.
+    /// For each cause: the side that it came from, the close code or the word for an end without
+    /// one, and how often.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Cow<'static, str>, u64)> {
         (0..ENDS_COUNT).zip(self.0.numbers()).map(|(place, count)| {
             let (by, code) = name_of(place);

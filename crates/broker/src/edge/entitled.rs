@@ -1,9 +1,11 @@
-//! What the clients of an edge are entitled to: one entry for each credential, shared by the connections that show it.
+//! What the clients of an edge are entitled to: one entry for each credential, shared by the
+//! connections that show it.
 //!
-//! Place on the path: step 3, beside the sessions, which ask [`Entitlements::permits`]. Signatures are never looked at here
-//! (see `crate::entitlement`). Invariants: an entry lives as long as somebody holds it, by [`Entitlements::hold`]; equal
-//! terms are kept once; a credential is found by its digest only until keys or revocations have changed; a connection with a
-//! token of its own costs an entry, its place in the table and its subject, and no timer.
+//! Place on the path: step 3, beside the sessions, which ask [`Entitlements::permits`]. Signatures
+//! are never looked at here (see `crate::entitlement`). Invariants: an entry lives as long as
+//! somebody holds it, by [`Entitlements::hold`]; equal terms are kept once; a credential is found
+//! by its digest only until keys or revocations have changed; a connection with a token of its own
+//! costs an entry, its place in the table and its subject, and no timer.
 
 use crate::entitlement::{
     Action, CredentialKind, Digest, Entitlement, NEVER, Permissions, Terms, user_name,
@@ -72,14 +74,16 @@ impl Entitlements {
         self.by_digest.find(hash_of(words), is_it).copied()
     }
 
-    /// Enters what a verdict says, and holds it for the caller. None if there is no room for its subject.
+    /// Enters what a verdict says, and holds it for the caller. None if there is no room for its
+    /// subject.
     pub fn enter(&mut self, entitlement: &Entitlement) -> Option<u32> {
         if let Some(at) = self.find(entitlement.digest) {
             if self.is_equal(at, entitlement) {
                 self.hold(at);
                 return Some(at);
             }
-            // What an API key permits may be another since. Who has come before keeps what it was told.
+            // What an API key permits may be another since. Who has come before keeps what it was
+            // told.
             self.unlist(at);
         }
         let subject = self.subjects.insert(entitlement.subject.as_bytes())?;
@@ -246,7 +250,8 @@ impl Entitlements {
             && *self.terms(at) == *other.terms
     }
 
-    /// Whoever shows any credential from now on is judged anew. Who has come before keeps what it was told.
+    /// Whoever shows any credential from now on is judged anew. Who has come before keeps what it
+    /// was told.
     pub fn unlist_all(&mut self) {
         self.by_digest = HashTable::new();
     }
@@ -331,7 +336,8 @@ fn digest_of(words: [u32; 4]) -> Digest {
     Digest(bytes)
 }
 
-/// Of a digest, which is a hash already. Only credentials that hold are entered: nobody can choose where they fall.
+/// Of a digest, which is a hash already. Only credentials that hold are entered: nobody can choose
+/// where they fall.
 fn hash_of(words: [u32; 4]) -> u64 {
     u64::from(words[0]) | u64::from(words[1]) << 32
 }
@@ -412,7 +418,8 @@ mod tests {
         assert_eq!(entitlements.find(entitlement(1, "a").digest), Some(again));
     }
 
-    /// The budget of an idle connection with a token of its own has room for this and the judge's 32 bytes.
+    /// The budget of an idle connection with a token of its own has room for this and the judge's
+    /// 32 bytes.
     #[test]
     fn a_token_of_its_own_costs_less_than_a_hundred_bytes() {
         let mut entitlements = Entitlements::new();

@@ -1,9 +1,10 @@
-//! Subscriptions to filters at an edge: a trie of its own filters, and for each topic that homes have announced, which
-//! of them match.
+//! Subscriptions to filters at an edge: a trie of its own filters, and for each topic that homes
+//! have announced, which of them match.
 //!
-//! Step 8 of the path. Invariants: every subscription asks every home, which says where it begins in each partition, and
-//! is open when all have answered; the last one to a filter takes it back from all homes; what matches a topic is found
-//! again only when the set of filters has changed. What is not simply live is in `behind`.
+//! Step 8 of the path. Invariants: every subscription asks every home, which says where it begins
+//! in each partition, and is open when all have answered; the last one to a filter takes it back
+//! from all homes; what matches a topic is found again only when the set of filters has changed.
+//! What is not simply live is in `behind`.
 
 use super::Edge;
 use super::Refusal;
@@ -47,8 +48,8 @@ impl NamedTopic {
 }
 
 impl Edge {
-    /// One more subscription to a filter; how many the connection has. They are counted only where fewer are allowed than
-    /// subscriptions in all.
+    /// One more subscription to a filter; how many the connection has. They are counted only where
+    /// fewer are allowed than subscriptions in all.
     fn hold_filter(&mut self, index: u32) -> u32 {
         let limits = &self.settings.limits;
         if limits.filters_per_session_max >= limits.subscriptions_per_session_max {
@@ -68,8 +69,8 @@ impl Edge {
         }
     }
 
-    /// Asks for a filter with wildcards, live but in the partitions for which it comes with a cursor. Without a policy
-    /// of its own the rules have one. Answered by
+    /// Asks for a filter with wildcards, live but in the partitions for which it comes with a
+    /// cursor. Without a policy of its own the rules have one. Answered by
     /// `tell_subscribed_filters` or `tell_refused`; none if it is refused at once.
     pub(crate) fn subscribe_filter(
         &mut self,

@@ -1,9 +1,10 @@
 //! Input: what has been read and not yet understood.
 //!
-//! Steps 1 to 3 of the path. The receive buffer belongs to the reactor; only the unfinished tail of a frame is kept,
-//! and what follows while the connection is paused. Invariants: at most one frame plus one receive buffer is kept; a
-//! connection that may not go on is not read; a turn handles a bounded number of frames of one connection; a buffer is
-//! never more than twice as long as what has come; what all connections keep is bounded ([`super::kept`]).
+//! Steps 1 to 3 of the path. The receive buffer belongs to the reactor; only the unfinished tail of
+//! a frame is kept, and what follows while the connection is paused. Invariants: at most one frame
+//! plus one receive buffer is kept; a connection that may not go on is not read; a turn handles a
+//! bounded number of frames of one connection; a buffer is never more than twice as long as what
+//! has come; what all connections keep is bounded ([`super::kept`]).
 
 use super::Edge;
 use super::compression::WORK_BYTES_FRAME;
@@ -62,7 +63,8 @@ impl Driven {
 }
 
 impl Edge {
-    /// Whether the reactor should read from the connection now. If not, it is told by `out.readable` when to.
+    /// Whether the reactor should read from the connection now. If not, it is told by
+    /// `out.readable` when to.
     pub fn wants_read(&mut self, key: Key) -> bool {
         if self.slots.get(key).is_none() {
             return false;
@@ -72,7 +74,8 @@ impl Edge {
             slot.set(flag::UNREAD);
             return false;
         }
-        // Bytes to a closing connection or an event stream are read and dropped: otherwise its end is never seen.
+        // Bytes to a closing connection or an event stream are read and dropped: otherwise its end
+        // is never seen.
         true
     }
 
@@ -89,7 +92,8 @@ impl Edge {
         }
         slot.clear(flag::PINGED);
         let kept = slot.input;
-        // The bytes of one HTTP request count as one sign of life, or a peer that drips them would keep its place.
+        // The bytes of one HTTP request count as one sign of life, or a peer that drips them would
+        // keep its place.
         let is_in_request = slot.protocol == Protocol::Http && (kept != NONE || slot.state != NONE);
         if !is_in_request {
             self.stamp(index);
@@ -159,8 +163,9 @@ impl Edge {
         }
     }
 
-    /// Goes on with the connections that were resumed, in that order. Call it when letters have been taken and before
-    /// anything new is read, which would take the room that those have waited for.
+    /// Goes on with the connections that were resumed, in that order. Call it when letters have
+    /// been taken and before anything new is read, which would take the room that those have waited
+    /// for.
     pub fn continue_resumed(&mut self) {
         for key in std::mem::take(&mut self.resumed) {
             if self.slots.get(key).is_none() {
@@ -288,7 +293,8 @@ impl Edge {
                 }
                 Progress::Stop => break,
             }
-            // What had to be inflated, or compressed to be echoed, costs more than its bytes on the wire.
+            // What had to be inflated, or compressed to be echoed, costs more than its bytes on the
+            // wire.
             let work_bytes = self.compression_work() - work_bytes;
             frames += 1 + (work_bytes / WORK_BYTES_FRAME) as u32;
         }
@@ -327,8 +333,8 @@ const SPARE_BYTES_MAX: usize = 256 << 10;
 /// Room for so little is taken at once.
 const ROOM_BYTES_MIN: usize = 512;
 
-/// Makes room for `more` bytes of a unit that will have `unit_bytes` if its length is known. A peer that announces a long
-/// one gets its room only as it sends: at most as much again as has come.
+/// Makes room for `more` bytes of a unit that will have `unit_bytes` if its length is known. A peer
+/// that announces a long one gets its room only as it sends: at most as much again as has come.
 pub(crate) fn make_room(bytes: &mut Vec<u8>, more: usize, unit_bytes: usize) {
     let needed = bytes.len() + more;
     if needed > bytes.capacity() {

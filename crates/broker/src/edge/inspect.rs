@@ -1,8 +1,9 @@
 //! What an edge tells operators of its connections, and what it does for them.
 //!
-//! Beside the path; see [`crate::inspect`]. Invariants: one question looks at [`LOOKED_AT_MAX`] slots at most, and nothing is
-//! kept for it. What operators ask of homes goes the way of every request, under [`OPERATOR`] in place of a connection, which
-//! no connection can have; so order, history and recovery hold for it, and messages pay nothing for it.
+//! Beside the path; see [`crate::inspect`]. Invariants: one question looks at [`LOOKED_AT_MAX`]
+//! slots at most, and nothing is kept for it. What operators ask of homes goes the way of every
+//! request, under [`OPERATOR`] in place of a connection, which no connection can have; so order,
+//! history and recovery hold for it, and messages pay nothing for it.
 
 use super::slots::Protocol;
 use super::subscriptions::Stage;
@@ -25,8 +26,8 @@ const OPERATOR: Key = Key { index: u32::MAX, generation: 0 };
 pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
 
 impl Edge {
-    /// Answers a question of an operator. None: a home is asked, and the answer comes in [`super::Outputs::answers`] under this
-    /// number, which is not 0.
+    /// Answers a question of an operator. None: a home is asked, and the answer comes in
+    /// [`super::Outputs::answers`] under this number, which is not 0.
     pub fn inspect(
         &mut self,
         question: Question,
@@ -221,7 +222,8 @@ impl Edge {
         }
     }
 
-    /// Ends a connection because an operator wants it: with a word where its protocol has one and its socket takes it.
+    /// Ends a connection because an operator wants it: with a word where its protocol has one and
+    /// its socket takes it.
     fn disconnect(&mut self, index: u32, may_return: bool) {
         let slot = &self.slots[index];
         if slot.is(flag::CLOSING | flag::DEAD) {
@@ -243,7 +245,8 @@ impl Edge {
         self.statistics.disconnected_by_operators += 1;
     }
 
-    /// Operators may publish wherever a client might; not where the node alone does, nor more than a rule allows.
+    /// Operators may publish wherever a client might; not where the node alone does, nor more than
+    /// a rule allows.
     fn publish_for_operator(&mut self, publication: Publication, number: u32) -> Result<(), Code> {
         let topic = std::str::from_utf8(&publication.topic).map_err(|_| Code::MalformedTopic)?;
         let Placement { rule, partition } = self.admit_for_operator(Offer {

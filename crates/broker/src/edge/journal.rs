@@ -1,9 +1,10 @@
-//! What an edge notes of its clients so that it can be told: entries for the access log and the audit log, and the life of
-//! clients and topics on `$sys/...`.
+//! What an edge notes of its clients so that it can be told: entries for the access log and the
+//! audit log, and the life of clients and topics on `$sys/...`.
 //!
-//! Beside the path: where neither is on, a session passes by here with a branch, and a message not at all. Invariants: what is
-//! told in a second has a bound, and what was left out is counted and told when the second is over, so that a storm costs a
-//! counter; nothing here holds a credential, a query or a payload.
+//! Beside the path: where neither is on, a session passes by here with a branch, and a message not
+//! at all. Invariants: what is told in a second has a bound, and what was left out is counted and
+//! told when the second is over, so that a storm costs a counter; nothing here holds a credential,
+//! a query or a payload.
 
 use super::Edge;
 use super::slots::{Protocol, flag};
@@ -22,7 +23,8 @@ use wire::native::{Attributes, ErrorCode};
 
 /// Connections to a page.
 const PAGE: usize = 256;
-/// The close code of a client that did not say one (RFC 6455, section 7.1.5), and of a connection that was lost.
+/// The close code of a client that did not say one (RFC 6455, section 7.1.5), and of a connection
+/// that was lost.
 const NO_STATUS: u16 = 1_005;
 const ABNORMAL: u16 = 1_006;
 const NORMAL: u16 = 1_000;
@@ -36,7 +38,8 @@ struct Known {
     address: u128,
     /// Against what an earlier connection left here.
     generation: u32,
-    /// When its session began: milliseconds of the monotonic clock, their low half; how long it lasts is told up to 49 days.
+    /// When its session began: milliseconds of the monotonic clock, their low half; how long it
+    /// lasts is told up to 49 days.
     began_ms: u32,
     /// With which its WebSocket was closed; 0: not yet.
     close_code: u16,
@@ -144,7 +147,8 @@ impl Edge {
         self.settings.journal.access || self.settings.sys.clients
     }
 
-    /// Whether somebody wants to know where clients come from, so that [`Edge::accepted_through`] should be called.
+    /// Whether somebody wants to know where clients come from, so that [`Edge::accepted_through`]
+    /// should be called.
     pub fn notes_origins(&self) -> bool {
         self.sessions_are_told() || self.settings.journal.is_on()
     }
@@ -269,7 +273,8 @@ impl Edge {
         }
     }
 
-    /// The head of a request has come; perhaps for the second time, after its credential has been judged.
+    /// The head of a request has come; perhaps for the second time, after its credential has been
+    /// judged.
     pub(crate) fn note_request(&mut self, index: u32, method: &str, target: &str) {
         let at_ms = self.now.monotonic_ms;
         self.journal.asked.entry(index).or_insert_with(|| Asked {
@@ -403,7 +408,8 @@ impl Edge {
         }
     }
 
-    /// The node's own publication, JSON. One that there is no room for is given up: what it tells is no reason to wait.
+    /// The node's own publication, JSON. One that there is no room for is given up: what it tells
+    /// is no reason to wait.
     pub fn publish_own(&mut self, topic: &str, payload: &[u8]) {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);

@@ -1,12 +1,14 @@
 //! Questions, verdicts, and what becomes of connections whose entitlement ends.
 //!
-//! Beside the path: a session that is shown a credential asks [`Edge::show`]. What the edge knows is answered at once; else a
-//! question goes out and the connection is not read until its verdict comes ([`Edge::judged`]), or its deadline. The sweep
-//! ends connections whose entitlement has expired, and tells them ahead. When revocations have changed,
-//! [`Edge::recheck`] looks at all entries, some in each turn, and then for the connections of those that were revoked.
+//! Beside the path: a session that is shown a credential asks [`Edge::show`]. What the edge knows
+//! is answered at once; else a question goes out and the connection is not read until its verdict
+//! comes ([`Edge::judged`]), or its deadline. The sweep ends connections whose entitlement has
+//! expired, and tells them ahead. When revocations have changed, [`Edge::recheck`] looks at all
+//! entries, some in each turn, and then for the connections of those that were revoked.
 //!
-//! Invariants: a connection has at most one question on its way, and is paused meanwhile; a verdict for one that has gone or
-//! moved on changes nothing; whatever the sweep does, an action is checked when it comes.
+//! Invariants: a connection has at most one question on its way, and is paused meanwhile; a verdict
+//! for one that has gone or moved on changes nothing; whatever the sweep does, an action is checked
+//! when it comes.
 
 use super::Edge;
 use super::entitled::Entitlements;
@@ -36,11 +38,13 @@ pub(crate) enum Shown {
 #[derive(Hand)]
 pub(crate) struct Judging {
     pub(crate) entitlements: Entitlements,
-    /// Connections that came with a ticket alone: their entitlement is to be looked at before they go on.
+    /// Connections that came with a ticket alone: their entitlement is to be looked at before they
+    /// go on.
     unlooked: Vec<Key>,
     /// The next entry to be looked at since revocations have changed.
     recheck_at: Option<u32>,
-    /// Until then a verdict may come that knows nothing of what was revoked; milliseconds of the monotonic clock.
+    /// Until then a verdict may come that knows nothing of what was revoked; milliseconds of the
+    /// monotonic clock.
     unsure_until_ms: u64,
     /// Entries of such verdicts.
     unsure: Vec<u32>,
@@ -76,7 +80,8 @@ impl Judging {
 }
 
 impl Edge {
-    /// What a connection may do with all topics that a filter covers; everything where nobody is asked.
+    /// What a connection may do with all topics that a filter covers; everything where nobody is
+    /// asked.
     ///
     /// # Errors
     /// `unauthorized` without an accepted credential, `forbidden` with one; `token_expired`,
@@ -116,8 +121,8 @@ impl Edge {
         }
     }
 
-    /// The node's own topics: nobody else publishes there. Where nobody is asked for a token, whether they can be read is for the
-    /// configuration to say.
+    /// The node's own topics: nobody else publishes there. Where nobody is asked for a token,
+    /// whether they can be read is for the configuration to say.
     #[cold]
     fn permit_reserved(
         &mut self,
@@ -211,7 +216,8 @@ impl Edge {
         Some(self.judging.entitlements.kind(at))
     }
 
-    /// How many messages a connection's entitlement lets it publish in a second; none without a bound of its own.
+    /// How many messages a connection's entitlement lets it publish in a second; none without a
+    /// bound of its own.
     pub(super) fn own_publish_rate(&self, index: u32) -> Option<u32> {
         let at = self.entitlement_of(index)?;
         self.judging.entitlements.terms(at).limits.publish_rate_max
@@ -331,7 +337,8 @@ impl Edge {
         }
     }
 
-    /// The connection is entitled so from now on; takes over what the caller holds. [`NONE`]: to what anonymous clients are.
+    /// The connection is entitled so from now on; takes over what the caller holds. [`NONE`]: to
+    /// what anonymous clients are.
     pub(crate) fn entitle(&mut self, index: u32, at: u32) {
         let before = std::mem::replace(&mut self.slots[index].entitlement, at);
         if before != at {
@@ -371,8 +378,9 @@ impl Edge {
         self.judging.unlooked.push(key);
     }
 
-    /// Something has been revoked, or is not any more, or keys have changed: all entitlements are looked at again, in the calls of
-    /// [`Edge::recheck`] that follow, and whoever shows a credential from now on is judged anew.
+    /// Something has been revoked, or is not any more, or keys have changed: all entitlements are
+    /// looked at again, in the calls of [`Edge::recheck`] that follow, and whoever shows a
+    /// credential from now on is judged anew.
     pub fn revocations_changed(&mut self) {
         let timeout_ms = u64::from(self.settings.limits.handshake_timeout_ms);
         self.judging.unsure_until_ms = self.now.monotonic_ms + timeout_ms;
@@ -382,9 +390,10 @@ impl Edge {
         }
     }
 
-    /// Goes on with what only the judge can tell: entitlements of tickets that came in this turn, and all of them when
-    /// revocations have changed. Call it in each turn behind the input and before the flush; without work it costs nothing, and
-    /// [`Edge::has_more`] says whether some is left.
+    /// Goes on with what only the judge can tell: entitlements of tickets that came in this turn,
+    /// and all of them when revocations have changed. Call it in each turn behind the input and
+    /// before the flush; without work it costs nothing, and [`Edge::has_more`] says whether some is
+    /// left.
     pub fn recheck(&mut self, judge: &dyn Judge) {
         for key in std::mem::take(&mut self.judging.unlooked) {
             self.look_at_ticket(key, judge);
@@ -443,7 +452,8 @@ impl Edge {
         }
     }
 
-    /// The sweep is at a connection with an entitlement. True if that has ended, and with it what the connection did.
+    /// The sweep is at a connection with an entitlement. True if that has ended, and with it what
+    /// the connection did.
     #[inline(never)]
     pub(super) fn sweep_entitlement(&mut self, index: u32, at: u32) -> bool {
         if self.slots[index].is(flag::CLOSING) {
@@ -468,8 +478,8 @@ impl Edge {
         false
     }
 
-    /// Ends what a connection does under an entitlement that does not hold any more. False for an HTTP connection
-    /// that waits for nothing: its next request shows a credential of its own.
+    /// Ends what a connection does under an entitlement that does not hold any more. False for an
+    /// HTTP connection that waits for nothing: its next request shows a credential of its own.
     fn end_entitled(&mut self, index: u32, code: ErrorCode) -> bool {
         let slot = &self.slots[index];
         if slot.is(flag::CLOSING) || matches!(slot.protocol, Protocol::Free) {
@@ -487,7 +497,8 @@ impl Edge {
                 }
                 is_over
             }
-            // What waits for it is not to be had any more, and no word of ours would reach it before that.
+            // What waits for it is not to be had any more, and no word of ours would reach it
+            // before that.
             _ if slot.is(flag::BLOCKED) => {
                 self.kill(index);
                 true

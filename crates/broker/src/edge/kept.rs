@@ -1,12 +1,15 @@
-//! Unfinished input of all connections: how much each of them keeps, whether it goes on, and which one ends first.
+//! Unfinished input of all connections: how much each of them keeps, whether it goes on, and which
+//! one ends first.
 //!
-//! Step 2 of the path, behind a test of one flag: a connection whose last read ended with a whole frame or request is
-//! not in here. Invariants: all connections together keep at most `pinned_bytes_max`; buffers count with their
-//! capacity. Above the bound the largest ends, never a smaller one that happened to grow. Connections without an
-//! accepted credential, on a node that asks for tokens, have an eighth of the bound for themselves; as soon as they
-//! keep more than that together, the largest of them ends first. (A client whose token is still being judged is one of
-//! them: below that eighth size alone decides, or clients that hoard with tokens would push out those who arrive.)
-//! What a connection keeps has to grow by [`PROGRESS_BYTES_S`] while it stands, or to become complete.
+//! Step 2 of the path, behind a test of one flag: a connection whose last read ended with a whole
+//! frame or request is not in here. Invariants: all connections together keep at most
+//! `pinned_bytes_max`; buffers count with their capacity. Above the bound the largest ends, never a
+//! smaller one that happened to grow. Connections without an accepted credential, on a node that
+//! asks for tokens, have an eighth of the bound for themselves; as soon as they keep more than that
+//! together, the largest of them ends first. (A client whose token is still being judged is one of
+//! them: below that eighth size alone decides, or clients that hoard with tokens would push out
+//! those who arrive.) What a connection keeps has to grow by [`PROGRESS_BYTES_S`] while it stands,
+//! or to become complete.
 
 use super::Edge;
 use super::ends::End;
@@ -111,7 +114,8 @@ impl Kept {
 }
 
 impl Edge {
-    /// Counts what a connection keeps now, and ends the largest holders while all together keep too much.
+    /// Counts what a connection keeps now, and ends the largest holders while all together keep too
+    /// much.
     #[inline]
     pub(super) fn count_input(&mut self, index: u32, came: Came) {
         let slot = &self.slots[index];
@@ -153,7 +157,8 @@ impl Edge {
         }
     }
 
-    /// Bytes of buffers with unfinished frames, messages, heads and bodies of a connection; none if it has no such thing.
+    /// Bytes of buffers with unfinished frames, messages, heads and bodies of a connection; none if
+    /// it has no such thing.
     fn kept_bytes_of(&self, index: u32) -> Option<u64> {
         let slot = &self.slots[index];
         if slot.is(flag::DEAD) {
@@ -199,8 +204,8 @@ impl Edge {
         self.settings.entitlement.is_some() && self.slots[index].entitlement == NONE
     }
 
-    /// The longest message or body that a connection may send where others may send this much: less before HELLO, and
-    /// without an accepted credential.
+    /// The longest message or body that a connection may send where others may send this much: less
+    /// before HELLO, and without an accepted credential.
     pub(crate) fn input_bytes_max(&self, index: u32, bytes_max: u32) -> u32 {
         match self.slots[index].protocol == Protocol::NativeStart || self.is_anonymous(index) {
             true => bytes_max.min(self.settings.limits.anonymous_input_bytes_max),
@@ -258,7 +263,8 @@ mod tests {
 
     const MAX: u64 = 800;
 
-    /// Which connections end while more than [`MAX`] is kept. `all`: bytes and whether entitled, by index.
+    /// Which connections end while more than [`MAX`] is kept. `all`: bytes and whether entitled, by
+    /// index.
     fn ended(all: &[(u64, bool)]) -> Vec<u32> {
         let mut kept = Kept::default();
         for (index, &(bytes, is_entitled)) in (0..).zip(all) {

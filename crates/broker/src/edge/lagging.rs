@@ -1,10 +1,13 @@
-//! Plain subscriptions that are read from the log: which of a connection wait for a page, and how many pages are on their way.
+//! Plain subscriptions that are read from the log: which of a connection wait for a page, and how
+//! many pages are on their way.
 //!
-//! Beside the path. A page comes for one subscription, and the next is asked for when the socket has drained; a session may have ten
-//! thousand that wait. So those that wait are kept apart, and a page costs a look at the next of them, not at all subscriptions.
+//! Beside the path. A page comes for one subscription, and the next is asked for when the socket
+//! has drained; a session may have ten thousand that wait. So those that wait are kept apart, and a
+//! page costs a look at the next of them, not at all subscriptions.
 //!
-//! Invariants: a subscription in [`Stage::Lagging`] is in `waiting` (what is there and is not in that stage is taken out when it is
-//! met); `reading` counts those in [`Stage::Reading`], at most [`READS_MAX`] of a connection and log.
+//! Invariants: a subscription in [`Stage::Lagging`] is in `waiting` (what is there and is not in
+//! that stage is taken out when it is met); `reading` counts those in [`Stage::Reading`], at most
+//! [`READS_MAX`] of a connection and log.
 
 use super::Edge;
 use super::slots::{NONE, flag};

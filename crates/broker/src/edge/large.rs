@@ -1,8 +1,9 @@
-//! Sessions with many subscriptions: theirs are found by number and by topic without a walk through the chain, which would
-//! make n subscriptions cost n * n.
+//! Sessions with many subscriptions: theirs are found by number and by topic without a walk through
+//! the chain, which would make n subscriptions cost n * n.
 //!
-//! Invariant: of a connection with [`flag::LARGE`] every subscription is in `by_client`, and every one that has a topic in
-//! `by_topic`; of the others none is. Whoever has become large stays so until it goes: others pay nothing.
+//! Invariant: of a connection with [`flag::LARGE`] every subscription is in `by_client`, and every
+//! one that has a topic in `by_topic`; of the others none is. Whoever has become large stays so
+//! until it goes: others pay nothing.
 
 use super::Edge;
 use super::slots::{NONE, flag};

@@ -1,8 +1,9 @@
 //! Streams that have lost records: all that was live there goes on by pages, which know each gap.
 //!
-//! Beside the path. An edge does not keep which of its topics lie in a partition, so it looks at all that it has of a home. A home
-//! tells of all its streams that have lost something in a row ([`crate::home`]), and the edge looks once for all of them: before
-//! the next letter of another kind, or with the flush.
+//! Beside the path. An edge does not keep which of its topics lie in a partition, so it looks at
+//! all that it has of a home. A home tells of all its streams that have lost something in a row
+//! ([`crate::home`]), and the edge looks once for all of them: before the next letter of another
+//! kind, or with the flush.
 
 use super::Edge;
 use super::slots::flag;
@@ -13,8 +14,8 @@ use std::collections::BTreeMap;
 /// Streams that have lost something, and the last offset that they have brought.
 pub(super) type Lost = BTreeMap<(HomeId, PartitionId), u64>;
 
-/// Takes in a loss. Of two in a row the first counts: behind it the stream has gone on, and has brought nothing before it lost
-/// again.
+/// Takes in a loss. Of two in a row the first counts: behind it the stream has gone on, and has
+/// brought nothing before it lost again.
 fn note(lost: &mut Lost, stream: (HomeId, PartitionId), from: u64) {
     let first = lost.entry(stream).or_insert(from);
     *first = from.min(*first);

@@ -1,7 +1,8 @@
-//! Subscriptions to filters that wait for their homes: each answers where its partitions stand, and when all have, the
-//! subscription is live, or behind where it has to be read from the log.
+//! Subscriptions to filters that wait for their homes: each answers where its partitions stand, and
+//! when all have, the subscription is live, or behind where it has to be read from the log.
 //!
-//! Invariant: a message that comes between a home's grant and the last one makes the partition begin behind.
+//! Invariant: a message that comes between a home's grant and the last one makes the partition
+//! begin behind.
 
 use super::behind::Cursor;
 use super::slots::flag;

@@ -1,11 +1,13 @@
-//! Where connections come from, on nodes that want to know: the peer's own address, and that of the client whom a trusted
-//! proxy speaks for.
+//! Where connections come from, on nodes that want to know: the peer's own address, and that of the
+//! client whom a trusted proxy speaks for.
 //!
-//! Place on the path: step 3, before a request is looked at. A connection counts for its client's address; when a proxy's
-//! connection brings a request of another client, the shell is asked first ([`super::Outputs::clients`]) and the connection
-//! waits for its answer. Invariants: a node that needs no addresses keeps none; one that has begun to keep them goes on, so that
-//! nobody is taken for who had the place before. Of connections that are older than that nothing is known. A client that its
-//! proxy does not name counts as [`UNNAMED`]: never as the proxy itself, whose address may have rights.
+//! Place on the path: step 3, before a request is looked at. A connection counts for its client's
+//! address; when a proxy's connection brings a request of another client, the shell is asked first
+//! ([`super::Outputs::clients`]) and the connection waits for its answer. Invariants: a node that
+//! needs no addresses keeps none; one that has begun to keep them goes on, so that nobody is taken
+//! for who had the place before. Of connections that are older than that nothing is known. A client
+//! that its proxy does not name counts as [`UNNAMED`]: never as the proxy itself, whose address may
+//! have rights.
 
 use super::Edge;
 use super::slots::{Protocol, flag};
@@ -51,27 +53,31 @@ impl Edge {
         }
     }
 
-    /// The address of the connection's client: the peer, or the client behind a trusted proxy. None where addresses are not kept
-    /// (`AddressSettings`), and of a client that its proxy does not name.
+    /// The address of the connection's client: the peer, or the client behind a trusted proxy. None
+    /// where addresses are not kept (`AddressSettings`), and of a client that its proxy does not
+    /// name.
     pub fn client_address(&self, index: u32) -> Option<IpAddr> {
         let address =
             known(&self.peers.clients, index).or_else(|| known(&self.peers.own, index))?;
         (address != UNNAMED).then_some(address)
     }
 
-    /// All connections that are there: what a shell that has just been given this edge counts again.
+    /// All connections that are there: what a shell that has just been given this edge counts
+    /// again.
     pub fn connections(&self) -> impl Iterator<Item = Key> {
         let places = 0..self.slots.places();
         let present = places.filter(|index| self.slots[*index].protocol != Protocol::Free);
         present.map(|index| self.slots.key(index))
     }
 
-    /// The client that a trusted proxy speaks for; none where there are no such proxies, or were none when the connection came.
+    /// The client that a trusted proxy speaks for; none where there are no such proxies, or were
+    /// none when the connection came.
     pub(super) fn client_of_proxy(&self, index: u32) -> Option<IpAddr> {
         known(&self.peers.clients, index)
     }
 
-    /// Finds out whose request this is. False: the shell has to be asked, and the request waits, not consumed.
+    /// Finds out whose request this is. False: the shell has to be asked, and the request waits,
+    /// not consumed.
     pub(crate) fn settle_client(&mut self, index: u32, request: &Request<'_>) -> bool {
         let addresses = &self.settings.addresses;
         let trusted = &addresses.trusted_proxies;

@@ -1,17 +1,20 @@
 //! Policies: what becomes of a subscription whose client does not keep up.
 //!
-//! Beside the path, between the outbox that has spilled (`spilling.rs`) and the reads that bring a subscription back
-//! (`subscriptions.rs`). A policy speaks of one thing only: live messages that the client's own socket had no room for.
-//! What is not the client's doing is never left out: a *recovery* (a replay that a start asked for, or one after a
-//! stream that the log has overtaken) is read in pages at the pace of the socket, whatever the policy, and lasts until
-//! its last page has been written. So a subscription that conflates and resumes from a position gets all since then.
+//! Beside the path, between the outbox that has spilled (`spilling.rs`) and the reads that bring a
+//! subscription back (`subscriptions.rs`). A policy speaks of one thing only: live messages that
+//! the client's own socket had no room for. What is not the client's doing is never left out: a
+//! *recovery* (a replay that a start asked for, or one after a stream that the log has overtaken)
+//! is read in pages at the pace of the socket, whatever the policy, and lasts until its last page
+//! has been written. So a subscription that conflates and resumes from a position gets all since
+//! then.
 //!
-//! A subscription to a filter lags, recovers and leaves out by partition. All filters of an event stream are one here: what
-//! they say alike holds, else everything is replayed.
+//! A subscription to a filter lags, recovers and leaves out by partition. All filters of an event
+//! stream are one here: what they say alike holds, else everything is replayed.
 //!
-//! Invariants: a subscription of another policy than replay that recovers is in [`Recovering`]; of the others none is, and an
-//! idle subscription never. What is left out is told from an offset that the client has settled: the `prev` of the
-//! first frame that was given up, after frames that all went out.
+//! Invariants: a subscription of another policy than replay that recovers is in [`Recovering`]; of
+//! the others none is, and an idle subscription never. What is left out is told from an offset that
+//! the client has settled: the `prev` of the first frame that was given up, after frames that all
+//! went out.
 
 use super::Edge;
 use super::behind::Member;
@@ -262,11 +265,11 @@ impl Edge {
         }
     }
 
-    /// Ends a subscription that did not keep up, to be begun again from what the client has. False if its connection ends
-    /// with it.
+    /// Ends a subscription that did not keep up, to be begun again from what the client has. False
+    /// if its connection ends with it.
     ///
-    /// Until the socket has drained it costs what every lagging subscription costs, an entry; then nobody has to keep
-    /// for a stalled client what it must be told.
+    /// Until the socket has drained it costs what every lagging subscription costs, an entry; then
+    /// nobody has to keep for a stalled client what it must be told.
     pub(crate) fn disconnect_slow(&mut self, subscription: u32) -> bool {
         let index = self.subscriptions[subscription].connection;
         self.statistics.disconnected += 1;

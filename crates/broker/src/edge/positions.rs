@@ -1,20 +1,23 @@
 //! Positions told to filters now and then, so that their cursors do not age.
 //!
-//! A filter's client knows of a partition what the filter's own messages say. Where others keep the partition busy, its
-//! cursor would fall behind what the log keeps though nothing of the filter was lost, and a resume would announce a gap.
-//! So the homes are asked once a second how far their streams have come. A partition is *due* when a quarter of what its
-//! log has there is newer than what was told last, or when a quarter of the log's age has passed. A *round* then goes
-//! through all subscriptions to filters and tells each of the partitions that are due: CAUGHT_UP in the native protocol, an
-//! `id:` on event streams.
+//! A filter's client knows of a partition what the filter's own messages say. Where others keep the
+//! partition busy, its cursor would fall behind what the log keeps though nothing of the filter was
+//! lost, and a resume would announce a gap. So the homes are asked once a second how far their
+//! streams have come. A partition is *due* when a quarter of what its log has there is newer than
+//! what was told last, or when a quarter of the log's age has passed. A *round* then goes through
+//! all subscriptions to filters and tells each of the partitions that are due: CAUGHT_UP in the
+//! native protocol, an `id:` on event streams.
 //!
-//! Why a position does not say too much. A home posts it in the order of the stream, so whatever the stream brings after
-//! it lies beyond it. Telling it therefore claims no more than the partition's next message would, which moves the cursor
-//! past it as well: everything up to it has been queued for whoever is not behind in the partition, and stands before it in
-//! the outbox. Who is behind is not told, for CAUGHT_UP will come. What tells it gives way when anything before it has to.
+//! Why a position does not say too much. A home posts it in the order of the stream, so whatever
+//! the stream brings after it lies beyond it. Telling it therefore claims no more than the
+//! partition's next message would, which moves the cursor past it as well: everything up to it has
+//! been queued for whoever is not behind in the partition, and stands before it in the outbox. Who
+//! is behind is not told, for CAUGHT_UP will come. What tells it gives way when anything before it
+//! has to.
 //!
-//! Invariants: an idle session holds nothing for this; who cannot be told just then has [`flag::OWED`] and is told when its
-//! socket has drained. A step tells at most [`STEP_TOLD_MAX`] subscriptions and about [`STEP_BYTES_MAX`] bytes; between two
-//! there are [`STEP_MS`].
+//! Invariants: an idle session holds nothing for this; who cannot be told just then has
+//! [`flag::OWED`] and is told when its socket has drained. A step tells at most [`STEP_TOLD_MAX`]
+//! subscriptions and about [`STEP_BYTES_MAX`] bytes; between two there are [`STEP_MS`].
 
 use super::Edge;
 use super::opening::Beginning;
@@ -29,12 +32,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::handing::Hand;
 use stdx::key::Key;
 
-/// Told again when the first of so many parts of what a log keeps is newer than what was told, by offsets and by age.
+/// Told again when the first of so many parts of what a log keeps is newer than what was told, by
+/// offsets and by age.
 const PARTS: u64 = 4;
-/// A log that keeps its messages for very long, or has no age: told again after so long at most, if there is news.
+/// A log that keeps its messages for very long, or has no age: told again after so long at most, if
+/// there is news.
 const PATIENCE_S_MAX: u64 = 600;
 
-/// Milliseconds between two steps, and what one does at most: entries looked at, subscriptions told, bytes queued.
+/// Milliseconds between two steps, and what one does at most: entries looked at, subscriptions
+/// told, bytes queued.
 const STEP_MS: u64 = 10;
 const STEP_LOOKED_MAX: usize = 4_096;
 const STEP_TOLD_MAX: usize = 256;
@@ -49,7 +55,8 @@ pub(super) struct Positions {
     /// Homes that have not answered.
     asked: BTreeSet<HomeId>,
     round: Option<Round>,
-    /// Connections that were owed positions and have drained, with how many of their subscriptions have been looked at.
+    /// Connections that were owed positions and have drained, with how many of their subscriptions
+    /// have been looked at.
     owed: VecDeque<(Key, usize)>,
     /// Of the monotonic clock: when the next step may be.
     next_ms: u64,
@@ -64,8 +71,8 @@ struct Known {
     told_s: u32,
 }
 
-/// All subscriptions to filters are gone through, filter by filter, the newest of each first: one that is removed moves
-/// the newest into its place, which has been told then.
+/// All subscriptions to filters are gone through, filter by filter, the newest of each first: one
+/// that is removed moves the newest into its place, which has been told then.
 #[derive(Hand)]
 struct Round {
     telling: Vec<(PartitionId, u64)>,
@@ -74,7 +81,8 @@ struct Round {
     member: usize,
 }
 
-/// What is left of a step, and the frames for those who have given their subscription the same number.
+/// What is left of a step, and the frames for those who have given their subscription the same
+/// number.
 struct Step {
     looked: usize,
     told: usize,
@@ -194,8 +202,8 @@ impl Edge {
         Next::Nobody
     }
 
-    /// Subscriptions begin live here: if a round has passed them by, because a home's answer was on its way, they are told
-    /// what it told.
+    /// Subscriptions begin live here: if a round has passed them by, because a home's answer was on
+    /// its way, they are told what it told.
     pub(super) fn owe_if_told(&mut self, index: u32, beginnings: &[Beginning]) {
         let is_passed_by = |beginning: &Beginning| {
             let known = self.positions.known.get(&beginning.partition);

@@ -1,8 +1,10 @@
-//! What an edge leaves undone while the process is short of memory, in the order in which it hurts least.
+//! What an edge leaves undone while the process is short of memory, in the order in which it hurts
+//! least.
 //!
-//! Place: the shell says how short it is ([`Edge::set_pressure`]); each operation that would take memory asks here. Invariants:
-//! who is connected and subscribed goes on getting live messages at any pressure; what is refused is refused by name
-//! (`memory_full`); what waits goes on by itself when the pressure falls.
+//! Place: the shell says how short it is ([`Edge::set_pressure`]); each operation that would take
+//! memory asks here. Invariants: who is connected and subscribed goes on getting live messages at
+//! any pressure; what is refused is refused by name (`memory_full`); what waits goes on by itself
+//! when the pressure falls.
 
 use super::Edge;
 use stdx::handing::Hand;

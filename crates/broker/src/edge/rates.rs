@@ -1,8 +1,9 @@
 //! How fast one connection may publish, ask and ping, and how much of what it sends may be refused.
 //!
-//! Place on the path: step 3, behind a branch that is never taken where a rate has no limit. Invariants: only a connection that
-//! uses a rate owns buckets, until a sweep finds them full again; whoever is over a rate is refused by name, and whoever
-//! floods is closed ([`CloseCode::ErrorFlood`]).
+//! Place on the path: step 3, behind a branch that is never taken where a rate has no limit.
+//! Invariants: only a connection that uses a rate owns buckets, until a sweep finds them full
+//! again; whoever is over a rate is refused by name, and whoever floods is closed
+//! ([`CloseCode::ErrorFlood`]).
 
 use super::Edge;
 use super::slots::flag;
@@ -115,8 +116,8 @@ impl Rates {
 }
 
 impl Edge {
-    /// So many messages of so many bytes together are to be published, within the node's rates and that of the connection's
-    /// entitlement.
+    /// So many messages of so many bytes together are to be published, within the node's rates and
+    /// that of the connection's entitlement.
     ///
     /// # Errors
     /// It is too fast; nothing of it may be published.
@@ -206,13 +207,15 @@ impl Edge {
         self.statistics.errors.count(code);
     }
 
-    /// The client is told an error over HTTP. False: it had too many, and the connection is to be closed.
+    /// The client is told an error over HTTP. False: it had too many, and the connection is to be
+    /// closed.
     pub(crate) fn take_error(&mut self, index: u32, code: ErrorCode) -> bool {
         self.statistics.errors.count(code);
         self.take_fault(index, code.temporary(), u32::from(code.number()))
     }
 
-    /// The client is told an error in the native protocol; when it had too many, its connection is closed.
+    /// The client is told an error in the native protocol; when it had too many, its connection is
+    /// closed.
     pub(crate) fn count_error(&mut self, index: u32, error: &ErrorFrame<'_>) {
         if let Some(code) = ErrorCode::from_number(error.code.into()) {
             self.statistics.errors.count(code);

@@ -1,18 +1,21 @@
 //! How many requests may be on their way to a home, and who waits until there may be more.
 //!
-//! Requests that a home answers from memory are dealt with in its next turn. Those that may have to wait for a log on disk
-//! are counted apart, log by log: a disk that hangs fills the count of its own log and no other. A connection that has
-//! brought a log to its bound is not read until there is room; others do not notice, unless they use that log too. How
-//! long it waits is the home's to bound: when the log gets nothing done, it says `Stalled`, refuses at once what needs the
-//! disk, and nobody waits for room any more.
+//! Requests that a home answers from memory are dealt with in its next turn. Those that may have to
+//! wait for a log on disk are counted apart, log by log: a disk that hangs fills the count of its
+//! own log and no other. A connection that has brought a log to its bound is not read until there
+//! is room; others do not notice, unless they use that log too. How long it waits is the home's to
+//! bound: when the log gets nothing done, it says `Stalled`, refuses at once what needs the disk,
+//! and nobody waits for room any more.
 //!
-//! Pages for subscriptions that replay or lag are counted apart from both. When thousands of subscriptions are behind at
-//! once, most of them wait here, in order, at the cost of their place in the row: a home has a few turns' worth of pages to
-//! serve, and whoever publishes or subscribes meanwhile does not stand behind them.
+//! Pages for subscriptions that replay or lag are counted apart from both. When thousands of
+//! subscriptions are behind at once, most of them wait here, in order, at the cost of their place
+//! in the row: a home has a few turns' worth of pages to serve, and whoever publishes or subscribes
+//! meanwhile does not stand behind them.
 //!
-//! Invariant: a frame or request is dealt with as a whole, so each connection may go beyond the bound of a log by one.
-//! All publications of a log that go beyond it take at most [`BEYOND_BYTES_MAX`]: one that does not fit, with all that
-//! its request sends to that log, is refused. Only a log with nothing on its way takes a request whatever its size.
+//! Invariant: a frame or request is dealt with as a whole, so each connection may go beyond the
+//! bound of a log by one. All publications of a log that go beyond it take at most
+//! [`BEYOND_BYTES_MAX`]: one that does not fit, with all that its request sends to that log, is
+//! refused. Only a log with nothing on its way takes a request whatever its size.
 
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
@@ -22,12 +25,13 @@ use std::collections::{BTreeSet, VecDeque};
 use stdx::handing::Hand;
 use stdx::key::Key;
 
-/// Bytes of requests that wait for one log and home, from which on an edge refuses publications to it. Far above what a
-/// disk that works leaves waiting, as connections are no longer read at `stream_credit_bytes`.
+/// Bytes of requests that wait for one log and home, from which on an edge refuses publications to
+/// it. Far above what a disk that works leaves waiting, as connections are no longer read at
+/// `stream_credit_bytes`.
 const BEYOND_BYTES_MAX: u64 = 64 << 20;
 
-/// Pages of a log that an edge has asked one home for and not received, at most: some turns' worth, so that a home never
-/// waits for the next question.
+/// Pages of a log that an edge has asked one home for and not received, at most: some turns' worth,
+/// so that a home never waits for the next question.
 const PAGES_INFLIGHT_MAX: u32 = 128;
 
 /// Requests of one lane on their way to a home.
@@ -111,8 +115,8 @@ impl Edge {
         link.pages[log].pages_left(&self.settings.limits) > 0
     }
 
-    /// Whether publications that cost so much together may still be sent to a partition; if not, its log does not keep up
-    /// and has too much waiting.
+    /// Whether publications that cost so much together may still be sent to a partition; if not,
+    /// its log does not keep up and has too much waiting.
     pub(crate) fn may_publish(&self, partition: PartitionId, cost: u64) -> bool {
         let Some(log) = self.settings.log_on_disk(partition) else {
             return true;
@@ -134,8 +138,9 @@ impl Edge {
         self.wait_for_room(home, lane, index);
     }
 
-    /// Has those ask that wait for pages, as many as there is room for. Who is looked at may have no use for it, so this is
-    /// done again as long as there is room and somebody waits ([`Edge::may_wake_readers`]).
+    /// Has those ask that wait for pages, as many as there is room for. Who is looked at may have
+    /// no use for it, so this is done again as long as there is room and somebody waits
+    /// ([`Edge::may_wake_readers`]).
     pub(super) fn wake_readers(&mut self) {
         if !self.may_recover() {
             return;
@@ -173,8 +178,9 @@ impl Edge {
         }
     }
 
-    /// Has the connection go on when a home has room again, in its turn: who went on and found none keeps its place, and
-    /// who found some comes after all others. Otherwise the first, with enough to send, would take all room for ever.
+    /// Has the connection go on when a home has room again, in its turn: who went on and found none
+    /// keeps its place, and who found some comes after all others. Otherwise the first, with enough
+    /// to send, would take all room for ever.
     fn queue_for(&mut self, home: HomeId, index: u32) {
         let key = self.slots.key(index);
         let is_served = self.slots[index].is(flag::SERVED);
@@ -198,7 +204,8 @@ impl Edge {
         links.all(|link| link.own.inflight == 0 && link.logs.iter().all(|room| room.inflight == 0))
     }
 
-    /// Stops reading from the connection while some home has no room for requests. False if all have.
+    /// Stops reading from the connection while some home has no room for requests. False if all
+    /// have.
     pub(crate) fn pause_for_room(&mut self, index: u32) -> bool {
         let full = (0..self.settings.homes_count).find(|&home| !self.may_request(home));
         if let Some(home) = full {
@@ -208,8 +215,8 @@ impl Edge {
         full.is_some()
     }
 
-    /// Stops reading from the connection if the frame that it has just sent has brought a log on disk to its bound, or found
-    /// it there.
+    /// Stops reading from the connection if the frame that it has just sent has brought a log on
+    /// disk to its bound, or found it there.
     pub(crate) fn pause_for_log(&mut self, index: u32) {
         if let Some((home, log)) = self.full_log.take() {
             self.slots[index].set(flag::PAUSED);
@@ -217,8 +224,8 @@ impl Edge {
         }
     }
 
-    /// Posts a request. Callers that can wait have asked [`Edge::may_request`] or [`Edge::may_read`]; one frame's worth may
-    /// go beyond.
+    /// Posts a request. Callers that can wait have asked [`Edge::may_request`] or
+    /// [`Edge::may_read`]; one frame's worth may go beyond.
     pub(crate) fn request(&mut self, home: HomeId, request: ToHome) {
         let lane = request.lane(&self.settings);
         let room = self.homes[usize::from(home)].room(lane);
@@ -255,7 +262,8 @@ impl Edge {
         }
     }
 
-    /// Goes on with those that wait, if there is room. Who waits for pages is woken by the flush, some at a time.
+    /// Goes on with those that wait, if there is room. Who waits for pages is woken by the flush,
+    /// some at a time.
     fn give_room(&mut self, home: HomeId, lane: Lane) {
         if matches!(lane, Lane::Pages(_)) {
             return;
@@ -271,7 +279,8 @@ impl Edge {
                 continue;
             }
             let slot = &self.slots[key.index];
-            // A long poll that lags waits for a page; its connection stays paused until it is answered.
+            // A long poll that lags waits for a page; its connection stays paused until it is
+            // answered.
             if slot.protocol != Protocol::Http || slot.state == NONE {
                 self.resume(key.index);
             }

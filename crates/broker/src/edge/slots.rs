@@ -1,7 +1,7 @@
 //! Connection slots: what an edge keeps for each connection, by the network's own small index.
 //!
-//! Invariant: an idle connection owns nothing but its slot, its stamp and its subscriptions; the handles in a slot are
-//! [`NONE`] then. The size of a slot is asserted.
+//! Invariant: an idle connection owns nothing but its slot, its stamp and its subscriptions; the
+//! handles in a slot are [`NONE`] then. The size of a slot is asserted.
 
 use stdx::blocks::List;
 use stdx::handing::Hand;
@@ -54,7 +54,8 @@ pub(crate) mod flag {
     pub const STARTING: u32 = 1 << 10;
     /// In the list of those that go on with kept input next turn.
     pub const RESUMED: u32 = 1 << 11;
-    /// The stream carries one raw topic (`id:` is a position); otherwise an envelope and a composite cursor.
+    /// The stream carries one raw topic (`id:` is a position); otherwise an envelope and a
+    /// composite cursor.
     pub const RAW: u32 = 1 << 12;
     /// Paused because its own outbox is too long.
     pub const CHOKED: u32 = 1 << 13;
@@ -64,9 +65,11 @@ pub(crate) mod flag {
     pub const BEHIND: u32 = 1 << 15;
     /// A unit of its input has been dealt with since it last went on.
     pub const SERVED: u32 = 1 << 16;
-    /// It could not be told how far its filters are settled; to be done when all that waits has been written.
+    /// It could not be told how far its filters are settled; to be done when all that waits has
+    /// been written.
     pub const OWED: u32 = 1 << 17;
-    /// Four bits: the window of a client that takes compressed messages ([`super::Slot::window_bits`]).
+    /// Four bits: the window of a client that takes compressed messages
+    /// ([`super::Slot::window_bits`]).
     pub const WINDOW_SHIFT: u32 = 18;
     /// Paused until it is known what a credential entitles to.
     pub const ASKED: u32 = 1 << 22;
@@ -112,10 +115,11 @@ pub(crate) struct Slot {
     pub subscriptions_count: u32,
     /// The newest frame for filters, so that it is sent once however many of the filters match.
     pub named: u32,
-    /// When its session began, or before that the connection: milliseconds of the monotonic clock, their low half. See
-    /// `producers`.
+    /// When its session began, or before that the connection: milliseconds of the monotonic clock,
+    /// their low half. See `producers`.
     pub hello_ms: u32,
-    /// What its client is entitled to ([`super::entitled`]); [`NONE`]: to what anonymous clients are.
+    /// What its client is entitled to ([`super::entitled`]); [`NONE`]: to what anonymous clients
+    /// are.
     pub entitlement: u32,
 }
 

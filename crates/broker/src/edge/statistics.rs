@@ -26,8 +26,8 @@ pub struct EdgeStatistics {
     pub long_polls: u64,
     /// Connections ended, by code or cause.
     pub ends: EndCounts,
-    /// How long connections took from being accepted to HELLO answered, or to the head of their first request, in whole
-    /// milliseconds.
+    /// How long connections took from being accepted to HELLO answered, or to the head of their
+    /// first request, in whole milliseconds.
     pub handshakes: Histogram,
     /// Errors told to clients, by code.
     pub errors: ErrorCounts,
@@ -123,7 +123,8 @@ pub struct EdgeStatistics {
     pub incompressible: u64,
     /// Messages inflated.
     pub inflated: u64,
-    /// Messages that would have inflated to more than a message may have; their connections were closed.
+    /// Messages that would have inflated to more than a message may have; their connections were
+    /// closed.
     pub inflate_too_large: u64,
     /// Publications on `$sys/...` that were given up because their home had no room.
     pub own_publications_lost: u64,

@@ -1,9 +1,10 @@
 //! Subscriptions of an edge, and the topics that it has interest in.
 //!
-//! Steps 4 and 8 of the path. A topic is known by the index that its home gave to this edge; its name stays at home.
-//! Invariants: a subscription is in its topic's list from the grant on and in its connection's chain from the start; an
-//! edge releases an index when its last plain subscription goes, with the newest generation that it has seen; a
-//! subscription takes live messages in stage [`Stage::Live`] only, and is read from the log in the others.
+//! Steps 4 and 8 of the path. A topic is known by the index that its home gave to this edge; its
+//! name stays at home. Invariants: a subscription is in its topic's list from the grant on and in
+//! its connection's chain from the start; an edge releases an index when its last plain
+//! subscription goes, with the newest generation that it has seen; a subscription takes live
+//! messages in stage [`Stage::Live`] only, and is read from the log in the others.
 
 use super::policies::{Terms, Wish};
 use super::slots::{NONE, flag};
@@ -28,7 +29,8 @@ pub(crate) enum Stage {
     Reading,
     /// To be read from the log, after the cursor, when the socket has drained.
     Lagging,
-    /// To a filter: takes live messages of all topics that match, but in partitions where it is behind.
+    /// To a filter: takes live messages of all topics that match, but in partitions where it is
+    /// behind.
     Wide,
 }
 
@@ -46,8 +48,8 @@ pub(crate) struct Subscription {
     position: u32,
     /// The client's own number for it.
     pub client: u32,
-    /// Everything up to here is settled; two halves, so that the entry stays small. To a filter: the number of the last
-    /// message for filters before it was open.
+    /// Everything up to here is settled; two halves, so that the entry stays small. To a filter:
+    /// the number of the last message for filters before it was open.
     cursor: [u32; 2],
     pub home: HomeId,
     pub stage: Stage,
@@ -252,7 +254,8 @@ impl Edge {
         topic.map_or(0, |topic| self.settings.log_of(topic.partition).epoch)
     }
 
-    /// Everything of a plain subscription up to this offset has been queued for its client, or is settled.
+    /// Everything of a plain subscription up to this offset has been queued for its client, or is
+    /// settled.
     pub(crate) fn subscription_cursor(&self, subscription: u32) -> u64 {
         self.subscriptions[subscription].cursor()
     }
@@ -349,7 +352,8 @@ impl Edge {
         let index = self.subscriptions[subscription].connection;
         self.leave_reading(subscription);
         let Page { gap, skipped, records, through, caught_up } = page;
-        // Set before its frames are queued: if the outbox has no room for them, it becomes lagging again.
+        // Set before its frames are queued: if the outbox has no room for them, it becomes lagging
+        // again.
         let entry = &mut self.subscriptions[subscription];
         let after = entry.cursor();
         // What the client has settled by the frames of this page that come before its last.
@@ -406,7 +410,8 @@ impl Edge {
         self.replay_credits.remove(&subscription);
     }
 
-    /// A message that the client had given credit for was not sent after all: the log will bring it again.
+    /// A message that the client had given credit for was not sent after all: the log will bring it
+    /// again.
     pub(crate) fn refund_replay_credit(&mut self, subscription: u32) {
         if let Some(credit) = self.replay_credits.get_mut(&subscription) {
             *credit = credit.saturating_add(1);
@@ -445,8 +450,9 @@ impl Edge {
             return;
         };
         let (index, next, previous) = (entry.connection, entry.next, entry.previous);
-        // Of one to a filter what waits is sent: others of the connection may share what comes behind it, which would then
-        // stand for more than it brings. UNSUBSCRIBED comes behind all of it.
+        // Of one to a filter what waits is sent: others of the connection may share what comes
+        // behind it, which would then stand for more than it brings. UNSUBSCRIBED comes behind all
+        // of it.
         if !entry.is_filter() && entry.topic != NONE {
             let (home, topic) = (entry.home, entry.topic);
             self.outboxes.end_topic(&self.slots[index], index, home, topic);

@@ -1,4 +1,5 @@
-//! Topics that an edge has interest in, by the indexes that their homes gave to it. Names stay at home.
+//! Topics that an edge has interest in, by the indexes that their homes gave to it. Names stay at
+//! home.
 
 use super::Edge;
 use crate::mail::PartitionId;

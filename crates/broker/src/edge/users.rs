@@ -1,13 +1,17 @@
-//! How many connections a user has: who shows a token counts for its subject, once the shell has let it in.
+//! How many connections a user has: who shows a token counts for its subject, once the shell has
+//! let it in.
 //!
-//! Place on the path: step 3, where a credential becomes an entitlement ([`Edge::entitle`]). A user's connections are spread
-//! over the edges of a node, so the shell counts them: changes go out in order ([`super::Outputs::users`]), and a connection
-//! that comes is paused until the answer, which is there in the same turn.
+//! Place on the path: step 3, where a credential becomes an entitlement ([`Edge::entitle`]). A
+//! user's connections are spread over the edges of a node, so the shell counts them: changes go out
+//! in order ([`super::Outputs::users`]), and a connection that comes is paused until the answer,
+//! which is there in the same turn.
 //!
-//! Invariants: a connection counts for at most one user, that of the token which it has shown last, and whoever was let in
-//! leaves once; one that counts and is not entitled yet has the entry for which it was let in in its state; API keys, anonymous
-//! clients and empty subjects are nobody's. Where neither the node nor a token has a limit, nothing is asked. A renewal takes away
-//! nobody's place: a session that counts goes on counting, and one that did not has to be let in before the new token holds.
+//! Invariants: a connection counts for at most one user, that of the token which it has shown last,
+//! and whoever was let in leaves once; one that counts and is not entitled yet has the entry for
+//! which it was let in in its state; API keys, anonymous clients and empty subjects are nobody's.
+//! Where neither the node nor a token has a limit, nothing is asked. A renewal takes away nobody's
+//! place: a session that counts goes on counting, and one that did not has to be let in before the
+//! new token holds.
 
 use super::Edge;
 use super::slots::{NONE, flag};
@@ -48,7 +52,8 @@ pub struct CountedUser {
 }
 
 impl Edge {
-    /// Whether a connection may be entitled so at once. Otherwise it has to be let in first: [`Edge::ask_for_user`].
+    /// Whether a connection may be entitled so at once. Otherwise it has to be let in first:
+    /// [`Edge::ask_for_user`].
     pub(crate) fn may_entitle(&self, index: u32, at: u32) -> bool {
         if !self.is_counted(at) {
             return true;
@@ -61,15 +66,16 @@ impl Edge {
         }
     }
 
-    /// Asks whether the user of an entry may have one more connection. This one waits, with the entry in its state, and counts
-    /// for nobody meanwhile.
+    /// Asks whether the user of an entry may have one more connection. This one waits, with the
+    /// entry in its state, and counts for nobody meanwhile.
     pub(crate) fn ask_for_user(&mut self, index: u32, at: u32, waits: Credential) {
         self.entitle(index, NONE);
         self.set_state(index, State::Credential(waits));
         self.ask_for_user_again(index, at);
     }
 
-    /// The same of a session that goes on with a new token: until the answer it keeps the one that it has.
+    /// The same of a session that goes on with a new token: until the answer it keeps the one that
+    /// it has.
     pub(crate) fn ask_for_user_again(&mut self, index: u32, at: u32) {
         self.slots[index].set(flag::PAUSED | flag::ASKED);
         let entitlements = &self.judging.entitlements;
@@ -92,8 +98,8 @@ impl Edge {
         self.settle_user(connection.index, Ok(()));
     }
 
-    /// The connection's user as a hash that is never 0: the subject of its issuer, by what it has shown. All who have shown nothing
-    /// are one user. 0 where nobody is asked.
+    /// The connection's user as a hash that is never 0: the subject of its issuer, by what it has
+    /// shown. All who have shown nothing are one user. 0 where nobody is asked.
     pub(crate) fn user_hash(&self, index: u32) -> u64 {
         if self.settings.entitlement.is_none() {
             return 0;

@@ -1,34 +1,40 @@
 //! Publish once: which publications a home has appended, by what their publishers call them.
 //!
-//! Place on the path: a publication with a producer or an idempotency key is asked about before it is appended
-//! ([`Dedup::check`]) and noted afterwards ([`Dedup::note`]). Others cost nothing here.
+//! Place on the path: a publication with a producer or an idempotency key is asked about before it
+//! is appended ([`Dedup::check`]) and noted afterwards ([`Dedup::note`]). Others cost nothing here.
 //!
-//! What is remembered is a function of the records: both names stand in the record, and a start builds the window again
-//! from what the log holds ([`super::window`]), in memory or not. Two things no record says. Who owns a producer: nobody
-//! need know, as no connection outlives the process, and what comes after a start comes on a newer one than all
-//! before; so the first connection that publishes by an id owns it. And a producer whose records are all gone: it begins anew.
+//! What is remembered is a function of the records: both names stand in the record, and a start
+//! builds the window again from what the log holds ([`super::window`]), in memory or not. Two
+//! things no record says. Who owns a producer: nobody need know, as no connection outlives the
+//! process, and what comes after a start comes on a newer one than all before; so the first
+//! connection that publishes by an id owns it. And a producer whose records are all gone: it begins
+//! anew.
 //!
 //! Invariants:
-//! - a *key* that is remembered is answered with its publication's offset. Remembered are the newest
-//!   `idempotency_keys_max` of the home, none longer than `idempotency_window`. What is older is forgotten, and may be
-//!   appended again: this bound is a promise to publishers and stands in the documents.
-//! - a *producer* is remembered while the home has a record of it, and then until its place is needed. A sequence of it
-//!   is either above its last one, or among its newest `producer_window_max` that still have their record and answered
-//!   with the offset, or refused: no bound ever has a sequence appended twice while the producer is remembered. All windows
-//!   together hold about `producer_window_entries_max` publications; beyond that the producer that has been quiet for
-//!   longest loses its oldest ones, down to its last.
-//! - a sequence that comes again for another topic is refused: it would lose the second message without a word.
+//! - a *key* that is remembered is answered with its publication's offset. Remembered are the
+//!   newest `idempotency_keys_max` of the home, none longer than `idempotency_window`. What is
+//!   older is forgotten, and may be appended again: this bound is a promise to publishers and
+//!   stands in the documents.
+//! - a *producer* is remembered while the home has a record of it, and then until its place is
+//!   needed. A sequence of it is either above its last one, or among its newest
+//!   `producer_window_max` that still have their record and answered with the offset, or refused:
+//!   no bound ever has a sequence appended twice while the producer is remembered. All windows
+//!   together hold about `producer_window_entries_max` publications; beyond that the producer that
+//!   has been quiet for longest loses its oldest ones, down to its last.
+//! - a sequence that comes again for another topic is refused: it would lose the second message
+//!   without a word.
 //! - a connection that is older than the producer's owner changes nothing.
-//! - what follows a publication that was refused for the moment is refused too ([`holds`]), so that a refusal does not
-//!   make it out of order.
+//! - what follows a publication that was refused for the moment is refused too ([`holds`]), so that
+//!   a refusal does not make it out of order.
 //!
 //! # Publications that are not settled
 //!
-//! A durable log gives an offset at once and makes it visible later. Such a publication is noted when it gets its
-//! offset. A duplicate of it is found like any other, with an offset above the partition's settled head: the home must
-//! then let it wait, and answer it after and like the original. When a batch is refused, the home takes *all*
-//! publications that are not settled back at once, newest first ([`Dedup::take_back`]), before it looks at another
-//! request: otherwise a retry of the first would be found to be out of order behind the second. Then it says so
+//! A durable log gives an offset at once and makes it visible later. Such a publication is noted
+//! when it gets its offset. A duplicate of it is found like any other, with an offset above the
+//! partition's settled head: the home must then let it wait, and answer it after and like the
+//! original. When a batch is refused, the home takes *all* publications that are not settled back
+//! at once, newest first ([`Dedup::take_back`]), before it looks at another request: otherwise a
+//! retry of the first would be found to be out of order behind the second. Then it says so
 //! ([`Dedup::refused`]), so that nothing that is on its way comes before that retry.
 
 mod holds;
@@ -46,8 +52,8 @@ use producers::{Found, Producers};
 use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};
 
-/// What a publication is known by: a hash of 128 bits under secret keys, so that two different names may be taken for
-/// different without looking at them.
+/// What a publication is known by: a hash of 128 bits under secret keys, so that two different
+/// names may be taken for different without looking at them.
 type Identity = [u64; 2];
 
 /// The window of one home; see the module.
@@ -110,8 +116,8 @@ impl Dedup {
         }
     }
 
-    /// What a publication is known by. `partition` is the home's own number; names of different partitions are
-    /// different.
+    /// What a publication is known by. `partition` is the home's own number; names of different
+    /// partitions are different.
     pub fn names_of(&mut self, partition: u32, publication: &Publication) -> Names {
         let producer = publication.producer.as_ref();
         let key = Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty());
@@ -126,12 +132,14 @@ impl Dedup {
         }
     }
 
-    /// Whether the publication is to be appended. `now_ms` are steady milliseconds; `is_asked` says that somebody waits for
-    /// its acknowledgement. Changes nothing but the owner of a producer whose publication is a duplicate: it has come
-    /// back; and a producer that sends again what was refused is held no longer.
+    /// Whether the publication is to be appended. `now_ms` are steady milliseconds; `is_asked` says
+    /// that somebody waits for its acknowledgement. Changes nothing but the owner of a producer
+    /// whose publication is a duplicate: it has come back; and a producer that sends again what was
+    /// refused is held no longer.
     ///
     /// # Errors
-    /// `producer_fenced`, `out_of_order`, `producers_full`; the code of a refusal before this one, if the producer is held.
+    /// `producer_fenced`, `out_of_order`, `producers_full`; the code of a refusal before this one,
+    /// if the producer is held.
     pub fn check(&mut self, now_ms: u64, names: &Names, is_asked: bool) -> Result<Verdict, Code> {
         if let Some(sequenced) = &names.producer {
             if let Found::Duplicate(offset) = self.producers.check(sequenced)? {
@@ -155,8 +163,8 @@ impl Dedup {
         }
     }
 
-    /// A publication whose publisher waits for an acknowledgement was refused: if only for the moment, what follows it is
-    /// held.
+    /// A publication whose publisher waits for an acknowledgement was refused: if only for the
+    /// moment, what follows it is held.
     pub fn refused(&mut self, now_ms: u64, names: &Names, code: Code) {
         if let Some(sequenced) = &names.producer
             && code.temporary()
@@ -165,8 +173,8 @@ impl Dedup {
         }
     }
 
-    /// A producer's publications that a start has found in the log: sequence, offset and topic, oldest first. `rank` is
-    /// above that of producers that have been quiet for longer.
+    /// A producer's publications that a start has found in the log: sequence, offset and topic,
+    /// oldest first. `rank` is above that of producers that have been quiet for longer.
     pub fn note_producer<'a>(
         &mut self,
         rank: u64,
@@ -182,8 +190,9 @@ impl Dedup {
         }
     }
 
-    /// A key that a start has found in the log, oldest first. `age_ms` is how long ago it came. Within the window it is
-    /// remembered as if it had come now: longer than promised, never shorter.
+    /// A key that a start has found in the log, oldest first. `age_ms` is how long ago it came.
+    /// Within the window it is remembered as if it had come now: longer than promised, never
+    /// shorter.
     pub fn note_key(
         &mut self,
         (now_ms, age_ms): (u64, u64),
@@ -198,8 +207,9 @@ impl Dedup {
         }
     }
 
-    /// The newest publication of its partition has been refused by the disk: it was never appended. See the module for
-    /// the order of calls. What it is called comes back, of its producer's newest connection.
+    /// The newest publication of its partition has been refused by the disk: it was never appended.
+    /// See the module for the order of calls. What it is called comes back, of its producer's
+    /// newest connection.
     pub fn take_back(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>) -> Names {
         let mut names = self.names_of_record(partition, topic, record);
         self.take_back_names(&names, record.offset());
@@ -209,7 +219,8 @@ impl Dedup {
         names
     }
 
-    /// Records of a partition up to an offset are gone, from the disk if the log is on one. Costs what is forgotten.
+    /// Records of a partition up to an offset are gone, from the disk if the log is on one. Costs
+    /// what is forgotten.
     pub fn evicted(&mut self, partition: u32, through: u64) {
         self.producers.evicted(partition, through);
     }
@@ -264,7 +275,8 @@ impl Dedup {
         keyed(self.seeds[0], topic) as u32
     }
 
-    /// Of a key within its topic, or of a producer. Lengths stand before the names, so that no two can be confused.
+    /// Of a key within its topic, or of a producer. Lengths stand before the names, so that no two
+    /// can be confused.
     fn identity(&mut self, partition: u32, topic: Option<&[u8]>, name: &[u8]) -> Identity {
         self.scratch.clear();
         self.scratch.extend_from_slice(&partition.to_le_bytes());

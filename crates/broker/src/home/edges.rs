@@ -1,8 +1,10 @@
-//! What a home keeps for each edge: the indexes that it gave out, and how much the edge has room for.
+//! What a home keeps for each edge: the indexes that it gave out, and how much the edge has room
+//! for.
 //!
-//! Invariants: an index stands for one topic from the grant or announcement until `Released` has been posted; as the
-//! mailbox is first in, first out, it may be given to another topic at once. Generations rise with every grant to the
-//! edge, whatever the index, so that a late `Release` never hits a later grant.
+//! Invariants: an index stands for one topic from the grant or announcement until `Released` has
+//! been posted; as the mailbox is first in, first out, it may be given to another topic at once.
+//! Generations rise with every grant to the edge, whatever the index, so that a late `Release`
+//! never hits a later grant.
 
 use crate::mail::{EdgeId, Lane};
 use crate::settings::Limits;
@@ -18,11 +20,13 @@ pub(super) struct Edge {
     generation: u32,
     /// Bytes of live letters that the edge still has room for; one letter may take it below 0.
     pub credit: i64,
-    /// Requests dealt with since the last `Consumed`, of each lane, and what they cost. Few lanes are ever in use.
+    /// Requests dealt with since the last `Consumed`, of each lane, and what they cost. Few lanes
+    /// are ever in use.
     pub consumed: Vec<(Lane, u32, u64)>,
     /// The version of the home's filters that last added one of this edge.
     pub filters_version: u32,
-    /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve first.
+    /// Partitions, by the home's own number, whose stream to this edge lags; the next to serve
+    /// first.
     pub lagging: VecDeque<u32>,
 }
 

@@ -1,19 +1,21 @@
-//! Subscriptions to filters at a home: where they begin in each partition, and pages for those that are read from the log.
+//! Subscriptions to filters at a home: where they begin in each partition, and pages for those that
+//! are read from the log.
 //!
-//! A filter covers topics of all partitions, so its cursor is an offset for each of them. A page scans one partition
-//! forward from the cursor, matches names, and is charged by bytes looked at. Neither `history_messages_max` nor
-//! `history_age_max_ms` applies: they are limits of a topic, and a scan knows none; a replay of a filter reaches back as
-//! far as the log does.
+//! A filter covers topics of all partitions, so its cursor is an offset for each of them. A page
+//! scans one partition forward from the cursor, matches names, and is charged by bytes looked at.
+//! Neither `history_messages_max` nor `history_age_max_ms` applies: they are limits of a topic, and
+//! a scan knows none; a replay of a filter reaches back as far as the log does.
 //!
-//! Of a log on disk, the disk is asked for what lies before memory's oldest record. A page from the disk is never the
-//! last one.
+//! Of a log on disk, the disk is asked for what lies before memory's oldest record. A page from the
+//! disk is never the last one.
 //!
-//! Where only the newest message of each topic is wanted, a record is brought if its topic has no newer one. That one
-//! may lie beyond the stream's position: then the stream is about to bring it.
+//! Where only the newest message of each topic is wanted, a record is brought if its topic has no
+//! newer one. That one may lie beyond the stream's position: then the stream is about to bring it.
 //!
-//! Invariants: pages are answered in turn (`recovery`). A page never reaches beyond what the stream to the edge has dealt
-//! with, as it is answered in the stream's order: what follows `caught_up` on the stream continues from `through`. A
-//! cursor beyond the stream's position waits until a lagging stream has come so far.
+//! Invariants: pages are answered in turn (`recovery`). A page never reaches beyond what the stream
+//! to the edge has dealt with, as it is answered in the stream's order: what follows `caught_up` on
+//! the stream continues from `through`. A cursor beyond the stream's position waits until a lagging
+//! stream has come so far.
 
 use super::edges::Added;
 use super::partitions::HomePartition;
@@ -178,7 +180,8 @@ impl Home {
         self.send_scan(from, &scan, gap, found, out);
     }
 
-    /// The disk has scanned. A page of damage is a gap, and so is what the disk had dropped when it was read.
+    /// The disk has scanned. A page of damage is a gap, and so is what the disk had dropped when it
+    /// was read.
     pub(super) fn scan_from_disk(
         &mut self,
         from: Caller,
@@ -192,7 +195,8 @@ impl Home {
         let bytes = found.records.iter().map(|(_, record)| record.len());
         self.recovery.charge_bytes(bytes.sum());
         let mut gap = gap;
-        // What had been dropped when the disk was read. What it has read is here, whatever was dropped since.
+        // What had been dropped when the disk was read. What it has read is here, whatever was
+        // dropped since.
         let dropped = disk.floor.saturating_sub(1).min(found.through);
         if dropped > gap.map_or(scan.after, |gap| gap.to) {
             gap = Some(Gap { from: scan.after, to: dropped, reason: GapReason::Evicted });
@@ -353,8 +357,8 @@ fn skip_all(after: u64, settled: u64) -> Found {
     }
 }
 
-/// What a position that a subscription comes with amounts to: a known one goes on; of any other everything is a gap, up to
-/// the oldest record.
+/// What a position that a subscription comes with amounts to: a known one goes on; of any other
+/// everything is a gap, up to the oldest record.
 fn resume(log: &LogSettings, partition: &HomePartition, cursor: PartitionCursor) -> Resumed {
     let head = partition.log.head();
     let lost = |reason| Some(Gap { from: 0, to: partition.floor() - 1, reason });

@@ -1,7 +1,8 @@
 //! Handing a home to the next process: topics, interests, partitions, windows and whoever waits.
 //!
-//! Between two turns, when its outputs have been taken (see [`stdx::handing`]). The bytes of segments stay in their memory
-//! and are opened again there ([`log::Memory::reopen`]); everything else is in the state. Settings go before it, apart.
+//! Between two turns, when its outputs have been taken (see [`stdx::handing`]). The bytes of
+//! segments stay in their memory and are opened again there ([`log::Memory::reopen`]); everything
+//! else is in the state. Settings go before it, apart.
 
 use super::Home;
 use super::partitions::HomePartition;

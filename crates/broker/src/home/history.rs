@@ -1,7 +1,7 @@
 //! Pages of a topic's history, forward and in reverse.
 //!
-//! A rule bounds how far back a history goes. Of a log on disk that may take two questions: where the history begins, and
-//! what stands there; each is asked only if memory cannot tell.
+//! A rule bounds how far back a history goes. Of a log on disk that may take two questions: where
+//! the history begins, and what stands there; each is asked only if memory cannot tell.
 
 use super::read::{cut_at_break, gap_between, log_limits, offset_of};
 use super::recovery::{Asked, Asking, DiskPage, Question};
@@ -32,15 +32,17 @@ pub(super) struct HistoryQuery {
 pub(super) enum Known {
     /// It has not been asked.
     Nothing,
-    /// Where the history begins among the records through an offset, and whether something may have been lost before.
+    /// Where the history begins among the records through an offset, and whether something may have
+    /// been lost before.
     Start { oldest: Option<u64>, through: u64, damaged: bool },
     /// The page that was asked for.
     Page(Asked, DiskPage),
 }
 
 impl Known {
-    /// The disk may have dropped all that it was asked about, and memory may have left to it what came behind that: then
-    /// nothing is known of what it has now, and it is asked again. What is asked about grows with each time.
+    /// The disk may have dropped all that it was asked about, and memory may have left to it what
+    /// came behind that: then nothing is known of what it has now, and it is asked again. What is
+    /// asked about grows with each time.
     fn still_says(self, older: Option<u64>) -> Known {
         match self {
             Known::Start { oldest: None, through, .. }
@@ -154,7 +156,8 @@ impl Home {
             },
             Some(place) if query.reverse => {
                 let contents = self.history_back(now_ms, place, query, beyond, known)?;
-                // It stands before the page's first record, and so does the gap that the page may have.
+                // It stands before the page's first record, and so does the gap that the page may
+                // have.
                 let lost = lost_before(partition.lost_behind(place.last), beyond);
                 let lost = lost.map(|lost| Gap {
                     from: contents.gap.map_or(lost.from, |gap| gap.from),
@@ -213,8 +216,9 @@ impl Home {
         let after = beyond.unwrap_or(0);
         let floor = self.partitions[place.local as usize].disk_floor;
         let known = match known {
-            // All that was asked for has been dropped since, and what follows it may have left memory: the history has
-            // another beginning. The floor has risen above what was asked for, so this is not for ever.
+            // All that was asked for has been dropped since, and what follows it may have left
+            // memory: the history has another beginning. The floor has risen above what was asked
+            // for, so this is not for ever.
             Known::Page(asked, page) if page.records.is_empty() && asked.through < floor => {
                 Known::Nothing
             }
@@ -244,8 +248,9 @@ impl Home {
             if !contents.records.is_empty() || !contents.more {
                 return Ok(contents);
             }
-            // Nothing but damage, and memory has not what follows it: a page without a record would say nothing of where to
-            // go on. The next question begins behind it, so this is not for ever.
+            // Nothing but damage, and memory has not what follows it: a page without a record would
+            // say nothing of where to go on. The next question begins behind it, so this is not for
+            // ever.
             let from = query.passed.or(contents.gap).map_or(after, |gap| gap.from);
             let passed = Gap {
                 from: from.min(asked.through),
@@ -418,7 +423,8 @@ impl Home {
         let is_cut = cut_at_break(&mut page);
         let oldest = asked.oldest.unwrap_or(0);
         let first = page.records.first().map(offset_of);
-        // The disk does not say where in the range it has lost something: before the first record, or behind the last.
+        // The disk does not say where in the range it has lost something: before the first record,
+        // or behind the last.
         let gap = (page.damaged && !is_cut)
             .then(|| Gap {
                 from: first.unwrap_or(oldest.saturating_sub(1)),
@@ -440,7 +446,8 @@ fn lost_before(lost: Option<Gap>, before: Option<u64>) -> Option<Gap> {
     (to > lost.from).then_some(Gap { to, ..lost })
 }
 
-/// Where a history begins that the disk and memory see the beginnings of: memory may still have what the disk has dropped.
+/// Where a history begins that the disk and memory see the beginnings of: memory may still have
+/// what the disk has dropped.
 fn at_least(on_disk: Option<u64>, in_memory: Option<u64>) -> Option<u64> {
     match (on_disk, in_memory) {
         (Some(on_disk), Some(in_memory)) => Some(on_disk.min(in_memory)),

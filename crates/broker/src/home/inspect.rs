@@ -1,7 +1,7 @@
 //! What a home tells operators of its topics.
 //!
-//! Beside the path; see [`crate::inspect`]. Invariant: one question looks at [`LOOKED_AT_MAX`] topics at most, or counts
-//! [`COUNTED_RECORDS_MAX`] records of one.
+//! Beside the path; see [`crate::inspect`]. Invariant: one question looks at [`LOOKED_AT_MAX`]
+//! topics at most, or counts [`COUNTED_RECORDS_MAX`] records of one.
 
 use super::{Home, Interests};
 use crate::inspect::{

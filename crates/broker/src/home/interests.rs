@@ -1,11 +1,13 @@
-//! Who wants what: topics, the edges' indexes and the filters, and the letters that keep both sides agreed on them.
+//! Who wants what: topics, the edges' indexes and the filters, and the letters that keep both sides
+//! agreed on them.
 //!
-//! Place on the path: after an append, interest says which edges get the message; filters are compared with a topic only
-//! when either has changed since.
+//! Place on the path: after an append, interest says which edges get the message; filters are
+//! compared with a topic only when either has changed since.
 //!
-//! Invariants: an edge's index and its interest come and go together. A message whose interest is by filter is preceded
-//! by an `Announce` that is younger than the edge's newest filter, so that the edge can match names when it is told
-//! them; an index may therefore be announced again. `Released` is posted for every index that the edge has seen.
+//! Invariants: an edge's index and its interest come and go together. A message whose interest is
+//! by filter is preceded by an `Announce` that is younger than the edge's newest filter, so that
+//! the edge can match names when it is told them; an index may therefore be announced again.
+//! `Released` is posted for every index that the edge has seen.
 
 use super::HomeOutputs;
 use super::edges::{Edge, Filters};
@@ -46,7 +48,8 @@ impl Interests {
         (index, state.grant(index))
     }
 
-    /// Takes plain interest back, if `generation` is that of the newest grant. Returns the topic concerned.
+    /// Takes plain interest back, if `generation` is that of the newest grant. Returns the topic
+    /// concerned.
     pub fn release(
         &mut self,
         edge: EdgeId,
@@ -130,7 +133,8 @@ impl Interests {
         self.matched = matched;
     }
 
-    /// Posts a live message, after the topic's name if that is due, and takes it off the edge's credit.
+    /// Posts a live message, after the topic's name if that is due, and takes it off the edge's
+    /// credit.
     pub fn send(
         &mut self,
         topic: u32,

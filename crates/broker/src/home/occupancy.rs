@@ -1,8 +1,8 @@
 //! Who listens: the first subscriber of a topic by its name, and the last, for `$sys/topics/...`.
 //!
-//! Beside the path: where the settings do not ask for it, a subscription passes by here with a branch. Invariants: what is said
-//! in a second has a bound, and the rest is counted and said when the second is over, so that a storm costs a counter; nothing
-//! is said of `$sys/...` itself.
+//! Beside the path: where the settings do not ask for it, a subscription passes by here with a
+//! branch. Invariants: what is said in a second has a bound, and the rest is counted and said when
+//! the second is over, so that a storm costs a counter; nothing is said of `$sys/...` itself.
 
 use super::{Home, HomeOutputs};
 use crate::sys::{Occupancy, is_reserved};
@@ -25,8 +25,8 @@ impl Told {
 }
 
 impl Home {
-    /// Whether a topic that is about to be subscribed to, or has just been released, has no subscriber by its name, and
-    /// somebody wants to know.
+    /// Whether a topic that is about to be subscribed to, or has just been released, has no
+    /// subscriber by its name, and somebody wants to know.
     #[inline]
     pub(super) fn is_vacant(&self, topic: u32) -> bool {
         self.settings.sys.topics && !self.interests.is_subscribed(topic)

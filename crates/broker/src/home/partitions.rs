@@ -1,9 +1,11 @@
 //! The partitions of a home, and the share that it has in each log's bounds.
 //!
-//! A log's bytes and retained bytes are divided over its partitions in proportion, so that no home needs to know how full
-//! the others are: a home may use `bound * own partitions / all partitions` of it, wherever among its own.
+//! A log's bytes and retained bytes are divided over its partitions in proportion, so that no home
+//! needs to know how full the others are: a home may use `bound * own partitions / all partitions`
+//! of it, wherever among its own.
 //!
-//! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps neither evicts nor keeps anything.
+//! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps neither evicts
+//! nor keeps anything.
 
 use super::publish::SEGMENT_AGE_PART;
 use super::staging::Staging;
@@ -28,14 +30,17 @@ pub(super) struct HomePartition {
     pub is_durable: bool,
     /// Of a log on disk: the least offset that it may still hold.
     pub disk_floor: u64,
-    /// Of a log on disk: the offset of the next publication; some before it may not be durable yet, or never be.
+    /// Of a log on disk: the offset of the next publication; some before it may not be durable yet,
+    /// or never be.
     pub next_staged: u64,
     /// The greatest last offset of any forgotten topic.
     pub forgotten_through: u64,
-    /// Of a log on disk: up to here damage may have taken records away, of any topic; 0: nowhere. One number is enough: a
-    /// record behind it names in `prev` what its topic may have lost, so only the newest hole has to be known.
+    /// Of a log on disk: up to here damage may have taken records away, of any topic; 0: nowhere.
+    /// One number is enough: a record behind it names in `prev` what its topic may have lost, so
+    /// only the newest hole has to be known.
     pub damaged_through: u64,
-    /// For each edge, the offset from which its stream still has to be read from the log; 0 while it keeps up.
+    /// For each edge, the offset from which its stream still has to be read from the log; 0 while
+    /// it keeps up.
     pub lag_from: Box<[u64]>,
     /// For each segment, oldest first, when its newest record was appended; steady milliseconds.
     pub ages: VecDeque<u64>,
@@ -70,8 +75,8 @@ impl HomePartition {
         self.log.oldest().unwrap_or(self.log.next_offset())
     }
 
-    /// The least offset that a record of this partition may have, wherever it is kept. Memory may keep what the disk has
-    /// dropped.
+    /// The least offset that a record of this partition may have, wherever it is kept. Memory may
+    /// keep what the disk has dropped.
     pub fn floor(&self) -> u64 {
         match self.is_durable {
             true => self.disk_floor.min(self.oldest()),
@@ -79,12 +84,14 @@ impl HomePartition {
         }
     }
 
-    /// Behind this offset a topic has never had a record: its newest, or the end of the damage behind that.
+    /// Behind this offset a topic has never had a record: its newest, or the end of the damage
+    /// behind that.
     pub fn reach(&self, last: u64) -> u64 {
         last.max(self.damaged_through)
     }
 
-    /// What damage may have taken away of a topic behind its newest record, and retention would have left.
+    /// What damage may have taken away of a topic behind its newest record, and retention would
+    /// have left.
     pub fn lost_behind(&self, last: u64) -> Option<Gap> {
         let to = self.damaged_through;
         (to > last && to >= self.disk_floor).then_some(Gap {
@@ -141,7 +148,8 @@ impl Steady {
     }
 }
 
-/// Bytes of a segment in the memory of a log on disk, whose segments there are larger: each partition fills one.
+/// Bytes of a segment in the memory of a log on disk, whose segments there are larger: each
+/// partition fills one.
 const CACHE_SEGMENT_BYTES_MAX: u64 = 2 << 20;
 
 /// The partitions that live at `home`, in order, and its shares in their logs.
@@ -180,8 +188,8 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
     (partitions, shares)
 }
 
-/// How many segments a home has in memory at most, as long as no record is larger than a segment. In a [`log::Memory`] of
-/// the kernel each is a descriptor.
+/// How many segments a home has in memory at most, as long as no record is larger than a segment.
+/// In a [`log::Memory`] of the kernel each is a descriptor.
 pub fn segments_max(settings: &Settings, home: u16) -> u64 {
     let (partitions, shares) = partitions_of(settings, home);
     let of_share = |(log, share): (&LogSettings, &Share)| {

@@ -1,9 +1,10 @@
 //! Publishing: checks, room, append, acknowledgement; retained messages.
 //!
-//! Publications to a log in memory are appended at once; those to a log on disk go through `staging` and come back here
-//! when they are durable: from there on both take the same path.
+//! Publications to a log in memory are appended at once; those to a log on disk go through
+//! `staging` and come back here when they are durable: from there on both take the same path.
 //!
-//! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged lies in the log.
+//! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged
+//! lies in the log.
 
 use super::dedup::{Names, Verdict};
 use super::partitions::HomePartition;
@@ -18,7 +19,8 @@ use std::num::NonZeroU32;
 use stdx::chunk::Slice;
 use wire::native::Attributes;
 
-/// A segment is closed when it has grown so old, as a part of the log's age, so that quiet partitions expire in time.
+/// A segment is closed when it has grown so old, as a part of the log's age, so that quiet
+/// partitions expire in time.
 pub(super) const SEGMENT_AGE_PART: u64 = 8;
 
 /// What has been appended.
@@ -77,7 +79,8 @@ impl Home {
         }
     }
 
-    /// Looks at the epoch, then appends or stages a publication; what is refused for the moment holds what follows it.
+    /// Looks at the epoch, then appends or stages a publication; what is refused for the moment
+    /// holds what follows it.
     #[expect(clippy::too_many_arguments, reason = "as above")]
     fn place(
         &mut self,
@@ -285,8 +288,8 @@ impl Home {
         let placed = loop {
             match self.append_once(now_ms, publication, checked, memory) {
                 Ok(placed) => break placed,
-                // The port may bound more than this log; its oldest segment is what would go next anyway. But nothing
-                // goes for a record that could not be taken even then.
+                // The port may bound more than this log; its oldest segment is what would go next
+                // anyway. But nothing goes for a record that could not be taken even then.
                 Err(Code::MemoryFull)
                     if self.allocated_bytes(share) >= needed
                         && self.evict_oldest(share, memory, out) => {}
@@ -299,7 +302,8 @@ impl Home {
         Ok(placed)
     }
 
-    /// Appends, making the topic known if it is not; eviction may have made it so between two attempts.
+    /// Appends, making the topic known if it is not; eviction may have made it so between two
+    /// attempts.
     fn append_once(
         &mut self,
         now_ms: u64,
@@ -368,7 +372,8 @@ impl Home {
         self.interests.topics.len() >= self.settings.limits.topics_max as usize
     }
 
-    /// Makes a topic known. Nothing says when it last had a record, except that it was not after `forgotten_through`.
+    /// Makes a topic known. Nothing says when it last had a record, except that it was not after
+    /// `forgotten_through`.
     pub(super) fn add_topic(&mut self, name: &[u8], local: u32) -> Result<u32, Code> {
         if self.is_full_of_topics() {
             return Err(Code::TopicsFull);
@@ -378,7 +383,8 @@ impl Home {
         self.interests.topics.insert(name, local, last, stale).ok_or(Code::MemoryFull)
     }
 
-    /// Replaces the retained message by a copy of the record, or removes it. The copy lets the segment go.
+    /// Replaces the retained message by a copy of the record, or removes it. The copy lets the
+    /// segment go.
     pub(super) fn retain(&mut self, topic: u32, share: usize, record: Option<&Slice>) {
         let before = self.retained_bytes_of(topic);
         let Some(entry) = self.interests.topics.get_mut(topic) else {

@@ -1,12 +1,12 @@
 //! How many messages a topic takes in a second, where its rule bounds that.
 //!
-//! Place on the path: a publication under such a rule is asked about when nothing else speaks against it; others cost
-//! nothing here. A topic's bucket is one number, the moment from which it is full, and is kept only until then: a second
-//! after its last message a topic owns nothing.
+//! Place on the path: a publication under such a rule is asked about when nothing else speaks
+//! against it; others cost nothing here. A topic's bucket is one number, the moment from which it
+//! is full, and is kept only until then: a second after its last message a topic owns nothing.
 //!
-//! Invariants: in any second and a bit, a topic takes at most twice its rate, a second's worth of it at once; each publication
-//! looks at more buckets to be freed than it makes, so that there are never many more than topics were published to within a
-//! second.
+//! Invariants: in any second and a bit, a topic takes at most twice its rate, a second's worth of
+//! it at once; each publication looks at more buckets to be freed than it makes, so that there are
+//! never many more than topics were published to within a second.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -42,8 +42,8 @@ impl Rates {
         }
     }
 
-    /// Takes one message of a topic out of its bucket; false if there is none left. `now_ms` are steady milliseconds. A rate
-    /// that has changed counts from now on.
+    /// Takes one message of a topic out of its bucket; false if there is none left. `now_ms` are
+    /// steady milliseconds. A rate that has changed counts from now on.
     pub fn take(&mut self, now_ms: u64, topic: &[u8], rate_max: NonZeroU32) -> bool {
         let now_ns = now_ms.saturating_mul(MS_NS);
         self.sweep_some(now_ns, SWEEP_TAKE);

@@ -1,11 +1,13 @@
 //! Pages for subscriptions that replay or lag.
 //!
-//! The limits of a rule (`history_messages_max`, `history_age_max_ms`) bound what a *start* and a history request may
-//! reach back to. A page for a subscription that has begun is bounded by eviction only: a client that stalled has been
-//! promised the stream from its position, and takes all of it that the log still holds.
+//! The limits of a rule (`history_messages_max`, `history_age_max_ms`) bound what a *start* and a
+//! history request may reach back to. A page for a subscription that has begun is bounded by
+//! eviction only: a client that stalled has been promised the stream from its position, and takes
+//! all of it that the log still holds.
 //!
-//! Of a log on disk, memory is asked first, and the disk only for what lies before it. A page from the disk is never the
-//! last one: the next begins where it ends, and in the end memory says that the subscription has caught up.
+//! Of a log on disk, memory is asked first, and the disk only for what lies before it. A page from
+//! the disk is never the last one: the next begins where it ends, and in the end memory says that
+//! the subscription has caught up.
 
 use super::recovery::{Asking, DiskPage, Question};
 use super::{Caller, Home, HomeOutputs};
@@ -26,8 +28,9 @@ pub(super) struct Reading {
 }
 
 impl Home {
-    /// A page for a subscription: records after `after`, never beyond what the stream has dealt with. An index that
-    /// stands for nothing belongs to a subscription that has gone, and nobody waits.
+    /// A page for a subscription: records after `after`, never beyond what the stream has dealt
+    /// with. An index that stands for nothing belongs to a subscription that has gone, and nobody
+    /// waits.
     pub(super) fn read(&mut self, from: Caller, reading: Reading, out: &mut HomeOutputs) {
         let Reading { index, subscription, after, mode, mut limits } = reading;
         self.statistics.pages_read += 1;
@@ -43,8 +46,8 @@ impl Home {
         self.settle_stream(from.edge, local, out);
         let settled = self.partitions[local as usize].stream_position(edge);
         if after > settled {
-            // The client knows more than this stream has carried: the edge drops what it has, until the stream has
-            // come so far.
+            // The client knows more than this stream has carried: the edge drops what it has, until
+            // the stream has come so far.
             let page = ToEdge::Page {
                 subscription,
                 gap: None,
@@ -61,7 +64,8 @@ impl Home {
             _ => self.newest_within(local, topic, last, after, settled),
         };
         if mode == ReadMode::Skip {
-            // What has been evicted or damaged is left out with the rest, if it may have been the topic's.
+            // What has been evicted or damaged is left out with the rest, if it may have been the
+            // topic's.
             let floor = self.partitions[local as usize].floor();
             let is_evicted = reach > after && (floor > after + 1 || reach > last);
             let page = ToEdge::Page {
@@ -109,8 +113,8 @@ impl Home {
         );
     }
 
-    /// The disk has read records in (`reading.after`, `through`]. There was one at `through`, or memory would not have
-    /// asked; so what is not there now is lost.
+    /// The disk has read records in (`reading.after`, `through`]. There was one at `through`, or
+    /// memory would not have asked; so what is not there now is lost.
     pub(super) fn page_from_disk(
         &mut self,
         from: Caller,
@@ -146,8 +150,8 @@ impl Home {
         );
     }
 
-    /// The topic's newest record after `after` and not beyond `settled`. That of a stream that lags may have left memory:
-    /// then the newest that the disk can have, if there is one.
+    /// The topic's newest record after `after` and not beyond `settled`. That of a stream that lags
+    /// may have left memory: then the newest that the disk can have, if there is one.
     fn newest_within(
         &self,
         local: u32,
@@ -170,8 +174,8 @@ impl Home {
         newest.filter(|&newest| newest > after)
     }
 
-    /// Up to where the disk may have records of the topic after `after` that memory has not; none if it has nothing
-    /// to add.
+    /// Up to where the disk may have records of the topic after `after` that memory has not; none
+    /// if it has nothing to add.
     pub(super) fn on_disk_through(&self, topic: u32, after: u64) -> Option<u64> {
         let entry = self.interests.topics.get(topic)?;
         let partition = &self.partitions[entry.partition as usize];
@@ -216,7 +220,8 @@ impl Home {
     }
 }
 
-/// What lies before the first record of a page is left out on purpose where only the newest is wanted.
+/// What lies before the first record of a page is left out on purpose where only the newest is
+/// wanted.
 fn left_out(mode: ReadMode, missing: Option<Gap>, records: &[Slice]) -> (Option<Gap>, Option<u64>) {
     match mode {
         ReadMode::Newest if !records.is_empty() => (None, missing.map(|gap| gap.to)),
@@ -224,8 +229,8 @@ fn left_out(mode: ReadMode, missing: Option<Gap>, records: &[Slice]) -> (Option<
     }
 }
 
-/// Ends a page where records between two of it are lost, so that its reader is told of them when it asks for the next.
-/// True if something was cut off.
+/// Ends a page where records between two of it are lost, so that its reader is told of them when it
+/// asks for the next. True if something was cut off.
 pub(super) fn cut_at_break(page: &mut DiskPage) -> bool {
     let follows = |pair: &[Slice]| {
         let (one, two) = (offset_of(&pair[0]), offset_of(&pair[1]));
@@ -240,7 +245,8 @@ pub(super) fn cut_at_break(page: &mut DiskPage) -> bool {
     whole.is_some()
 }
 
-/// What lies between `after` and the first record of a page: up to that one's `prev`, or as far as the topic reaches.
+/// What lies between `after` and the first record of a page: up to that one's `prev`, or as far as
+/// the topic reaches.
 pub(super) fn gap_between(
     after: u64,
     page: &TopicPage,

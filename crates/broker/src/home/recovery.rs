@@ -1,12 +1,14 @@
 //! What waits in a home: pages for their turn, and questions for the disk.
 //!
-//! A storm of recoveries must not hold up what is live. Publications, subscriptions and live messages are dealt with at
-//! once; pages, histories and what the disk answers have a budget for each turn, and the rest waits in order.
+//! A storm of recoveries must not hold up what is live. Publications, subscriptions and live
+//! messages are dealt with at once; pages, histories and what the disk answers have a budget for
+//! each turn, and the rest waits in order.
 //!
-//! A question that memory cannot answer alone is *parked* here while the log thread reads. It is answered at the moment
-//! when the disk's part has come, from what is settled then, so that the answer is one step of the edge's stream like any
-//! other. A parked request counts against its edge's requests in flight until then; of the questions themselves only a
-//! few are on their way, so that answers take little memory.
+//! A question that memory cannot answer alone is *parked* here while the log thread reads. It is
+//! answered at the moment when the disk's part has come, from what is settled then, so that the
+//! answer is one step of the edge's stream like any other. A parked request counts against its
+//! edge's requests in flight until then; of the questions themselves only a few are on their way,
+//! so that answers take little memory.
 
 use super::filters::{DiskScan, Scan};
 use super::history::{HistoryQuery, Known};
@@ -166,8 +168,8 @@ impl Recovery {
 }
 
 impl Home {
-    /// Whether something waits that could be dealt with in another turn, or an edge has not been told what it may send
-    /// again: what the home dealt with behind [`Home::finish_turn`].
+    /// Whether something waits that could be dealt with in another turn, or an edge has not been
+    /// told what it may send again: what the home dealt with behind [`Home::finish_turn`].
     pub fn has_more(&self) -> bool {
         let edges = &self.interests.edges;
         !self.recovery.waiting.is_empty()
@@ -239,7 +241,8 @@ impl Home {
         }
     }
 
-    /// Refuses everything that waits for the disk of a log. What is on its way to it is answered some day, to nobody.
+    /// Refuses everything that waits for the disk of a log. What is on its way to it is answered
+    /// some day, to nobody.
     pub(super) fn refuse_parked(&mut self, share: usize, out: &mut HomeOutputs) {
         self.recovery.questions_to(share).unasked.clear();
         let partitions = &self.partitions;
@@ -321,7 +324,8 @@ impl Home {
         }
     }
 
-    /// The disk could not be read. A subscription ends with that, and its client may come back with its position.
+    /// The disk could not be read. A subscription ends with that, and its client may come back with
+    /// its position.
     fn refuse_question(
         &mut self,
         from: Caller,

@@ -1,7 +1,7 @@
 //! A start with a log on disk: the home learns what the disk holds before it hears of any edge.
 //!
-//! Order: the partitions' floors and damage, topics, their retained messages and recent records, the partitions' heads; and then what
-//! publications of all logs are called.
+//! Order: the partitions' floors and damage, topics, their retained messages and recent records,
+//! the partitions' heads; and then what publications of all logs are called.
 
 use super::{FoundWindow, Home, HomeOutputs};
 use crate::mail::{Code, PartitionId};
@@ -9,7 +9,8 @@ use log::{Memory, RecordView};
 use stdx::chunk::Slice;
 
 impl Home {
-    /// The least offset that the disk may still hold of a partition. Nothing is said of topics that had records below.
+    /// The least offset that the disk may still hold of a partition. Nothing is said of topics that
+    /// had records below.
     pub fn restore_floor(&mut self, partition: PartitionId, floor: u64) {
         if let Some(local) = self.local(partition) {
             let partition = &mut self.partitions[local as usize];
@@ -25,8 +26,8 @@ impl Home {
         }
     }
 
-    /// A topic that has records on disk, and the offset of its newest. Known whatever `topics_max` says: a topic with
-    /// records must be.
+    /// A topic that has records on disk, and the offset of its newest. Known whatever `topics_max`
+    /// says: a topic with records must be.
     ///
     /// # Errors
     /// The partition does not live here, or there is no memory for the name.
@@ -71,7 +72,8 @@ impl Home {
         Ok(())
     }
 
-    /// One of the newest records of a partition, oldest first and none left out, for memory to begin with.
+    /// One of the newest records of a partition, oldest first and none left out, for memory to
+    /// begin with.
     ///
     /// # Errors
     /// The partition does not live here, or the topic was not restored.
@@ -100,8 +102,8 @@ impl Home {
         }
     }
 
-    /// Whether a log takes publications from the beginning: one whose disk is full does not. The log thread says when
-    /// that changes.
+    /// Whether a log takes publications from the beginning: one whose disk is full does not. The
+    /// log thread says when that changes.
     pub fn set_log_available(&mut self, log: u16, is_available: bool) {
         let share = self.shares.get_mut(usize::from(log));
         if let Some(disk) = share.and_then(|share| share.disk.as_mut()) {
@@ -109,8 +111,8 @@ impl Home {
         }
     }
 
-    /// What publications of the logs are called, so that none is appended again; one window for each log. `now_ms` is
-    /// the wall clock, by which keys are too old.
+    /// What publications of the logs are called, so that none is appended again; one window for
+    /// each log. `now_ms` is the wall clock, by which keys are too old.
     pub fn restore_windows(&mut self, now_ms: u64, windows: &[FoundWindow]) {
         let topics: Vec<Vec<&[u8]>> = windows.iter().map(FoundWindow::topics).collect();
         let (mut producers, mut keys) = (Vec::new(), Vec::new());

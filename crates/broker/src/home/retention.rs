@@ -1,7 +1,8 @@
-//! Retention: room for new records, what is too old, what the disk has dropped; and forgetting topics.
+//! Retention: room for new records, what is too old, what the disk has dropped; and forgetting
+//! topics.
 //!
-//! Of a log in memory, an evicted segment takes its records away for good. Of a log on disk it only leaves the cache;
-//! records are gone when the log thread has said so too ([`Home::raise_floors`]).
+//! Of a log in memory, an evicted segment takes its records away for good. Of a log on disk it only
+//! leaves the cache; records are gone when the log thread has said so too ([`Home::raise_floors`]).
 
 use super::partitions::{HomePartition, Share};
 use super::topics::NONE;
@@ -14,8 +15,8 @@ use stdx::chunk::Slice;
 const PUMP_FORGETS_MAX: usize = 1024;
 
 impl Home {
-    /// Evicts until so many more bytes fit into the memory of a log. False, and everything that could go has gone or
-    /// nothing has, if they never will.
+    /// Evicts until so many more bytes fit into the memory of a log. False, and everything that
+    /// could go has gone or nothing has, if they never will.
     pub(super) fn make_room(
         &mut self,
         share: usize,
@@ -129,7 +130,8 @@ impl Home {
         self.statistics.forgotten += 1;
     }
 
-    /// The disk has dropped records: below these floors there is nothing any more, and these topics may have none left.
+    /// The disk has dropped records: below these floors there is nothing any more, and these topics
+    /// may have none left.
     pub(super) fn raise_floors(
         &mut self,
         floors: Vec<(PartitionId, u64)>,
@@ -163,7 +165,8 @@ impl Home {
     }
 }
 
-/// When the oldest segment of a partition is to be evicted; steady milliseconds. None if never for its age.
+/// When the oldest segment of a partition is to be evicted; steady milliseconds. None if never for
+/// its age.
 fn expiry_of(partition: &HomePartition, shares: &[Share]) -> Option<u64> {
     let age_max_ms = shares[partition.share].age_max_ms;
     if age_max_ms == u64::MAX {

@@ -1,9 +1,10 @@
 //! Publications to a log on disk: staged until their batch is durable, then published as any other.
 //!
-//! Invariants: what is staged has its offset and its `prev`, and nobody but the log thread has seen it. It is committed or
-//! refused in the order of its offsets. After a refusal everything staged is refused with it, and the offsets that it
-//! had are never given again; so the `prev` of a record that is committed never names one that was refused. A topic with
-//! staged records is not forgotten, so that the topic id in them stays right.
+//! Invariants: what is staged has its offset and its `prev`, and nobody but the log thread has seen
+//! it. It is committed or refused in the order of its offsets. After a refusal everything staged is
+//! refused with it, and the offsets that it had are never given again; so the `prev` of a record
+//! that is committed never names one that was refused. A topic with staged records is not
+//! forgotten, so that the topic id in them stays right.
 
 use super::publish::{Checked, Placed, code_of, is_asked};
 use super::stall::Silence;
@@ -16,8 +17,8 @@ use stdx::chunk::{ChunkWriter, Slice};
 use stdx::handing::Hand;
 use stdx::memory::{tree_bytes, vector_bytes};
 
-/// Bytes of records that one home has staged for one log, at least; where edges may bring more at their own bound
-/// (`stream_credit_bytes` each), twice as much as that.
+/// Bytes of records that one home has staged for one log, at least; where edges may bring more at
+/// their own bound (`stream_credit_bytes` each), twice as much as that.
 const STAGED_BYTES_MAX: u64 = 64 << 20;
 /// Encoded records share areas of so many bytes.
 const AREA_BYTES: usize = 64 << 10;
@@ -159,8 +160,8 @@ impl Home {
         self.partitions[local as usize].is_durable
     }
 
-    /// Whether a log on disk has no room for a further record until some are durable. Edges stop reading long before, so
-    /// this bounds what large requests bring beyond that.
+    /// Whether a log on disk has no room for a further record until some are durable. Edges stop
+    /// reading long before, so this bounds what large requests bring beyond that.
     pub(super) fn is_full_of_staged(&self, share: usize, record_bytes: u64) -> bool {
         let credit_bytes = u64::from(self.settings.limits.stream_credit_bytes);
         let bytes_max =
@@ -329,8 +330,8 @@ impl Home {
         }
     }
 
-    /// Puts a durable record into memory. If there is no room even for it alone, memory begins behind it: the disk has
-    /// everything before.
+    /// Puts a durable record into memory. If there is no room even for it alone, memory begins
+    /// behind it: the disk has everything before.
     pub(super) fn cache(
         &mut self,
         local: u32,
@@ -370,7 +371,8 @@ impl Home {
         let topics = std::mem::take(&mut disk.topics);
         disk.staged_bytes = 0;
         disk.retained_change = 0;
-        // Before anything else is looked at: a repetition of the first is not out of order behind the last.
+        // Before anything else is looked at: a repetition of the first is not out of order behind
+        // the last.
         for staged in staged.iter().rev() {
             if let Some(view) = RecordView::parse(&staged.record) {
                 let name = self.interests.topics.name(staged.topic);

@@ -1,18 +1,20 @@
 //! Disks that hang: a log that was asked something and gets nothing done.
 //!
-//! A call to a disk may take minutes. What waits for it waits apart from everything else (`mail`, `recovery`); but whoever
-//! waits would wait for as long as the disk wants. So a home measures, for each log on disk, how long it has heard nothing
-//! although something is on its way there. After `log_stall_timeout_ms` the log *stalls*: what needs its disk is refused
-//! with `log_unavailable`, at once, until it says something again.
+//! A call to a disk may take minutes. What waits for it waits apart from everything else (`mail`,
+//! `recovery`); but whoever waits would wait for as long as the disk wants. So a home measures, for
+//! each log on disk, how long it has heard nothing although something is on its way there. After
+//! `log_stall_timeout_ms` the log *stalls*: what needs its disk is refused with `log_unavailable`,
+//! at once, until it says something again.
 //!
-//! Publications that are staged are not refused: they may be durable already, and what is refused must not have happened.
-//! They are answered when the disk goes on.
+//! Publications that are staged are not refused: they may be durable already, and what is refused
+//! must not have happened. They are answered when the disk goes on.
 
 use super::{Home, HomeOutputs};
 use crate::mail::{EdgeId, ToEdge};
 use stdx::handing::Hand;
 
-/// One look at the clock adds at most so many milliseconds: a thread that did not run is no disk that hangs.
+/// One look at the clock adds at most so many milliseconds: a thread that did not run is no disk
+/// that hangs.
 const STEP_MS_MAX: u64 = 1_000;
 
 /// How long a log has said nothing.

@@ -1,7 +1,9 @@
-//! Streams: what a partition sends to an edge, live while there is credit and from the log when there was not.
+//! Streams: what a partition sends to an edge, live while there is credit and from the log when
+//! there was not.
 //!
-//! Invariants: everything of one (partition, edge) passes here in log order. Once a stream lags, nothing of it is sent
-//! but by [`Home::pump`], until that has reached the head; the stream's position never goes back.
+//! Invariants: everything of one (partition, edge) passes here in log order. Once a stream lags,
+//! nothing of it is sent but by [`Home::pump`], until that has reached the head; the stream's
+//! position never goes back.
 
 use super::interests::Interests;
 use super::partitions::HomePartition;
@@ -47,7 +49,8 @@ impl Home {
         }
     }
 
-    /// Feeds lagging streams, round robin over the edges with credit. True if there is more to do at once.
+    /// Feeds lagging streams, round robin over the edges with credit. True if there is more to do
+    /// at once.
     pub(super) fn feed_lagging(&mut self, out: &mut HomeOutputs) -> bool {
         let mut left = PUMP_RECORDS_MAX;
         let edges = self.interests.edges.len();
@@ -76,12 +79,13 @@ impl Home {
         false
     }
 
-    /// Says that a lagging stream has lost something to eviction, so that its position is never below what the log holds. Only
-    /// where a letter is paid for: by credit or by a request.
+    /// Says that a lagging stream has lost something to eviction, so that its position is never
+    /// below what the log holds. Only where a letter is paid for: by credit or by a request.
     ///
-    /// All that was live there is read in pages from then on, so the stream has nothing older to bring: it goes on with what comes
-    /// next. Otherwise it would bring what nobody takes, and lose more of it the slower its edge is. Other streams to the edge that
-    /// have lost something say so as well: an edge looks at all its topics for it, and does that once for all of them.
+    /// All that was live there is read in pages from then on, so the stream has nothing older to
+    /// bring: it goes on with what comes next. Otherwise it would bring what nobody takes, and lose
+    /// more of it the slower its edge is. Other streams to the edge that have lost something say so
+    /// as well: an edge looks at all its topics for it, and does that once for all of them.
     pub(super) fn settle_stream(&mut self, edge: EdgeId, local: u32, out: &mut HomeOutputs) {
         let edge = usize::from(edge);
         if !self.partitions[local as usize].has_lost(edge) {

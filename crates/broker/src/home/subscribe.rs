@@ -1,15 +1,17 @@
-//! Where a subscription begins: what its position proves, what it has lost, and whether pages must follow.
+//! Where a subscription begins: what its position proves, what it has lost, and whether pages must
+//! follow.
 //!
-//! Three offsets matter. `last` is the topic's newest (or, for a topic without a record, an offset at or above all that
-//! it may ever have had); `settled` is how far the stream of (partition, edge) has come: the head, or less when it lags;
-//! what the asked position says. A start ends *live* when the topic has no record between its position and `settled`:
-//! everything later comes by the stream. Otherwise pages follow.
+//! Three offsets matter. `last` is the topic's newest (or, for a topic without a record, an offset
+//! at or above all that it may ever have had); `settled` is how far the stream of (partition, edge)
+//! has come: the head, or less when it lags; what the asked position says. A start ends *live* when
+//! the topic has no record between its position and `settled`: everything later comes by the
+//! stream. Otherwise pages follow.
 //!
-//! A lagging stream carries all that the log holds after `settled`, whatever history would serve, so a gap never
-//! reaches beyond it.
+//! A lagging stream carries all that the log holds after `settled`, whatever history would serve,
+//! so a gap never reaches beyond it.
 //!
-//! Of a log on disk, memory may not hold the record at which a start begins; then the disk is asked for its `prev`, and
-//! everything else is found when the answer comes.
+//! Of a log on disk, memory may not hold the record at which a start begins; then the disk is asked
+//! for its `prev`, and everything else is found when the answer comes.
 
 use super::recovery::{Asking, Question};
 use super::topics::NONE;
@@ -79,7 +81,8 @@ struct Place {
     found: Found,
 }
 
-/// A start whose first record only the disk can name: the newest so many of the topic, and those after this offset.
+/// A start whose first record only the disk can name: the newest so many of the topic, and those
+/// after this offset.
 struct OnDisk {
     count: u32,
     after: u64,
@@ -180,7 +183,8 @@ impl Home {
         }
     }
 
-    /// A known position: complete if and only if nothing of the topic after it is missing from what is served.
+    /// A known position: complete if and only if nothing of the topic after it is missing from what
+    /// is served.
     fn begin_after(&self, place: Place, offset: u64) -> Result<Beginning, OnDisk> {
         let complete = Beginning { after: Some(offset), ..Beginning::default() };
         let Some(entry) = self.interests.topics.get(place.topic) else {
@@ -203,7 +207,8 @@ impl Home {
         Ok(Beginning { after: Some(to), gap, retained: None })
     }
 
-    /// A position that says nothing about this log: all is a gap up to the oldest served record, or all of it.
+    /// A position that says nothing about this log: all is a gap up to the oldest served record, or
+    /// all of it.
     fn begin_anew(&self, place: Place, reason: GapReason) -> Result<Beginning, OnDisk> {
         let served_prev = self.served_prev(place, u32::MAX, 0)?;
         let to = served_prev.map_or(place.settled, |prev| prev.min(place.settled));
@@ -221,8 +226,9 @@ impl Home {
         Ok(Beginning { after: after.map(|after| after.min(place.settled)), gap, retained: None })
     }
 
-    /// The retained message travels with the grant. Where the stream has not come so far, the subscription begins behind the
-    /// message, and what the stream brings before that is left out: the log may evict the record before the stream gets there.
+    /// The retained message travels with the grant. Where the stream has not come so far, the
+    /// subscription begins behind the message, and what the stream brings before that is left out:
+    /// the log may evict the record before the stream gets there.
     fn begin_with_retained(&self, place: Place) -> Result<Beginning, OnDisk> {
         let retained = self.interests.topics.get(place.topic).map_or(NONE, |topic| topic.retained);
         let Some(retained) = self.retained.get(retained) else {
@@ -236,8 +242,8 @@ impl Home {
         })
     }
 
-    /// `prev` of the first record of the topic after `after` among the newest `count` that the rule serves; none if there
-    /// is none.
+    /// `prev` of the first record of the topic after `after` among the newest `count` that the rule
+    /// serves; none if there is none.
     fn served_prev(&self, place: Place, count: u32, after: u64) -> Result<Option<u64>, OnDisk> {
         let served = self.served(place.now_ms, place.topic, place.rule, count);
         let in_memory = |after: u64| {
@@ -325,7 +331,8 @@ impl Home {
         }
     }
 
-    /// Why records up to `to` are missing: what the log still holds, only the rule can keep from being served.
+    /// Why records up to `to` are missing: what the log still holds, only the rule can keep from
+    /// being served.
     pub(super) fn reason_of_gap(&self, local: u32, to: u64) -> GapReason {
         match to >= self.partitions[local as usize].floor() {
             true => GapReason::HistoryLimit,

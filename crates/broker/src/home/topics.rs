@@ -1,13 +1,14 @@
 //! The topic table of a home: every topic that it knows, by name and by a small id.
 //!
-//! Place on the path: a publish or subscribe looks its topic up here once; behind it, records, indexes and retained
-//! messages name the topic by its id. Names lie in an arena, once.
+//! Place on the path: a publish or subscribe looks its topic up here once; behind it, records,
+//! indexes and retained messages name the topic by its id. Names lie in an arena, once.
 //!
-//! Invariants: a topic is known while an edge has interest, its log holds a record of it, or a retained message of it is
-//! kept; only then is its id free for another, so that an id in a record that can still be read is never ambiguous. An
-//! edge has at most one [`Interest`] in a topic.
+//! Invariants: a topic is known while an edge has interest, its log holds a record of it, or a
+//! retained message of it is kept; only then is its id free for another, so that an id in a record
+//! that can still be read is never ambiguous. An edge has at most one [`Interest`] in a topic.
 //!
-//! Growth never pauses: entries and names grow by pages, and the hash is split into [`TABLES_COUNT`] tables.
+//! Growth never pauses: entries and names grow by pages, and the hash is split into
+//! [`TABLES_COUNT`] tables.
 
 use crate::mail::EdgeId;
 use hashbrown::HashTable;
@@ -17,7 +18,8 @@ use stdx::memory::vector_bytes;
 use stdx::names::{Name, Names};
 use stdx::slab::Slab;
 
-/// One table holds about a thousandth of the topics, so that its growth moves ten thousand of ten million.
+/// One table holds about a thousandth of the topics, so that its growth moves ten thousand of ten
+/// million.
 const TABLES_COUNT: usize = 1024;
 /// No handle.
 pub(super) const NONE: u32 = u32::MAX;
@@ -84,7 +86,8 @@ impl Interest {
 }
 
 impl Topic {
-    /// The topic's newest offset; for a topic without a record, one at or above all that it may ever have had.
+    /// The topic's newest offset; for a topic without a record, one at or above all that it may
+    /// ever have had.
     pub fn last(&self) -> u64 {
         u64::from(self.last[1]) << 32 | u64::from(self.last[0])
     }
@@ -340,7 +343,8 @@ mod tests {
         }
     }
 
-    /// The budget of an idle topic: entry, index entry and hash slot at most 62 bytes; the name beside it.
+    /// The budget of an idle topic: entry, index entry and hash slot at most 62 bytes; the name
+    /// beside it.
     #[test]
     fn bytes_of_a_topic() {
         let mut table = TopicTable::new(Seed(3, 4));

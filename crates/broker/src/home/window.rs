@@ -1,12 +1,15 @@
-//! What a start finds of the window of publications that are known again, of one log and for one home.
+//! What a start finds of the window of publications that are known again, of one log and for one
+//! home.
 //!
-//! Place: filled on the thread that starts the node, from the log's newest segment to its oldest, and put into the home
-//! with [`Home::restore_windows`](super::Home::restore_windows). What the window is, says [`super::dedup`].
+//! Place: filled on the thread that starts the node, from the log's newest segment to its oldest,
+//! and put into the home with [`Home::restore_windows`](super::Home::restore_windows). What the
+//! window is, says [`super::dedup`].
 //!
-//! Invariant: every producer that has a publication in the log is here with its last one, whatever the bounds say; so no
-//! start lets a number come again. What else is here is what the bounds would have left in the window, and memory is
-//! bounded while the log is read: of producers that have been quiet for longer than others no more is taken once there is
-//! twice as much as the bound allows.
+//! Invariant: every producer that has a publication in the log is here with its last one, whatever
+//! the bounds say; so no start lets a number come again. What else is here is what the bounds would
+//! have left in the window, and memory is bounded while the log is read: of producers that have
+//! been quiet for longer than others no more is taken once there is twice as much as the bound
+//! allows.
 
 use crate::mail::PartitionId;
 use crate::settings::Limits;
@@ -92,8 +95,8 @@ impl FoundWindow {
         self.keys.len() < self.keys_max
     }
 
-    /// Takes publications of a producer in a segment, newest first: number, offset and topic. Producers of a segment
-    /// come in the order in which they have published last, newest first.
+    /// Takes publications of a producer in a segment, newest first: number, offset and topic.
+    /// Producers of a segment come in the order in which they have published last, newest first.
     pub fn take_producer<'a>(
         &mut self,
         partition: PartitionId,
@@ -150,8 +153,8 @@ impl FoundWindow {
         }
     }
 
-    /// Brings the publications within their bound: each producer keeps its last one, and those that were active last
-    /// keep the others.
+    /// Brings the publications within their bound: each producer keeps its last one, and those that
+    /// were active last keep the others.
     fn prune(&mut self) {
         let mut left = self.entries_max.saturating_sub(self.producers.len());
         self.entries = 0;
@@ -223,7 +226,8 @@ mod tests {
         assert_eq!(window.publications_wanted(0, b"a"), 0);
     }
 
-    /// What lies before a number that is higher belongs to a producer of the same name that is over.
+    /// What lies before a number that is higher belongs to a producer of the same name that is
+    /// over.
     #[test]
     fn one_that_began_anew() {
         let mut window = window(5, 100);

@@ -164,7 +164,8 @@ fn numbers_are_given_again_only_when_all_have_been_given() {
     assert_eq!(renewed.rules.len(), RULES_MAX);
 }
 
-/// No sequence of renewals moves a topic; and where all rules have one log, everything that is wanted is in force.
+/// No sequence of renewals moves a topic; and where all rules have one log, everything that is
+/// wanted is in force.
 #[test]
 fn random_renewals_move_no_topic() {
     let levels = ["x", "y", "+"];

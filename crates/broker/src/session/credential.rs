@@ -1,8 +1,10 @@
-//! Who asks: credentials of HTTP requests and of HELLO, and sessions that wait until theirs has been judged.
+//! Who asks: credentials of HTTP requests and of HELLO, and sessions that wait until theirs has
+//! been judged.
 //!
-//! Step 3 of the path. Each HTTP request is judged by the credential that it carries itself, also on a connection that
-//! stays open; its head is not consumed before. A session is judged by the token of its HELLO, or by what the request carried
-//! that became its WebSocket connection, or by the identity in the resume ticket that it brings. Who shows nothing is anonymous.
+//! Step 3 of the path. Each HTTP request is judged by the credential that it carries itself, also
+//! on a connection that stays open; its head is not consumed before. A session is judged by the
+//! token of its HELLO, or by what the request carried that became its WebSocket connection, or by
+//! the identity in the resume ticket that it brings. Who shows nothing is anonymous.
 
 use super::State;
 use super::fault::Fault;
@@ -159,7 +161,8 @@ impl Edge {
         }
     }
 
-    /// Whether a request may do this with a topic or filter. Who has shown nothing hears what would help.
+    /// Whether a request may do this with a topic or filter. Who has shown nothing hears what would
+    /// help.
     pub(super) fn permit_request(
         &mut self,
         index: u32,
@@ -174,8 +177,8 @@ impl Edge {
         self.permit_request_as(index, Action::Publish, topic, false)
     }
 
-    /// The same of an envelope, which names its topics in the body: a client that may publish nothing at all need not
-    /// send it.
+    /// The same of an envelope, which names its topics in the body: a client that may publish
+    /// nothing at all need not send it.
     pub(super) fn permit_some_body(&mut self, index: u32) -> Result<(), Fault> {
         let permitted = self.permit_some(index, Action::Publish);
         permitted.map_err(|code| match code {
@@ -205,7 +208,8 @@ impl Edge {
         })
     }
 
-    /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has been refused.
+    /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has
+    /// been refused.
     pub(super) fn identify(&mut self, index: u32, hello: &Hello<'_>, frame: &[u8]) -> bool {
         if self.settings.entitlement.is_none() {
             return true;
@@ -395,8 +399,8 @@ pub(super) fn close_of(code: ErrorCode) -> CloseCode {
 /// A credential, and what kind it is.
 type Found<'a> = (CredentialKind, Cow<'a, [u8]>);
 
-/// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query. Other schemes of
-/// `Authorization` are not ours; a proxy may have its own.
+/// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query.
+/// Other schemes of `Authorization` are not ours; a proxy may have its own.
 fn credential_of<'a>(request: &Request<'a>) -> Result<Option<Found<'a>>, Fault> {
     let mut found: Option<Found<'a>> = None;
     let mut count = 0;

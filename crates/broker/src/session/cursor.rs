@@ -1,14 +1,16 @@
-//! The cursor of an event stream over several topics, which a client brings back in `Last-Event-ID`.
+//! The cursor of an event stream over several topics, which a client brings back in
+//! `Last-Event-ID`.
 //!
-//! Text (`docs/formats.md`): first the topics in the order of the request, separated by commas: a position each, its epoch
-//! only where it differs from the one before; `-` for a topic that was refused, or for a filter; `!` for a filter that was
-//! refused. Then, if filters are served, for each log `/`, its epoch, `:`, and the offsets of its partitions in base 36,
-//! separated by dots. An offset of 0 is empty, and `~n` stands for n of them.
-//! All filters of a stream that are served share this part. `7:12,9,-/7:c..2s` are two topics and a filter on a log of
-//! three partitions.
+//! Text (`docs/formats.md`): first the topics in the order of the request, separated by commas: a
+//! position each, its epoch only where it differs from the one before; `-` for a topic that was
+//! refused, or for a filter; `!` for a filter that was refused. Then, if filters are served, for
+//! each log `/`, its epoch, `:`, and the offsets of its partitions in base 36, separated by dots.
+//! An offset of 0 is empty, and `~n` stands for n of them. All filters of a stream that are served
+//! share this part. `7:12,9,-/7:c..2s` are two topics and a filter on a log of three partitions.
 //!
-//! Invariants: a cursor takes at most [`CURSOR_BYTES_MAX`] bytes; streams that could need more are refused. A filter that
-//! was refused has no place in the shared part: what moves there since then is not its own.
+//! Invariants: a cursor takes at most [`CURSOR_BYTES_MAX`] bytes; streams that could need more are
+//! refused. A filter that was refused has no place in the shared part: what moves there since then
+//! is not its own.
 
 use crate::edge::Beginning;
 use crate::mail::{PartitionCursor, PartitionId};
@@ -47,7 +49,8 @@ enum Place {
     /// Nothing before the subscription holds, unless the client came back with it.
     Open,
     At(Position),
-    /// Of a filter that `logs` says nothing about: refused, or refused when the client's cursor was made.
+    /// Of a filter that `logs` says nothing about: refused, or refused when the client's cursor was
+    /// made.
     Absent,
 }
 
@@ -118,7 +121,8 @@ impl StreamCursor {
         Some(text)
     }
 
-    /// Takes over what a client has brought, if it is a cursor of such a stream; otherwise nothing is known.
+    /// Takes over what a client has brought, if it is a cursor of such a stream; otherwise nothing
+    /// is known.
     pub fn read(&mut self, text: &str, settings: &Settings) {
         let (topics, logs) = match text.split_once('/') {
             Some((topics, logs)) => (topics, Some(logs)),
@@ -196,7 +200,8 @@ impl StreamCursor {
         }
     }
 
-    /// Everything for filters up to here, in one partition, has been sent, and perhaps more. Whether that is news.
+    /// Everything for filters up to here, in one partition, has been sent, and perhaps more.
+    /// Whether that is news.
     pub fn advance_partition(&mut self, partition: PartitionId, offset: u64) -> bool {
         let Some(log) = self.log_of(partition) else {
             return false;
@@ -211,7 +216,8 @@ impl StreamCursor {
         }
     }
 
-    /// The cursors with which the filters are asked for. What the client brought does not know is unknown.
+    /// The cursors with which the filters are asked for. What the client brought does not know is
+    /// unknown.
     pub fn partitions(&self, settings: &Settings) -> Vec<PartitionCursor> {
         let unknown;
         let logs = match self.logs.is_empty() {

@@ -36,8 +36,8 @@ struct Batch<'a> {
     batch: Vec<Item<'a>>,
 }
 
-/// So many messages, or topics of one message, that it is clear that there are too many. An empty message takes two bytes
-/// of a body and a hundred times as much in memory.
+/// So many messages, or topics of one message, that it is clear that there are too many. An empty
+/// message takes two bytes of a body and a hundred times as much in memory.
 const ITEMS_MAX: usize = PUBLICATIONS_MAX + 1;
 
 /// The first [`ITEMS_MAX`] items of a list; what follows is not looked at.
@@ -162,11 +162,12 @@ pub(super) struct Message {
 
 /// The messages of an envelope, and whether it is one message to one topic.
 ///
-/// `all` is what the request's headers say of every message: its key stands for the first one, and with the message's
-/// place behind it for each of the others.
+/// `all` is what the request's headers say of every message: its key stands for the first one, and
+/// with the message's place behind it for each of the others.
 pub(super) fn parse_envelope(body: &[u8], all: &Once) -> Result<(Vec<Message>, bool), Fault> {
     let text = std::str::from_utf8(body).map_err(|_| ErrorCode::MalformedUtf8)?;
-    // Of the three forms, the first significant byte and one key decide, so that the error speaks of the right one.
+    // Of the three forms, the first significant byte and one key decide, so that the error speaks
+    // of the right one.
     let first = text.trim_start().as_bytes().first();
     let malformed = |error: serde_json::Error| malformed(&error.to_string());
     let envelope = if first == Some(&b'[') {

@@ -1,8 +1,8 @@
 //! Event streams (`text/event-stream`): how they begin, and the cursor that each keeps.
 //!
-//! A stream is of one raw topic, or of several topics and filters in an envelope. What its client is told stands in
-//! `events`. Invariant: a stream in envelopes tells a cursor only when all its topics have begun, and never one that says
-//! more than what has been sent.
+//! A stream is of one raw topic, or of several topics and filters in an envelope. What its client
+//! is told stands in `events`. Invariant: a stream in envelopes tells a cursor only when all its
+//! topics have begun, and never one that says more than what has been sent.
 
 use super::State;
 use super::cursor::{CURSOR_BYTES_MAX, StreamCursor};
@@ -128,8 +128,8 @@ impl Edge {
         let data = parameters::data_form(target)?;
         let kinds: Vec<bool> = topics.iter().map(|topic| topic.is_filter).collect();
         let mut cursor = StreamCursor::new(&kinds);
-        // Until a topic's start is told, the cursor that the client came with holds for it. One that cannot be read is one
-        // that nobody knows: everything is a gap.
+        // Until a topic's start is told, the cursor that the client came with holds for it. One
+        // that cannot be read is one that nobody knows: everything is a gap.
         let returned = last_event_id.map(|text| {
             cursor.read(&text, &self.settings);
             cursor.clone()
@@ -141,7 +141,8 @@ impl Edge {
             index,
             State::Events(Box::new(Events { topics: topics.into(), cursor, data })),
         );
-        // All filters of a stream share one cursor. Any of them may be refused, so each is asked for with it.
+        // All filters of a stream share one cursor. Any of them may be refused, so each is asked
+        // for with it.
         let since = match &returned {
             None => Vec::new(),
             Some(cursor) => cursor.partitions(&self.settings),
@@ -150,7 +151,8 @@ impl Edge {
             let client = number as u32;
             if *is_filter {
                 if let Ok(filter) = Filter::parse(name) {
-                    // Where a filter has been that was refused, nobody knows: it begins where the stream is.
+                    // Where a filter has been that was refused, nobody knows: it begins where the
+                    // stream is.
                     let is_absent = |cursor: &StreamCursor| cursor.is_absent(number);
                     let since = match returned.as_ref().is_some_and(is_absent) {
                         true => &[],
@@ -234,12 +236,14 @@ impl Edge {
 /// Belongs to no log: everything is a gap.
 pub(super) const UNKNOWN: Position = Position { epoch: 0, offset: 0 };
 
-/// A position that does not parse is one that nobody knows; the client is told so and does not hang.
+/// A position that does not parse is one that nobody knows; the client is told so and does not
+/// hang.
 fn known_position(id: &str) -> Position {
     id.parse().unwrap_or(UNKNOWN)
 }
 
-/// The header, or the query parameter that browsers need for the first time; an empty one counts as none.
+/// The header, or the query parameter that browsers need for the first time; an empty one counts as
+/// none.
 fn last_event_id(request: &Request<'_>, target: &Target<'_>) -> Result<Option<String>, Fault> {
     if let Some(value) = request.header("last-event-id") {
         let value = std::str::from_utf8(value).map_err(|_| ErrorCode::MalformedUtf8)?;
@@ -250,7 +254,8 @@ fn last_event_id(request: &Request<'_>, target: &Target<'_>) -> Result<Option<St
     Ok(parameters::last_event_id(target)?.map(Cow::into_owned))
 }
 
-/// A position is of one partition: it says nothing about topics of others, nor about a filter, which spans all.
+/// A position is of one partition: it says nothing about topics of others, nor about a filter,
+/// which spans all.
 fn check_start(start: Start, topics: &[StreamTopic]) -> Result<(), Fault> {
     let has_filters = topics.iter().any(|topic| topic.is_filter);
     let detail = match start {

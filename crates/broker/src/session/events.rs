@@ -1,8 +1,9 @@
 //! What the client of an event stream is told, event by event.
 //!
-//! Of a raw topic the data is the payload and `id:` the position. In an envelope the data is a JSON object that names
-//! the topic, and `id:` a composite cursor (`cursor`). How streams begin stands in `event_stream`.
-//! Events of ours have names that begin with `crore.`, so that `onmessage` sees messages only.
+//! Of a raw topic the data is the payload and `id:` the position. In an envelope the data is a JSON
+//! object that names the topic, and `id:` a composite cursor (`cursor`). How streams begin stands
+//! in `event_stream`. Events of ours have names that begin with `crore.`, so that `onmessage` sees
+//! messages only.
 
 use super::State;
 use super::cursor::CURSOR_BYTES_MAX;
@@ -44,9 +45,9 @@ impl Edge {
             let id = is_raw.then(|| grant.position.to_string());
             self.send_gap_event(index, subscription, gap, id.as_deref());
         }
-        // Where events of other topics had to go, their cursor must not be told; `crore.caught_up` will bring it. Nor is
-        // there one before all topics have begun: with a part of it a client would come back as a stranger.
-        // A replay tells it with its first event.
+        // Where events of other topics had to go, their cursor must not be told; `crore.caught_up`
+        // will bring it. Nor is there one before all topics have begun: with a part of it a client
+        // would come back as a stranger. A replay tells it with its first event.
         if !is_raw && !grant.replaying {
             self.send_id(subscription, grant.position);
         }
@@ -66,8 +67,8 @@ impl Edge {
         }
     }
 
-    /// Queues an event that settles a topic after `from` up to `through`, and moves the stream's cursor to `position`. It gives
-    /// way with the messages before it.
+    /// Queues an event that settles a topic after `from` up to `through`, and moves the stream's
+    /// cursor to `position`. It gives way with the messages before it.
     fn send_stream_mark(
         &mut self,
         subscription: u32,
@@ -85,8 +86,9 @@ impl Edge {
         }
     }
 
-    /// Queues an event that settles the stream's filters in one partition, after `after` up to `through`, and moves the
-    /// stream's cursor to `through`. It gives way with the messages before it.
+    /// Queues an event that settles the stream's filters in one partition, after `after` up to
+    /// `through`, and moves the stream's cursor to `through`. It gives way with the messages before
+    /// it.
     fn send_stream_filter_mark(
         &mut self,
         subscription: u32,
@@ -103,7 +105,8 @@ impl Edge {
         }
     }
 
-    /// The id of an event that ends at this position: of a raw stream the position, else the cursor of all.
+    /// The id of an event that ends at this position: of a raw stream the position, else the cursor
+    /// of all.
     fn stream_id(&self, index: u32, position: Position) -> Option<String> {
         match self.slots[index].is(flag::RAW) {
             true => Some(position.to_string()),
@@ -151,7 +154,8 @@ impl Edge {
                 self.send_private(index, &bytes);
             }
         }
-        // The client's cursor was made while these were refused: what they matched before the stream's place is unknown.
+        // The client's cursor was made while these were refused: what they matched before the
+        // stream's place is unknown.
         for number in absent {
             for beginning in beginnings.iter().filter(|beginning| beginning.through > 0) {
                 let gap = Gap { from: 0, to: beginning.through, reason: GapReason::UnknownEpoch };
@@ -219,9 +223,9 @@ impl Edge {
 
     pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
         let number = self.subscription_client(subscription);
-        // A log that could not be read ends the stream, and so does an edge without room for a replay: the client comes back
-        // with the cursor that it has. If the stream went on without what it was to read, the client would not learn what is
-        // missing.
+        // A log that could not be read ends the stream, and so does an edge without room for a
+        // replay: the client comes back with the cursor that it has. If the stream went on without
+        // what it was to read, the client would not learn what is missing.
         let ends = matches!(refusal.code, ErrorCode::LogUnavailable | ErrorCode::Overloaded);
         if !ends && let Some(State::Events(events)) = self.state(index) {
             events.cursor.refuse(number as usize);
@@ -233,7 +237,8 @@ impl Edge {
         append_json_string(&mut data, refusal.code.text());
         data.push(b'}');
         self.send_event(index, "crore.error", None, &data);
-        // A raw stream without its topic has no purpose either; the client comes back after its delay.
+        // A raw stream without its topic has no purpose either; the client comes back after its
+        // delay.
         if ends || self.slots[index].is(flag::RAW) {
             self.close(index);
         }
@@ -258,7 +263,8 @@ impl Edge {
         self.send_stream_mark(subscription, (told, through), position, &event);
     }
 
-    /// Messages that the subscription's policy left out. The client has settled them, so its cursor moves.
+    /// Messages that the subscription's policy left out. The client has settled them, so its cursor
+    /// moves.
     pub(super) fn events_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
         let LeftOut { from, through, .. } = left_out;
         let number = self.subscription_client(subscription);
@@ -360,7 +366,8 @@ impl Edge {
     }
 }
 
-/// Whether a topic's name looks like a filter that a URL has spoilt. It is a name like any other, and so no fault.
+/// Whether a topic's name looks like a filter that a URL has spoilt. It is a name like any other,
+/// and so no fault.
 fn hint_of(name: &str) -> Option<&'static str> {
     if name.ends_with('/') {
         return Some("this topic ends in an empty level; the wildcard # is written %23 in a URL");
@@ -369,7 +376,8 @@ fn hint_of(name: &str) -> Option<&'static str> {
     is_space.then_some("a level of this topic is a space; the wildcard + is written %2B in a URL")
 }
 
-/// One event of a raw stream: the payload as data, in base64 under a name of its own when it is not text.
+/// One event of a raw stream: the payload as data, in base64 under a name of its own when it is not
+/// text.
 pub(crate) fn append_raw_event(epoch: u64, view: &RecordView<'_>, out: &mut Vec<u8>) {
     let id = Position { epoch, offset: view.offset() }.to_string();
     match std::str::from_utf8(view.payload()) {

@@ -15,7 +15,8 @@ pub(super) struct Fault {
     pub allow: &'static str,
     /// Where the log stands now, when that is what is wrong.
     pub present: Option<Position>,
-    /// With what to come back (`WWW-Authenticate`, RFC 6750, section 3); empty where credentials are not what is wrong.
+    /// With what to come back (`WWW-Authenticate`, RFC 6750, section 3); empty where credentials
+    /// are not what is wrong.
     pub challenge: &'static str,
     /// After how many seconds to try again, if not at once.
     pub retry_after_s: u64,

@@ -86,7 +86,8 @@ impl Edge {
         Ok(())
     }
 
-    /// `GET /retained/...`: what a new subscriber could begin with; so it takes the same permission.
+    /// `GET /retained/...`: what a new subscriber could begin with; so it takes the same
+    /// permission.
     pub(super) fn begin_retained(
         &mut self,
         index: u32,
@@ -150,7 +151,8 @@ impl Edge {
             .header("Crore-Position", &position.to_string())
             .header("Crore-Time-Ms", &record.time_ms().to_string())
             .header("Cache-Control", "no-store")
-            // The payload is anybody's, and so is its type: a browser shows it as a page without rights, or not at all.
+            // The payload is anybody's, and so is its type: a browser shows it as a page without
+            // rights, or not at all.
             .header("X-Content-Type-Options", "nosniff")
             .header("Content-Security-Policy", "sandbox; default-src 'none'")
             .finish_with_body(record.payload());
@@ -185,8 +187,8 @@ pub(super) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage, da
         out.push(b'}');
         last = Some(view.offset());
     }
-    // With nothing more to come, everything up to the head is known; going back, the last record is the place. A page of
-    // nothing but damage is settled up to there.
+    // With nothing more to come, everything up to the head is known; going back, the last record is
+    // the place. A page of nothing but damage is settled up to there.
     let offset = match (last, &page.gap) {
         (Some(last), _) if page.more || page.reverse => last,
         (None, Some(gap)) if page.more => gap.to,

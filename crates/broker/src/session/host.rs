@@ -9,7 +9,8 @@ use wire::http::request::Request;
 use wire::native::ErrorCode;
 
 impl Edge {
-    /// On a node that is this machine's alone, a request that names another host is one of a web page with a name of its own.
+    /// On a node that is this machine's alone, a request that names another host is one of a web
+    /// page with a name of its own.
     pub(super) fn check_host(&self, request: &Request<'_>) -> Result<(), Fault> {
         let settings = &self.settings;
         // Its proxies are asked for a name of their own.

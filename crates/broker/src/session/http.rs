@@ -1,5 +1,6 @@
-//! HTTP/1.1 connections: heads, bodies, routing, answers, cross-origin rules. One request at a time: the next head is
-//! not looked at before the answer to this one has been queued (pipelining keeps its order that way).
+//! HTTP/1.1 connections: heads, bodies, routing, answers, cross-origin rules. One request at a
+//! time: the next head is not looked at before the answer to this one has been queued (pipelining
+//! keeps its order that way).
 
 use super::State;
 use super::credential::Entry;
@@ -369,7 +370,8 @@ impl Edge {
         }
     }
 
-    /// Notes the request's origin for the answer if it may do this; otherwise what it says it is, if that is one thing.
+    /// Notes the request's origin for the answer if it may do this; otherwise what it says it is,
+    /// if that is one thing.
     fn check_origin<'r>(
         &self,
         index: u32,
@@ -406,7 +408,8 @@ impl Edge {
         Ok(())
     }
 
-    /// The page's author sees no more in a browser than that something was refused: the log has a line, too.
+    /// The page's author sees no more in a browser than that something was refused: the log has a
+    /// line, too.
     fn refuse_origin(&mut self, index: u32, origin: Option<&str>) -> Fault {
         let origin = origin.map(|origin| start_of(origin, ORIGIN_BYTES_MAX));
         self.tell_origin(index, origin.unwrap_or_default());
@@ -501,7 +504,8 @@ impl Edge {
         self.finish_with(index, answer, status, keep_alive, out);
     }
 
-    /// RFC 9110 section 9.3.2: an answer to HEAD has no body; one would be taken for the next answer.
+    /// RFC 9110 section 9.3.2: an answer to HEAD has no body; one would be taken for the next
+    /// answer.
     pub(super) fn send_answer(&mut self, index: u32, answer: &Answer, mut out: Vec<u8>) {
         if answer.head_only
             && let Some(end) = out.windows(4).position(|window| window == b"\r\n\r\n")
@@ -529,7 +533,8 @@ impl Edge {
     }
 }
 
-/// A client behind a proxy is not served. Its request has not been consumed, and nothing more is read.
+/// A client behind a proxy is not served. Its request has not been consumed, and nothing more is
+/// read.
 pub(crate) fn refuse_client(edge: &mut Edge, index: u32, code: ErrorCode) {
     edge.statistics.turned_away.clients_refused += 1;
     edge.answer_fault(index, &Answer::default(), &code.into());

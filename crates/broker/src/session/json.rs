@@ -1,5 +1,5 @@
-//! Messages as JSON, for history, long polls and event streams. Written by hand, because it is on the path of a
-//! message; read with `serde_json` where clients write it.
+//! Messages as JSON, for history, long polls and event streams. Written by hand, because it is on
+//! the path of a message; read with `serde_json` where clients write it.
 
 use super::parameters::DataForm;
 use crate::edge::LeftOut;
@@ -37,7 +37,8 @@ fn append_data(out: &mut Vec<u8>, view: &RecordView<'_>, data: DataForm) {
     }
 }
 
-/// `application/json`, or a type whose name ends in `+json` (RFC 6839, section 3.1); whatever its parameters.
+/// `application/json`, or a type whose name ends in `+json` (RFC 6839, section 3.1); whatever its
+/// parameters.
 fn is_json_type(view: &RecordView<'_>) -> bool {
     let content_type = view.content_type().unwrap_or_default();
     let name = content_type.split(|byte| *byte == b';').next();
@@ -79,8 +80,8 @@ pub(crate) fn append_message(out: &mut Vec<u8>, epoch: u64, view: &RecordView<'_
     append_data(out, view, data);
 }
 
-/// Appends `"tags":{...},`. The values of a key that comes more than once are an array, in the message's order: of a member
-/// that came twice most readers would keep one.
+/// Appends `"tags":{...},`. The values of a key that comes more than once are an array, in the
+/// message's order: of a member that came twice most readers would keep one.
 fn append_tags(out: &mut Vec<u8>, view: &RecordView<'_>) {
     let mut tags: Vec<(&[u8], &[u8])> = view.tags().collect();
     let mut keys: Vec<&[u8]> = tags.iter().map(|(key, _)| *key).collect();

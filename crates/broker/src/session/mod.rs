@@ -1,7 +1,9 @@
-//! Sessions: each protocol's view of the four ideas. Frames become commands, deliveries become frames.
+//! Sessions: each protocol's view of the four ideas. Frames become commands, deliveries become
+//! frames.
 //!
-//! Step 3 of the path and back. Each file is one protocol, as methods of the edge that owns the connection; what the
-//! edge has to tell a subscriber goes through the `tell_` functions here, which know who speaks what.
+//! Step 3 of the path and back. Each file is one protocol, as methods of the edge that owns the
+//! connection; what the edge has to tell a subscriber goes through the `tell_` functions here,
+//! which know who speaks what.
 
 mod credential;
 mod cursor;
@@ -171,7 +173,8 @@ impl Edge {
         }
     }
 
-    /// A replay is over; live messages follow. `told` is what the client has settled without being told.
+    /// A replay is over; live messages follow. `told` is what the client has settled without being
+    /// told.
     pub(crate) fn tell_caught_up(&mut self, subscription: u32, told: u64, through: u64) {
         let index = self.subscription_connection(subscription);
         match self.slots[index].protocol {
@@ -210,7 +213,8 @@ impl Edge {
         }
     }
 
-    /// A subscription did not keep up, and ends as its policy says; it is forgotten after this call.
+    /// A subscription did not keep up, and ends as its policy says; it is forgotten after this
+    /// call.
     pub(crate) fn tell_disconnected(&mut self, subscription: u32) {
         let index = self.subscription_connection(subscription);
         match self.slots[index].protocol {
@@ -259,7 +263,8 @@ impl Edge {
             Protocol::NativeStart | Protocol::Echo => self.close_native(index, CloseCode::Shutdown),
             Protocol::Events => self.events_send_away(index, return_after_ms),
             Protocol::Http if self.is_poll(index) => self.poll_timed_out(index),
-            // Between requests there is nothing to say; an answer that is due says `Connection: close`.
+            // Between requests there is nothing to say; an answer that is due says `Connection:
+            // close`.
             Protocol::Http
                 if !self.slots[index].is(flag::PAUSED) && self.slots[index].state == NONE =>
             {

@@ -482,7 +482,8 @@ impl Edge {
         self.send_native(index, &ServerFrame::HistoryPage(frame));
     }
 
-    /// Leads the client away, with a ticket if there is one. It may take its answers first, and subscribes to nothing more.
+    /// Leads the client away, with a ticket if there is one. It may take its answers first, and
+    /// subscribes to nothing more.
     pub(super) fn native_go_away(
         &mut self,
         index: u32,
@@ -556,7 +557,8 @@ impl Edge {
     pub(super) fn encode_native(&mut self, frame: &ServerFrame<'_>) -> (Vec<u8>, usize) {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
-        // Room for the longest header a server writes; the frame begins right behind the header it gets.
+        // Room for the longest header a server writes; the frame begins right behind the header it
+        // gets.
         bytes.resize(HEADER_ROOM, 0);
         frame.encode(&mut bytes);
         let header = encode_header(true, Opcode::Binary, bytes.len() - HEADER_ROOM, None);

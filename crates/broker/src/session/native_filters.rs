@@ -1,4 +1,5 @@
-//! Subscriptions to filters in the native protocol: where they begin, and what settles them, partition by partition.
+//! Subscriptions to filters in the native protocol: where they begin, and what settles them,
+//! partition by partition.
 
 use super::native::{policy_of, wire_reason};
 use crate::edge::{self, Edge, LeftOut, flag};
@@ -25,7 +26,8 @@ impl Edge {
             native::Start::Live => {}
             native::Start::SinceEach(cursors) => {
                 for cursor in cursors {
-                    // Of a log that is not there any more; the client would take silence for completeness.
+                    // Of a log that is not there any more; the client would take silence for
+                    // completeness.
                     if cursor.partition >= self.settings.partitions_count() {
                         let code = ErrorCode::PositionUnavailable;
                         return self.native_refuse(index, reference, code);

@@ -12,7 +12,8 @@ impl Edge {
         self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
     }
 
-    /// Refuses an action on a topic or filter. Where a permission is missing, the message names both.
+    /// Refuses an action on a topic or filter. Where a permission is missing, the message names
+    /// both.
     #[cold]
     pub(super) fn native_refuse_act(
         &mut self,

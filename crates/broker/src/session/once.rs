@@ -61,8 +61,8 @@ fn single<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a [u8]>, Fau
     }
 }
 
-/// A string as in RFC 9651, section 3.3.3, parameters behind it ignored; or the same without quotes, as most clients
-/// write it.
+/// A string as in RFC 9651, section 3.3.3, parameters behind it ignored; or the same without
+/// quotes, as most clients write it.
 fn key(value: &[u8]) -> Option<Vec<u8>> {
     let is_printable = |byte: &u8| (0x20..0x7f).contains(byte);
     let Some((b'"', rest)) = value.split_first() else {

@@ -1,7 +1,7 @@
 //! Query parameters: which of them a request may have, and what they say.
 //!
-//! Invariant: a parameter that the request's route does not know, or that comes twice, is refused by its name. Otherwise a
-//! typing error would be a silent default.
+//! Invariant: a parameter that the request's route does not know, or that comes twice, is refused
+//! by its name. Otherwise a typing error would be a silent default.
 
 use super::fault::Fault;
 use super::route::{self, bad_target};
@@ -28,7 +28,8 @@ pub(super) const OF_PUBLICATION: &[&str] = &["retain"];
 /// Of a name that is not known so much is told.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Refuses parameters beside the `known` ones and `token`, and those that come twice. `/topics?topic=` has its topic as one.
+/// Refuses parameters beside the `known` ones and `token`, and those that come twice.
+/// `/topics?topic=` has its topic as one.
 pub(super) fn check(target: &Target<'_>, known: &[&[&str]]) -> Result<(), Fault> {
     let names_topic = route::names_topic(target)?;
     let may_repeat = |name: &str| name == "topic" && !names_topic;
@@ -108,7 +109,8 @@ pub(super) fn start(target: &Target<'_>) -> Result<Start, Fault> {
     }
 }
 
-/// `policy=`: what becomes of the stream's topics when the client does not keep up; the rules say it without one.
+/// `policy=`: what becomes of the stream's topics when the client does not keep up; the rules say
+/// it without one.
 pub(super) fn policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
     let policy = match value(target, "policy")?.as_deref() {
         None => return Ok(None),
@@ -124,7 +126,8 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
     Ok(Some(policy))
 }
 
-/// The id of the last event, which browsers cannot send as a header the first time; an empty one counts as none.
+/// The id of the last event, which browsers cannot send as a header the first time; an empty one
+/// counts as none.
 pub(super) fn last_event_id<'a>(target: &Target<'a>) -> Result<Option<Cow<'a, str>>, Fault> {
     for name in LAST_EVENT_ID {
         if let Some(value) = value(target, name)? {

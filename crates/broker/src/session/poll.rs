@@ -12,7 +12,8 @@ use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use wire::native::ErrorCode;
 
-/// How much longer than its client asked for a poll may take whose home has not said what there is. A turn or a page, in general.
+/// How much longer than its client asked for a poll may take whose home has not said what there is.
+/// A turn or a page, in general.
 const HOME_PATIENCE_MS: u64 = 2_000;
 
 /// One long poll.
@@ -20,8 +21,9 @@ const HOME_PATIENCE_MS: u64 = 2_000;
 pub(crate) struct Poll {
     /// When it ends at the latest; a pair of it and the connection waits in the edge's `polls`.
     deadline_ms: u64,
-    /// The time that the client wanted to wait is over, and its home has not said yet what there is: it answers as soon as that is
-    /// known. Without this a poll of no time at all would never bring anything.
+    /// The time that the client wanted to wait is over, and its home has not said yet what there
+    /// is: it answers as soon as that is known. Without this a poll of no time at all would never
+    /// bring anything.
     is_over: bool,
     topic: String,
     limit: u32,
@@ -64,7 +66,8 @@ impl Edge {
     ) {
         self.slots[index].set(flag::PAUSED);
         let start = since.map_or(Start::Live, Start::Since);
-        // An answer ends with what there is; the next poll asks from there, so that nothing of it can lag.
+        // An answer ends with what there is; the next poll asks from there, so that nothing of it
+        // can lag.
         let wish = Wish { policy: Some(LagPolicy::Replay), ..Wish::from(start) };
         let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
         poll.subscription = Some(self.subscription_key(subscription));
@@ -94,7 +97,8 @@ impl Edge {
         if let Some(State::Poll(poll)) = self.state(index) {
             match &mut poll.gap {
                 _ if !poll.records.is_empty() => {
-                    // An answer tells of a gap before its first message only: it ends here, and the next begins with this one.
+                    // An answer tells of a gap before its first message only: it ends here, and the
+                    // next begins with this one.
                     poll.limit = poll.records.len() as u32;
                     poll.more = true;
                 }

@@ -1,5 +1,5 @@
-//! What tells a client how far its filters are settled: CAUGHT_UP for each partition in the native protocol, and on event
-//! streams an `id:` without an event, which holds all of them.
+//! What tells a client how far its filters are settled: CAUGHT_UP for each partition in the native
+//! protocol, and on event streams an `id:` without an event, which holds all of them.
 
 use super::State;
 use super::events::NO_EVENT;
@@ -31,8 +31,8 @@ impl Edge {
         frames
     }
 
-    /// Moves a stream's cursor to these positions where it is not beyond them, and says what tells it; none if that is no
-    /// news, unless it `is_owed`, or if the stream has no cursor yet.
+    /// Moves a stream's cursor to these positions where it is not beyond them, and says what tells
+    /// it; none if that is no news, unless it `is_owed`, or if the stream has no cursor yet.
     pub(crate) fn stream_positions(
         &mut self,
         index: u32,

@@ -1,4 +1,5 @@
-//! Publishing over HTTP: the raw body to one topic, or the JSON envelope to one or many, singly or in a batch.
+//! Publishing over HTTP: the raw body to one topic, or the JSON envelope to one or many, singly or
+//! in a batch.
 
 use super::State;
 use super::envelope::{Message, parse_envelope};
@@ -74,8 +75,8 @@ impl Intent {
     }
 }
 
-/// curl calls every body a form that it is not told the type of. That says nothing: text is told as text, and other bytes have no
-/// type. A form that is meant has a parameter, `; charset=utf-8`.
+/// curl calls every body a form that it is not told the type of. That says nothing: text is told as
+/// text, and other bytes have no type. A form that is meant has a parameter, `; charset=utf-8`.
 fn is_form(content_type: &str) -> bool {
     let form = "application/x-www-form-urlencoded";
     content_type.trim_ascii().eq_ignore_ascii_case(form)
@@ -89,7 +90,8 @@ fn without_type(attributes: &[u8]) -> Result<Vec<u8>, Fault> {
 }
 
 impl Edge {
-    /// Publishes what a complete body asks for; nothing is published unless all of it can be understood.
+    /// Publishes what a complete body asks for; nothing is published unless all of it can be
+    /// understood.
     pub(super) fn publish_body(
         &mut self,
         index: u32,

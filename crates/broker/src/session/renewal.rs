@@ -1,16 +1,19 @@
-//! Renewals: a session goes on with a new token of the same subject, and what that does not cover ends.
+//! Renewals: a session goes on with a new token of the same subject, and what that does not cover
+//! ends.
 //!
-//! A renewal is done in three steps, and the connection is not read meanwhile. *Judged*: the new token is, as that of HELLO.
-//! *Asked*: if it permits something else than the old one, the names of plain topics are needed, which the edge does not
-//! keep; once no subscription waits for its home, the homes are asked ([`ToHome::Describe`], as for tickets). *Done*: all have
-//! answered; what is not covered ends with UNSUBSCRIBED, and RENEWED follows, so that nothing comes behind it that the new
-//! token does not permit. Until then the old token holds, and the time of the old one counts.
+//! A renewal is done in three steps, and the connection is not read meanwhile. *Judged*: the new
+//! token is, as that of HELLO. *Asked*: if it permits something else than the old one, the names of
+//! plain topics are needed, which the edge does not keep; once no subscription waits for its home,
+//! the homes are asked ([`ToHome::Describe`], as for tickets). *Done*: all have answered; what is
+//! not covered ends with UNSUBSCRIBED, and RENEWED follows, so that nothing comes behind it that
+//! the new token does not permit. Until then the old token holds, and the time of the old one
+//! counts.
 //!
-//! Where the new token is the first that makes the connection count for its user, the shell is asked before anything ends
-//! ([`Edge::ask_for_user_again`]): a refusal leaves all as it was.
+//! Where the new token is the first that makes the connection count for its user, the shell is
+//! asked before anything ends ([`Edge::ask_for_user_again`]): a refusal leaves all as it was.
 //!
-//! While a renewal is under way no subscription can begin, and an index of a topic stays while a subscription has it,
-//! so that the names that the homes have said hold at the end.
+//! While a renewal is under way no subscription can begin, and an index of a topic stays while a
+//! subscription has it, so that the names that the homes have said hold at the end.
 
 use super::State;
 use super::credential::Credential;
@@ -135,15 +138,16 @@ impl Edge {
         self.ask_for_renewal(index);
     }
 
-    /// A subscription of the connection has been granted or refused: a renewal may have waited for it.
+    /// A subscription of the connection has been granted or refused: a renewal may have waited for
+    /// it.
     pub(crate) fn settled_for_renewal(&mut self, index: u32) {
         if !self.renewals.by_connection.is_empty() {
             self.renewals.settled.push(index);
         }
     }
 
-    /// Goes on with renewals whose connections had a subscription settled by a letter. Once that has been dealt with:
-    /// a renewal may end subscriptions.
+    /// Goes on with renewals whose connections had a subscription settled by a letter. Once that
+    /// has been dealt with: a renewal may end subscriptions.
     pub(crate) fn continue_renewals(&mut self) {
         for index in std::mem::take(&mut self.renewals.settled) {
             let renewal = self.renewals.by_connection.get(&index);
@@ -246,7 +250,8 @@ impl Edge {
         self.finish_renewal(index, renewal);
     }
 
-    /// Whether a renewal has all answers of the homes, and waits for the shell to let its connection count.
+    /// Whether a renewal has all answers of the homes, and waits for the shell to let its
+    /// connection count.
     pub(crate) fn renewal_waits_for_user(&self, index: u32) -> bool {
         let renewal = self.renewals.by_connection.get(&index);
         renewal

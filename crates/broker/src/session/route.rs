@@ -1,4 +1,5 @@
-//! Where a request goes: its path and query as a [`Route`]. Its other parameters stand in `parameters`.
+//! Where a request goes: its path and query as a [`Route`]. Its other parameters stand in
+//! `parameters`.
 
 use wire::http::target::TargetError;
 use wire::http::{Request, Target};

@@ -1,24 +1,30 @@
 //! Resume tickets of native sessions: made on request and for GO_AWAY, and brought back with HELLO.
 //!
-//! A ticket is made in three steps. *Asked*: once no subscription waits for its home, the homes are asked for what an
-//! edge does not keep, the names of topics, and for filters how far their streams have come ([`ToHome::Describe`]).
-//! *Described*: all homes have answered. *Issued*: when the connection's outbox is next empty, and before anything is
-//! queued behind it, the ticket is made of the cursors of that moment.
+//! A ticket is made in three steps. *Asked*: once no subscription waits for its home, the homes are
+//! asked for what an edge does not keep, the names of topics, and for filters how far their streams
+//! have come ([`ToHome::Describe`]). *Described*: all homes have answered. *Issued*: when the
+//! connection's outbox is next empty, and before anything is queued behind it, the ticket is made
+//! of the cursors of that moment.
 //!
-//! Why a client that has the ticket has all that it says. At that moment everything that was ever queued for the
-//! connection has been written, or was given up; the ticket's frame goes after it, in the same direction.
-//! - A plain subscription that is live has as its cursor the last offset that was queued for it (or that settled it), and
-//!   all of that has been written: had a frame been given up, it would lag. One that lags or is read by pages has as its
-//!   cursor what the client has settled. Either is what a resume needs.
-//! - Up to the position that a home tells of a partition, everything was posted before that letter, so it was queued for
-//!   the filters of this connection, and is written now. What came between the letter and this moment comes again, and
-//!   the client drops it: it has been settled. Where a filter is behind in a partition, its own cursor is told.
+//! Why a client that has the ticket has all that it says. At that moment everything that was ever
+//! queued for the connection has been written, or was given up; the ticket's frame goes after it,
+//! in the same direction.
+//! - A plain subscription that is live has as its cursor the last offset that was queued for it (or
+//!   that settled it), and all of that has been written: had a frame been given up, it would lag.
+//!   One that lags or is read by pages has as its cursor what the client has settled. Either is
+//!   what a resume needs.
+//! - Up to the position that a home tells of a partition, everything was posted before that letter,
+//!   so it was queued for the filters of this connection, and is written now. What came between the
+//!   letter and this moment comes again, and the client drops it: it has been settled. Where a
+//!   filter is behind in a partition, its own cursor is told.
 //!
-//! A ticket has every subscription that was granted when it is made, so that the client knows what is in it: those whose
-//! SUBSCRIBED has come before it. Were some granted after the homes had been asked, they are asked again.
+//! A ticket has every subscription that was granted when it is made, so that the client knows what
+//! is in it: those whose SUBSCRIBED has come before it. Were some granted after the homes had been
+//! asked, they are asked again.
 //!
-//! What a ticket has at one moment may be behind what the client has at its end; its own cursors win where they are newer.
-//! Invariants: a connection wants at most one ticket at a time; one that is blocked holds no more for it than a number.
+//! What a ticket has at one moment may be behind what the client has at its end; its own cursors
+//! win where they are newer. Invariants: a connection wants at most one ticket at a time; one that
+//! is blocked holds no more for it than a number.
 
 use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
@@ -42,7 +48,8 @@ pub(crate) struct Tickets {
     wanted: BTreeMap<u32, Wanted>,
     /// Rises with every index that a home takes back while somebody waits for a ticket.
     released_count: u64,
-    /// The indexes taken back meanwhile, and the count with the last of each: they may stand for other topics now.
+    /// The indexes taken back meanwhile, and the count with the last of each: they may stand for
+    /// other topics now.
     released: BTreeMap<(HomeId, u32), u64>,
 }
 
@@ -69,7 +76,8 @@ struct Asked {
     positions: BTreeMap<PartitionId, u64>,
 }
 
-/// No subscription takes less of a ticket: number, flags, length and a byte of the filter, epoch, offset.
+/// No subscription takes less of a ticket: number, flags, length and a byte of the filter, epoch,
+/// offset.
 const SUBSCRIPTION_BYTES_MIN: usize = 6;
 const SUBSCRIPTIONS_MAX: usize = TICKET_BYTES_MAX / SUBSCRIPTION_BYTES_MIN;
 
@@ -159,7 +167,8 @@ impl Edge {
         }
     }
 
-    /// Asks the homes, unless a subscription still waits for one: when that is answered, the outbox drains again.
+    /// Asks the homes, unless a subscription still waits for one: when that is answered, the outbox
+    /// drains again.
     fn ask_for_ticket(&mut self, index: u32) {
         if self.chain(index).any(|at| self.is_pending(at)) {
             return;
@@ -276,8 +285,8 @@ impl Edge {
                 }
             };
             let Some(subscription) = subscription else {
-                // Granted since the homes were asked, perhaps with an index that stood for another topic: they are asked
-                // again.
+                // Granted since the homes were asked, perhaps with an index that stood for another
+                // topic: they are asked again.
                 return self.touch(index);
             };
             ticket.subscriptions.push(subscription);
@@ -350,8 +359,8 @@ impl Edge {
         }
     }
 
-    /// Judges a ticket that a client has brought. One of somebody else does not hold; who came as nobody, or to a node that
-    /// asks nobody, may be anybody.
+    /// Judges a ticket that a client has brought. One of somebody else does not hold; who came as
+    /// nobody, or to a node that asks nobody, may be anybody.
     pub(super) fn open_ticket(
         &mut self,
         index: u32,
@@ -385,8 +394,8 @@ impl Edge {
         }
     }
 
-    /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of two cursors; the older one
-    /// where only that says something to this node.
+    /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of
+    /// two cursors; the older one where only that says something to this node.
     pub(super) fn resume_ticket(
         &mut self,
         index: u32,
@@ -406,7 +415,8 @@ impl Edge {
             let own = newer.get(&at).copied();
             let position = own
                 .filter(|own| {
-                    // The end of a log may be lost that a ticket knows, and its client has nothing of.
+                    // The end of a log may be lost that a ticket knows, and its client has nothing
+                    // of.
                     is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
                 })
                 .unwrap_or(of_ticket);
@@ -457,8 +467,8 @@ pub(super) fn names_in(names: &Slice) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a client has come further than the ticket says. Of another epoch, it has met that since: epochs of a ticket
-/// are those of its issue.
+/// Whether a client has come further than the ticket says. Of another epoch, it has met that since:
+/// epochs of a ticket are those of its issue.
 fn is_newer(own: Position, of_ticket: Position) -> bool {
     own.epoch != of_ticket.epoch || own.offset > of_ticket.offset
 }

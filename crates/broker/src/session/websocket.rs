@@ -1,5 +1,5 @@
-//! WebSocket connections: messages to native frames or echoes, control frames, the closing handshake (RFC 6455),
-//! compressed messages (RFC 7692).
+//! WebSocket connections: messages to native frames or echoes, control frames, the closing
+//! handshake (RFC 6455), compressed messages (RFC 7692).
 
 use super::State;
 use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};

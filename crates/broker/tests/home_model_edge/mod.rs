@@ -1,4 +1,5 @@
-//! An edge of the home's model test: it follows the contract of `broker::mail` and holds what it sees against the list.
+//! An edge of the home's model test: it follows the contract of `broker::mail` and holds what it
+//! sees against the list.
 
 use crate::{FILTERS, Model, key, text};
 use broker::mail::*;
@@ -41,11 +42,13 @@ pub struct Edge {
     pub subscriptions: Vec<Subscription>,
     pub indexes: BTreeMap<u32, Known>,
     pub filters: BTreeSet<usize>,
-    /// Those of them whose grant has arrived; until then messages may still be for an earlier life of the filter.
+    /// Those of them whose grant has arrived; until then messages may still be for an earlier life
+    /// of the filter.
     pub granted: BTreeSet<usize>,
     /// The number of the newest question for each filter.
     pub asked: BTreeMap<usize, u32>,
-    /// For each topic, the newest offset that came while filters covered it and the stream was whole.
+    /// For each topic, the newest offset that came while filters covered it and the stream was
+    /// whole.
     pub filtered: BTreeMap<String, u64>,
     /// Cost of letters received and not given back.
     pub owed: u32,

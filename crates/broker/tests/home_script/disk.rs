@@ -1,4 +1,5 @@
-//! A log thread with a disk that is a map, for the tests of homes: it does what it is told, when it is told.
+//! A log thread with a disk that is a map, for the tests of homes: it does what it is told, when it
+//! is told.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
 use broker::mail::{Code, PageLimits, PartitionId};

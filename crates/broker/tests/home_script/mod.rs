@@ -19,8 +19,8 @@ use stdx::chunk::Slice;
 use stdx::key::Key;
 use text::{disk_text, text_of};
 
-/// Runs a script: each command stands on a line of its own, the letters that it causes are indented below it. Panics
-/// with the whole text as it should be if it differs.
+/// Runs a script: each command stands on a line of its own, the letters that it causes are indented
+/// below it. Panics with the whole text as it should be if it differs.
 #[track_caller]
 pub fn check(setup: Setup, script: &str) {
     let settings = setup.settings();
@@ -273,7 +273,8 @@ impl World {
         None
     }
 
-    /// A new home, which knows what the disk holds: its newest two records go into memory, if no damage is behind them.
+    /// A new home, which knows what the disk holds: its newest two records go into memory, if no
+    /// damage is behind them.
     fn restart(&mut self) {
         self.home = Home::new(self.settings.clone(), 0, (1, 2));
         self.disk.forget_requests();

@@ -1,4 +1,5 @@
-//! What clients see: bytes by the codecs of `wire`, as text. A native client runs the proof of no loss.
+//! What clients see: bytes by the codecs of `wire`, as text. A native client runs the proof of no
+//! loss.
 
 use broker::topic::Filter;
 use std::collections::{BTreeMap, VecDeque};
@@ -500,7 +501,8 @@ impl Client {
     }
 
     fn settle(&mut self, subscription: u32, through: u64, also_back: bool) {
-        // Of several aliases with this number the newest counts; a test does not look at the others again.
+        // Of several aliases with this number the newest counts; a test does not look at the others
+        // again.
         for alias in self.aliases.values_mut() {
             if alias.subscription == subscription {
                 let back = if also_back { 0 } else { alias.through };

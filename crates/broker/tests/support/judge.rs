@@ -1,9 +1,10 @@
 //! A judge for scripts: a token is what it permits, in words.
 //!
-//! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to what is hers, publish to `news`, for a minute from the
-//! script's start. `h:` is for history, `i:` the time of issue in seconds after the start, `j:` a number by which it is
-//! revoked, `n:` subscriptions at most, `c:` connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. One that begins with `bad` does not
-//! hold.
+//! `anna.s:u/{sub}/#.p:news.x:60` is Anna's: she may subscribe to what is hers, publish to `news`,
+//! for a minute from the script's start. `h:` is for history, `i:` the time of issue in seconds
+//! after the start, `j:` a number by which it is revoked, `n:` subscriptions at most, `c:`
+//! connections at most, `r:` publications a second, `o:` the issuer. `all` may do everything. One
+//! that begins with `bad` does not hold.
 
 use broker::entitlement::{
     CredentialKind, Digest, Entitlement, EntitlementLimits, Judge, Judged, NEVER, Permissions,

@@ -1,8 +1,10 @@
-//! A small language for whole nodes: clients on edges and homes, real bytes in, what each client saw out, as text.
+//! A small language for whole nodes: clients on edges and homes, real bytes in, what each client
+//! saw out, as text.
 //!
-//! [`check`] runs a script. A line that is not indented is a command; the lines below it are what the clients saw of it,
-//! in the order of their names. After each command the nodes take turns until nothing is left to do. Everything runs
-//! twice, the second time with reads of a few bytes: chunking never changes the transcript.
+//! [`check`] runs a script. A line that is not indented is a command; the lines below it are what
+//! the clients saw of it, in the order of their names. After each command the nodes take turns
+//! until nothing is left to do. Everything runs twice, the second time with reads of a few bytes:
+//! chunking never changes the transcript.
 //!
 //! | command | |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The world of a script: nodes, clients and the sockets between them; what a reactor and a network do, as values.
+//! The world of a script: nodes, clients and the sockets between them; what a reactor and a network
+//! do, as values.
 
 mod counts;
 
@@ -135,7 +136,8 @@ impl<'a> World<'a> {
         said
     }
 
-    /// Another node in place of this one, with other keys for tickets if any are given: nothing of it is left.
+    /// Another node in place of this one, with other keys for tickets if any are given: nothing of
+    /// it is left.
     fn restart(&mut self, keys: &[&str]) {
         let mut settings = (self.make)();
         if !keys.is_empty() {

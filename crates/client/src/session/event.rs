@@ -169,7 +169,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Whether a client may come back after this close code: of ours by range, of RFC 6455 section 7.4.1 by meaning.
+/// Whether a client may come back after this close code: of ours by range, of RFC 6455 section
+/// 7.4.1 by meaning.
 pub fn close_code_reconnects(code: u32) -> bool {
     matches!(code, 1001 | 1005 | 1006 | 1011..=1014 | 3000..=3499 | 4000..=4499)
 }
@@ -197,9 +198,10 @@ pub enum Event {
     },
     /// A message.
     Message(Message),
-    /// Everything up to `position` was delivered or reported; live from here. Comes at least once after each
-    /// [`Event::Subscribed`] of a topic, and for each partition of a filter that was replayed. For a filter that is live it
-    /// comes now and then where others keep a partition busy, so that the position does not fall behind what the log keeps.
+    /// Everything up to `position` was delivered or reported; live from here. Comes at least once
+    /// after each [`Event::Subscribed`] of a topic, and for each partition of a filter that was
+    /// replayed. For a filter that is live it comes now and then where others keep a partition
+    /// busy, so that the position does not fall behind what the log keeps.
     CaughtUp {
         /// Which.
         subscription: SubscriptionId,
@@ -209,7 +211,8 @@ pub enum Event {
         partition: Option<u32>,
         /// The settled position.
         position: Position,
-        /// No gap was reported since the connection began: nothing is missing since the cursor that was asked for.
+        /// No gap was reported since the connection began: nothing is missing since the cursor that
+        /// was asked for.
         complete: bool,
     },
     /// Messages of this subscription are missing.
@@ -253,7 +256,8 @@ pub enum Event {
     },
     /// The server complained about the connection as a whole; it usually closes next.
     Error(ServerError),
-    /// The token expires soon: a new one is due ([`super::Session::renew`]), or the server will close.
+    /// The token expires soon: a new one is due ([`super::Session::renew`]), or the server will
+    /// close.
     TokenExpires {
         /// In so many milliseconds.
         in_ms: u64,
@@ -292,8 +296,9 @@ pub enum Answer {
     History(HistoryPage),
     /// The server refused; nothing was done.
     Refused(ServerError),
-    /// The connection was lost before the answer came: it may have been done or not. Of a publication with an
-    /// [`super::Once`]: and there will be no further connection to repeat it on.
+    /// The connection was lost before the answer came: it may have been done or not. Of a
+    /// publication with an [`super::Once`]: and there will be no further connection to repeat it
+    /// on.
     Unknown,
 }
 
@@ -324,8 +329,8 @@ pub struct HistoryPage {
 /// What a page of history cannot show: the topic may have had messages there, and they are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryGap {
-    /// Exclusive; an offset of the page's epoch. 0 where the asked position says nothing here: then nothing before
-    /// `to` can be had.
+    /// Exclusive; an offset of the page's epoch. 0 where the asked position says nothing here: then
+    /// nothing before `to` can be had.
     pub from: u64,
     /// Inclusive.
     pub to: u64,

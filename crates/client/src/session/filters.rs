@@ -1,7 +1,7 @@
 //! Subscriptions to filters: what the server says of their partitions.
 //!
-//! Place: from the frames to the events, beside `inbound`, which has the plain topics. Which message is for which filter,
-//! and which was settled before, is decided by [`crate::cursors`].
+//! Place: from the frames to the events, beside `inbound`, which has the plain topics. Which
+//! message is for which filter, and which was settled before, is decided by [`crate::cursors`].
 
 use wire::native::{CaughtUp, Gap, List, NamedMessage, PartitionBeginning, Position, Skipped};
 
@@ -125,7 +125,8 @@ impl Session {
         }
     }
 
-    /// The server cannot go on from these positions: the filter begins live, and that is told as a gap.
+    /// The server cannot go on from these positions: the filter begins live, and that is told as a
+    /// gap.
     pub(super) fn subscribe_filter_blind(&mut self, id: u32) {
         if let Some(subscription) = self.subscriptions.get_mut(id) {
             subscription.cursors.clear();

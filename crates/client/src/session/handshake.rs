@@ -36,8 +36,8 @@ impl Handshake {
         self.request(host, target).encode_request(out);
     }
 
-    /// Judges the answer at the front of `input`: the bytes of its head and whether compression was agreed, or `None` while
-    /// it is unfinished.
+    /// Judges the answer at the front of `input`: the bytes of its head and whether compression was
+    /// agreed, or `None` while it is unfinished.
     pub(super) fn finish(&mut self, input: &[u8]) -> Result<Option<(usize, bool)>, Reason> {
         let step = Response::decode(input, &mut self.scan, &HeadLimits::default(), "GET")
             .map_err(|error| Reason::Protocol(error.to_string()))?;

@@ -1,4 +1,5 @@
-//! From the server's bytes to events: WebSocket messages, native frames, and what each means for the subscriptions.
+//! From the server's bytes to events: WebSocket messages, native frames, and what each means for
+//! the subscriptions.
 //!
 //! Place: the inbound half of the session. Pure.
 
@@ -21,7 +22,8 @@ use super::subscriptions::message_of;
 use super::{Limits, Phase, ReturnPlan, Session};
 use crate::proof::Verdict;
 
-/// Delay before a refused subscription is asked for again: doubled for each refusal, up to the maximum.
+/// Delay before a refused subscription is asked for again: doubled for each refusal, up to the
+/// maximum.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MS_MAX: u64 = 60_000;
 /// From this unsubscribe code on the client subscribes again.
@@ -79,7 +81,8 @@ impl Session {
     }
 
     fn compressed(&mut self, kind: Kind, payload: &[u8], now_ms: u64) -> Result<(), Reason> {
-        // The message lies in the inflater's buffer, so that may not be where the rest can reach it.
+        // The message lies in the inflater's buffer, so that may not be where the rest can reach
+        // it.
         let mut inflater = self.compression.take_inflater();
         let result = match inflater.message(kind, payload, self.settings.message_bytes_max) {
             Ok(event) => self.websocket_event(event, now_ms),
@@ -201,7 +204,8 @@ impl Session {
             && beginning.continued
             && let Some(cursor) = subscription.proof.cursor()
         {
-            // The ticket's cursor may be beyond ours, where the topic has nothing in between: what comes next proves it.
+            // The ticket's cursor may be beyond ours, where the topic has nothing in between: what
+            // comes next proves it.
             through.offset = through.offset.min(cursor.offset);
         }
         subscription.proof.subscribed(through, beginning.continued);

@@ -1,12 +1,13 @@
 //! One client's conversation with a node, without I/O: bytes and commands in, bytes and events out.
 //!
-//! Place: between a socket and an application. [`crate::Client`] is one shell over it; a program with a loop of its own
-//! drives it directly. Time (milliseconds of any steady clock) and the seed are arguments, so that the same inputs give
-//! the same outputs.
+//! Place: between a socket and an application. [`crate::Client`] is one shell over it; a program
+//! with a loop of its own drives it directly. Time (milliseconds of any steady clock) and the seed
+//! are arguments, so that the same inputs give the same outputs.
 //!
-//! Invariants: subscriptions and their cursors outlive connections; a request that was sent and not answered when the
-//! connection ends becomes [`Answer::Unknown`] and is never sent again, except a publication with an [`Once`]; whatever the peer sends ends in an event or in a
-//! [`Reason`], never in a panic; buffers are bounded by [`Settings`].
+//! Invariants: subscriptions and their cursors outlive connections; a request that was sent and not
+//! answered when the connection ends becomes [`Answer::Unknown`] and is never sent again, except a
+//! publication with an [`Once`]; whatever the peer sends ends in an event or in a [`Reason`], never
+//! in a panic; buffers are bounded by [`Settings`].
 
 mod compression;
 mod event;
@@ -99,7 +100,8 @@ struct Limits {
 }
 
 impl Session {
-    /// A session without a connection. `seed` feeds masking keys and nonces; it must not be guessable.
+    /// A session without a connection. `seed` feeds masking keys and nonces; it must not be
+    /// guessable.
     pub fn new(settings: Settings, seed: u64) -> Session {
         let mut random = Prng::new(seed);
         let mut own_id = [0; 16];
@@ -132,7 +134,8 @@ impl Session {
         }
     }
 
-    /// A byte stream to `host` (as in the `Host` field) is established: begins the handshake for `target`.
+    /// A byte stream to `host` (as in the `Host` field) is established: begins the handshake for
+    /// `target`.
     pub fn connected(&mut self, host: &str, target: &str, now_ms: u64) {
         self.forget_connection();
         self.set_phase(Phase::Upgrading, now_ms);
@@ -147,8 +150,8 @@ impl Session {
     /// Bytes came from the server. They are all taken; frames are unmasked and judged in place.
     ///
     /// # Errors
-    /// The connection is of no further use: write what is left of [`Session::output`] if possible, close, and call
-    /// [`Session::disconnected`] with the reason.
+    /// The connection is of no further use: write what is left of [`Session::output`] if possible,
+    /// close, and call [`Session::disconnected`] with the reason.
     pub fn receive(&mut self, bytes: &mut [u8], now_ms: u64) -> Result<(), Reason> {
         if !bytes.is_empty() {
             self.last_received_ms = now_ms;
@@ -171,9 +174,9 @@ impl Session {
         Ok(())
     }
 
-    /// The connection is gone. Requests without answers become unknown, except publications that can be repeated, if there
-    /// will be another connection; subscriptions stay. The owner decides when
-    /// to return and says so with `retry_in_ms`.
+    /// The connection is gone. Requests without answers become unknown, except publications that
+    /// can be repeated, if there will be another connection; subscriptions stay. The owner decides
+    /// when to return and says so with `retry_in_ms`.
     pub fn disconnected(&mut self, reason: Reason, retry_in_ms: Option<u64>) {
         self.forget_connection();
         if retry_in_ms.is_none() {
@@ -183,7 +186,8 @@ impl Session {
         self.events.push_back(Event::Disconnected { reason, retry_in_ms });
     }
 
-    /// Subscribes to a topic or filter; on every further connection it is subscribed again, from its cursor.
+    /// Subscribes to a topic or filter; on every further connection it is subscribed again, from
+    /// its cursor.
     ///
     /// # Errors
     /// [`CommandError::TopicLength`], [`CommandError::AlreadySubscribed`].
@@ -247,7 +251,8 @@ impl Session {
         }
     }
 
-    /// Time has passed: pings when nothing was sent for long, asks again for what was refused for the moment.
+    /// Time has passed: pings when nothing was sent for long, asks again for what was refused for
+    /// the moment.
     ///
     /// # Errors
     /// As for [`Session::receive`]: the handshake took too long, or the server is silent.
@@ -344,7 +349,8 @@ impl Session {
         self.inflight.len()
     }
 
-    /// The server asked us to leave: once nothing is in flight the owner closes and comes back by this plan.
+    /// The server asked us to leave: once nothing is in flight the owner closes and comes back by
+    /// this plan.
     pub fn return_plan(&self) -> Option<&ReturnPlan> {
         self.return_plan.as_ref().map(|(_, plan)| plan)
     }
@@ -411,8 +417,8 @@ impl Session {
         self.handshake.forget();
     }
 
-    /// HELLO and all subscriptions, in one go and without waiting for the welcome. With a ticket HELLO is enough for those
-    /// that are in it.
+    /// HELLO and all subscriptions, in one go and without waiting for the welcome. With a ticket
+    /// HELLO is enough for those that are in it.
     fn greet(&mut self, now_ms: u64) {
         let (ticket, cursors) = self.ticket_to_present(now_ms).unzip();
         let cursors = cursors.unwrap_or_default();
@@ -482,7 +488,8 @@ impl Session {
         }
     }
 
-    /// When to ping because the server has been silent, and when to give it up (`spec/protocol.md`, section 8).
+    /// When to ping because the server has been silent, and when to give it up (`spec/protocol.md`,
+    /// section 8).
     fn silence_deadlines(&self) -> Option<(u64, u64)> {
         if self.limits.ping_interval_ms == 0 {
             return None;

@@ -1,12 +1,13 @@
 //! Publications: what is sent, and what is kept until it is answered.
 //!
-//! Place: from the application's commands to the frames. A publication by which a repeat can be known ([`Once`]) is kept
-//! until its answer comes, and sent again after each reconnect, in the old order and before anything new. So it is in the
-//! log once, whatever became of the connections.
+//! Place: from the application's commands to the frames. A publication by which a repeat can be
+//! known ([`Once`]) is kept until its answer comes, and sent again after each reconnect, in the old
+//! order and before anything new. So it is in the log once, whatever became of the connections.
 //!
-//! What is refused for the moment is sent again too, a bounded number of times, and keeps its place: nothing new with an
-//! [`Once`] is sent until then, and nothing again before all that was on its way has been answered. The server refuses what
-//! follows a refusal, so only the first of those refused together is given up: the others may have been refused for its sake.
+//! What is refused for the moment is sent again too, a bounded number of times, and keeps its
+//! place: nothing new with an [`Once`] is sent until then, and nothing again before all that was on
+//! its way has been answered. The server refuses what follows a refusal, so only the first of those
+//! refused together is given up: the others may have been refused for its sake.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -18,7 +19,8 @@ use super::event::{Answer, ServerError};
 use super::settings::{CommandError, Once, PublishOptions, Settings};
 use super::{Session, check_length};
 
-/// How often one publication may be refused for the moment. With the delays below, about half a minute.
+/// How often one publication may be refused for the moment. With the delays below, about half a
+/// minute.
 const REFUSALS_MAX: u32 = 10;
 /// The first delay after a refusal; each further one is twice as long.
 const DELAY_MS: u64 = 200;
@@ -84,7 +86,8 @@ impl Publications {
         }
     }
 
-    /// A publication was refused for the moment. Whether it is to be sent again; if not, its refusal is the answer.
+    /// A publication was refused for the moment. Whether it is to be sent again; if not, its
+    /// refusal is the answer.
     pub(super) fn put_off(&mut self, request: u32, now_ms: u64) -> bool {
         let is_first = self.retry_at_ms.is_none() && !self.has_given_up;
         let found = self.kept.iter_mut().find(|kept| kept.request == request);
@@ -126,8 +129,9 @@ impl Publications {
 }
 
 impl Session {
-    /// Publishes. With `acknowledge` the answer comes under the number returned, which is otherwise 0. What has an
-    /// [`Once`] and is to be acknowledged is sent again after a reconnect, until it is answered.
+    /// Publishes. With `acknowledge` the answer comes under the number returned, which is otherwise
+    /// 0. What has an [`Once`] and is to be acknowledged is sent again after a reconnect, until it
+    /// is answered.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was sent.
@@ -162,7 +166,8 @@ impl Session {
         });
         self.publications.producer_id = own_id;
         let (request, frame) = frame?;
-        // Only a publication that is sent takes a number. The last of all is never followed by another.
+        // Only a publication that is sent takes a number. The last of all is never followed by
+        // another.
         if options.once == Some(Once::Numbered) {
             let next = self.publications.next_sequence.checked_add(1);
             self.publications.next_sequence = next.unwrap_or(0);
@@ -193,8 +198,9 @@ impl Session {
         }
     }
 
-    /// Sends again what the connection before left unanswered, or what was refused. Nothing of a producer that was fenced: this
-    /// connection may be the newest of all, and would fence the one that publishes now.
+    /// Sends again what the connection before left unanswered, or what was refused. Nothing of a
+    /// producer that was fenced: this connection may be the newest of all, and would fence the one
+    /// that publishes now.
     pub(super) fn publish_again(&mut self) {
         self.publications.retry_at_ms = None;
         self.publications.has_given_up = false;

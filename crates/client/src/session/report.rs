@@ -1,6 +1,7 @@
 //! What is known of one subscription since it was made: complete so far, or what is missing.
 //!
-//! Place: beside the events, which tell the same as it happens. Bounded: the newest gaps only, and counts of all.
+//! Place: beside the events, which tell the same as it happens. Bounded: the newest gaps only, and
+//! counts of all.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What a session is told from outside: its settings, the options of commands, and why a command is not taken.
+//! What a session is told from outside: its settings, the options of commands, and why a command is
+//! not taken.
 //!
 //! Place: the session's interface. Pure data.
 
@@ -22,17 +23,19 @@ pub struct Settings {
     pub message_bytes_max: usize,
     /// Requests that may wait for their answers.
     pub inflight_max: usize,
-    /// The producer of publications that are [`Once::Numbered`]: 1 to 64 bytes, of this session only. Without it, it is a
-    /// name of the session's own, which does not outlive it.
+    /// The producer of publications that are [`Once::Numbered`]: 1 to 64 bytes, of this session
+    /// only. Without it, it is a name of the session's own, which does not outlive it.
     pub producer_id: Option<Vec<u8>>,
-    /// The producer's first sequence, at least 1: above all that earlier sessions of this name have used.
+    /// The producer's first sequence, at least 1: above all that earlier sessions of this name have
+    /// used.
     pub producer_sequence: u64,
-    /// Bytes of unanswered publications that are kept to be repeated; above that no further one is taken.
+    /// Bytes of unanswered publications that are kept to be repeated; above that no further one is
+    /// taken.
     pub kept_bytes_max: usize,
     /// Ask for resume tickets where the server issues them, and return with them.
     pub tickets: bool,
-    /// Offer compressed messages (RFC 7692, without context takeover). Where the server takes that, long frames are sent
-    /// compressed too.
+    /// Offer compressed messages (RFC 7692, without context takeover). Where the server takes that,
+    /// long frames are sent compressed too.
     pub compression: bool,
     /// How long handshake and welcome may take, in milliseconds.
     pub handshake_timeout_ms: u64,
@@ -79,12 +82,13 @@ impl Default for Settings {
 /// How to subscribe, beside from where on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscribeOptions {
-    /// The server refuses a position that it cannot continue from, and names the one to restart from, instead of
-    /// announcing a gap.
+    /// The server refuses a position that it cannot continue from, and names the one to restart
+    /// from, instead of announcing a gap.
     pub fail_on_gap: bool,
     /// What the server does when we do not keep up; without it, what the topic's rule says.
     pub policy: Option<Policy>,
-    /// For a filter: go on behind these positions, as an earlier run left them; other partitions begin live.
+    /// For a filter: go on behind these positions, as an earlier run left them; other partitions
+    /// begin live.
     pub cursors: Vec<PartitionPosition>,
 }
 
@@ -97,8 +101,9 @@ pub struct PublishOptions {
     pub tags: Vec<(String, String)>,
     /// Keep it as the topic's retained message; an empty payload then clears it.
     pub retain: bool,
-    /// By what a repeat is known: it is answered with the first position, and not appended again. The session repeats such
-    /// a publication after a reconnect by itself, if it is to be acknowledged.
+    /// By what a repeat is known: it is answered with the first position, and not appended again.
+    /// The session repeats such a publication after a reconnect by itself, if it is to be
+    /// acknowledged.
     pub once: Option<Once>,
     /// Append only if this is the epoch of the topic's log.
     pub expected_epoch: Option<u64>,
@@ -111,7 +116,8 @@ pub enum Once {
     Numbered,
     /// A producer's number for it.
     Producer {
-        /// The producer's name for itself, 1 to 64 bytes. The newest connection that publishes with it owns it.
+        /// The producer's name for itself, 1 to 64 bytes. The newest connection that publishes with
+        /// it owns it.
         id: Vec<u8>,
         /// At least 1, rising, holes allowed; of one topic's message only.
         sequence: u64,
@@ -152,7 +158,8 @@ impl Once {
 /// Which part of a topic's history to ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryOptions {
-    /// Go on behind this position (before it when `reverse`); without it, from the oldest (newest) record.
+    /// Go on behind this position (before it when `reverse`); without it, from the oldest (newest)
+    /// record.
     pub position: Option<Position>,
     /// Newest first.
     pub reverse: bool,
@@ -165,8 +172,8 @@ pub struct HistoryOptions {
 pub enum CommandError {
     /// There is no welcomed connection now.
     NotConnected,
-    /// [`Settings::inflight_max`] requests, or [`Settings::kept_bytes_max`] bytes of publications, wait for their answers; or
-    /// publications that were refused for the moment go first.
+    /// [`Settings::inflight_max`] requests, or [`Settings::kept_bytes_max`] bytes of publications,
+    /// wait for their answers; or publications that were refused for the moment go first.
     InflightFull,
     /// A topic or filter has 1 to 255 bytes.
     TopicLength(usize),
@@ -179,7 +186,8 @@ pub enum CommandError {
     AlreadySubscribed,
     /// A producer's id or sequence, or a key, is out of its bounds: see [`Once`].
     Once,
-    /// A newer connection publishes as this producer: nothing more is published as it by this session.
+    /// A newer connection publishes as this producer: nothing more is published as it by this
+    /// session.
     Fenced,
 }
 

@@ -1,4 +1,5 @@
-//! The session's subscriptions: what was asked for, how far each has come, and which alias stands for which.
+//! The session's subscriptions: what was asked for, how far each has come, and which alias stands
+//! for which.
 //!
 //! Place: between the frames and the events. Pure. They outlive connections; aliases do not.
 
@@ -53,8 +54,8 @@ pub(super) fn is_wild(filter: &str) -> bool {
     filter.split('/').any(|level| level == "+" || level == "#")
 }
 
-/// Whether a filter matches a topic: `+` is any one level, a last `#` the parent and everything below, and a filter
-/// that begins with a wildcard matches no topic that begins with `$`.
+/// Whether a filter matches a topic: `+` is any one level, a last `#` the parent and everything
+/// below, and a filter that begins with a wildcard matches no topic that begins with `$`.
 pub fn filter_matches(filter: &str, topic: &str) -> bool {
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
         return false;
@@ -154,8 +155,9 @@ impl Subscriptions {
         self.by_id.keys().eq(ids)
     }
 
-    /// The filters with wildcards that hold and match `topic`, in the order of asking. What comes without an address while
-    /// one does not hold is for others: taken as its own it would move its cursor over messages that it still gets.
+    /// The filters with wildcards that hold and match `topic`, in the order of asking. What comes
+    /// without an address while one does not hold is for others: taken as its own it would move its
+    /// cursor over messages that it still gets.
     pub(super) fn matching(&self, topic: &str) -> Vec<u32> {
         self.by_id
             .iter()
@@ -220,7 +222,8 @@ impl Subscriptions {
 }
 
 impl Subscription {
-    /// What to ask the server for now: from the cursor on where there is one. `cursors` are those of a filter.
+    /// What to ask the server for now: from the cursor on where there is one. `cursors` are those
+    /// of a filter.
     pub(super) fn item<'a>(
         &'a self,
         id: u32,

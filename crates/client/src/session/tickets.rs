@@ -1,7 +1,8 @@
-//! Resume tickets: asked for while connected, presented on return, so that one frame brings everything back.
+//! Resume tickets: asked for while connected, presented on return, so that one frame brings
+//! everything back.
 //!
-//! Place: beside the subscriptions. A ticket is an optimisation: without one, or when it is refused, the subscriptions are
-//! asked for one by one, from the same cursors.
+//! Place: beside the subscriptions. A ticket is an optimisation: without one, or when it is
+//! refused, the subscriptions are asked for one by one, from the same cursors.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +14,13 @@ use wire::native::{
 use super::Session;
 use super::event::ServerError;
 
-/// How long the subscriptions are left alone before a ticket is asked for, as more of them may come.
+/// How long the subscriptions are left alone before a ticket is asked for, as more of them may
+/// come.
 const ASK_DELAY_MS: u64 = 1_000;
 /// How long after a temporary refusal another ticket is asked for.
 const RETRY_DELAY_MS: u64 = 60_000;
-/// Cursors that go into a HELLO, which stays below 32 KiB with ticket and token: a cursor takes at most 30 bytes.
+/// Cursors that go into a HELLO, which stays below 32 KiB with ticket and token: a cursor takes at
+/// most 30 bytes.
 const CURSORS_MAX: usize = 250;
 
 /// The ticket that is held, and the one that is asked for.
@@ -82,7 +85,8 @@ impl Session {
         now_ms: u64,
     ) -> Option<(Vec<u8>, Vec<ResumeCursor>)> {
         let held = self.tickets.held.as_ref()?;
-        // What was unsubscribed since would come back, and be in the way of whoever subscribes it anew.
+        // What was unsubscribed since would come back, and be in the way of whoever subscribes it
+        // anew.
         let is_ours = held.covers.iter().all(|id| self.subscriptions.get(*id).is_some());
         if !self.settings.tickets || !is_ours || now_ms >= held.expires_at_ms {
             self.tickets.held = None;
@@ -100,8 +104,9 @@ impl Session {
                 ResumeCursor { subscription: *id, partition, position }
             }));
         }
-        // One that does not fit would be served from the ticket's own; if that is beyond what the log still has, the gap
-        // would take our newer cursor back, and messages would be handed on twice.
+        // One that does not fit would be served from the ticket's own; if that is beyond what the
+        // log still has, the gap would take our newer cursor back, and messages would be handed on
+        // twice.
         if cursors.len() > CURSORS_MAX {
             return None;
         }
@@ -119,7 +124,8 @@ impl Session {
         ids
     }
 
-    /// What WELCOME says of tickets. One that was not accepted is forgotten, and its subscriptions are asked for.
+    /// What WELCOME says of tickets. One that was not accepted is forgotten, and its subscriptions
+    /// are asked for.
     pub(super) fn welcomed_with(&mut self, welcome: &Welcome<'_>, now_ms: u64) {
         let lifetime_s = welcome.ticket_lifetime_s.unwrap_or(0);
         self.tickets.lifetime_ms = u64::from(lifetime_s) * 1_000;
@@ -132,7 +138,8 @@ impl Session {
             let covers = self.tickets.held.as_ref().map(|held| &held.covers);
             let covers = covers.filter(|covers| covers.len() != count as usize);
             if let Some(covers) = covers {
-                // Some were granted while it was made and are not in it. Those that are will be refused as held already.
+                // Some were granted while it was made and are not in it. Those that are will be
+                // refused as held already.
                 let ids: Vec<u32> = covers.iter().copied().collect();
                 self.send_subscribe(&ids);
             }

@@ -1,7 +1,7 @@
 //! Tokens that expire: told ahead, renewed over the live connection.
 //!
-//! Place: beside the tickets. The session does not know where tokens come from; its owner gives it a new one when told that the old
-//! one expires, and each further connection shows the newest.
+//! Place: beside the tickets. The session does not know where tokens come from; its owner gives it
+//! a new one when told that the old one expires, and each further connection shows the newest.
 
 use wire::native::{ClientFrame, Renew, Renewed};
 
@@ -12,7 +12,8 @@ use super::{Phase, Session};
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     asked: Option<u32>,
-    /// A newer token came after HELLO had shown the one before, or while a renewal is under way: it is shown next.
+    /// A newer token came after HELLO had shown the one before, or while a renewal is under way: it
+    /// is shown next.
     is_due: bool,
     /// The server's clock when ours stood at the second.
     clocks: (u64, u64),
@@ -38,8 +39,9 @@ impl Tokens {
 }
 
 impl Session {
-    /// Goes on with a new token: at once if there is a connection ([`Event::TokenRenewed`] or [`Event::TokenRefused`]
-    /// follows), and on every further one. It has to be of the same subject.
+    /// Goes on with a new token: at once if there is a connection ([`Event::TokenRenewed`] or
+    /// [`Event::TokenRefused`] follows), and on every further one. It has to be of the same
+    /// subject.
     pub fn renew(&mut self, token: String) {
         self.settings.token = Some(token);
         match self.phase {

@@ -1,6 +1,8 @@
-//! A node small enough to be obviously right: one partition in a list, and one conversation per connection.
+//! A node small enough to be obviously right: one partition in a list, and one conversation per
+//! connection.
 //!
-//! It is made from the codecs only, so that the client is tested against the specification and not against the server.
+//! It is made from the codecs only, so that the client is tested against the specification and not
+//! against the server.
 #![allow(dead_code)] // each test file uses its part
 
 use std::collections::BTreeMap;

@@ -24,7 +24,8 @@ enum What {
     /// Read and check the whole log. The exit code is 1 if anything is damaged. The node must not
     /// be running.
     Verify(Directory),
-    /// Print every message, in the order in which they became durable. The node must not be running.
+    /// Print every message, in the order in which they became durable. The node must not be
+    /// running.
     Dump(Directory),
     /// Print counts: segments, bytes, messages, partitions and epochs.
     Stats {

@@ -28,7 +28,8 @@ pub fn filter_is_valid(text: &str) -> bool {
     Filter::parse(text).is_ok()
 }
 
-/// Everything that the node's start needs. `configuration` has been checked; `cores` is how many the process may use.
+/// Everything that the node's start needs. `configuration` has been checked; `cores` is how many
+/// the process may use.
 pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions {
     NodeOptions {
         inherited: Vec::new(),
@@ -111,7 +112,8 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
             filter: filter.as_str().into(),
             log: log as u16,
             history_messages_max: entry.number("history_messages_max").unwrap_or(0) as u32,
-            // Auto: as long as the log keeps them. It goes by a steady clock, and no wall clock may hide what it has.
+            // Auto: as long as the log keeps them. It goes by a steady clock, and no wall clock may
+            // hide what it has.
             history_age_max_ms: entry.number("history_age_max").unwrap_or(u64::MAX),
             message_bytes_max: entry
                 .number("message_bytes_max")
@@ -157,8 +159,9 @@ fn sys_settings(configuration: &Configuration) -> SysSettings {
     }
 }
 
-/// The rule of the node's own topics, where something is published there and the configuration has none for all of them. It keeps
-/// them in the first log, where they are without it: a running node takes it, and gives it back.
+/// The rule of the node's own topics, where something is published there and the configuration has
+/// none for all of them. It keeps them in the first log, where they are without it: a running node
+/// takes it, and gives it back.
 fn sys_rule(configuration: &Configuration, rules: &[RuleSettings]) -> Option<RuleSettings> {
     let is_on =
         ["sys.statistics", "sys.clients", "sys.topics"].iter().any(|key| configuration.is_on(key));
@@ -219,7 +222,8 @@ fn addresses_of_clients(configuration: &Configuration) -> AddressSettings {
     }
 }
 
-/// Whether nobody is asked for a credential, and only this machine connects, not a proxy for its clients.
+/// Whether nobody is asked for a credential, and only this machine connects, not a proxy for its
+/// clients.
 fn is_of_this_machine(configuration: &Configuration) -> bool {
     let mut addresses = client_addresses(configuration);
     addresses.extend(tls_settings(configuration).into_iter().flat_map(|(tls, _)| tls));
@@ -386,7 +390,8 @@ fn limits(configuration: &Configuration) -> Limits {
     }
 }
 
-/// A memory log is a new log at every start; a log on disk needs a new epoch only if it is new or has lost something. Seconds keep epochs in order for people; random bits keep the epochs of two
+/// A memory log is a new log at every start; a log on disk needs a new epoch only if it is new or
+/// has lost something. Seconds keep epochs in order for people; random bits keep the epochs of two
 /// logs that began in the same second apart.
 pub fn new_epoch() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

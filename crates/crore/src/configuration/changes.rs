@@ -1,7 +1,9 @@
-//! What a reload changes: two configurations side by side, and what a running node has of the newer one.
+//! What a reload changes: two configurations side by side, and what a running node has of the newer
+//! one.
 //!
-//! Pure. `running` is what is in force, `wanted` what the sources say now. An option of which the declaration says
-//! `reload` is taken; of logs only what may be retained; of rules what `broker::reload` takes. The rest waits for a restart.
+//! Pure. `running` is what is in force, `wanted` what the sources say now. An option of which the
+//! declaration says `reload` is taken; of logs only what may be retained; of rules what
+//! `broker::reload` takes. The rest waits for a restart.
 
 use super::options::{Apply, LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS};
 use super::value::Value;
@@ -12,7 +14,8 @@ use std::fmt::Write;
 /// One thing that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// `section.name`; of a log or rule `log "name".key`, `rule "filter".key`, or without a key where all of it comes or goes.
+    /// `section.name`; of a log or rule `log "name".key`, `rule "filter".key`, or without a key
+    /// where all of it comes or goes.
     pub key: String,
     /// What is in force, or was until now.
     pub old: String,
@@ -95,8 +98,8 @@ pub fn without_new_logs(configuration: &Configuration) -> Configuration {
     known
 }
 
-/// Whether a running node takes a new value. Without keys of the configuration it would need its own, which it reads or makes
-/// at a start only.
+/// Whether a running node takes a new value. Without keys of the configuration it would need its
+/// own, which it reads or makes at a start only.
 fn is_taken(spec: &OptionSpec, new: Option<&Value>) -> bool {
     let is_nobodys = matches!(new, Some(Value::Keys(keys)) if keys.is_empty());
     spec.apply == Apply::Reload && !is_nobodys

@@ -1,4 +1,5 @@
-//! Texts made from the declarations: the file `crore.toml`, the reference page, help, and what is in force.
+//! Texts made from the declarations: the file `crore.toml`, the reference page, help, and what is
+//! in force.
 
 use super::fault::Origin;
 use super::options::entitlement::{self, API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
@@ -179,8 +180,8 @@ pub fn as_json(configuration: &Configuration) -> serde_json::Value {
     all.into()
 }
 
-/// The bounds in force, for programs: each option of `limits`, and each other one whose name ends in `_max`, with its value,
-/// its origin, and what it is for.
+/// The bounds in force, for programs: each option of `limits`, and each other one whose name ends
+/// in `_max`, with its value, its origin, and what it is for.
 pub fn limits(configuration: &Configuration) -> serde_json::Value {
     let is_limit = |spec: &&OptionSpec| {
         spec.key.starts_with("limits.") || spec.key.contains('.') && spec.key.ends_with("_max")

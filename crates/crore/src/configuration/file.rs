@@ -1,4 +1,5 @@
-//! `crore.toml`: from text to values with their lines. Every fault is collected; none hides another.
+//! `crore.toml`: from text to values with their lines. Every fault is collected; none hides
+//! another.
 
 use super::fault::{Fault, Origin, nearest};
 use super::options::entitlement::{API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
@@ -131,7 +132,8 @@ fn is_section(name: &str) -> bool {
     SECTIONS.iter().any(|(section, _)| *section == name)
 }
 
-/// One entry for each table, each with a value for every option of `specs`; a table with a fault is left out.
+/// One entry for each table, each with a value for every option of `specs`; a table with a fault is
+/// left out.
 fn read_tables(
     name: &'static str,
     specs: &'static [OptionSpec],

@@ -1,8 +1,9 @@
-//! Configuration: file < environment < flags, over declared defaults. One declaration per option (`options.rs`) gives
-//! the file `crore.toml`, the documents, the environment's names and validation.
+//! Configuration: file < environment < flags, over declared defaults. One declaration per option
+//! (`options.rs`) gives the file `crore.toml`, the documents, the environment's names and
+//! validation.
 //!
-//! Unknown keys and bad values are faults with file, line, key and what was expected; all are collected, and the command
-//! ends with exit code 78.
+//! Unknown keys and bad values are faults with file, line, key and what was expected; all are
+//! collected, and the command ends with exit code 78.
 
 pub mod assemble;
 pub mod assemble_logging;
@@ -99,7 +100,8 @@ pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
     Ok(configuration)
 }
 
-/// Everybody on the machine can read a command line, for as long as the process runs and over its upgrades.
+/// Everybody on the machine can read a command line, for as long as the process runs and over its
+/// upgrades.
 fn secret_in_flag(spec: &OptionSpec) -> Refusal {
     let variable = spec.variable();
     Refusal {
@@ -168,7 +170,8 @@ impl Configuration {
         self.values.get(key)
     }
 
-    /// The number of a count, a size (bytes), or a duration (milliseconds); `None` where it is `"auto"`.
+    /// The number of a count, a size (bytes), or a duration (milliseconds); `None` where it is
+    /// `"auto"`.
     pub fn number(&self, key: &str) -> Option<u64> {
         number_of(&self.get(key).0)
     }
@@ -244,8 +247,8 @@ impl Entry {
         self.values.remove(key);
     }
 
-    /// Defaults that depend on other values. The segments of a larger log on disk are larger, so that a start opens few
-    /// files, and what goes at once stays a small part of the log.
+    /// Defaults that depend on other values. The segments of a larger log on disk are larger, so
+    /// that a start opens few files, and what goes at once stays a small part of the log.
     fn derive_defaults(&mut self) {
         let given = self.get("segment_bytes").map(|(_, origin)| origin);
         if self.text("durability") == Some("disk")

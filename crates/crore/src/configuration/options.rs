@@ -1,5 +1,5 @@
-//! The one declaration of every option. The file `crore.toml`, `crore config doc`, the environment's names, `--set` and
-//! validation all come from these tables.
+//! The one declaration of every option. The file `crore.toml`, `crore config doc`, the
+//! environment's names, `--set` and validation all come from these tables.
 //!
 //! Bounds here are those of one option; relations between options are in `relations.rs`.
 
@@ -26,7 +26,8 @@ pub struct OptionSpec {
     pub key: &'static str,
     /// What it takes.
     pub kind: Kind,
-    /// Its default, written as an environment variable would be; empty where a value must be given (or the list is empty).
+    /// Its default, written as an environment variable would be; empty where a value must be given
+    /// (or the list is empty).
     pub default: &'static str,
     /// When a change of it takes effect.
     pub apply: Apply,

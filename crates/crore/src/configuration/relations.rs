@@ -1,4 +1,5 @@
-//! Relations between options: bounds asserted against each other, and what one option needs of another.
+//! Relations between options: bounds asserted against each other, and what one option needs of
+//! another.
 
 pub mod entitlement;
 
@@ -10,7 +11,8 @@ use std::collections::HashMap;
 
 /// What a frame or record may need beside its payload: topic, content type, tags, numbers.
 const ENVELOPE_BYTES: u64 = 8 << 10;
-/// What a message may append beside its payload: content type and tags, up to their bound, and names.
+/// What a message may append beside its payload: content type and tags, up to their bound, and
+/// names.
 const ATTRIBUTES_BYTES: u64 = 24 << 10;
 
 /// At least, at most: `(greater key, lesser key, bytes between them)`.
@@ -301,7 +303,8 @@ fn names_directory(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// The origin of the first of these that somebody gave; a fault should point at what can be changed.
+/// The origin of the first of these that somebody gave; a fault should point at what can be
+/// changed.
 fn first_given(configuration: &Configuration, keys: &[&str]) -> Origin {
     keys.iter()
         .map(|key| configuration.get(key).1.clone())

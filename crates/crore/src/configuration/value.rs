@@ -1,6 +1,8 @@
-//! Values of options: how text and TOML become numbers, sizes, durations, addresses, and how they are shown again.
+//! Values of options: how text and TOML become numbers, sizes, durations, addresses, and how they
+//! are shown again.
 //!
-//! Invariant: what [`Value`]'s TOML form shows reads back as the same value, but for secrets, which are not shown.
+//! Invariant: what [`Value`]'s TOML form shows reads back as the same value, but for secrets, which
+//! are not shown.
 
 mod addresses;
 
@@ -414,7 +416,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// `64KiB`, `1MiB`, `512` or `512B` as bytes. Decimal units are refused: they differ by 2 to 10 % and nobody means them.
+/// `64KiB`, `1MiB`, `512` or `512B` as bytes. Decimal units are refused: they differ by 2 to 10 %
+/// and nobody means them.
 pub fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let factor = SIZE_UNITS.iter().find(|(name, _)| *name == unit)?.1;

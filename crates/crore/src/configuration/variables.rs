@@ -1,6 +1,8 @@
-//! The environment: `CRORE_SECTION_NAME` is the value of an option, `CRORE_SECTION_NAME_FILE` the name of a file with it.
+//! The environment: `CRORE_SECTION_NAME` is the value of an option, `CRORE_SECTION_NAME_FILE` the
+//! name of a file with it.
 //!
-//! Invariant: no fault shows what a file holds, whatever the option is: files are where secrets are.
+//! Invariant: no fault shows what a file holds, whatever the option is: files are where secrets
+//! are.
 
 use super::fault::{Fault, Origin, nearest};
 use super::options::{OPTIONS, OptionSpec};
@@ -54,7 +56,8 @@ pub fn read(
     }
 }
 
-/// The option of a variable, and whether the variable names a file with the value. `CRORE_TLS_KEY_FILE` is an option itself.
+/// The option of a variable, and whether the variable names a file with the value.
+/// `CRORE_TLS_KEY_FILE` is an option itself.
 fn option_of(name: &str) -> Option<(&'static OptionSpec, bool)> {
     let find = |name: &str| OPTIONS.iter().find(|spec| spec.variable() == name);
     match find(name) {
@@ -83,7 +86,8 @@ fn unknown_variable(name: &str) -> Fault {
     }
 }
 
-/// The value that a file holds; line ends at its end do not belong to it, and lines of a list are its parts.
+/// The value that a file holds; line ends at its end do not belong to it, and lines of a list are
+/// its parts.
 fn read_file(spec: &OptionSpec, path: &str) -> Result<super::Value, Refusal> {
     let text = read_text(path).map_err(|error| Refusal {
         problem: format!("cannot read {path}: {error}"),
@@ -110,8 +114,9 @@ fn read_text(path: &str) -> io::Result<String> {
     }
 }
 
-/// Kubernetes and Docker links put `CRORE_SERVICE_HOST`, `CRORE_PORT_8800_TCP` and the like into the environment of
-/// every container beside a service that is named `crore` or `crore-...`; none of them is meant for us.
+/// Kubernetes and Docker links put `CRORE_SERVICE_HOST`, `CRORE_PORT_8800_TCP` and the like into
+/// the environment of every container beside a service that is named `crore` or `crore-...`; none
+/// of them is meant for us.
 fn comes_from_an_orchestrator(rest: &str) -> bool {
     let is_port = |part: &str| {
         part.is_empty()

@@ -1,5 +1,5 @@
-//! The judgement over captured machines. `small_virtual_machine` was captured with `--capture`; the other two were written
-//! after it, with what containers and large servers have otherwise.
+//! The judgement over captured machines. `small_virtual_machine` was captured with `--capture`; the
+//! other two were written after it, with what containers and large servers have otherwise.
 
 use super::finding::{Finding, Verdict};
 use super::judge::Judgement;
@@ -129,7 +129,8 @@ fn a_large_server_for_ten_million() {
     );
 }
 
-/// A machine that is sound for what most nodes need shows no faults by default, and says the sum first.
+/// A machine that is sound for what most nodes need shows no faults by default, and says the sum
+/// first.
 #[test]
 fn a_sound_machine_looks_sound() {
     let judgement = judge(SMALL_VIRTUAL_MACHINE, None);
@@ -150,7 +151,8 @@ fn a_sound_machine_looks_sound() {
     assert!(text.contains("     permanently: `net.ipv4.tcp_mem="), "{text}");
 }
 
-/// Whatever is raised must be enough: with all kernel parameters as proposed none of them is a wall any more.
+/// Whatever is raised must be enough: with all kernel parameters as proposed none of them is a wall
+/// any more.
 #[test]
 fn what_is_proposed_is_enough() {
     for (machine, target) in

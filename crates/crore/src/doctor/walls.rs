@@ -1,5 +1,5 @@
-//! What bounds the number of connections: descriptors, files, watches, memory, socket buffers, tracked connections.
-//! Pure: a machine and a wish in, findings out.
+//! What bounds the number of connections: descriptors, files, watches, memory, socket buffers,
+//! tracked connections. Pure: a machine and a wish in, findings out.
 
 use super::finding::{Change, Finding, Verdict, bytes, count};
 use super::machine::Machine;

@@ -1,13 +1,16 @@
-//! How much memory the process may have and has: of its cgroup (version 1 or 2), whose killer would come for it, or its own.
+//! How much memory the process may have and has: of its cgroup (version 1 or 2), whose killer would
+//! come for it, or its own.
 //!
-//! What counts is what cannot be taken back without harm: memory without a file, shared memory (segments of logs), and of a
-//! cgroup what the kernel holds for it, socket buffers included. Pages of files do not count.
+//! What counts is what cannot be taken back without harm: memory without a file, shared memory
+//! (segments of logs), and of a cgroup what the kernel holds for it, socket buffers included. Pages
+//! of files do not count.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Of a limit that is not ours to choose, so much is the ceiling, in hundredths: the rest is for what comes between two looks.
+/// Of a limit that is not ours to choose, so much is the ceiling, in hundredths: the rest is for
+/// what comes between two looks.
 const CEILING_PART: u64 = 90;
 /// A cgroup with this limit or more has none.
 const NO_LIMIT: u64 = 1 << 60;
@@ -38,7 +41,8 @@ struct Group {
 }
 
 impl Source {
-    /// With the ceiling that was asked for, or the one that the system sets. None where the system tells nothing.
+    /// With the ceiling that was asked for, or the one that the system sets. None where the system
+    /// tells nothing.
     pub fn open(asked: Option<u64>) -> Option<Source> {
         let own = |name| {
             let status = File::open("/proc/self/status").ok()?;
@@ -99,7 +103,8 @@ impl Group {
     }
 }
 
-/// Of the groups that the process is in (`/proc/self/cgroup`), with those around them, the one that has the lowest limit.
+/// Of the groups that the process is in (`/proc/self/cgroup`), with those around them, the one that
+/// has the lowest limit.
 fn tightest(root: &Path, groups: &str) -> Option<Group> {
     let mut tightest: Option<Group> = None;
     for line in groups.lines() {
@@ -115,7 +120,8 @@ fn tightest(root: &Path, groups: &str) -> Option<Group> {
             true => (root.join("memory"), "memory.limit_in_bytes"),
             false => (root.to_owned(), "memory.max"),
         };
-        // In a container the path may be the host's, which is not there: then the root is the container's own group.
+        // In a container the path may be the host's, which is not there: then the root is the
+        // container's own group.
         let own = root.join(path.trim_start_matches('/'));
         for folder in own.ancestors().take_while(|folder| folder.starts_with(&root)) {
             let limit = fs::read_to_string(folder.join(file)).ok();
@@ -137,7 +143,8 @@ fn own_bytes(status: &str) -> Option<u64> {
     Some((anonymous + shared) << 10)
 }
 
-/// Anonymous and shared memory, and the kernel's: as one number, or by its parts where that is not told.
+/// Anonymous and shared memory, and the kernel's: as one number, or by its parts where that is not
+/// told.
 fn second_version_bytes(stat: &str) -> Option<u64> {
     let of = |name| field(stat, name).unwrap_or(0);
     let kernel = field(stat, "kernel ").unwrap_or_else(|| {

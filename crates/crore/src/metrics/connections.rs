@@ -1,4 +1,5 @@
-//! What `/metrics` says of connections: how many, what they speak, how they end, their bytes, and who found no room.
+//! What `/metrics` says of connections: how many, what they speak, how they end, their bytes, and
+//! who found no room.
 
 use super::families::Families;
 use broker::edge::EdgeStatistics;

@@ -1,4 +1,5 @@
-//! What `/metrics` says of who was turned away, and why: at the door, at a limit of a connection, for want of memory.
+//! What `/metrics` says of who was turned away, and why: at the door, at a limit of a connection,
+//! for want of memory.
 
 use super::families::Families;
 use broker::edge::TurnedAway;

@@ -1,4 +1,5 @@
-//! What `/metrics` says of tokens and API keys: verdicts, signatures, key sets, revocations. Never by user.
+//! What `/metrics` says of tokens and API keys: verdicts, signatures, key sets, revocations. Never
+//! by user.
 
 use super::families::Families;
 use broker::edge::EdgeStatistics;

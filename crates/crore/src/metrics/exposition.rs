@@ -1,7 +1,8 @@
 //! Metrics as Prometheus text (version 0.0.4): families with help and type, one after the other.
 //!
-//! Written by hand: `prometheus-client` writes OpenMetrics, whose counters are typed without their `_total`; what reads
-//! the older text, `promtool check metrics` among it, sees them as samples without help and type.
+//! Written by hand: `prometheus-client` writes OpenMetrics, whose counters are typed without their
+//! `_total`; what reads the older text, `promtool check metrics` among it, sees them as samples
+//! without help and type.
 
 use super::families::{Family, Label, Value};
 use std::fmt::Write;

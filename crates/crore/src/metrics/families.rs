@@ -1,8 +1,8 @@
-//! The metrics at one moment, as values: families with help, kind and samples. What Prometheus reads and what Telegraf is sent are
-//! two ways to write the same list.
+//! The metrics at one moment, as values: families with help, kind and samples. What Prometheus
+//! reads and what Telegraf is sent are two ways to write the same list.
 //!
-//! Invariants: a name stands once; a counter's ends in `_total` and no other does; labels have a few known values, but for those
-//! of the one family that says what runs here.
+//! Invariants: a name stands once; a counter's ends in `_total` and no other does; labels have a
+//! few known values, but for those of the one family that says what runs here.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! A node of which a thread hangs, as its metrics tell it: its own process can bring that about, and no client.
+//! A node of which a thread hangs, as its metrics tell it: its own process can bring that about,
+//! and no client.
 
 use super::*;
 use crate::configuration::{self, Sources as Given, assemble};

@@ -1,4 +1,5 @@
-//! What `/metrics` says of time: how long handshakes, messages, mailboxes, turns and syncs take, in buckets.
+//! What `/metrics` says of time: how long handshakes, messages, mailboxes, turns and syncs take, in
+//! buckets.
 
 use super::families::Families;
 use node::NodeStatistics;

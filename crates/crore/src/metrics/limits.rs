@@ -1,6 +1,8 @@
-//! What `/metrics` says of limits: how often each one was reached, under the name that it has in the configuration.
+//! What `/metrics` says of limits: how often each one was reached, under the name that it has in
+//! the configuration.
 //!
-//! The numbers are those of other families, brought together by the question that an operator has: which bound is too low?
+//! The numbers are those of other families, brought together by the question that an operator has:
+//! which bound is too low?
 
 use super::families::Families;
 use broker::edge::EdgeStatistics;

@@ -1,8 +1,9 @@
 //! Metrics in InfluxDB's line protocol, as Telegraf and InfluxDB take it: a line for each series,
 //! `NAME,LABEL=VALUE,... FIELD=NUMBER,... NANOSECONDS`.
 //!
-//! A counter or gauge is the field `value`. A histogram has `count`, `sum` in seconds, and for each bucket a field with its bound as
-//! its name, as Telegraf itself writes those that it scrapes. Each series carries the node's name.
+//! A counter or gauge is the field `value`. A histogram has `count`, `sum` in seconds, and for each
+//! bucket a field with its bound as its name, as Telegraf itself writes those that it scrapes. Each
+//! series carries the node's name.
 
 use super::exposition::seconds;
 use super::families::{Family, Number, Sample, Value};
@@ -51,7 +52,8 @@ fn field(number: Number) -> String {
     }
 }
 
-/// Of a tag's value. A backslash at its end would escape what follows, and a line's end would end it.
+/// Of a tag's value. A backslash at its end would escape what follows, and a line's end would end
+/// it.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -84,7 +86,8 @@ pub(super) mod tests {
         pub unix_ns: u128,
     }
 
-    /// Splits where the character stands without a backslash before it, and takes the backslashes away if asked to.
+    /// Splits where the character stands without a backslash before it, and takes the backslashes
+    /// away if asked to.
     fn split(text: &str, at: char) -> Vec<String> {
         let mut parts = vec![String::new()];
         let mut is_escaped = false;

@@ -1,4 +1,5 @@
-//! What the metrics say of what the node says itself: log lines written, dropped, left out; `$sys/...`.
+//! What the metrics say of what the node says itself: log lines written, dropped, left out;
+//! `$sys/...`.
 
 use super::families::Families;
 use crate::logging::{Counts, TARGETS};

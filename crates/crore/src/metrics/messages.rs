@@ -1,4 +1,5 @@
-//! What `/metrics` says of messages: published, delivered, lagging, and what became of those that could not be had.
+//! What `/metrics` says of messages: published, delivered, lagging, and what became of those that
+//! could not be had.
 
 use super::families::Families;
 use broker::edge::EdgeStatistics;

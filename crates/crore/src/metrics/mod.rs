@@ -1,8 +1,10 @@
-//! The node's metrics: what the shards have counted, folded, and what the process uses. Never a label for a topic or a client.
+//! The node's metrics: what the shards have counted, folded, and what the process uses. Never a
+//! label for a topic or a client.
 //!
-//! One list of families ([`collect`]), written for whoever asks: [`text`] for Prometheus, and `line_protocol`
-//! for those that are pushed ([`push`]). Two counters stand where a gauge would
-//! race: connections are `accepted` and `closed`, and also the gauge, which is their difference at one moment.
+//! One list of families ([`collect`]), written for whoever asks: [`text`] for Prometheus, and
+//! `line_protocol` for those that are pushed ([`push`]). Two counters stand where a gauge would
+//! race: connections are `accepted` and `closed`, and also the gauge, which is their difference at
+//! one moment.
 
 mod connections;
 mod disks;
@@ -146,8 +148,8 @@ mod tests {
         assert!(text.contains("node=\"n\\\"1\""));
     }
 
-    /// The rules of `promtool check metrics`, which the foreign suites run on a node: help for each family, `_total` for
-    /// counters and for nothing else, no unit but base units, lower case.
+    /// The rules of `promtool check metrics`, which the foreign suites run on a node: help for each
+    /// family, `_total` for counters and for nothing else, no unit but base units, lower case.
     #[test]
     fn names_follow_the_conventions() {
         let text = text(&collect(&Sources::default()));

@@ -3,7 +3,8 @@
 use super::families::Families;
 use tls::Statistics;
 
-/// Families of TLS. They stand there without TLS too, as zeros, so that dashboards need no special case.
+/// Families of TLS. They stand there without TLS too, as zeros, so that dashboards need no special
+/// case.
 pub fn write(families: &mut Families, tls: &Statistics) {
     families.counters(
         "crore_tls_handshakes_total",

@@ -1,4 +1,5 @@
-//! `crore plan --check`: the prediction held against what `crore bench run` has measured and written as `report.json`.
+//! `crore plan --check`: the prediction held against what `crore bench run` has measured and
+//! written as `report.json`.
 
 use super::predict::{Demand, Prediction, Transport, total};
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! The prediction: a demand and the budget in, memory, processor time, bandwidth and walls out. Pure.
+//! The prediction: a demand and the budget in, memory, processor time, bandwidth and walls out.
+//! Pure.
 
 use crate::budget::{connection, fixed, kernel, message, processor, tls, wire};
 use log::RECORD_HEADER_BYTES;
@@ -115,7 +116,8 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
     let kept = (demand.rate * demand.log_age_s * record).min(demand.log_bytes_max);
     let index = kept / record * message::LOG_INDEX_BYTES;
     let frame = demand.message_bytes + head_bytes(demand.transport);
-    // The rings fill in time, however slowly: a frame for each publication on each edge that has a receiver.
+    // The rings fill in time, however slowly: a frame for each publication on each edge that has a
+    // receiver.
     let has_frames = if demand.rate > 0.0 { 1.0 } else { 0.0 };
     let ring = has_frames
         * demand.io_threads
@@ -271,7 +273,8 @@ mod tests {
         }
     }
 
-    /// The targets of the project: an idle connection within 256 bytes, and a fixed part of at most 1 MiB a thread.
+    /// The targets of the project: an idle connection within 256 bytes, and a fixed part of at most
+    /// 1 MiB a thread.
     #[test]
     fn idle_connections_are_within_the_budget() {
         let one = Prediction::of(&demand());

@@ -1,8 +1,9 @@
-//! The memory of this process as the system counts it, taken apart: the structures that say their own bytes, what the
-//! allocator holds for later, stacks, the binary, and what is left.
+//! The memory of this process as the system counts it, taken apart: the structures that say their
+//! own bytes, what the allocator holds for later, stacks, the binary, and what is left.
 //!
-//! Invariant: the parts add up to the proportional set size, because the last of them, `unaccounted`, is the difference.
-//! It is what says how true the others are, and tests hold it against the growth of a process.
+//! Invariant: the parts add up to the proportional set size, because the last of them,
+//! `unaccounted`, is the difference. It is what says how true the others are, and tests hold it
+//! against the growth of a process.
 
 use net::kernel::heap;
 use rustix::param::page_size;
@@ -39,7 +40,8 @@ pub struct Rest {
     pub binary: u64,
     /// Stacks of threads.
     pub stacks: u64,
-    /// Given back to the allocator and not to the system; without what it has never handed out, which costs nothing.
+    /// Given back to the allocator and not to the system; without what it has never handed out,
+    /// which costs nothing.
     pub allocator_free: u64,
     /// What is left; below zero where structures say more than the system counts.
     pub unaccounted: i64,
@@ -172,8 +174,8 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// The heap of the first thread, or one of those that the C library makes for others: these begin at multiples of
-    /// their greatest size.
+    /// The heap of the first thread, or one of those that the C library makes for others: these
+    /// begin at multiples of their greatest size.
     fn is_arena(&self) -> bool {
         let is_private = self.path.is_empty() && self.rights == "rw-p";
         self.path == "[heap]" || (is_private && self.start.is_multiple_of(ARENA_BYTES_MAX))

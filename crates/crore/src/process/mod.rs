@@ -10,7 +10,8 @@ pub fn cores_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The user-space memory of a process: its proportional set size, in bytes. `None` where the system does not tell.
+/// The user-space memory of a process: its proportional set size, in bytes. `None` where the system
+/// does not tell.
 pub fn proportional_bytes(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     kibibytes_of(&text, "Pss:")

@@ -146,7 +146,8 @@ impl Key {
 mod tests {
     use super::*;
 
-    /// A ring after starts at these moments, with tickets of 100 ms and keys of 1,000; the secrets count from 1.
+    /// A ring after starts at these moments, with tickets of 100 ms and keys of 1,000; the secrets
+    /// count from 1.
     fn after(starts: &[u64]) -> Ring {
         let mut ring = Ring::default();
         let mut last = 0;

@@ -1,4 +1,5 @@
-//! CRC-32C, the checksum of everything that is on disk, by the processor's own instructions where it has them.
+//! CRC-32C, the checksum of everything that is on disk, by the processor's own instructions where
+//! it has them.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -28,7 +29,8 @@ mod tests {
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
     }
 
-    /// Bit by bit, of every length that takes another way through the library, and however it is cut.
+    /// Bit by bit, of every length that takes another way through the library, and however it is
+    /// cut.
     #[test]
     fn any_length_and_any_cut() {
         let bytes: Vec<u8> =

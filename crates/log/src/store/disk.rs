@@ -1,8 +1,9 @@
 //! The port through which a durable log reaches its files: one directory, flat names.
 //!
-//! The crate `disk` implements it over a real directory, [`hostile`](super::hostile) in memory for tests and the
-//! simulator. What the store assumes of an implementation, and no more: bytes and names survive a power failure
-//! once `sync` of the file and `sync_directory` have succeeded; before that any part of them may.
+//! The crate `disk` implements it over a real directory, [`hostile`](super::hostile) in memory for
+//! tests and the simulator. What the store assumes of an implementation, and no more: bytes and
+//! names survive a power failure once `sync` of the file and `sync_directory` have succeeded;
+//! before that any part of them may.
 
 use std::fmt;
 
@@ -40,7 +41,8 @@ pub trait Disk {
     /// Makes an empty file and opens it; [`DiskError::Exists`] if the name is taken.
     fn create(&mut self, name: &str) -> Result<Self::File, DiskError>;
 
-    /// Opens a file for reading: but for what [`Disk::reopen`] is for, only files that were created are written.
+    /// Opens a file for reading: but for what [`Disk::reopen`] is for, only files that were created
+    /// are written.
     fn open(&mut self, name: &str) -> Result<Self::File, DiskError>;
 
     /// Opens a file for reading and writing, to write bytes that it has once more.
@@ -74,8 +76,8 @@ pub trait Disk {
         bytes: &mut [u8],
     ) -> Result<usize, DiskError>;
 
-    /// Makes what was written to the file durable, with its length. After an error it may be or not, and a later
-    /// success says nothing about it.
+    /// Makes what was written to the file durable, with its length. After an error it may be or
+    /// not, and a later success says nothing about it.
     fn sync(&mut self, file: &mut Self::File) -> Result<(), DiskError>;
 
     /// Makes names made, changed and removed durable.

@@ -1,12 +1,13 @@
-//! The files that note how far a log has certainly come: so that the loss of its newest segment, or an older copy of it,
-//! is noticed.
+//! The files that note how far a log has certainly come: so that the loss of its newest segment, or
+//! an older copy of it, is noticed.
 //!
-//! One lies beside the segments. The other one lies outside of their directory ([`WITNESS_NAME`]): a directory that is put
-//! back from a backup does not bring it along. Both say the same, and the one that says more counts.
+//! One lies beside the segments. The other one lies outside of their directory ([`WITNESS_NAME`]):
+//! a directory that is put back from a backup does not bring it along. Both say the same, and the
+//! one that says more counts.
 //!
-//! What they say is a lower bound, always: it is written after what it speaks of has been synced. So it may be late, torn or
-//! missing, and is never wrong. It is synced when the first batch of a segment has become durable and when the log is closed,
-//! and written without a sync once a second.
+//! What they say is a lower bound, always: it is written after what it speaks of has been synced.
+//! So it may be late, torn or missing, and is never wrong. It is synced when the first batch of a
+//! segment has become durable and when the log is closed, and written without a sync once a second.
 //!
 //! ```text
 //!  0  magic    8 bytes  "CROREFIN"
@@ -46,12 +47,14 @@ pub struct End {
     pub segment: u64,
     /// Bytes of that one which certainly count.
     pub bytes: u64,
-    /// Number of the oldest segment that counts, where files of older ones could not be removed; 0: all count.
+    /// Number of the oldest segment that counts, where files of older ones could not be removed; 0:
+    /// all count.
     pub first: u64,
 }
 
 impl End {
-    /// What a file says; none if it is damaged. The error is a version and flags that are not known.
+    /// What a file says; none if it is damaged. The error is a version and flags that are not
+    /// known.
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<End>, (u16, u16)> {
         let Some((fixed, crc)) = bytes.split_at_checked(BYTES - 4) else {
             return Ok(None);
@@ -178,8 +181,8 @@ fn write_file<D: Disk>(
 }
 
 impl<D: Disk> Store<D> {
-    /// Notes a segment with its first batch, synced: where the file is lost later, that is noticed. Tried once for each
-    /// segment, as a batch waits for it.
+    /// Notes a segment with its first batch, synced: where the file is lost later, that is noticed.
+    /// Tried once for each segment, as a batch waits for it.
     pub(super) fn note_segment(&mut self) {
         let newest = self.segments.back().map_or(0, |last| last.head.sequence);
         if newest > self.notes.tried {

@@ -1,4 +1,5 @@
-//! The file `epochs`: the lives of a log, and the damage that ended them. Replaced as a whole, by a rename.
+//! The file `epochs`: the lives of a log, and the damage that ended them. Replaced as a whole, by a
+//! rename.
 //!
 //! ```text
 //!  0  magic             8 bytes  "CROREEPO"

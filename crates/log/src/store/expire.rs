@@ -1,19 +1,22 @@
-//! Retention: the oldest segment goes when the log is too large or the segment too old. Its retained messages that
-//! nothing has replaced are copied to the end of the log first, and synced.
+//! Retention: the oldest segment goes when the log is too large or the segment too old. Its
+//! retained messages that nothing has replaced are copied to the end of the log first, and synced.
 //!
-//! A segment of mostly such messages frees little. Were it always copied, a log whose retained messages come near its bound
-//! would copy them again and again; were it kept, nothing behind it could go. So it waits until the log is half as large
-//! again as it may be ([`Sweep`]); then everything before the present end is gone through once. So files take one and a
-//! half times the greater of `bytes_max` and what the retained messages take, and a segment, but not more. Between two
-//! sweeps half of that is appended, and a sweep copies no more than the retained messages: about two bytes for each byte.
+//! A segment of mostly such messages frees little. Were it always copied, a log whose retained
+//! messages come near its bound would copy them again and again; were it kept, nothing behind it
+//! could go. So it waits until the log is half as large again as it may be ([`Sweep`]); then
+//! everything before the present end is gone through once. So files take one and a half times the
+//! greater of `bytes_max` and what the retained messages take, and a segment, but not more. Between
+//! two sweeps half of that is appended, and a sweep copies no more than the retained messages:
+//! about two bytes for each byte.
 //!
-//! A disk with faults does not stop it. A segment that is due goes without its retained messages, and these are counted, where
+//! A disk with faults does not stop it. A segment that is due goes without its retained messages,
+//! and these are counted, where
 //! - the disk has not given a message for a while (see `unreadable`): that one;
-//! - [`LOOKS_FAILED_MAX`] looks in a row have failed because the disk has no room for the copies, or does not give the segment
-//!   and its index: all of the segment that were not copied yet.
+//! - [`LOOKS_FAILED_MAX`] looks in a row have failed because the disk has no room for the copies,
+//!   or does not give the segment and its index: all of the segment that were not copied yet.
 //!
-//! A file that cannot be removed is tried again with each look. Meanwhile the file `end` says that it does not count, and what
-//! comes behind it is dropped in turn.
+//! A file that cannot be removed is tried again with each look. Meanwhile the file `end` says that
+//! it does not count, and what comes behind it is dropped in turn.
 
 use super::disk::{Disk, DiskError};
 use super::files::ReadError;
@@ -29,11 +32,13 @@ use stdx::handing::Hand;
 /// Bytes of retained messages copied in one batch, about.
 const COPY_BATCH_BYTES: usize = 1 << 20;
 
-/// Looks in a row that may fail before the oldest segment goes as it is: ten seconds, where a look is due each second.
+/// Looks in a row that may fail before the oldest segment goes as it is: ten seconds, where a look
+/// is due each second.
 const LOOKS_FAILED_MAX: u32 = 10;
 
-/// Retained messages of a segment that are looked for one by one in those behind it. More are compared list by list: a
-/// hundred thousand times forty searches would hold up every batch for minutes.
+/// Retained messages of a segment that are looked for one by one in those behind it. More are
+/// compared list by list: a hundred thousand times forty searches would hold up every batch for
+/// minutes.
 const LOOKUPS_MAX: usize = 64;
 
 /// A segment has been dropped.
@@ -41,11 +46,13 @@ const LOOKUPS_MAX: usize = 64;
 pub struct Dropped {
     /// Partitions whose floor rose, and the least offset that may still be on disk.
     pub floors: Vec<(u32, u64)>,
-    /// Topics, by partition and name, that had something in the segment: they may have nothing left.
+    /// Topics, by partition and name, that had something in the segment: they may have nothing
+    /// left.
     pub topics: Vec<(u32, Slice)>,
     /// Bytes that went.
     pub bytes: u64,
-    /// Retained messages that went with it although nothing has replaced them: they could not be read or copied.
+    /// Retained messages that went with it although nothing has replaced them: they could not be
+    /// read or copied.
     pub retained_lost: u64,
 }
 
@@ -66,10 +73,12 @@ struct Kept {
 }
 
 impl<D: Disk> Store<D> {
-    /// Drops the oldest segment if retention says so; call it again until it answers none. A quiet log's newest
-    /// segment is ended here too once it is old enough, so that it can be dropped later.
+    /// Drops the oldest segment if retention says so; call it again until it answers none. A quiet
+    /// log's newest segment is ended here too once it is old enough, so that it can be dropped
+    /// later.
     ///
-    /// A segment is as old as its newest record, or as the segment after it where a clock ran ahead.
+    /// A segment is as old as its newest record, or as the segment after it where a clock ran
+    /// ahead.
     pub fn expire(&mut self, now_ms: u64) -> Result<Option<Dropped>, StoreError> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
@@ -84,7 +93,8 @@ impl<D: Disk> Store<D> {
         looked
     }
 
-    /// Files that could not be removed since this was last asked. Each is tried again with every look.
+    /// Files that could not be removed since this was last asked. Each is tried again with every
+    /// look.
     pub fn take_removals_failed(&mut self) -> u64 {
         std::mem::take(&mut self.removals_failed)
     }
@@ -99,7 +109,8 @@ impl<D: Disk> Store<D> {
             self.note_first()?;
         }
         if self.is_directory_dirty {
-            // One dropped segment at most may come back after a crash, or the chain would seem to have lost its middle.
+            // One dropped segment at most may come back after a crash, or the chain would seem to
+            // have lost its middle.
             self.files.disk.sync_directory()?;
             self.is_directory_dirty = false;
         }
@@ -246,7 +257,8 @@ impl<D: Disk> Store<D> {
         Ok(kept)
     }
 
-    /// Copies retained messages to the end of the log and counts them. What cannot be read any more is lost.
+    /// Copies retained messages to the end of the log and counts them. What cannot be read any more
+    /// is lost.
     fn copy(&mut self, kept: &[Kept], now_ms: u64, copied: &mut u64) -> Result<(), StoreError> {
         let mut rest = kept;
         while !rest.is_empty() {

@@ -9,7 +9,8 @@ const FILES_OPEN_MAX: usize = 64;
 /// Pages of indexes in memory: 1 MiB.
 const PAGES_MAX: usize = 256;
 
-/// Bytes read at once of a file that cannot be read as a whole. Where that fails they are read page by page.
+/// Bytes read at once of a file that cannot be read as a whole. Where that fails they are read page
+/// by page.
 const BLOCK_BYTES: usize = 1 << 20;
 /// How often a page is read before it counts as lost.
 pub(super) const READS_MAX: usize = 3;
@@ -90,7 +91,8 @@ impl<D: Disk> Files<D> {
         Ok(bytes)
     }
 
-    /// As [`Files::read_whole`]. Where the disk does not give the bytes there are zeros, which are no record.
+    /// As [`Files::read_whole`]. Where the disk does not give the bytes there are zeros, which are
+    /// no record.
     ///
     /// # Errors
     /// The disk gives nothing of the file.

@@ -15,9 +15,9 @@
 //! 64  heads             u64 for each partition: the greatest offset before this segment, 0: none
 //! ```
 //!
-//! Records as in [`crate::record`] follow, in batches. Control records carry eight bytes of tag in their payload:
-//! a definition before the first record of its topic, a copy of a retained message whose segment was dropped, and
-//! the mark that ends a batch.
+//! Records as in [`crate::record`] follow, in batches. Control records carry eight bytes of tag in
+//! their payload: a definition before the first record of its topic, a copy of a retained message
+//! whose segment was dropped, and the mark that ends a batch.
 
 use super::checksum::{crc32c, crc32c_of};
 use crate::record::{Flags, RECORD_HEADER_BYTES, RecordView};
@@ -35,7 +35,8 @@ const RETAINED: [u8; 8] = *b"CRORERET";
 /// Opens the payload of a mark; what recovery searches for behind damage.
 pub(super) const MARK: [u8; 8] = *b"CROREEND";
 const MARK_PAYLOAD_BYTES: usize = 48;
-/// Bytes of the shortest definition: no number of a topic can be greater than its place divided by this.
+/// Bytes of the shortest definition: no number of a topic can be greater than its place divided by
+/// this.
 pub(super) const DEFINITION_BYTES_MIN: usize = RECORD_HEADER_BYTES + 12;
 /// Bytes that a topic's first record in a segment may cost beside the record.
 pub(super) const DEFINITION_BYTES_MAX: usize = DEFINITION_BYTES_MIN + NAME_BYTES_MAX;
@@ -92,7 +93,8 @@ impl SegmentHead {
         out[start + 60..start + 64].copy_from_slice(&crc);
     }
 
-    /// A later version must keep the magic, the version, the count, and the checksum and what it covers.
+    /// A later version must keep the magic, the version, the count, and the checksum and what it
+    /// covers.
     pub fn decode(bytes: &[u8]) -> Result<SegmentHead, HeadError> {
         let partitions_count = SegmentHead::partitions_count(bytes).ok_or(HeadError::Damaged)?;
         let bytes = bytes.get(..head_bytes(partitions_count) as usize).ok_or(HeadError::Damaged)?;
@@ -156,7 +158,8 @@ pub(super) enum Control<'a> {
     Mark(Mark),
 }
 
-/// None if it is damaged in a way that its checksum does not see, or of a kind that this version does not know.
+/// None if it is damaged in a way that its checksum does not see, or of a kind that this version
+/// does not know.
 pub(super) fn control_of<'a>(record: &RecordView<'a>) -> Option<Control<'a>> {
     let (tag, rest) = record.payload().split_first_chunk::<8>()?;
     match *tag {

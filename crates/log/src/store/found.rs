@@ -27,10 +27,12 @@ pub(super) struct Found {
 
 impl FoundLog {
     pub fn find<D: Disk>(files: &mut Files<D>, purpose: Purpose) -> Result<FoundLog, OpenError> {
-        // Before the files are listed: of a log that is written meanwhile no more is noted than is found.
+        // Before the files are listed: of a log that is written meanwhile no more is noted than is
+        // found.
         let end = End::read(&mut files.disk)?;
         let mut segments = find_segments(files, purpose)?;
-        // What is left of dropped segments does not count; a directory that was put back has no newer ones.
+        // What is left of dropped segments does not count; a directory that was put back has no
+        // newer ones.
         if segments.last_key_value().is_some_and(|(newest, _)| *newest >= end.first) {
             segments.retain(|sequence, _| *sequence >= end.first);
         }

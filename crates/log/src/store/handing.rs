@@ -1,12 +1,15 @@
-//! Handing a log to the next process: the one closes it and says what there is, the other opens it and finds the same.
+//! Handing a log to the next process: the one closes it and says what there is, the other opens it
+//! and finds the same.
 //!
-//! What is handed over is the directory. Closed, it says everything that a start needs to know, so nothing of a store's memory
-//! goes along but how its retention stands; the rest of what is said is there to be compared. Both may do that while the other
-//! one is there, as long as only one of them writes.
+//! What is handed over is the directory. Closed, it says everything that a start needs to know, so
+//! nothing of a store's memory goes along but how its retention stands; the rest of what is said is
+//! there to be compared. Both may do that while the other one is there, as long as only one of them
+//! writes.
 //!
-//! Invariants: [`Store::take_over`] writes nothing, and neither does what it gives until [`Store::begin`]. It gives a log that is,
-//! position by position, the one that was handed over, or none: what a start would cut, carry or count as damage is
-//! left to a start. Who has handed a log over may go on with it until the other one begins.
+//! Invariants: [`Store::take_over`] writes nothing, and neither does what it gives until
+//! [`Store::begin`]. It gives a log that is, position by position, the one that was handed over, or
+//! none: what a start would cut, carry or count as damage is left to a start. Who has handed a log
+//! over may go on with it until the other one begins.
 
 use super::disk::{Disk, DiskError};
 use super::expire::Sweep;
@@ -65,7 +68,8 @@ impl<D: Disk> Store<D> {
         Ok(self.handed())
     }
 
-    /// Opens a log that was handed over, as it lies on the disk. It can be read; [`Store::begin`] makes it whole.
+    /// Opens a log that was handed over, as it lies on the disk. It can be read; [`Store::begin`]
+    /// makes it whole.
     ///
     /// # Errors
     /// It is another one, or a start would have to change it.
@@ -95,7 +99,8 @@ impl<D: Disk> Store<D> {
     /// From now on this is the store that writes. What does not belong to the log goes.
     ///
     /// # Errors
-    /// The directory cannot be read. The log goes on; what does not belong to it is left to the next start.
+    /// The directory cannot be read. The log goes on; what does not belong to it is left to the
+    /// next start.
     pub fn begin(&mut self) -> Result<(), DiskError> {
         self.is_read_only = false;
         self.tidy()

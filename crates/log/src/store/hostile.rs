@@ -1,9 +1,10 @@
 //! A disk in memory that keeps only what was synced: for tests and the simulator.
 //!
-//! After [`HostileDisk::crash`] a file is what its last successful sync left, plus any part of what was written
-//! since, in sectors of 512 bytes; names made, changed or removed since the last sync of the directory are there or
-//! not, a prefix of them. A failed sync keeps an unknown part of what it was for, which no later sync repairs,
-//! although reads show all of it: as Linux does. A seed determines everything.
+//! After [`HostileDisk::crash`] a file is what its last successful sync left, plus any part of what
+//! was written since, in sectors of 512 bytes; names made, changed or removed since the last sync
+//! of the directory are there or not, a prefix of them. A failed sync keeps an unknown part of what
+//! it was for, which no later sync repairs, although reads show all of it: as Linux does. A seed
+//! determines everything.
 
 use super::disk::{Disk, DiskError};
 use super::end::{End, NAMES};
@@ -78,8 +79,9 @@ struct Inode {
     broken: Vec<Range<u64>>,
 }
 
-/// Of the bytes of a log's newest segment, how many something proves to have been synced: damage among them is found, and
-/// what is broken behind them cannot be told from a batch that was on its way.
+/// Of the bytes of a log's newest segment, how many something proves to have been synced: damage
+/// among them is found, and what is broken behind them cannot be told from a batch that was on its
+/// way.
 pub fn proven_bytes(segment: &[u8]) -> usize {
     match SegmentHead::decode(segment) {
         Ok(head) => find_end(segment, &head, 0).0 as usize,
@@ -130,7 +132,8 @@ impl HostileDisk {
         state.stop_faults();
     }
 
-    /// The process dies and the system lives: what was written stays, synced or not. Open files are dead.
+    /// The process dies and the system lives: what was written stays, synced or not. Open files are
+    /// dead.
     pub fn kill(&self) {
         let mut state = self.state.borrow_mut();
         state.life += 1;
@@ -153,8 +156,8 @@ impl HostileDisk {
         self.state.borrow_mut().failing_reads = count;
     }
 
-    /// From now on every read that meets these bytes of a file fails, whatever happens to the disk. False if there is no such
-    /// file. A file that is made anew under that name is whole.
+    /// From now on every read that meets these bytes of a file fails, whatever happens to the disk.
+    /// False if there is no such file. A file that is made anew under that name is whole.
     pub fn break_bytes(&self, name: &str, bytes: Range<u64>) -> bool {
         let mut state = self.state.borrow_mut();
         let inode = state.names.get(name).copied();
@@ -174,8 +177,9 @@ impl HostileDisk {
         self.state.borrow_mut().fails_removes = fails;
     }
 
-    /// After `calls` more calls every call fails, until [`HostileDisk::crash`] or [`HostileDisk::kill`]: the place in
-    /// the middle of its work where the machine or the process stops.
+    /// After `calls` more calls every call fails, until [`HostileDisk::crash`] or
+    /// [`HostileDisk::kill`]: the place in the middle of its work where the machine or the process
+    /// stops.
     pub fn stop_after(&self, calls: u32) {
         self.state.borrow_mut().calls_left = Some(calls);
     }
@@ -195,8 +199,8 @@ impl HostileDisk {
         self.state.borrow_mut().capacity = bytes;
     }
 
-    /// From now on bytes that are written over others need room as new ones do: so it is with file systems that write
-    /// every change to another place.
+    /// From now on bytes that are written over others need room as new ones do: so it is with file
+    /// systems that write every change to another place.
     pub fn copy_on_write(&self) {
         self.state.borrow_mut().copies = true;
     }
@@ -227,7 +231,8 @@ impl HostileDisk {
         state.durable_names.insert(name.to_owned(), number);
     }
 
-    /// Puts all files back as they were, durably, but for those that a log's directory does not hold.
+    /// Puts all files back as they were, durably, but for those that a log's directory does not
+    /// hold.
     pub fn put_back(&self, copy: &BTreeMap<String, Vec<u8>>) {
         for name in self.names() {
             if name != super::WITNESS_NAME {
@@ -239,12 +244,14 @@ impl HostileDisk {
         }
     }
 
-    /// How far a log on it has come, as those files that note it say after any crash which reads give.
+    /// How far a log on it has come, as those files that note it say after any crash which reads
+    /// give.
     pub fn noted_end(&self) -> End {
         self.end_in(&NAMES)
     }
 
-    /// The noted end in the file outside the log's directory. A directory that is put back from a copy does not change it.
+    /// The noted end in the file outside the log's directory. A directory that is put back from a
+    /// copy does not change it.
     pub fn witnessed_end(&self) -> End {
         self.end_in(&[super::WITNESS_NAME])
     }

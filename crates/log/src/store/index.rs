@@ -220,8 +220,8 @@ impl Index {
         }
     }
 
-    /// Ids of the topics by partition and name, of all or of those with a retained record; to be asked for one by
-    /// one in [`Index::listed`].
+    /// Ids of the topics by partition and name, of all or of those with a retained record; to be
+    /// asked for one by one in [`Index::listed`].
     pub fn list(&self, is_retained: bool) -> List {
         match self {
             Index::Memory(index) => {

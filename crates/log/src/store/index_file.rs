@@ -1,7 +1,7 @@
 //! The index of a sealed segment as a file, searched where it lies.
 //!
-//! Pages of 4096 bytes: 4092 of data, then `crc32c` over them, the segment's number and the page's. What follows
-//! is data, without the checksums.
+//! Pages of 4096 bytes: 4092 of data, then `crc32c` over them, the segment's number and the page's.
+//! What follows is data, without the checksums.
 //!
 //! ```text
 //!  0  magic             8 bytes  "CROREIDX"
@@ -195,8 +195,8 @@ impl IndexFile {
         out.finish()
     }
 
-    /// Opens a segment's index file: its head is whole and fits the file's length. Its other pages are checked when
-    /// they are read.
+    /// Opens a segment's index file: its head is whole and fits the file's length. Its other pages
+    /// are checked when they are read.
     pub fn open<D: Disk>(
         files: &mut Files<D>,
         sequence: u64,
@@ -465,8 +465,9 @@ impl PageWriter {
     }
 }
 
-/// Writes a segment's index file anew and returns it opened. As batches would wait for it, it is not synced unless it
-/// says what a scan of the segment would not: what a crash leaves of it has wrong checksums and is made again.
+/// Writes a segment's index file anew and returns it opened. As batches would wait for it, it is
+/// not synced unless it says what a scan of the segment would not: what a crash leaves of it has
+/// wrong checksums and is made again.
 pub(super) fn write_index<D: Disk>(
     files: &mut Files<D>,
     segment: &Segment,

@@ -1,4 +1,5 @@
-//! Looking at a log as an operator does: counts, everything in it one after the other, and whether it is whole.
+//! Looking at a log as an operator does: counts, everything in it one after the other, and whether
+//! it is whole.
 
 use super::disk::Disk;
 use super::files::ReadError;
@@ -45,12 +46,14 @@ pub enum Finding {
         /// The byte behind.
         through: u64,
     },
-    /// An index does not say what its segment says. It can be removed: the next start makes it again.
+    /// An index does not say what its segment says. It can be removed: the next start makes it
+    /// again.
     Index {
         /// The file.
         name: String,
     },
-    /// A segment is missing: in the middle of the chain, or at the end, which lies as far as that at least.
+    /// A segment is missing: in the middle of the chain, or at the end, which lies as far as that
+    /// at least.
     Missing {
         /// The file.
         name: String,
@@ -178,9 +181,10 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Reads everything: all checksums, the chain of segments, and every index against its segment. Damage that an
-    /// epoch accounts for is reported too: the data is still missing. (What ends behind the last whole batch of the
-    /// newest segment is a batch that was not acknowledged, and no finding.)
+    /// Reads everything: all checksums, the chain of segments, and every index against its segment.
+    /// Damage that an epoch accounts for is reported too: the data is still missing. (What ends
+    /// behind the last whole batch of the newest segment is a batch that was not acknowledged, and
+    /// no finding.)
     pub fn verify(&mut self, report: &mut dyn FnMut(Finding)) {
         match super::epochs::Epochs::read(&mut self.files, self.settings.partitions_count) {
             Ok(super::epochs::EpochsFound::Whole(_)) => {}
@@ -231,8 +235,9 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Whether the index file is, byte for byte, the one that the segment gives. Where the segment is damaged only
-    /// the file's own checksums are looked at: it may know more than can be read any more.
+    /// Whether the index file is, byte for byte, the one that the segment gives. Where the segment
+    /// is damaged only the file's own checksums are looked at: it may know more than can be read
+    /// any more.
     fn is_index_right(&mut self, place: usize, scan: &Scan) -> Result<bool, ReadError> {
         let segment = &self.segments[place];
         let file_bytes = segment.index.file_bytes();

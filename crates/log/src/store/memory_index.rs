@@ -1,7 +1,7 @@
 //! The index of a segment in memory: of the active one, and of one that has just been scanned.
 //!
-//! Topics are numbered as their definitions number them. A number that no definition has given yet, behind damage,
-//! is a topic without a partition.
+//! Topics are numbered as their definitions number them. A number that no definition has given yet,
+//! behind damage, is a topic without a partition.
 
 use super::once::OnceTable;
 use super::walk::{Item, Walk};
@@ -128,8 +128,9 @@ impl MemoryIndex {
         self.table.find(hash(self.seed, partition, name), is_it).copied()
     }
 
-    /// As [`MemoryIndex::number_of`], for a topic that is likely to be asked for under the same id again: then its name
-    /// is compared and not hashed. Nothing depends on the id but the time that this takes.
+    /// As [`MemoryIndex::number_of`], for a topic that is likely to be asked for under the same id
+    /// again: then its name is compared and not hashed. Nothing depends on the id but the time that
+    /// this takes.
     pub fn number_of_known(&mut self, partition: u32, id: u32, name: &[u8]) -> Option<u32> {
         // So many slots that few topics share one.
         if self.found.len() < (4 * self.topics.len()).min(FOUND_MAX) {
@@ -248,7 +249,8 @@ impl Topic {
 }
 
 fn hash(seed: Seed, partition: u32, name: &[u8]) -> u64 {
-    // A name belongs to one partition, so the number only separates what damage or an attack has mixed up.
+    // A name belongs to one partition, so the number only separates what damage or an attack has
+    // mixed up.
     keyed(seed, name) ^ u64::from(partition).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -307,8 +309,8 @@ impl Scan {
         }
     }
 
-    /// Ends the segment. `heads` are those of the next segment; without them nothing is known about what may have
-    /// been lost behind a partition's last record, but that a record takes 40 bytes.
+    /// Ends the segment. `heads` are those of the next segment; without them nothing is known about
+    /// what may have been lost behind a partition's last record, but that a record takes 40 bytes.
     pub fn finish(&mut self, heads: Option<&[u64]>) {
         let lost: u64 = self.damages.iter().map(|(start, end)| end - start).sum();
         for partition in 0..self.lasts.len() {

@@ -1,8 +1,9 @@
 //! A log whose end is lost, and a log that is mended apart from any node.
 //!
-//! What a lost end held is not known. So the log goes on as if a segment were missing there: offsets begin above all that it
-//! may have had, the new segment names the lost one as the one before it, and every later start finds the hole again by that,
-//! as it does for a segment that is lost from the middle.
+//! What a lost end held is not known. So the log goes on as if a segment were missing there:
+//! offsets begin above all that it may have had, the new segment names the lost one as the one
+//! before it, and every later start finds the hole again by that, as it does for a segment that is
+//! lost from the middle.
 
 use super::disk::{Disk, DiskError};
 use super::epochs::{self, Epochs, EpochsFound};
@@ -14,7 +15,8 @@ use super::recover::{Findings, Purpose};
 use super::{Damage, OpenError, Recovered, SEGMENT_BYTES_MAX, Store};
 use crate::record::RECORD_HEADER_BYTES;
 
-/// Offsets that are passed over in each partition where the end of a log is lost: as many records as the longest segment has.
+/// Offsets that are passed over in each partition where the end of a log is lost: as many records
+/// as the longest segment has.
 pub const LOST_OFFSETS: u64 = SEGMENT_BYTES_MAX / RECORD_HEADER_BYTES as u64;
 
 /// A lost end, of which no segment says anything yet.
@@ -43,7 +45,8 @@ pub struct Mended {
     pub recovered: Recovered,
     /// What is lost, also what was lost before.
     pub lost: Vec<Lost>,
-    /// Files of which the disk does not give everything, with first byte and byte behind. They were written anew without it.
+    /// Files of which the disk does not give everything, with first byte and byte behind. They were
+    /// written anew without it.
     pub unreadable: Vec<(String, Vec<(u64, u64)>)>,
 }
 
@@ -53,9 +56,10 @@ pub(super) fn gone(segment: u64) -> Damage {
 }
 
 impl<D: Disk> Store<D> {
-    /// Begins a new epoch, for a log that was put back from an older copy: what came behind its present end may have been
-    /// acknowledged, and is lost. Positions up to the end stay valid, and who comes with one is told of a gap behind it;
-    /// positions beyond it are of an epoch that is over.
+    /// Begins a new epoch, for a log that was put back from an older copy: what came behind its
+    /// present end may have been acknowledged, and is lost. Positions up to the end stay valid, and
+    /// who comes with one is told of a gap behind it; positions beyond it are of an epoch that is
+    /// over.
     ///
     /// # Errors
     /// There is no log, or its disk refuses.
@@ -63,11 +67,12 @@ impl<D: Disk> Store<D> {
         Store::mend(disk, new_epoch, now_ms, Purpose::NewEpoch)
     }
 
-    /// Reads all of a log, gives up what cannot be read, and makes all indexes again. Begins an epoch if acknowledged data
-    /// is lost that no epoch accounts for.
+    /// Reads all of a log, gives up what cannot be read, and makes all indexes again. Begins an
+    /// epoch if acknowledged data is lost that no epoch accounts for.
     ///
     /// # Errors
-    /// There is no log, or its disk refuses what has to be written. What was written until then is right.
+    /// There is no log, or its disk refuses what has to be written. What was written until then is
+    /// right.
     pub fn repair(disk: D, new_epoch: u64, now_ms: u64) -> Result<Mended, OpenError> {
         Store::mend(disk, new_epoch, now_ms, Purpose::Repair)
     }
@@ -137,7 +142,8 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// The file of epochs. For a repair one that the disk does not give is a damaged one: it is written anew.
+    /// The file of epochs. For a repair one that the disk does not give is a damaged one: it is
+    /// written anew.
     pub(super) fn read_epochs(
         &mut self,
         findings: &mut Findings,
@@ -156,9 +162,10 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Reads a segment for a repair. Returns the bytes that the disk gives, and the offset behind the last byte that it does
-    /// not give. If bytes are missing, the file is written anew, with its head if the head is known. If nothing says yet
-    /// where the segment ends, the file is written at the end of the repair.
+    /// Reads a segment for a repair. Returns the bytes that the disk gives, and the offset behind
+    /// the last byte that it does not give. If bytes are missing, the file is written anew, with
+    /// its head if the head is known. If nothing says yet where the segment ends, the file is
+    /// written at the end of the repair.
     pub(super) fn read_to_repair(
         &mut self,
         name: &str,
@@ -194,8 +201,9 @@ impl<D: Disk> Store<D> {
         Ok((read.bytes, lacks_through))
     }
 
-    /// Writes those segments anew of which nothing said where they end. Only now that the next one says it, and an epoch accounts
-    /// for what they lack: a repair that died before would leave an end that looks like one that was torn by a crash.
+    /// Writes those segments anew of which nothing said where they end. Only now that the next one
+    /// says it, and an epoch accounts for what they lack: a repair that died before would leave an
+    /// end that looks like one that was torn by a crash.
     pub(super) fn replace_unreadable(&mut self, findings: &mut Findings) -> Result<(), DiskError> {
         for (name, bytes) in std::mem::take(&mut findings.replacements) {
             self.replace_segment(&name, &bytes)?;

@@ -1,22 +1,24 @@
 //! The durable log: one stream of batches of all partitions, in segment files with checksums.
 //!
-//! Place on the path: a log thread owns one [`Store`] and gives it the records that homes have numbered, in batches.
-//! A batch that [`Store::append`] has answered with `Ok` is on disk; only then may anybody see it. What homes do not
-//! keep in memory they read back from here, page by page. `docs/decisions/0004-durable-log.md` has the reasons,
-//! `docs/formats.md` the bytes.
+//! Place on the path: a log thread owns one [`Store`] and gives it the records that homes have
+//! numbered, in batches. A batch that [`Store::append`] has answered with `Ok` is on disk; only
+//! then may anybody see it. What homes do not keep in memory they read back from here, page by
+//! page. `docs/decisions/0004-durable-log.md` has the reasons, `docs/formats.md` the bytes.
 //!
 //! Pure: files are a port ([`Disk`]), the time comes from the caller.
 //!
 //! Invariants:
-//! - A byte of a segment file is written once. A file in which a write or a sync has failed is never written again:
-//!   the next segment's head says how many bytes of it count. A start without room makes one exception, below.
-//! - Segments form a chain by their heads. A file that is not in the chain of the newest segment is what is left of a
-//!   refused batch, and is removed.
-//! - A restart begins a new segment, and copies into it the last batch of the old one unless something proves that
-//!   the batch had been synced: after a failed sync and the death of the process, what can be read need not be on disk.
-//!   Where there is no room for that, the batch is written over itself, the same bytes at the same place, and synced.
-//! - Offsets of a partition increase from record to record and are never used again: every head says the greatest
-//!   offset of each partition before its segment.
+//! - A byte of a segment file is written once. A file in which a write or a sync has failed is
+//!   never written again: the next segment's head says how many bytes of it count. A start without
+//!   room makes one exception, below.
+//! - Segments form a chain by their heads. A file that is not in the chain of the newest segment is
+//!   what is left of a refused batch, and is removed.
+//! - A restart begins a new segment, and copies into it the last batch of the old one unless
+//!   something proves that the batch had been synced: after a failed sync and the death of the
+//!   process, what can be read need not be on disk. Where there is no room for that, the batch is
+//!   written over itself, the same bytes at the same place, and synced.
+//! - Offsets of a partition increase from record to record and are never used again: every head
+//!   says the greatest offset of each partition before its segment.
 //! - For a sealed segment nothing stays in memory that grows with its records.
 
 mod checksum;
@@ -72,18 +74,20 @@ pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 pub const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 /// The greatest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
-/// Bytes of all records of one batch and of the mark behind them: the greatest payload, with all fields that a record can
-/// have, is one.
+/// Bytes of all records of one batch and of the mark behind them: the greatest payload, with all
+/// fields that a record can have, is one.
 pub const BATCH_BYTES_MAX: usize =
     PAYLOAD_BYTES_MAX + RECORD_HEADER_BYTES + u16::MAX as usize + format::MARK_BYTES;
 
 /// What a store is told when it is opened.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
-    /// Partitions of the log, from 1 to [`PARTITIONS_MAX`]. A log that exists with another number is not opened.
+    /// Partitions of the log, from 1 to [`PARTITIONS_MAX`]. A log that exists with another number
+    /// is not opened.
     pub partitions_count: u32,
-    /// Bytes after which a segment is sealed. Brought into [`SEGMENT_BYTES_MIN`]..=[`SEGMENT_BYTES_MAX`] and to at
-    /// most a quarter of `bytes_max`, because whole segments are dropped.
+    /// Bytes after which a segment is sealed. Brought into
+    /// [`SEGMENT_BYTES_MIN`]..=[`SEGMENT_BYTES_MAX`] and to at most a quarter of `bytes_max`,
+    /// because whole segments are dropped.
     pub segment_bytes: u64,
     /// Bytes of all segments and indexes above which the oldest segment is dropped.
     pub bytes_max: u64,
@@ -106,8 +110,8 @@ pub struct Recovered {
     pub heads: Vec<u64>,
     /// For each partition the least offset that may be on disk.
     pub floors: Vec<u64>,
-    /// For each partition the greatest offset that damage may have taken away, found now or by an earlier start; 0: none. What
-    /// lies below the floor does not count.
+    /// For each partition the greatest offset that damage may have taken away, found now or by an
+    /// earlier start; 0: none. What lies below the floor does not count.
     pub damaged_through: Vec<u64>,
     /// Bytes cut from the tail: a batch that was never acknowledged.
     pub torn_bytes: u64,
@@ -208,8 +212,8 @@ impl From<DiskError> for OpenError {
 /// Why a store refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreError {
-    /// The disk refused. Of an append: the batch is refused as a whole, and the store goes on with a new segment at the
-    /// next one.
+    /// The disk refused. Of an append: the batch is refused as a whole, and the store goes on with
+    /// a new segment at the next one.
     Disk(DiskError),
     /// An offset is not above those of its partition. Nothing was written.
     Order {
@@ -294,8 +298,9 @@ struct Segment {
     index: Index,
     /// Damage was found when its index was made, and no epoch accounts for it yet.
     is_unsettled: bool,
-    /// Its index says what a scan of the file would not: where it ends though the file may go on behind that, or that
-    /// the end was synced. The next segment's head says so too, but that may get lost; so the index is synced.
+    /// Its index says what a scan of the file would not: where it ends though the file may go on
+    /// behind that, or that the end was synced. The next segment's head says so too, but that may
+    /// get lost; so the index is synced.
     wants_synced_index: bool,
 }
 
@@ -347,7 +352,8 @@ impl<D: Disk> Store<D> {
         self.segments.iter().map(bytes_of).sum()
     }
 
-    /// Bytes of memory, about: the indexes of segments, that of the newest in full, and the batch that is made.
+    /// Bytes of memory, about: the indexes of segments, that of the newest in full, and the batch
+    /// that is made.
     pub fn memory_bytes(&self) -> usize {
         let indexes = self.segments.iter().map(|segment| segment.index.memory_bytes());
         vector_bytes::<Segment>(self.segments.capacity())
@@ -365,8 +371,8 @@ impl<D: Disk> Store<D> {
         &mut self.files.disk
     }
 
-    /// Gives the disk back, as a process that ends does: without [`Store::close`] the next start has to look for the
-    /// end of the log.
+    /// Gives the disk back, as a process that ends does: without [`Store::close`] the next start
+    /// has to look for the end of the log.
     pub fn into_disk(self) -> D {
         self.files.disk
     }
@@ -379,7 +385,8 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Runs a read; where it meets a damaged index, makes that again from its segment and runs the read anew.
+    /// Runs a read; where it meets a damaged index, makes that again from its segment and runs the
+    /// read anew.
     fn repairing<T>(
         &mut self,
         mut read: impl FnMut(&mut Store<D>) -> Result<T, ReadError>,
@@ -405,7 +412,8 @@ impl<D: Disk> Store<D> {
         let is_damaged = !scan.damages.is_empty();
         let segment = &mut self.segments[place];
         segment.index = Index::Memory(Box::new(scan.index));
-        // An index on disk hides the damage from the next start, which has to begin an epoch for it.
+        // An index on disk hides the damage from the next start, which has to begin an epoch for
+        // it.
         segment.is_unsettled = is_damaged;
         let _ = self.write_index(place); // the next start makes it once more
         Ok(())

@@ -1,8 +1,8 @@
-//! What publications are called by their publishers, in the index of a segment: a start knows them again by this, and
-//! reads no record for it.
+//! What publications are called by their publishers, in the index of a segment: a start knows them
+//! again by this, and reads no record for it.
 //!
-//! A producer has a row in each segment, so that one that has been quiet for long is found without looking at the
-//! publications of others; of these only as many are read as are wanted.
+//! A producer has a row in each segment, so that one that has been quiet for long is found without
+//! looking at the publications of others; of these only as many are read as are wanted.
 
 use super::disk::Disk;
 use super::files::{Files, ReadError};
@@ -107,7 +107,8 @@ pub(super) struct KeyRow {
     pub length: u16,
 }
 
-/// By what a repetition of a record's publication is known. Of fields that stand twice the first counts.
+/// By what a repetition of a record's publication is known. Of fields that stand twice the first
+/// counts.
 fn names_of<'a>(record: &RecordView<'a>) -> (Option<Producer<'a>>, Option<&'a [u8]>) {
     let (mut producer, mut key) = (None, None);
     for field in record.fields() {
@@ -297,14 +298,15 @@ impl MemoryIndex {
 }
 
 impl<D: Disk> Store<D> {
-    /// Tells a window what publications are called, segment by segment, the newest first. A publication that cannot be
-    /// read is not told.
+    /// Tells a window what publications are called, segment by segment, the newest first. A
+    /// publication that cannot be read is not told.
     ///
     /// # Errors
     /// The disk could not be read.
     pub fn once(&mut self, window: &mut dyn OnceWindow) -> Result<(), StoreError> {
         for segment in (0..self.segments.len()).rev() {
-            // As a whole: an index that turns out to be damaged is made again, and asked from the beginning.
+            // As a whole: an index that turns out to be damaged is made again, and asked from the
+            // beginning.
             let mut found = self.repairing(|store| {
                 let index = &store.segments[segment].index;
                 index.once(&mut store.files, window)

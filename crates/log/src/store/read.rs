@@ -1,7 +1,8 @@
-//! Reading what homes do not keep: a topic forward and backward, where a replay begins, and whole partitions.
+//! Reading what homes do not keep: a topic forward and backward, where a replay begins, and whole
+//! partitions.
 //!
-//! First the indexes say which records are wanted, then these are read, near ones together. A record whose bytes are
-//! damaged is left out and said so.
+//! First the indexes say which records are wanted, then these are read, near ones together. A
+//! record whose bytes are damaged is left out and said so.
 
 use super::disk::{Disk, DiskError};
 use super::files::ReadError;
@@ -56,8 +57,8 @@ pub struct StoreStart {
     pub prev: Option<u64>,
     /// How many qualify.
     pub count: u32,
-    /// Records may have been lost between `after` and the first that a replay would bring (up to `through` if there is
-    /// none), and were not left out by `count` and `not_before_ms`.
+    /// Records may have been lost between `after` and the first that a replay would bring (up to
+    /// `through` if there is none), and were not left out by `count` and `not_before_ms`.
     pub damaged: bool,
 }
 
@@ -81,8 +82,8 @@ pub struct StoreScan {
     pub records: Vec<(Slice, Slice)>,
     /// Everything up to here has been looked at.
     pub through: u64,
-    /// No record of the range can be read, and some may have been there. A page ends before damage, so that it takes no
-    /// whole record with it.
+    /// No record of the range can be read, and some may have been there. A page ends before damage,
+    /// so that it takes no whole record with it.
     pub damaged: bool,
 }
 
@@ -207,7 +208,8 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Where the newest `count` records of a topic at or below `through`, none older than `not_before_ms`, begin.
+    /// Where the newest `count` records of a topic at or below `through`, none older than
+    /// `not_before_ms`, begin.
     pub fn start(
         &mut self,
         partition: u32,
@@ -231,7 +233,8 @@ impl<D: Disk> Store<D> {
         Ok(StoreStart { oldest, prev, count, damaged })
     }
 
-    /// `prev` of a topic's first record after an offset that can be read, and whether one before it cannot.
+    /// `prev` of a topic's first record after an offset that can be read, and whether one before it
+    /// cannot.
     fn first_after(
         &mut self,
         partition: u32,
@@ -509,8 +512,8 @@ impl<D: Disk> Store<D> {
         Ok(FoundStart { oldest, count: wanted.count - left, is_limited: is_limited || left == 0 })
     }
 
-    /// How many of the last `taken` records of a topic below its record number `below` are young enough, up to the
-    /// first that is not.
+    /// How many of the last `taken` records of a topic below its record number `below` are young
+    /// enough, up to the first that is not.
     fn count_young(
         &mut self,
         segment: usize,
@@ -608,7 +611,8 @@ impl<D: Disk> Store<D> {
         Ok(records)
     }
 
-    /// The bytes of records that cannot be read together. All are tried, so that all that are lost are known soon.
+    /// The bytes of records that cannot be read together. All are tried, so that all that are lost
+    /// are known soon.
     fn read_one_by_one(
         &mut self,
         sequence: u64,

@@ -1,8 +1,9 @@
-//! Opening a log: which files are its segments, what of them counts, and whether acknowledged data is missing.
+//! Opening a log: which files are its segments, what of them counts, and whether acknowledged data
+//! is missing.
 //!
-//! Sealed segments are opened by their index files. A segment without a whole one is read through: in practice the
-//! newest, after a crash. In the newest, what the last mark says to have been synced must be there; what is broken
-//! behind it is a batch that was on its way, and is cut.
+//! Sealed segments are opened by their index files. A segment without a whole one is read through:
+//! in practice the newest, after a crash. In the newest, what the last mark says to have been
+//! synced must be there; what is broken behind it is a batch that was on its way, and is cut.
 
 use super::disk::{Disk, DiskError};
 use super::end::Notes;
@@ -28,9 +29,11 @@ pub(super) struct Findings {
     pub holes: Vec<Hole>,
     pub torn_bytes: u64,
     scanned_bytes: u64,
-    /// What the newest segment's head says, or the copy in its index; none without segments, and none if both are damaged.
+    /// What the newest segment's head says, or the copy in its index; none without segments, and
+    /// none if both are damaged.
     newest_epoch: Option<u64>,
-    /// Of files that were read without an index: what their disk has not given, in bytes from and through.
+    /// Of files that were read without an index: what their disk has not given, in bytes from and
+    /// through.
     pub unreadable: Vec<(String, Vec<(u64, u64)>)>,
     /// Segments to be written anew once the one behind them says where they end.
     pub replacements: Vec<(String, Vec<u8>)>,
@@ -62,12 +65,13 @@ impl StoreSettings {
 }
 
 impl<D: Disk> Store<D> {
-    /// Opens a log, or makes one. Damage of acknowledged data does not fail it: the log gets a new epoch, and what can
-    /// be read is served.
+    /// Opens a log, or makes one. Damage of acknowledged data does not fail it: the log gets a new
+    /// epoch, and what can be read is served.
     ///
-    /// After a crash it writes the last batch once more. Where that has no room in a new segment, it is written over
-    /// itself; the log opens, can be read, and is not available ([`Store::is_available`]) until a new segment has room.
-    /// A log that is new, or that begins an epoch, does not open without room.
+    /// After a crash it writes the last batch once more. Where that has no room in a new segment,
+    /// it is written over itself; the log opens, can be read, and is not available
+    /// ([`Store::is_available`]) until a new segment has room. A log that is new, or that begins an
+    /// epoch, does not open without room.
     pub fn open(
         disk: D,
         settings: StoreSettings,
@@ -87,19 +91,22 @@ impl<D: Disk> Store<D> {
     ) -> Result<(Store<D>, Findings, bool), OpenError> {
         let settings = settings.bounded()?;
         let mut files = Files::new(disk);
-        // A start that died may have given a segment its name and not made that durable; what it has is trusted below.
+        // A start that died may have given a segment its name and not made that durable; what it
+        // has is trusted below.
         files.disk.sync_directory()?;
         let found = FoundLog::find(&mut files, purpose)?;
         check_partitions(&found.segments, settings.partitions_count)?;
         let (mut store, mut findings) = load(files, settings, &found, purpose)?;
         let is_new = store.settle(&mut findings, now_ms, purpose)?;
         if store.lost.is_some() && store.carry.is_some() {
-            // The segment that begins now says that the one before it is lost, so it cannot begin with the batch.
+            // The segment that begins now says that the one before it is lost, so it cannot begin
+            // with the batch.
             store.settle_in_place()?;
             store.is_available = true;
         }
-        // What is carried may be seen only once it is durable. And the newest head names the epoch that is served, so that
-        // the loss of the file of epochs never makes an older one look like the last.
+        // What is carried may be seen only once it is durable. And the newest head names the epoch
+        // that is served, so that the loss of the file of epochs never makes an older one look like
+        // the last.
         let newest = store.segments.back().map(|last| last.head.epoch);
         let wants_head = is_new || newest != Some(store.epochs.present());
         if wants_head || store.carry.is_some() {
@@ -125,7 +132,8 @@ impl<D: Disk> Store<D> {
         Ok((store, recovered))
     }
 
-    /// Finds out the epoch; begins one where acknowledged data may be missing. Whether the log is new.
+    /// Finds out the epoch; begins one where acknowledged data may be missing. Whether the log is
+    /// new.
     pub(super) fn settle(
         &mut self,
         findings: &mut Findings,
@@ -146,7 +154,8 @@ impl<D: Disk> Store<D> {
         let newest = findings.newest_epoch;
         let found = self.read_epochs(findings, purpose)?;
         let noted = self.notes.end.segment;
-        // A first start that died has begun no segment. Its epoch is not taken: nobody is known to have heard of it.
+        // A first start that died has begun no segment. Its epoch is not taken: nobody is known to
+        // have heard of it.
         let is_unused = |epochs: &Epochs| epochs.list.len() == 1 && epochs.damages.is_empty();
         let is_unbegun = match &found {
             EpochsFound::Missing => true,
@@ -176,8 +185,9 @@ impl<D: Disk> Store<D> {
                 is_lost = !is_in(&epochs);
                 epochs
             }
-            // Positions of the epoch that was served last stay valid. Of those before, and of all if the head that names it
-            // is damaged too, nobody knows what they are worth: they are unknown.
+            // Positions of the epoch that was served last stay valid. Of those before, and of all
+            // if the head that names it is damaged too, nobody knows what they are worth: they are
+            // unknown.
             _ => epochs_of(newest),
         };
         if is_lost {
@@ -266,7 +276,8 @@ impl<D: Disk> Store<D> {
         ends
     }
 
-    /// Opens one segment of the chain, by its index or by reading it. `next` is the head of the next segment.
+    /// Opens one segment of the chain, by its index or by reading it. `next` is the head of the
+    /// next segment.
     fn load_segment(
         &mut self,
         head: SegmentHead,
@@ -329,7 +340,8 @@ impl<D: Disk> Store<D> {
                 valid_bytes
             }
             None => {
-                // Where the segment behind it is lost, its end may have a batch that was written once more there.
+                // Where the segment behind it is lost, its end may have a batch that was written
+                // once more there.
                 scan.limits = next_heads.unwrap_or_default().to_vec();
                 let (proven, end) = find_end(&bytes, &head, noted_bytes.max(lacks_through));
                 findings.torn_bytes += (bytes.len() as u64).saturating_sub(end);
@@ -531,7 +543,8 @@ pub(super) fn load<D: Disk>(
     Ok((store, findings))
 }
 
-/// What of the newest segment was certainly synced, and where its last whole batch ends. So much of it is noted elsewhere.
+/// What of the newest segment was certainly synced, and where its last whole batch ends. So much of
+/// it is noted elsewhere.
 pub(super) fn find_end(bytes: &[u8], head: &SegmentHead, noted_bytes: u64) -> (u64, u64) {
     let (start, sequence) = (head.bytes(), head.sequence);
     let mut proven = start.max(head.begun_bytes.into()).max(noted_bytes);

@@ -1,4 +1,5 @@
-//! What a start reads: all topics, the retained messages, and the newest records for the memory of the homes.
+//! What a start reads: all topics, the retained messages, and the newest records for the memory of
+//! the homes.
 
 use super::disk::{Disk, DiskError};
 use super::files::ReadError;
@@ -68,8 +69,8 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// The present retained message of every topic that has one, with its offset and time. One that is damaged is
-    /// left out.
+    /// The present retained message of every topic that has one, with its offset and time. One that
+    /// is damaged is left out.
     pub fn retained(
         &mut self,
         visit: &mut dyn FnMut(u32, &[u8], RecordView<'_>),
@@ -96,14 +97,15 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// A retained publication; none if it is damaged, or the disk does not give it. A start has no later to try in.
+    /// A retained publication; none if it is damaged, or the disk does not give it. A start has no
+    /// later to try in.
     fn read_retained_patiently(&mut self, segment: usize, retained: &Retained) -> Option<Vec<u8>> {
         let tries = (0..super::files::READS_MAX).map(|_| self.read_retained(segment, retained));
         tries.flatten().next().flatten()
     }
 
-    /// The newest records of all partitions, `bytes_max` of them together, in the order of the log. They begin behind
-    /// what is damaged: none of what is visited has a hole before it.
+    /// The newest records of all partitions, `bytes_max` of them together, in the order of the log.
+    /// They begin behind what is damaged: none of what is visited has a hole before it.
     pub fn recent(
         &mut self,
         bytes_max: u64,
@@ -153,8 +155,9 @@ impl<D: Disk> Store<D> {
         holes.any(|hole| head_of(hole.partition).is_some_and(|head| hole.through <= *head))
     }
 
-    /// Where the records behind a segment's holes begin; its end, where a partition has none. Its bytes need not show all
-    /// holes: they may end before the damage, or be whole and contradict each other.
+    /// Where the records behind a segment's holes begin; its end, where a partition has none. Its
+    /// bytes need not show all holes: they may end before the damage, or be whole and contradict
+    /// each other.
     fn behind_holes(&mut self, segment: usize) -> Result<Option<u64>, StoreError> {
         self.repairing(|store| {
             let segment = &store.segments[segment];
@@ -178,7 +181,8 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// Where a segment is whole from: behind the last bytes that are no record, or whose topic has no name.
+    /// Where a segment is whole from: behind the last bytes that are no record, or whose topic has
+    /// no name.
     fn last_hole(&mut self, segment: usize) -> Result<Option<u64>, StoreError> {
         let behind_holes = self.behind_holes(segment)?;
         let (sequence, valid_bytes, head_bytes) = {
@@ -207,7 +211,8 @@ impl<D: Disk> Store<D> {
         Ok(behind)
     }
 
-    /// Visits the publications of a segment from a position on; of a batch that damage has let through twice, once.
+    /// Visits the publications of a segment from a position on; of a batch that damage has let
+    /// through twice, once.
     fn visit_from(
         &mut self,
         segment: usize,
@@ -259,8 +264,9 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Visits the topics of a segment, all or those with a retained record. Segment by segment, because a file's pages
-    /// are then read once and one after the other, however many segments there are.
+    /// Visits the topics of a segment, all or those with a retained record. Segment by segment,
+    /// because a file's pages are then read once and one after the other, however many segments
+    /// there are.
     pub(super) fn list(
         &mut self,
         segment: usize,

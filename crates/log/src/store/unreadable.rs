@@ -1,8 +1,9 @@
 //! Records that the disk does not give: how often each was tried, and when it counts as damaged.
 //!
-//! A read that fails once may succeed a moment later: a cable, a controller, a path to a network disk. So the reader is
-//! refused at first, for the moment. A record that was tried at [`TRIES_MAX`] looks of retention (one a second), [`LOOKS_MAX`] from the
-//! first to the last, counts as damaged: its readers are told of a gap, and go on behind it.
+//! A read that fails once may succeed a moment later: a cable, a controller, a path to a network
+//! disk. So the reader is refused at first, for the moment. A record that was tried at
+//! [`TRIES_MAX`] looks of retention (one a second), [`LOOKS_MAX`] from the first to the last,
+//! counts as damaged: its readers are told of a gap, and go on behind it.
 
 use super::Store;
 use super::disk::{Disk, DiskError};
@@ -48,7 +49,8 @@ impl Unreadable {
 }
 
 impl<D: Disk> Store<D> {
-    /// Bytes of a segment, fewer where its file ends; none where the disk has not given them for a while.
+    /// Bytes of a segment, fewer where its file ends; none where the disk has not given them for a
+    /// while.
     ///
     /// # Errors
     /// The disk does not give them now.

@@ -1,7 +1,8 @@
 //! Walks over the bytes of a segment: what is there, one after the other, and what is damaged.
 //!
-//! Behind damage it goes on at the next place that proves itself: the record that follows by the damaged one's
-//! length, if its checksum is right, or else the next mark, which names its own position and segment.
+//! Behind damage it goes on at the next place that proves itself: the record that follows by the
+//! damaged one's length, if its checksum is right, or else the next mark, which names its own
+//! position and segment.
 
 use super::format::{Control, MARK, Mark, control_of, is_sound};
 use crate::record::{Flags, RECORD_HEADER_BYTES, RecordView};
@@ -34,7 +35,8 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Over a segment's bytes, which end where the segment ends, from a place where a record starts.
+    /// Over a segment's bytes, which end where the segment ends, from a place where a record
+    /// starts.
     pub fn new(bytes: &'a [u8], sequence: u64, position: u64) -> Walk<'a> {
         Walk { bytes, sequence, position: usize::try_from(position).unwrap_or(usize::MAX) }
     }

@@ -17,7 +17,8 @@ use stdx::names::NAME_BYTES_MAX;
 const LEFTOVERS_MAX: usize = 256;
 /// Bytes that the buffer of batches keeps.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
-/// A long batch is written in pieces of about so many bytes: the kernel copies them while the processor has them near.
+/// A long batch is written in pieces of about so many bytes: the kernel copies them while the
+/// processor has them near.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// One publication to append.
@@ -27,7 +28,8 @@ pub struct Append<'a> {
     pub partition: u32,
     /// The topic's name; at most 255 bytes.
     pub topic: &'a [u8],
-    /// The whole record (see [`RecordView`]) with its offset. Its topic id and checksum are ignored.
+    /// The whole record (see [`RecordView`]) with its offset. Its topic id and checksum are
+    /// ignored.
     pub record: &'a [u8],
 }
 
@@ -69,8 +71,8 @@ struct Pending {
 }
 
 impl Batch {
-    /// Encodes a batch behind what the buffer holds, which will lie at `base` in its segment. `write` is given the
-    /// buffer after each piece of the batch, and at its end.
+    /// Encodes a batch behind what the buffer holds, which will lie at `base` in its segment.
+    /// `write` is given the buffer after each piece of the batch, and at its end.
     fn encode<'a>(
         &mut self,
         index: &mut MemoryIndex,
@@ -159,8 +161,9 @@ impl Batch {
 }
 
 impl<D: Disk> Store<D> {
-    /// Makes a batch durable: written from its beginning to its end, and synced once. `Ok` means that every record of it is on disk. After
-    /// [`StoreError::Disk`] none of it counts: it is never read, and after a later success no restart finds it.
+    /// Makes a batch durable: written from its beginning to its end, and synced once. `Ok` means
+    /// that every record of it is on disk. After [`StoreError::Disk`] none of it counts: it is
+    /// never read, and after a later success no restart finds it.
     pub fn append(&mut self, batch: &[Append<'_>], now_ms: u64) -> Result<(), StoreError> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
@@ -187,8 +190,9 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Ends the log for now: marks that everything was synced and writes the last segment's index, so that the next
-    /// start need not look for the end. The store may go on: the next batch begins a segment.
+    /// Ends the log for now: marks that everything was synced and writes the last segment's index,
+    /// so that the next start need not look for the end. The store may go on: the next batch begins
+    /// a segment.
     pub fn close(&mut self) -> Result<(), StoreError> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
@@ -317,8 +321,8 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Begins a segment. Its file gets its name only when everything that it must begin with is durable, so a file
-    /// with that name whose head is broken is damaged, not torn.
+    /// Begins a segment. Its file gets its name only when everything that it must begin with is
+    /// durable, so a file with that name whose head is broken is damaged, not torn.
     pub(super) fn begin_segment(&mut self, now_ms: u64) -> Result<(), DiskError> {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -380,9 +384,9 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Makes what was carried durable where it is: the same bytes at the same place, and synced. Nothing else of the
-    /// file is touched, and nothing can become worse: a part that gets to the disk is what was there, or what is wanted.
-    /// The log takes nothing until a segment begins.
+    /// Makes what was carried durable where it is: the same bytes at the same place, and synced.
+    /// Nothing else of the file is touched, and nothing can become worse: a part that gets to the
+    /// disk is what was there, or what is wanted. The log takes nothing until a segment begins.
     pub(super) fn settle_in_place(&mut self) -> Result<(), DiskError> {
         self.is_available = false;
         let (Some(carry), Some(last)) = (&self.carry, self.segments.back()) else {
@@ -463,7 +467,8 @@ fn carried<'a>(carry: &'a Carry, segment: &'a Segment) -> impl Iterator<Item = P
         let topic = index.defined(record.topic())?;
         let publication = copied.unwrap_or(record);
         let entries = &index.partitions[topic.partition as usize];
-        // Behind damage a batch may hold what contradicts the records before it; the index has left that out.
+        // Behind damage a batch may hold what contradicts the records before it; the index has left
+        // that out.
         let is_indexed = entries
             .binary_search_by_key(&publication.offset(), |entry| entry.offset)
             .is_ok_and(|place| u64::from(entries[place].position) == position);

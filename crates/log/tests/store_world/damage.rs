@@ -5,8 +5,9 @@ use log::store::Recovered;
 use std::collections::BTreeMap;
 
 impl World {
-    /// Of a lost record retention had dropped its place, its topic is known to have come so far, or damage of its partition
-    /// reaches so far. Nothing proves of the last batch that it had been there.
+    /// Of a lost record retention had dropped its place, its topic is known to have come so far, or
+    /// damage of its partition reaches so far. Nothing proves of the last batch that it had been
+    /// there.
     pub(super) fn check_damage(&mut self, recovered: &Recovered, lost: &[Place]) {
         let mut known = BTreeMap::new();
         let store = self.store.as_mut().unwrap();

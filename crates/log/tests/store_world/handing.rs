@@ -1,4 +1,5 @@
-//! A log that is handed over: to a process that goes on with it, or to one that does not, and then the one before goes on.
+//! A log that is handed over: to a process that goes on with it, or to one that does not, and then
+//! the one before goes on.
 
 use super::{Faults, World};
 use log::store::{OpenError, Store, TakeOverError};

@@ -1,4 +1,5 @@
-//! What a disk, or an operator, does to what was synced: bits flip, files vanish, older copies come back.
+//! What a disk, or an operator, does to what was synced: bits flip, files vanish, older copies come
+//! back.
 
 use super::World;
 use std::collections::BTreeMap;
@@ -36,7 +37,8 @@ impl World {
             }
             self.note(format!("erase {name}"));
             self.disk.erase(&name);
-            // What a lost segment said about the one before it is in the index of that; so no more damage.
+            // What a lost segment said about the one before it is in the index of that; so no more
+            // damage.
             self.may_damage &= !is_segment;
             return;
         }
@@ -50,14 +52,15 @@ impl World {
         self.note(format!("flip {name} byte {byte} of {bytes}: {flipped}"));
     }
 
-    /// Whether the segment before one has the index that says how much of it counts; where its write failed only the head
-    /// of the one behind knows that.
+    /// Whether the segment before one has the index that says how much of it counts; where its
+    /// write failed only the head of the one behind knows that.
     fn is_sealed(&self, names: &[String], name: &str) -> bool {
         let before = names.iter().rfind(|other| other.ends_with(".log") && &other[..] < name);
         before.is_none_or(|before| names.contains(&before.replace(".log", ".idx")))
     }
 
-    /// Whether a start can know that a segment is gone: the newest one is noted, or there was nothing in it.
+    /// Whether a start can know that a segment is gone: the newest one is noted, or there was
+    /// nothing in it.
     fn is_lost_noticed(&self, names: &[String], name: &str) -> bool {
         let newest = names.iter().rfind(|name| name.ends_with(".log"));
         let is_noted = self.disk.noted_end().segment >= number_of(name);

@@ -57,7 +57,8 @@ type Batch = Vec<(Place, Publication)>;
 pub struct World {
     faults: Faults,
     may_damage: bool,
-    /// A start had no room to write what was damaged anew: an index, the copy of what another segment's head says.
+    /// A start had no room to write what was damaged anew: an index, the copy of what another
+    /// segment's head says.
     is_unrepaired: bool,
     prng: Prng,
     disk: HostileDisk,
@@ -273,7 +274,8 @@ impl World {
         }
     }
 
-    /// A refused batch may be found by a restart before anything has succeeded after it: as a whole.
+    /// A refused batch may be found by a restart before anything has succeeded after it: as a
+    /// whole.
     fn take_refused(&mut self, read: &Everything) {
         for (place, found) in &read.visible {
             let ghost = self.ghosts.get(place);

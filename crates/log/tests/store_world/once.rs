@@ -1,4 +1,5 @@
-//! What publications are called, as a start learns it from the indexes, against the records themselves.
+//! What publications are called, as a start learns it from the indexes, against the records
+//! themselves.
 
 use super::{Everything, Faults, World};
 use log::RecordView;

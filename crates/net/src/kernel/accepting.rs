@@ -82,8 +82,8 @@ impl Kernel {
         }
     }
 
-    /// One connection when they come one by one, twice as many each time that more were waiting: asking a queue that is empty
-    /// costs the kernel nearly as much as taking a connection from it.
+    /// One connection when they come one by one, twice as many each time that more were waiting:
+    /// asking a queue that is empty costs the kernel nearly as much as taking a connection from it.
     pub(super) fn accept_batch(&mut self, number: u8, events: &mut Vec<Event>) {
         let at = usize::from(number);
         let batch = self.listeners[at].batch;

@@ -1,12 +1,14 @@
 //! Handing sockets to the next process, and taking them over under their keys.
 //!
-//! Beside the path, for live upgrades. First the old process copies descriptors out, some at a time, and serves on
-//! ([`Kernel::copy_out`]); at the end it says which connections there are ([`Kernel::roster`]) and sends what has come since.
-//! The new process takes copies in as they come ([`Kernel::adopt`]) and at the end keeps those of the roster ([`Kernel::settle`]).
+//! Beside the path, for live upgrades. First the old process copies descriptors out, some at a
+//! time, and serves on ([`Kernel::copy_out`]); at the end it says which connections there are
+//! ([`Kernel::roster`]) and sends what has come since. The new process takes copies in as they come
+//! ([`Kernel::adopt`]) and at the end keeps those of the roster ([`Kernel::settle`]).
 //!
-//! Invariants: a copy in the new process changes nothing for the old one, but that a connection that the old one closes is
-//! closed for its peer when the copy is, too: so orderly ends say so on the wire at once, and resets wait for the end of the upgrade.
-//! Connections that are being closed, refused or begun stay with the old process.
+//! Invariants: a copy in the new process changes nothing for the old one, but that a connection
+//! that the old one closes is closed for its peer when the copy is, too: so orderly ends say so on
+//! the wire at once, and resets wait for the end of the upgrade. Connections that are being closed,
+//! refused or begun stay with the old process.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,8 +22,8 @@ use super::{Kernel, Listener, interest, token};
 use crate::Conn;
 use stdx::handing::{Hand, Input};
 
-/// Which connections a thread has, by index: the generation that was there last, and of those that are there what is known of
-/// their sockets.
+/// Which connections a thread has, by index: the generation that was there last, and of those that
+/// are there what is known of their sockets.
 pub struct Roster(Vec<(u32, u8)>);
 
 /// In a roster: somebody is there.
@@ -142,12 +144,14 @@ impl Kernel {
         to.try_send(&bytes, &descriptors)
     }
 
-    /// Looks at all connections once more: what is new since is copied by the next [`Kernel::copy_out`].
+    /// Looks at all connections once more: what is new since is copied by the next
+    /// [`Kernel::copy_out`].
     pub fn copy_again(copied: &mut Copied) {
         copied.next = 0;
     }
 
-    /// Closes that were asked for are carried out, so that nothing is left in between. Then says who is there.
+    /// Closes that were asked for are carried out, so that nothing is left in between. Then says
+    /// who is there.
     pub fn roster(&mut self) -> Roster {
         self.carry_out_closes();
         let entry = |index| {
@@ -164,7 +168,8 @@ impl Kernel {
         Roster((0..self.slots.len()).map(entry).collect())
     }
 
-    /// Whether connections that are being closed still wait for their peers; they need this process for so long.
+    /// Whether connections that are being closed still wait for their peers; they need this process
+    /// for so long.
     pub fn is_lingering(&self) -> bool {
         !self.lingering.is_empty()
     }
@@ -258,7 +263,8 @@ impl Kernel {
         match self.slots.vacate(index) {
             Socket::Descriptor(socket) => {
                 self.in_table -= 1;
-                // Another process has the same file: closing it here does not take it out of this epoll.
+                // Another process has the same file: closing it here does not take it out of this
+                // epoll.
                 let deleted: Result<(), Errno> = epoll::delete(&self.epoll, &socket);
                 debug_assert!(deleted.is_ok(), "a registered socket: {deleted:?}");
             }

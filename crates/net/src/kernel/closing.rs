@@ -123,7 +123,8 @@ impl Kernel {
     }
 }
 
-/// Forgets those that have ended by themselves; if there are `max` still, gives the oldest to close.
+/// Forgets those that have ended by themselves; if there are `max` still, gives the oldest to
+/// close.
 pub(super) fn make_room(
     waiting: &mut VecDeque<(Instant, Conn)>,
     max: usize,

@@ -17,8 +17,8 @@ use crate::Conn;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ConnectOptions {
     /// The source address. With port 0 the kernel chooses the port when it knows the destination
-    /// (`IP_BIND_ADDRESS_NO_PORT`), so that one source address reaches each destination about 28,000
-    /// times. An explicit port, with addresses and destinations to vary, has no such bound.
+    /// (`IP_BIND_ADDRESS_NO_PORT`), so that one source address reaches each destination about
+    /// 28,000 times. An explicit port, with addresses and destinations to vary, has no such bound.
     pub local: Option<SocketAddr>,
     /// `SO_SNDBUF` in bytes, doubled by the kernel.
     pub socket_send_bytes: Option<usize>,

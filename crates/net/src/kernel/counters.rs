@@ -1,13 +1,16 @@
-//! What one thread's sockets have done: counters that only this thread writes and anybody may read, at any time.
+//! What one thread's sockets have done: counters that only this thread writes and anybody may read,
+//! at any time.
 //!
-//! So whoever watches for shortages need not ask a thread that may be in trouble, nor wake one that is idle.
+//! So whoever watches for shortages need not ask a thread that may be in trouble, nor wake one that
+//! is idle.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use stdx::Counters;
 
-/// Counters of one [`super::Kernel`], shared with whoever reports them. Relaxed: each number is right by itself.
+/// Counters of one [`super::Kernel`], shared with whoever reports them. Relaxed: each number is
+/// right by itself.
 #[derive(Debug, Default)]
 pub struct Counters([AtomicU64; Count::OtherErrors as usize + 1]);
 
@@ -49,8 +52,8 @@ pub struct Statistics {
     pub accept_errors: AcceptErrors,
 }
 
-/// Why connections could not be taken. What had not been accepted yet waits in the listener's queue and is tried again;
-/// what had been is refused.
+/// Why connections could not be taken. What had not been accepted yet waits in the listener's queue
+/// and is tried again; what had been is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
 pub struct AcceptErrors {
     /// The thread's descriptor table is full (`EMFILE`, `ulimit -n`).
@@ -84,7 +87,8 @@ impl Count {
         }
     }
 
-    /// Whether it is the want of something that others may give back: to try at once again would be in vain.
+    /// Whether it is the want of something that others may give back: to try at once again would be
+    /// in vain.
     pub(super) fn is_shortage(self) -> bool {
         matches!(self, Count::NoDescriptors | Count::NoFiles | Count::NoMemory | Count::NoWatches)
     }

@@ -1,9 +1,10 @@
 //! Threads that help each other: how many connections each holds, and passing accepted sockets on.
 //!
-//! A thread near its table's limit cannot close its listener (that resets what the kernel has queued
-//! on it) nor leave it alone (the kernel keeps sending it a share). So it keeps accepting and passes
-//! the sockets to the emptiest thread, over a socketpair made before the tables were separated.
-//! The sender reserves the places in the receiver's count, so that the receiver never overflows.
+//! A thread near its table's limit cannot close its listener (that resets what the kernel has
+//! queued on it) nor leave it alone (the kernel keeps sending it a share). So it keeps accepting
+//! and passes the sockets to the emptiest thread, over a socketpair made before the tables were
+//! separated. The sender reserves the places in the receiver's count, so that the receiver never
+//! overflows.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

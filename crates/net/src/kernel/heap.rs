@@ -1,4 +1,5 @@
-//! What the system's allocator says of itself: how much of its memory is handed out, and how much it holds for later.
+//! What the system's allocator says of itself: how much of its memory is handed out, and how much
+//! it holds for later.
 
 /// Bytes of the process's heap, all arenas together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -11,11 +12,12 @@ pub struct Heap {
     pub free_bytes: u64,
 }
 
-/// The state of the heap. None where the allocator does not tell. Costs a look at each piece that is free.
+/// The state of the heap. None where the allocator does not tell. Costs a look at each piece that
+/// is free.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn state() -> Option<Heap> {
-    // SAFETY: the function takes no arguments, only reads the allocator's own state under its own locks, and returns
-    // plain numbers.
+    // SAFETY: the function takes no arguments, only reads the allocator's own state under its own
+    // locks, and returns plain numbers.
     let info = unsafe { libc::mallinfo2() };
     Some(Heap {
         used_bytes: info.uordblks as u64,
@@ -24,23 +26,26 @@ pub fn state() -> Option<Heap> {
     })
 }
 
-/// The state of the heap. None where the allocator does not tell. Costs a look at each piece that is free.
+/// The state of the heap. None where the allocator does not tell. Costs a look at each piece that
+/// is free.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn state() -> Option<Heap> {
     None
 }
 
-/// Gives back to the system what the allocator holds for later. Looks at each piece that is free, under the allocator's locks.
+/// Gives back to the system what the allocator holds for later. Looks at each piece that is free,
+/// under the allocator's locks.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn trim() {
-    // SAFETY: the function takes a number, works on the allocator's own state under its own locks, and leaves alone what is
-    // handed out.
+    // SAFETY: the function takes a number, works on the allocator's own state under its own locks,
+    // and leaves alone what is handed out.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Gives back to the system what the allocator holds for later. Looks at each piece that is free, under the allocator's locks.
+/// Gives back to the system what the allocator holds for later. Looks at each piece that is free,
+/// under the allocator's locks.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn trim() {}
 
@@ -51,7 +56,8 @@ mod tests {
 
     #[test]
     fn what_is_allocated_is_used_and_what_is_given_back_is_free() {
-        // Smaller than what would get a mapping of its own, and kept from the thread's cache by its size.
+        // Smaller than what would get a mapping of its own, and kept from the thread's cache by its
+        // size.
         let pieces: Vec<Vec<u8>> = (0..200).map(|_| vec![7; 20_000]).collect();
         let full = state().expect("glibc tells");
         assert!(full.used_bytes + full.mapped_bytes >= 200 * 20_000, "{full:?}");

@@ -1,9 +1,11 @@
-//! Listening sockets that a service manager has opened and passed on: one for each address, which all threads accept from.
+//! Listening sockets that a service manager has opened and passed on: one for each address, which
+//! all threads accept from.
 //!
-//! They are numbers in the table that the process began with. Each thread keeps the number through [`super::unshare_table`]
-//! and listens on a duplicate of its own; siblings by `SO_REUSEPORT` cannot be made of a socket that was bound without it.
-//! A connection that comes wakes every thread that sleeps, and one of them gets it. The service manager has the socket too:
-//! what waits in its queue when this process ends is served by the next.
+//! They are numbers in the table that the process began with. Each thread keeps the number through
+//! [`super::unshare_table`] and listens on a duplicate of its own; siblings by `SO_REUSEPORT`
+//! cannot be made of a socket that was bound without it. A connection that comes wakes every thread
+//! that sleeps, and one of them gets it. The service manager has the socket too: what waits in its
+//! queue when this process ends is served by the next.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +19,8 @@ use rustix::net::{getsockname, sockopt};
 use super::listener::ListenOptions;
 use super::{Kernel, Listener};
 
-/// Where an inherited socket listens. It is made fit for us: non-blocking, and closed in programs that are started from here.
+/// Where an inherited socket listens. It is made fit for us: non-blocking, and closed in programs
+/// that are started from here.
 ///
 /// # Errors
 /// `InvalidInput` for what is no listening TCP socket; otherwise what the kernel says.

@@ -1,7 +1,7 @@
 //! Listening sockets: one for each thread on the same port (`SO_REUSEPORT`), and their options.
 //!
-//! Options are set on the listener only. Linux copies them to every socket accepted from it, so that
-//! an accept costs `accept4` and one registration, nothing else.
+//! Options are set on the listener only. Linux copies them to every socket accepted from it, so
+//! that an accept costs `accept4` and one registration, nothing else.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,8 @@ pub struct ListenOptions {
 }
 
 impl ListenOptions {
-    /// The defaults: backlog 4,096, send buffer 32 KiB, receive buffer the kernel's, no refusal text.
+    /// The defaults: backlog 4,096, send buffer 32 KiB, receive buffer the kernel's, no refusal
+    /// text.
     pub fn new(address: SocketAddr) -> ListenOptions {
         ListenOptions {
             address,
@@ -40,8 +41,8 @@ impl ListenOptions {
     }
 }
 
-/// Fails with `AddrInUse` if anybody listens there, also with `SO_REUSEPORT`: a second server of the
-/// same user would otherwise silently share the port. For the first thread, before it listens.
+/// Fails with `AddrInUse` if anybody listens there, also with `SO_REUSEPORT`: a second server of
+/// the same user would otherwise silently share the port. For the first thread, before it listens.
 ///
 /// # Errors
 /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`.

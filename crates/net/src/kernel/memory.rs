@@ -1,4 +1,5 @@
-//! Areas of memory that have a descriptor: log segments which an upgrade can hand to the next process.
+//! Areas of memory that have a descriptor: log segments which an upgrade can hand to the next
+//! process.
 //!
 //! The mapping and the descriptor have different lives. The mapping belongs to the process: any
 //! thread may unmap it, so it goes with the last slice of the chunk, wherever that is dropped. The
@@ -28,8 +29,9 @@ impl MemoryFd {
 
     /// The descriptor itself, to be passed on by the thread that made it (or shares its table).
     pub fn lend(&self) -> BorrowedFd<'_> {
-        // SAFETY: `create` let go of the ownership of this number and only `close` closes it, which takes `self`; so it is
-        // open for as long as it is borrowed. That the table is the right one was asked of the caller.
+        // SAFETY: `create` let go of the ownership of this number and only `close` closes it, which
+        // takes `self`; so it is open for as long as it is borrowed. That the table is the right
+        // one was asked of the caller.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 
@@ -55,13 +57,14 @@ pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = memfd_create("log-segment", flags)?;
     ftruncate(&memory, capacity_bytes as u64)?;
-    // Another process of the same user could shorten it by way of /proc, and whoever reads behind its end dies of SIGBUS.
+    // Another process of the same user could shorten it by way of /proc, and whoever reads behind
+    // its end dies of SIGBUS.
     fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     map(memory, capacity_bytes, 0)
 }
 
-/// Maps an area that another process made, of which `len` bytes are written. That process writes nothing to it any more, and
-/// none shortens it.
+/// Maps an area that another process made, of which `len` bytes are written. That process writes
+/// nothing to it any more, and none shortens it.
 ///
 /// # Errors
 /// `InvalidData` for what is no area of so many bytes; otherwise no address space to be had.
@@ -75,8 +78,8 @@ pub fn reopen(memory: OwnedFd, len: usize) -> io::Result<(ChunkWriter, MemoryFd)
 
 fn map(memory: OwnedFd, capacity_bytes: usize, len: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the kernel chooses an address that nothing of ours uses. The file has the full length,
-    // is written by nobody else, and is not shortened, so that every byte can be accessed.
+    // SAFETY: the kernel chooses an address that nothing of ours uses. The file has the full
+    // length, is written by nobody else, and is not shortened, so that every byte can be accessed.
     let address =
         unsafe { mmap(ptr::null_mut(), capacity_bytes, protection, MapFlags::SHARED, &memory, 0)? };
     let address = NonNull::new(address.cast::<u8>())
@@ -87,9 +90,9 @@ fn map(memory: OwnedFd, capacity_bytes: usize, len: usize) -> io::Result<(ChunkW
         let unmapped = unsafe { munmap(address.as_ptr().cast(), capacity) };
         debug_assert!(unmapped.is_ok(), "a mapping of our own: {unmapped:?}");
     };
-    // SAFETY: the mapping is readable and writable for its whole length until `unmap` runs, from any
-    // thread of the process, and its address is known to nobody but the chunk. The first `len` bytes are
-    // written by nobody any more.
+    // SAFETY: the mapping is readable and writable for its whole length until `unmap` runs, from
+    // any thread of the process, and its address is known to nobody but the chunk. The first `len`
+    // bytes are written by nobody any more.
     let writer =
         unsafe { ChunkWriter::from_raw_published(address, capacity_bytes, len, Box::new(unmap)) };
     Ok((writer, MemoryFd(memory.into_raw_fd())))

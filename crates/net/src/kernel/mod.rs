@@ -1,13 +1,15 @@
 //! `Net` on the kernel's sockets, by epoll; one [`Kernel`] for each thread.
 //!
-//! Every socket is registered once, edge-triggered. Room to write is watched from the first write that finds none: a
-//! fresh socket has room, and whoever watched for that would be woken for each connection once more than it has something
-//! to say. A socket beside the descriptor table is watched for both from the beginning, since it cannot be modified. User
-//! space keeps eight bytes for a connection (`slots`), plus twenty-four while it is being closed.
+//! Every socket is registered once, edge-triggered. Room to write is watched from the first write
+//! that finds none: a fresh socket has room, and whoever watched for that would be woken for each
+//! connection once more than it has something to say. A socket beside the descriptor table is
+//! watched for both from the beginning, since it cannot be modified. User space keeps eight bytes
+//! for a connection (`slots`), plus twenty-four while it is being closed.
 //!
-//! A node that wants private descriptor tables makes the [`Waker`]s and the [`Handover`] mesh first,
-//! then lets each thread call [`unshare_table`] with all their descriptors, and only then makes the
-//! thread's `Kernel`, which must stay on its thread (it is not `Send`) and be dropped there.
+//! A node that wants private descriptor tables makes the [`Waker`]s and the [`Handover`] mesh
+//! first, then lets each thread call [`unshare_table`] with all their descriptors, and only then
+//! makes the thread's `Kernel`, which must stay on its thread (it is not `Send`) and be dropped
+//! there.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -77,16 +79,16 @@ const LISTENERS_MAX: usize = 0x100;
 /// How one thread's [`Kernel`] behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelOptions {
-    /// Connections of this thread at most. What its table's limit minus [`RESERVE`] and `table_reserved`, and
-    /// `registered_max`, allow together caps it.
+    /// Connections of this thread at most. What its table's limit minus [`RESERVE`] and
+    /// `table_reserved`, and `registered_max`, allow together caps it.
     pub connections_max: u32,
     /// Of these so many in the descriptor table at most.
     pub table_connections_max: u32,
-    /// Connections beside the table at most, held by io_uring instances (Linux 6.8); where that is not
-    /// to be had there are none. Each read and write of such a connection costs a little more.
+    /// Connections beside the table at most, held by io_uring instances (Linux 6.8); where that is
+    /// not to be had there are none. Each read and write of such a connection costs a little more.
     pub registered_max: u32,
-    /// Descriptors of this thread's table that are left to the caller, for what it opens later; at most half of those
-    /// that are free.
+    /// Descriptors of this thread's table that are left to the caller, for what it opens later; at
+    /// most half of those that are free.
     pub table_reserved: u32,
     /// Threads that share this thread's descriptor table, itself included: 1 for a private table.
     pub table_threads_count: u32,
@@ -181,9 +183,9 @@ impl Kernel {
     /// been raised before ([`raise_nofile_limit`]).
     ///
     /// # Errors
-    /// `QuotaExceeded` if the descriptor limit leaves no room for any connection; `Unsupported` if the
-    /// kernel cannot wait for less than a millisecond (`epoll_pwait2(2)`, Linux 5.11); otherwise what
-    /// the kernel says.
+    /// `QuotaExceeded` if the descriptor limit leaves no room for any connection; `Unsupported` if
+    /// the kernel cannot wait for less than a millisecond (`epoll_pwait2(2)`, Linux 5.11);
+    /// otherwise what the kernel says.
     pub fn new(
         options: KernelOptions,
         waker: Arc<Waker>,
@@ -294,7 +296,8 @@ impl Kernel {
         }
     }
 
-    /// A write has found no room: epoll is to say when there is some. What has come since is said too.
+    /// A write has found no room: epoll is to say when there is some. What has come since is said
+    /// too.
     fn watch_room(&mut self, conn: Conn) {
         let flags = self.slots.alive(conn).unwrap_or(ROOM_WATCHED);
         self.slots.set(conn.index, WRITE_BLOCKED);
@@ -573,7 +576,8 @@ impl Net for Kernel {
     fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
         if self.slots.alive(conn).is_some() {
             let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-            // Where that is refused, or no descriptor is to be had for it, the kernel's own bounds stay.
+            // Where that is refused, or no descriptor is to be had for it, the kernel's own bounds
+            // stay.
             let _ = self
                 .with_socket(conn.index, |socket| sockopt::set_tcp_user_timeout(socket, within_ms));
         }
@@ -616,7 +620,8 @@ impl Net for Kernel {
     }
 }
 
-/// How many connections a thread may hold beside its descriptor table on this system; 0 where that is not to be had.
+/// How many connections a thread may hold beside its descriptor table on this system; 0 where that
+/// is not to be had.
 pub fn registered_room() -> u32 {
     match registered::is_allowed() {
         true => registered_room_for(nofile_limit().soft),

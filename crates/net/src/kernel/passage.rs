@@ -1,8 +1,10 @@
-//! A way between two processes, or two threads with tables of their own, for messages with descriptors.
+//! A way between two processes, or two threads with tables of their own, for messages with
+//! descriptors.
 //!
-//! For live upgrades: a message is up to [`MESSAGE_BYTES_MAX`] bytes and up to [`DESCRIPTORS_MAX`] descriptors, whole or not at
-//! all. Invariants: nobody waits for ever (each side gives up after the time that it was told); descriptors that found no
-//! place in the receiver's table are an error, not a smaller number.
+//! For live upgrades: a message is up to [`MESSAGE_BYTES_MAX`] bytes and up to [`DESCRIPTORS_MAX`]
+//! descriptors, whole or not at all. Invariants: nobody waits for ever (each side gives up after
+//! the time that it was told); descriptors that found no place in the receiver's table are an
+//! error, not a smaller number.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -101,8 +103,8 @@ impl Passage {
     /// Receives one message: its bytes in place of what is in `bytes`; its descriptors are added.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the other end is gone, `WouldBlock` when nothing has come for too long, `QuotaExceeded` when this
-    /// table had no room for all descriptors.
+    /// `UnexpectedEof` when the other end is gone, `WouldBlock` when nothing has come for too long,
+    /// `QuotaExceeded` when this table had no room for all descriptors.
     pub fn receive(&self, bytes: &mut Vec<u8>, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
         bytes.resize(MESSAGE_BYTES_MAX, 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -136,7 +138,8 @@ impl AsFd for Passage {
     }
 }
 
-/// The way is full, or so many descriptors are on their way that the kernel wants some to arrive first.
+/// The way is full, or so many descriptors are on their way that the kernel wants some to arrive
+/// first.
 fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -1,14 +1,17 @@
-//! Sockets beside the descriptor table: registered with an io_uring instance, and closed as descriptors.
+//! Sockets beside the descriptor table: registered with an io_uring instance, and closed as
+//! descriptors.
 //!
-//! The descriptor limit counts entries of a table, not open files. A registered socket is held by its instance and needs
-//! no entry; epoll goes on reporting it, since what epoll watches lives as long as the file. An instance takes as
-//! many files as the limit allows descriptors, and a thread may have many instances: so few threads hold what
-//! would need as many tables as the limit goes into it. Reads and writes are the same operations in the same order,
-//! submitted and completed in one system call each, which costs a little more than the plain call; so the table is filled first.
+//! The descriptor limit counts entries of a table, not open files. A registered socket is held by
+//! its instance and needs no entry; epoll goes on reporting it, since what epoll watches lives as
+//! long as the file. An instance takes as many files as the limit allows descriptors, and a thread
+//! may have many instances: so few threads hold what would need as many tables as the limit goes
+//! into it. Reads and writes are the same operations in the same order, submitted and completed in
+//! one system call each, which costs a little more than the plain call; so the table is filled
+//! first.
 //!
-//! Invariants: an instance has at most one operation at a time, and the call that submits it sees it completed, so that no
-//! buffer is in the kernel's hands when a function returns. What is rare (options, shutdown) goes through a
-//! descriptor that is made for it.
+//! Invariants: an instance has at most one operation at a time, and the call that submits it sees
+//! it completed, so that no buffer is in the kernel's hands when a function returns. What is rare
+//! (options, shutdown) goes through a descriptor that is made for it.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -57,7 +60,8 @@ impl Registered {
     /// Holds the socket from now on, whoever else closes it.
     ///
     /// # Errors
-    /// `EMFILE` when there is no place, otherwise what the kernel says, most often that there is no memory.
+    /// `EMFILE` when there is no place, otherwise what the kernel says, most often that there is no
+    /// memory.
     pub(super) fn hold(&mut self, socket: BorrowedFd<'_>) -> Result<u32, Errno> {
         let place = match self.released.pop() {
             Some(place) => place,
@@ -162,7 +166,8 @@ impl Registered {
         loop {
             match instance.submit_and_wait(1) {
                 Ok(_) => {}
-                // Not submitted or not completed for the moment. To give up would leave the kernel with our pointers.
+                // Not submitted or not completed for the moment. To give up would leave the kernel
+                // with our pointers.
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter of a good instance: {error}"),
             }
@@ -194,7 +199,8 @@ pub(super) fn is_allowed() -> bool {
     ask().unwrap_or(false)
 }
 
-/// How many sockets a thread may hold beside its descriptor table of this limit, where it is allowed.
+/// How many sockets a thread may hold beside its descriptor table of this limit, where it is
+/// allowed.
 pub(super) fn room(descriptors_max: u32) -> u32 {
     FILES_MAX.min(descriptors_max) * INSTANCES_MAX
 }

@@ -1,11 +1,13 @@
-//! The end of listening. A listener that is closed resets what waits in its queue, and what the kernel has shaken hands with
-//! since: clients that believe themselves connected. So the queue is emptied first, while nothing new can join it.
+//! The end of listening. A listener that is closed resets what waits in its queue, and what the
+//! kernel has shaken hands with since: clients that believe themselves connected. So the queue is
+//! emptied first, while nothing new can join it.
 //!
-//! From the beginning of the end the kernel drops the first packet of every further client (`SO_ATTACH_FILTER`); that client
-//! sends it again after a second, finds nobody listening, and goes elsewhere. Who has been answered already may complete the
-//! handshake for [`LISTENERS_END`], and is accepted. Invariants: a listener is closed only when a poll has found its queue
-//! empty, or [`EMPTYING_MAX`] later; a socket that others listen on too is neither filtered nor emptied, as what waits there
-//! is theirs.
+//! From the beginning of the end the kernel drops the first packet of every further client
+//! (`SO_ATTACH_FILTER`); that client sends it again after a second, finds nobody listening, and
+//! goes elsewhere. Who has been answered already may complete the handshake for [`LISTENERS_END`],
+//! and is accepted. Invariants: a listener is closed only when a poll has found its queue empty, or
+//! [`EMPTYING_MAX`] later; a socket that others listen on too is neither filtered nor emptied, as
+//! what waits there is theirs.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -49,7 +51,8 @@ impl Kernel {
         self.retire_at = Some(Instant::now() + LISTENERS_END);
     }
 
-    /// Closes the listeners if their time is over, and nobody waits: `is_quiet` says that this poll would have told of them.
+    /// Closes the listeners if their time is over, and nobody waits: `is_quiet` says that this poll
+    /// would have told of them.
     pub(super) fn retire(&mut self, is_quiet: bool) {
         let Some(at) = self.retire_at else {
             return;
@@ -83,7 +86,8 @@ fn refuse_handshakes(socket: &impl AsRawFd) -> io::Result<()> {
         step(libc::BPF_RET | libc::BPF_K, 0, 0, WHOLE),
     ];
     let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: the kernel copies the program, of `len` steps, before the call returns; both outlive it.
+    // SAFETY: the kernel copies the program, of `len` steps, before the call returns; both outlive
+    // it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -120,13 +120,15 @@ impl Slots {
         self.slots.len()
     }
 
-    /// Whether somebody is at this index. For slots that are being taken over: nothing is in the free list yet.
+    /// Whether somebody is at this index. For slots that are being taken over: nothing is in the
+    /// free list yet.
     pub(super) fn is_taken(&self, index: u32) -> bool {
         let slot = self.slots.get(index);
         slot.is_some_and(|slot| slot.word != VACANT)
     }
 
-    /// Puts the descriptor under this very key, where nobody is; gives it back if its number is too large.
+    /// Puts the descriptor under this very key, where nobody is; gives it back if its number is too
+    /// large.
     pub(super) fn occupy(
         &mut self,
         conn: Conn,
@@ -175,7 +177,8 @@ impl Slots {
         }
     }
 
-    /// From now on the socket is registered at this place. Gives its descriptor back, if it had one.
+    /// From now on the socket is registered at this place. Gives its descriptor back, if it had
+    /// one.
     pub(super) fn relocate(&mut self, index: u32, place: u32) -> Option<OwnedFd> {
         debug_assert!(place <= NUMBER_MAX);
         let slot = &mut self.slots[index];
@@ -215,8 +218,8 @@ impl Slots {
         if number & REGISTERED != 0 {
             return Socket::Registered(number & !REGISTERED);
         }
-        // SAFETY: callers pass the index of an occupied slot (its key was checked by `flags`), which
-        // owns an open descriptor for as long as the slots are borrowed.
+        // SAFETY: callers pass the index of an occupied slot (its key was checked by `flags`),
+        // which owns an open descriptor for as long as the slots are borrowed.
         Socket::Descriptor(unsafe { BorrowedFd::borrow_raw(number as RawFd) })
     }
 }

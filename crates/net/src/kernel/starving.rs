@@ -1,8 +1,9 @@
 //! Connections for whose bytes the kernel has no memory.
 //!
-//! A full socket announces its next room, because acknowledgements of what is on its way free some. When the system's
-//! memory for TCP is used up (`net.ipv4.tcp_mem`) a write is refused although nothing is on its way: then no
-//! acknowledgement comes either, and epoll would never say a word. Those are tried again after a while.
+//! A full socket announces its next room, because acknowledgements of what is on its way free some.
+//! When the system's memory for TCP is used up (`net.ipv4.tcp_mem`) a write is refused although
+//! nothing is on its way: then no acknowledgement comes either, and epoll would never say a word.
+//! Those are tried again after a while.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -48,7 +49,8 @@ impl Kernel {
 /// Whether the peer has not acknowledged everything yet; yes where nothing can be learned.
 fn has_bytes_on_their_way(socket: BorrowedFd<'_>) -> bool {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: TIOCOUTQ (SIOCOUTQ, tcp(7)) stores one int through the pointer, which is good for the call.
+    // SAFETY: TIOCOUTQ (SIOCOUTQ, tcp(7)) stores one int through the pointer, which is good for the
+    // call.
     let asked = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     asked != 0 || bytes > 0
 }

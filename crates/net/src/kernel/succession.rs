@@ -1,4 +1,5 @@
-//! What a process inherits from the one that started it to take its place, and the clock that both have.
+//! What a process inherits from the one that started it to take its place, and the clock that both
+//! have.
 
 use std::fs::File;
 use std::io;

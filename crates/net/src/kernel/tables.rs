@@ -1,10 +1,10 @@
 //! Descriptor tables: a private one for a thread, and the limit that applies to each.
 //!
 //! A private table takes the kernel's lock on the process's table out of accept and close, and
-//! `RLIMIT_NOFILE` counts for each table alone, so that a process can hold as many connections as it
-//! has threads times the limit. The price: a descriptor number means something only on the threads
-//! that share its table. Whatever is to be used on such a thread is either opened there, kept from
-//! before under the same number, or received over a socket (`SCM_RIGHTS`).
+//! `RLIMIT_NOFILE` counts for each table alone, so that a process can hold as many connections as
+//! it has threads times the limit. The price: a descriptor number means something only on the
+//! threads that share its table. Whatever is to be used on such a thread is either opened there,
+//! kept from before under the same number, or received over a socket (`SCM_RIGHTS`).
 
 use std::fmt;
 use std::io;

@@ -1,8 +1,9 @@
 //! Waking a reactor from another thread: an eventfd, written at most once per turn.
 //!
-//! Make the wakers before any thread takes a private descriptor table, and keep all of them in every
-//! table: the number is then valid, and means the same eventfd, on every thread. Threads that do not
-//! keep it must not hold a clone: the last one to be dropped closes the number where it is dropped.
+//! Make the wakers before any thread takes a private descriptor table, and keep all of them in
+//! every table: the number is then valid, and means the same eventfd, on every thread. Threads that
+//! do not keep it must not hold a clone: the last one to be dropped closes the number where it is
+//! dropped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

@@ -1,13 +1,15 @@
-//! What the path of a message costs, to be counted: a whole reactor on a network of plain memory, driven from one thread.
+//! What the path of a message costs, to be counted: a whole reactor on a network of plain memory,
+//! driven from one thread.
 //!
-//! `budget WORKLOAD N M` does M things to prepare and then N that count. Their turns run inside of [`measured`], which is what
-//! `callgrind --toggle-collect=*measured*` counts; calls of functions it counts from the start, so what one more costs is the
-//! difference of two runs. On standard output stand the calls to the network.
-//! The gate's step `budget` runs it (`cargo xtask ci --only budget`); `docs/performance.md` has the table.
+//! `budget WORKLOAD N M` does M things to prepare and then N that count. Their turns run inside of
+//! [`measured`], which is what `callgrind --toggle-collect=*measured*` counts; calls of functions
+//! it counts from the start, so what one more costs is the difference of two runs. On standard
+//! output stand the calls to the network. The gate's step `budget` runs it (`cargo xtask ci --only
+//! budget`); `docs/performance.md` has the table.
 //!
-//! Invariants: no time but what the workload says, no randomness but a fixed seed, so two runs count the same. Frames of
-//! clients are made beforehand, as many however many count, and nothing is allocated for them after; the network's own work
-//! is one copy of what is read.
+//! Invariants: no time but what the workload says, no randomness but a fixed seed, so two runs
+//! count the same. Frames of clients are made beforehand, as many however many count, and nothing
+//! is allocated for them after; the network's own work is one copy of what is read.
 //!
 //! `budget WORKLOAD N 0` with a workload of [`scaling`] does one thing with N items; see there.
 
@@ -78,7 +80,8 @@ fn main() {
                 .collect();
             world.count(count, |world, at| world.send(publisher, &frames[(at % FRAMES) as usize]));
         }
-        // N connections, each upgraded, welcomed and subscribed to a topic of its own; M are there already.
+        // N connections, each upgraded, welcomed and subscribed to a topic of its own; M are there
+        // already.
         "connect" => {
             for number in 0..beforehand {
                 world.connect(Some(&format!("before/{number}")), 0);
@@ -310,7 +313,8 @@ impl PlainNet {
         !self.input.is_empty()
     }
 
-    /// A connection that was not read when its bytes came is reported again, as a level-triggered network does.
+    /// A connection that was not read when its bytes came is reported again, as a level-triggered
+    /// network does.
     fn offer_again(&mut self) {
         if let Some(&(conn, _)) = self.input.front()
             && !self.events.contains(&Event::Readable(conn))

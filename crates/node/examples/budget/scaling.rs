@@ -1,8 +1,9 @@
 //! Whether one frame, or one turn, costs as much again when it has twice as many items.
 //!
-//! `budget WORKLOAD N 0` prepares N items and counts what one thing with all of them costs, until the shard is idle again.
-//! `cargo xtask budget` runs each with N, 2N and 4N: from one to the next the growth may at most about double. A cost that
-//! goes with the square of the items makes it four times as large.
+//! `budget WORKLOAD N 0` prepares N items and counts what one thing with all of them costs, until
+//! the shard is idle again. `cargo xtask budget` runs each with N, 2N and 4N: from one to the next
+//! the growth may at most about double. A cost that goes with the square of the items makes it four
+//! times as large.
 
 use super::{Bytes, Conn, Event, Nobody, World, handshake, masked, publication, settings};
 use broker::entitlement::{
@@ -47,7 +48,8 @@ pub(super) fn run(workload: &str, count: u32) -> bool {
         "publish-to-filters" => publish_to_session(count, filter),
         "history-frames" => history(count),
         "lag-topics" => lag(count, count, topic, Policy::Replay),
-        // Each filter is read by itself, so a page looks at the records of all: as many of them for any number of filters.
+        // Each filter is read by itself, so a page looks at the records of all: as many of them for
+        // any number of filters.
         "lag-filters" => lag(count, LAG_MESSAGES, filter, Policy::Replay),
         "lag-and-end" => lag(count, count, topic, Policy::Disconnect),
         "ticket" => ticket(count),
@@ -165,7 +167,8 @@ fn history(count: u32) {
     scale.count();
 }
 
-/// Nothing of what was published was written, and now the socket takes it: each subscription is read from the log.
+/// Nothing of what was published was written, and now the socket takes it: each subscription is
+/// read from the log.
 fn lag(count: u32, messages: u32, name: fn(u32) -> String, policy: Policy) {
     let mut scale = Scale::new(plain());
     scale.subscribed(count, name, Some(policy));

@@ -312,7 +312,8 @@ fn wait_for_log<T>(name: &str, answer: &Receiver<T>, deadline: Instant) -> Resul
 mod tests {
     use super::*;
 
-    /// A disk that hangs, before the log is quiet and when it is to be closed: the upgrade ends by the log's name.
+    /// A disk that hangs, before the log is quiet and when it is to be closed: the upgrade ends by
+    /// the log's name.
     #[test]
     fn a_log_that_hangs_is_named() {
         for is_quiet in [false, true] {

@@ -53,7 +53,8 @@ const HANDSHAKES_PATIENCE: Duration = Duration::from_secs(3);
 /// Time limit from the end of service to the commit.
 const FREEZE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a message is about: the first byte of it. The second says whether it is the last one of several.
+/// What a message is about: the first byte of it. The second says whether it is the last one of
+/// several.
 mod kind {
     /// To the new process: what the node is.
     pub const HELLO: u8 = 1;
@@ -69,9 +70,11 @@ mod kind {
     pub const COMMIT: u8 = 6;
     /// From here on the new process is the node.
     pub const COMMITTED: u8 = 7;
-    /// What the judge of credentials knows that no configuration says, once nobody is judged any more.
+    /// What the judge of credentials knows that no configuration says, once nobody is judged any
+    /// more.
     pub const JUDGE: u8 = 8;
-    /// The index of a log on disk and what its thread knows, with its lock; before the judge, one for each.
+    /// The index of a log on disk and what its thread knows, with its lock; before the judge, one
+    /// for each.
     pub const LOG: u8 = 9;
     /// To a thread: listeners, in order.
     pub const LISTENERS: u8 = 10;
@@ -160,14 +163,15 @@ struct Hello {
     /// Where clients connect; the plain ones first.
     addresses: Vec<String>,
     plain_count: usize,
-    /// Of the descriptors that come with it: so many are the operators' listeners, then standard input.
+    /// Of the descriptors that come with it: so many are the operators' listeners, then standard
+    /// input.
     operators_count: usize,
     /// Which listeners proxies connect to, by their numbers; none of them if it is shorter.
     proxied: Vec<bool>,
 }
 
-/// Reads bytes as each kind of message that carries values, for the fuzz target; what was read is written again. None for those that
-/// are not such a message.
+/// Reads bytes as each kind of message that carries values, for the fuzz target; what was read is
+/// written again. None for those that are not such a message.
 #[cfg(feature = "fuzzing")]
 pub fn read_messages(bytes: &[u8]) -> [Option<Vec<u8>>; 4] {
     use stdx::handing::{Hand, Input};

@@ -20,9 +20,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 impl Node {
-    /// Hands everything over to the process at the other end of `control`. `operators` are the operators' listeners and `input`
-    /// is standard input, which it takes, too; `judge` says what its judge has to know, asked when nobody is judged any more; `kill` ends it at once. When this succeeds that process is the node, and this one
-    /// has to end without touching anything.
+    /// Hands everything over to the process at the other end of `control`. `operators` are the
+    /// operators' listeners and `input` is standard input, which it takes, too; `judge` says what
+    /// its judge has to know, asked when nobody is judged any more; `kill` ends it at once. When
+    /// this succeeds that process is the node, and this one has to end without touching anything.
     ///
     /// # Errors
     /// Why it did not take place; the node serves on.
@@ -37,7 +38,8 @@ impl Node {
             kill();
             return Err(UpgradeError::Draining);
         }
-        // Nobody changes settings meanwhile: what is told to shards after they have stopped would be lost.
+        // Nobody changes settings meanwhile: what is told to shards after they have stopped would
+        // be lost.
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let age_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let hello = Hello {
@@ -68,8 +70,9 @@ impl Node {
         coordinator.run(&hello, &descriptors, kill)
     }
 
-    /// Takes the place of the process before, if this node was started with its [`Inheritance`]: waits until all is here, and for
-    /// the commit. From then on it serves. `judge` takes what the judge before knew, and says whether it is understood.
+    /// Takes the place of the process before, if this node was started with its [`Inheritance`]:
+    /// waits until all is here, and for the commit. From then on it serves. `judge` takes what the
+    /// judge before knew, and says whether it is understood.
     ///
     /// # Errors
     /// The other process serves on; this one has to end.

@@ -1,7 +1,8 @@
 //! Networks whose connections can be handed over: the sockets, and what the layers above them know.
 //!
-//! On an I/O thread, between two turns. Layers are handed over from the sockets up; each says nothing of connections that it
-//! passes through. Invariant: the bytes hold keys of TLS, so whoever has them wipes them.
+//! On an I/O thread, between two turns. Layers are handed over from the sockets up; each says
+//! nothing of connections that it passes through. Invariant: the bytes hold keys of TLS, so whoever
+//! has them wipes them.
 
 use crate::proxied::{self, Proxied};
 use net::Net;

@@ -1,7 +1,8 @@
 //! Live upgrade in the new process: what it inherits, and the moment from which it is the node.
 //!
-//! The process is started with a way to the old one as its standard input, and [`INHERIT`] in its environment. Invariant: until
-//! it has answered the commit it has read from, written to and accepted from nothing that it was given.
+//! The process is started with a way to the old one as its standard input, and [`INHERIT`] in its
+//! environment. Invariant: until it has answered the commit it has read from, written to and
+//! accepted from nothing that it was given.
 
 use super::{HandedOver, Hello, LogWay, START_PATIENCE, fail_at, kind, receive, send};
 use crate::mailbox::{Address, Control, Post};
@@ -119,7 +120,8 @@ impl Inheritance {
     ) -> Result<(Settings, Settings), String> {
         let own = &self.hello.settings;
         let mut wanted = wanted.clone();
-        // A fresh configuration gives new lives to logs in memory; they go on with the ones that they have.
+        // A fresh configuration gives new lives to logs in memory; they go on with the ones that
+        // they have.
         for (log, present) in wanted.logs.iter_mut().zip(&own.logs) {
             log.epoch = present.epoch;
             log.older_epochs.clone_from(&present.older_epochs);
@@ -227,7 +229,8 @@ impl Adopting {
             return Err(io::ErrorKind::InvalidData.into());
         }
         fail_at(12);
-        // That it cannot be sent means that the old process has died: one that serves on has killed this one before.
+        // That it cannot be sent means that the old process has died: one that serves on has killed
+        // this one before.
         let _ = send(control, kind::COMMITTED, &[], &[]);
         fail_at(13);
         for go in &self.go {

@@ -1,4 +1,5 @@
-//! Live upgrade on an I/O thread: what is asked of the old process's, and how one of the new process begins.
+//! Live upgrade on an I/O thread: what is asked of the old process's, and how one of the new
+//! process begins.
 
 use super::passing::Passing;
 use super::{STEP_PATIENCE, fail_at, kind, receive, send};
@@ -15,8 +16,9 @@ use zeroize::Zeroizing;
 /// What the coordinator asks of an I/O thread, one after the other. Each is answered.
 #[derive(Debug)]
 pub enum Order {
-    /// Take the way to the new process's thread from the thread's own, and send copies of all sockets over it. Answered when
-    /// all there were have been sent. The number is that of the attempt.
+    /// Take the way to the new process's thread from the thread's own, and send copies of all
+    /// sockets over it. Answered when all there were have been sent. The number is that of the
+    /// attempt.
     Copy(u64, Sender<Result<(), String>>),
     /// Begin no handshake of TLS, for now. Answered when those that have begun are done.
     FinishHandshakes(Sender<()>),
@@ -26,7 +28,8 @@ pub enum Order {
     Freeze(Sender<Result<(), String>>),
     /// How many batches have been sent to other threads and come from them.
     Count(Sender<(u64, u64)>),
-    /// Send everything. Answered with whether connections that are being closed still need this process.
+    /// Send everything. Answered with whether connections that are being closed still need this
+    /// process.
     HandOver(Sender<Result<bool, String>>),
     /// Serve on as if nothing had been.
     Thaw,

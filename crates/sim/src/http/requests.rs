@@ -1,7 +1,8 @@
-//! Requests one after the other: publishing, raw and in batches, under keys or not, and pages of history.
+//! Requests one after the other: publishing, raw and in batches, under keys or not, and pages of
+//! history.
 //!
-//! What has keys and was not answered is sent again as it was, with the next connection and before anything new; now and
-//! then also what was answered.
+//! What has keys and was not answered is sent again as it was, with the next connection and before
+//! anything new; now and then also what was answered.
 
 use super::{Asked, HttpClient, is_unavailable};
 use crate::client::Context;

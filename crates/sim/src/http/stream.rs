@@ -79,7 +79,8 @@ impl HttpClient {
         for (run, position) in self.runs.iter_mut().zip(positions) {
             if let Some((epoch, offset)) = position {
                 if run.epoch != epoch {
-                    // The id is of an older epoch than the node's last words: all after it is told again.
+                    // The id is of an older epoch than the node's last words: all after it is told
+                    // again.
                     let _ = run.begin_anew(epoch);
                     (run.from, run.cursor) = (offset, offset);
                 }
@@ -172,7 +173,8 @@ impl HttpClient {
                 if !std::mem::replace(&mut self.has_begun[place], true) {
                     (run.from, run.cursor) = (offset, offset);
                 }
-                // What is missing follows in an event of its own; until it has come the id must not have moved.
+                // What is missing follows in an event of its own; until it has come the id must not
+                // have moved.
             }
             "crore.gap" => {
                 if let Some(hole) = hole_of(&value["gap"], context.oracle.moment) {

@@ -1,5 +1,5 @@
-//! What is lost of synced files, where bits flip too: newest segments, all that came behind a backup, and bytes that no read
-//! gives. And the operator, who repairs what a start refuses.
+//! What is lost of synced files, where bits flip too: newest segments, all that came behind a
+//! backup, and bytes that no read gives. And the operator, who repairs what a start refuses.
 
 use super::{LogThread, SimDisk};
 use crate::faults::DiskFaults;
@@ -17,7 +17,8 @@ pub(super) struct Losses {
     copy: Option<Copy>,
     /// The end of the log was lost since it was last opened: the next start has to begin an epoch.
     pub is_end_lost: bool,
-    /// The log was repaired since it was last opened: the next start finds nothing that it cannot read.
+    /// The log was repaired since it was last opened: the next start finds nothing that it cannot
+    /// read.
     pub is_repaired: bool,
 }
 
@@ -126,7 +127,8 @@ impl LogThread {
         self.is_broken() && !self.losses.is_repaired
     }
 
-    /// Somebody gives up what cannot be read, makes room for that, and tries again if the machine dies meanwhile.
+    /// Somebody gives up what cannot be read, makes room for that, and tries again if the machine
+    /// dies meanwhile.
     ///
     /// # Errors
     /// The repair is refused.
@@ -146,7 +148,8 @@ impl LogThread {
             return Ok(());
         }
         match mended {
-            // The head of the only segment is damaged, and nothing else says how many partitions there are.
+            // The head of the only segment is damaged, and nothing else says how many partitions
+            // there are.
             Err(OpenError::Missing) if !self.disk.has_head() => self.remove_all(),
             Err(error) => return Err(format!("a log is not repaired: {error}")),
             Ok(_) => self.worn.repairs += 1,

@@ -125,7 +125,8 @@ impl NativeClient {
         ]);
         let refuses = context.plan.disk.refuses();
         let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
-        // Retention may have dropped what was not answered, and damage taken it and left what followed it.
+        // Retention may have dropped what was not answered, and damage taken it and left what
+        // followed it.
         let is_gone = context.oracle.is_flipped || !context.plan.lossless;
         let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && is_gone;
         // Asked for on the way of GO_AWAY: it is had elsewhere, or later.

@@ -1,4 +1,5 @@
-//! From bytes to frames, and from a frame to what becomes of it: subscriptions (`subscribed`) or answers (`answers`).
+//! From bytes to frames, and from a frame to what becomes of it: subscriptions (`subscribed`) or
+//! answers (`answers`).
 
 use super::{MESSAGE_BYTES_MAX, NativeClient, Waiting};
 use crate::client::Context;

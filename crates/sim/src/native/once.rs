@@ -1,5 +1,5 @@
-//! Publishing once: some publications have a name, and what of them was not answered when the connection was lost is
-//! sent again with the next, in its order and before anything new.
+//! Publishing once: some publications have a name, and what of them was not answered when the
+//! connection was lost is sent again with the next, in its order and before anything new.
 
 use super::{NativeClient, Todo};
 use crate::client::Context;

@@ -1,6 +1,8 @@
-//! Compression of one native client: whether it offers it, what it compresses of its own, how it inflates.
+//! Compression of one native client: whether it offers it, what it compresses of its own, how it
+//! inflates.
 //!
-//! The choices come from a stream of their own, so that a world without compression is what it was before.
+//! The choices come from a stream of their own, so that a world without compression is what it was
+//! before.
 
 use crate::plan::Plan;
 use stdx::prng::Prng;

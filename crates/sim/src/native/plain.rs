@@ -1,4 +1,5 @@
-//! One plain subscription: its cursor by the rules of `spec/protocol.md`, section 6, and what they forbid.
+//! One plain subscription: its cursor by the rules of `spec/protocol.md`, section 6, and what they
+//! forbid.
 
 use super::{Plain, Stage};
 use crate::oracle::{Hole, Oracle};
@@ -44,7 +45,8 @@ impl Plain {
                 if !std::mem::take(&mut self.may_be_ahead) {
                     return Err(format!("continued from {cursor}, and it begins at {through}"));
                 }
-                // The node had settled more, where the topic has nothing: that is claimed, and judged as such.
+                // The node had settled more, where the topic has nothing: that is claimed, and
+                // judged as such.
                 self.run.cursor = through;
             }
             self.gap_due = (!beginning.continued).then_some(through);

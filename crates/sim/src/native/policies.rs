@@ -45,8 +45,8 @@ impl NativeClient {
         }
     }
 
-    /// The node has ended a subscription by itself: it begins again from what it has. True if the client had wanted it to
-    /// end.
+    /// The node has ended a subscription by itself: it begins again from what it has. True if the
+    /// client had wanted it to end.
     pub(super) fn on_ended(&mut self, context: &mut Context<'_>, frame: &Unsubscribed) -> bool {
         let number = frame.subscription;
         let plan = context.plan;

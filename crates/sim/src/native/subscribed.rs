@@ -144,7 +144,8 @@ impl NativeClient {
         }
     }
 
-    /// The log could not be read for a filter: it is asked for again from its cursors, here or on another connection.
+    /// The log could not be read for a filter: it is asked for again from its cursors, here or on
+    /// another connection.
     pub(super) fn on_filter_ended(&mut self, context: &mut Context<'_>, number: u32) {
         let Some(wide) = self.wide.get_mut(&number) else {
             return;

@@ -1,7 +1,9 @@
-//! Resume tickets: asked for, given with GO_AWAY, and brought back, with the client's own cursors or without any.
+//! Resume tickets: asked for, given with GO_AWAY, and brought back, with the client's own cursors
+//! or without any.
 //!
-//! What is judged: a ticket brings back exactly the subscriptions whose SUBSCRIBED came before it, each from no later than
-//! what the client had got by then; what comes twice for it is in order and once.
+//! What is judged: a ticket brings back exactly the subscriptions whose SUBSCRIBED came before it,
+//! each from no later than what the client had got by then; what comes twice for it is in order and
+//! once.
 
 use super::{NativeClient, Stage, Waiting};
 use crate::client::Context;
@@ -59,7 +61,8 @@ impl NativeClient {
             self.frame(&ClientFrame::Hello(Hello::default()));
             return Vec::new();
         };
-        // Without cursors of its own it gets what lies behind the ticket's; in another life these may say nothing.
+        // Without cursors of its own it gets what lies behind the ticket's; in another life these
+        // may say nothing.
         let lives = &context.oracle.lives;
         let (then, now) = (held.instance, self.peer.instance);
         let is_same_life = (0..context.plan.settings.partitions_count())

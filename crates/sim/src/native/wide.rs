@@ -1,7 +1,8 @@
-//! One subscription to a filter: a cursor for each partition by the rules of `spec/protocol.md`, and what they forbid.
+//! One subscription to a filter: a cursor for each partition by the rules of `spec/protocol.md`,
+//! and what they forbid.
 //!
-//! At the end each partition's run is judged for every topic that the filter covers there: what lies between its start
-//! and its cursor has come, once and in order, or was announced as lost.
+//! At the end each partition's run is judged for every topic that the filter covers there: what
+//! lies between its start and its cursor has come, once and in order, or was announced as lost.
 
 use super::Stage;
 use crate::oracle::{Hole, Oracle, Run, matches};
@@ -18,7 +19,8 @@ pub(super) struct Wide {
     pub policy: Option<LagPolicy>,
     /// SUBSCRIBED has come on this connection.
     pub is_told: bool,
-    /// It came back with a ticket, whose positions may be behind its own, or before them where nothing was for it.
+    /// It came back with a ticket, whose positions may be behind its own, or before them where
+    /// nothing was for it.
     pub is_ticketed: bool,
     client: usize,
     parts: BTreeMap<u32, Part>,
@@ -289,8 +291,9 @@ impl Part {
     }
 }
 
-/// Others may have kept the partition busy: the cursor comes along, so that no gap awaits who comes back. When the last
-/// messages of all topics have come, less than a quarter of the partition may lie behind it.
+/// Others may have kept the partition busy: the cursor comes along, so that no gap awaits who comes
+/// back. When the last messages of all topics have come, less than a quarter of the partition may
+/// lie behind it.
 fn is_young(head: u64, cursor: u64) -> Result<(), String> {
     match head <= cursor || (head - cursor) * 4 < head {
         true => Ok(()),

@@ -1,9 +1,10 @@
-//! What a node tells of itself on `$sys/...`, held against what clients know: who has come, who listens, and the world's own
-//! statistics.
+//! What a node tells of itself on `$sys/...`, held against what clients know: who has come, who
+//! listens, and the world's own statistics.
 //!
-//! Everything that has happened was told once, in the order of its topic; what was not is in the counts of what was left out (of a
-//! rate) or lost (without room at a home). Of two topics in one partition the order is known, too. Judged when all clients but the
-//! witness have left: then nobody is connected but it, and nobody listens.
+//! Everything that has happened was told once, in the order of its topic; what was not is in the
+//! counts of what was left out (of a rate) or lost (without room at a home). Of two topics in one
+//! partition the order is known, too. Judged when all clients but the witness have left: then
+//! nobody is connected but it, and nobody listens.
 
 use crate::plan::Plan;
 use broker::sys;
@@ -209,7 +210,8 @@ impl Events {
     }
 }
 
-/// A topic is occupied, vacated, occupied: where the order of both can be seen and nothing is missing.
+/// A topic is occupied, vacated, occupied: where the order of both can be seen and nothing is
+/// missing.
 fn judge_alternation(
     plan: &Plan,
     [occupied, vacated]: [&Kind; 2],

@@ -58,9 +58,10 @@ impl Oracle {
         offsets
     }
 
-    /// What a run must have seen or been told of: what is known to stand in its epoch, and what was known in the older epochs
-    /// that it crossed, behind its cursor of that moment. Damage may have taken the latter away; then it is a gap. Behind a second
-    /// damage nobody may know how much the first one took; then a gap where that began is enough.
+    /// What a run must have seen or been told of: what is known to stand in its epoch, and what was
+    /// known in the older epochs that it crossed, behind its cursor of that moment. Damage may have
+    /// taken the latter away; then it is a gap. Behind a second damage nobody may know how much the
+    /// first one took; then a gap where that began is enough.
     fn owed(&self, partition: u32, run: &Run, known: &[u64], offsets: &Namespaces) -> Vec<u64> {
         let mut owed = known.to_vec();
         for (epoch, cursor) in &run.crossed {
@@ -230,8 +231,8 @@ impl Oracle {
         }
     }
 
-    /// Within a partition and a life, what a producer sent later stands later; but for a producer of which retention had
-    /// dropped everything before a start, and which began anew.
+    /// Within a partition and a life, what a producer sent later stands later; but for a producer
+    /// of which retention had dropped everything before a start, and which began anew.
     fn judge_producers(&mut self, plan: &Plan) {
         let mut last: BTreeMap<(u64, u32, u32), (u64, u64)> = BTreeMap::new();
         let mut sent: Vec<(u64, u64, usize)> = Vec::new();

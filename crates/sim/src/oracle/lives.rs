@@ -1,8 +1,10 @@
-//! The lives of logs: which epoch each node had, and what of an older epoch still holds in a newer one.
+//! The lives of logs: which epoch each node had, and what of an older epoch still holds in a newer
+//! one.
 //!
-//! A life begins with a new epoch, and for each partition with a start: positions of older lives below it stay valid, and
-//! so does what stands there. A memory log's start is 0: nothing is left of the life before. One life may be served by
-//! several nodes, one after the other: a durable log keeps its epoch over restarts.
+//! A life begins with a new epoch, and for each partition with a start: positions of older lives
+//! below it stay valid, and so does what stands there. A memory log's start is 0: nothing is left
+//! of the life before. One life may be served by several nodes, one after the other: a durable log
+//! keeps its epoch over restarts.
 
 use std::collections::BTreeMap;
 

@@ -9,8 +9,8 @@ pub struct Hole {
     pub from: u64,
     /// Inclusive.
     pub to: u64,
-    /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit. Of what was left out on purpose its
-    /// reason behind [`SKIPPED`].
+    /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit. Of what was
+    /// left out on purpose its reason behind [`SKIPPED`].
     pub reason: u8,
     /// The moment when it was told.
     pub told_at: u64,
@@ -39,8 +39,9 @@ pub fn check_skip(policy: LagPolicy, hole: &Hole) -> Result<(), String> {
     }
 }
 
-/// One subscription to a plain topic, or of one to a filter what concerns a topic, over all connections on which it was resumed, within one epoch or several under
-/// which its positions stayed valid.
+/// One subscription to a plain topic, or of one to a filter what concerns a topic, over all
+/// connections on which it was resumed, within one epoch or several under which its positions
+/// stayed valid.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Run {
     /// Whose.
@@ -53,7 +54,8 @@ pub struct Run {
     pub from: u64,
     /// Everything up to here is settled.
     pub cursor: u64,
-    /// Older epochs from which it was continued, each with its cursor at that moment: it is owed what stood behind that.
+    /// Older epochs from which it was continued, each with its cursor at that moment: it is owed
+    /// what stood behind that.
     pub crossed: Vec<(u64, u64)>,
     /// Offsets received, rising.
     pub seen: Vec<u64>,
@@ -88,7 +90,8 @@ impl Run {
         }
     }
 
-    /// The node has another epoch, and what this run is about is gone: answers it as it was, and begins anew.
+    /// The node has another epoch, and what this run is about is gone: answers it as it was, and
+    /// begins anew.
     pub fn begin_anew(&mut self, epoch: u64) -> Run {
         let new = Run { client: self.client, topic: self.topic, epoch, ..Run::default() };
         std::mem::replace(self, new)

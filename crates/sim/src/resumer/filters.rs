@@ -1,4 +1,5 @@
-//! Filters of the session of crate `client`: what it reports of each partition, and the cursors that it would come back with.
+//! Filters of the session of crate `client`: what it reports of each partition, and the cursors
+//! that it would come back with.
 
 use super::Resumer;
 use crate::client::Context;

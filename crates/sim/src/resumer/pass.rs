@@ -1,8 +1,9 @@
 //! The token of a session: what it covers now, and what may end for it.
 //!
-//! The client knows what it asked for: with each message that it is handed it sees whether a token covered that, and with each
-//! refusal whether none did. Once a renewal has been answered only the new token counts. That who is entitled misses nothing
-//! is judged as for everybody else, by the runs.
+//! The client knows what it asked for: with each message that it is handed it sees whether a token
+//! covered that, and with each refusal whether none did. Once a renewal has been answered only the
+//! new token counts. That who is entitled misses nothing is judged as for everybody else, by the
+//! runs.
 
 use super::Resumer;
 use crate::client::{Context, Phase};
@@ -17,7 +18,8 @@ pub(super) struct Pass {
     token: Token,
     /// Those before it that may still hold: the answer to a renewal has not come.
     former: Vec<Token>,
-    /// Those that do not hold any more since the last answer: answers to requests are handed over behind events.
+    /// Those that do not hold any more since the last answer: answers to requests are handed over
+    /// behind events.
     over: Vec<Token>,
     is_revoked: bool,
     /// The newest was refused because its user has as many connections as it says.
@@ -94,16 +96,16 @@ impl Pass {
         self.over = std::mem::take(&mut self.former);
     }
 
-    /// A renewal was answered: the first of those since the last answer, as a client has one on its way at a time and then sends the
-    /// newest. Only these two count from now on.
+    /// A renewal was answered: the first of those since the last answer, as a client has one on its
+    /// way at a time and then sends the newest. Only these two count from now on.
     fn note_renewed(&mut self) {
         let answered = (self.former.len() > 1).then(|| self.former.remove(1));
         self.forget_former();
         self.former.extend(answered);
     }
 
-    /// A renewal was refused: that token never held, and the session goes on with the one before. Those drawn meanwhile were never
-    /// shown, but for the newest, which is on its way now.
+    /// A renewal was refused: that token never held, and the session goes on with the one before.
+    /// Those drawn meanwhile were never shown, but for the newest, which is on its way now.
     fn note_refused(&mut self) {
         match self.former.len() {
             2.. => self.former.truncate(1),
@@ -169,7 +171,8 @@ impl Resumer {
         }
     }
 
-    /// Whether a token explains that a publication was refused: also one that was over when the answer was handed over.
+    /// Whether a token explains that a publication was refused: also one that was over when the
+    /// answer was handed over.
     pub(super) fn is_refusal_explained(
         &self,
         context: &Context<'_>,
@@ -234,7 +237,8 @@ impl Resumer {
         true
     }
 
-    /// The newest token was refused because its user has too many connections: it has to say how many there may be.
+    /// The newest token was refused because its user has too many connections: it has to say how
+    /// many there may be.
     fn is_crowd_explained(&mut self, context: &mut Context<'_>) -> bool {
         let Some(pass) = self.pass.as_mut().filter(|pass| pass.token.connections_max > 0) else {
             let text = "too many connections, and nothing says how many there may be";
@@ -270,7 +274,8 @@ impl Resumer {
                 }
                 self.renew(context, false);
             }
-            // The other clients of its user are there: the session goes on with the one before, whatever became of the new one.
+            // The other clients of its user are there: the session goes on with the one before,
+            // whatever became of the new one.
             Event::TokenRefused(error)
                 if error.code == u32::from(ErrorCode::TooManyConnections.number())
                     && self.is_crowd_explained(context) =>

@@ -1,4 +1,5 @@
-//! What the node tells of itself on `$sys/...`: its statistics, as the shell publishes them, and the verdict on all of it.
+//! What the node tells of itself on `$sys/...`: its statistics, as the shell publishes them, and
+//! the verdict on all of it.
 
 use super::World;
 use crate::client::Phase;

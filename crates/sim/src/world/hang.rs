@@ -1,4 +1,5 @@
-//! Disks that hang while everything else is calm: what other logs owe their clients comes all the same.
+//! Disks that hang while everything else is calm: what other logs owe their clients comes all the
+//! same.
 
 use super::World;
 
@@ -6,7 +7,8 @@ use super::World;
 const HANG_REST_MS: u64 = 1_000;
 
 impl World {
-    /// Disks that hang after all other faults: who uses logs in memory gets what is due long before they go on.
+    /// Disks that hang after all other faults: who uses logs in memory gets what is due long before
+    /// they go on.
     pub(super) fn outlast_disks(&mut self) {
         let Some(end_ms) = self.hung_until_ms.take() else {
             return;

@@ -1,4 +1,5 @@
-//! The lives of a world's node: it begins, is killed or ends in order, and another begins on the same disks.
+//! The lives of a world's node: it begins, is killed or ends in order, and another begins on the
+//! same disks.
 
 use super::{START_MS, SimClock, World};
 use crate::faults::Crash;
@@ -12,7 +13,8 @@ use node::reactor::{Reactor, ReactorParts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where the life of a log began after the former one, by partition; at its beginning, if that one is not known any more.
+/// Where the life of a log began after the former one, by partition; at its beginning, if that one
+/// is not known any more.
 fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
     let older = &log.older_epochs;
     let since = older.iter().position(|older| older.epoch == former);

@@ -1,5 +1,5 @@
-//! A shard is handed over between two of its turns, as a live upgrade does it: its state becomes bytes, the reactor is dropped,
-//! and another one is made of the bytes.
+//! A shard is handed over between two of its turns, as a live upgrade does it: its state becomes
+//! bytes, the reactor is dropped, and another one is made of the bytes.
 //!
 //! Nobody may notice anything: a world in which this happens has the same hash as without.
 

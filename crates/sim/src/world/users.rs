@@ -1,7 +1,8 @@
-//! How many connections each user has: what the edges let in is held against what their tokens say, and against the table.
+//! How many connections each user has: what the edges let in is held against what their tokens say,
+//! and against the table.
 //!
-//! Looked at after each turn of a shard, in worlds with tokens: changes are answered within the turn, and other shards stand still
-//! meanwhile.
+//! Looked at after each turn of a shard, in worlds with tokens: changes are answered within the
+//! turn, and other shards stand still meanwhile.
 
 use super::World;
 use broker::edge::Edge;

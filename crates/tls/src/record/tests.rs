@@ -13,7 +13,8 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// RFC 8448, section 3: `client_application_traffic_secret_0` and `server_application_traffic_secret_0`.
+/// RFC 8448, section 3: `client_application_traffic_secret_0` and
+/// `server_application_traffic_secret_0`.
 const CLIENT_SECRET: &str = "9e40646ce79a7f9dc05af8889bce6552875afa0b06df0087f792ebb7c17504a5";
 const SERVER_SECRET: &str = "a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643";
 
@@ -34,7 +35,8 @@ fn seal(layer: &mut RecordLayer, kind: u8, text: &[u8], padding: usize) -> Vec<u
         let parts = [IoSlice::new(&padded)];
         layer.seal(&context, kind, &mut Text::of(&parts), text.len(), &mut out).unwrap();
     } else {
-        // The type goes into the text, and the one that `seal` appends is the last byte of the padding.
+        // The type goes into the text, and the one that `seal` appends is the last byte of the
+        // padding.
         padded.push(kind);
         padded.resize(text.len() + padding, 0);
         let parts = [IoSlice::new(&padded)];

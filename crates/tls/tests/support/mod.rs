@@ -1,4 +1,5 @@
-//! A network in memory under [`tls::Tls`], and rustls itself as the peer at the other end of its links.
+//! A network in memory under [`tls::Tls`], and rustls itself as the peer at the other end of its
+//! links.
 #![allow(dead_code, missing_docs)]
 
 use net::{Close, Conn, Event, Net, Read, Write};
@@ -438,7 +439,8 @@ impl Pair {
     }
 }
 
-/// Gives bytes to a peer. What it reads goes behind `text`, and that our direction has ended to `saw_end`.
+/// Gives bytes to a peer. What it reads goes behind `text`, and that our direction has ended to
+/// `saw_end`.
 ///
 /// # Errors
 /// The peer refuses them.

@@ -1,10 +1,11 @@
-//! The content of an HTTP message: its framing taken off on the way in (RFC 9112 sections 6 and 7), and chunks
-//! written on the way out.
+//! The content of an HTTP message: its framing taken off on the way in (RFC 9112 sections 6 and 7),
+//! and chunks written on the way out.
 //!
 //! Place on the path: line 2. A stream decoder: it consumes all it is given and owns no buffer.
 //!
-//! Invariants: content never exceeds the caller's limit, and a length that does is refused before a byte is read.
-//! Chunk extensions and trailers are bounded over the whole body, and dropped. Lines end with CRLF and nothing else.
+//! Invariants: content never exceeds the caller's limit, and a length that does is refused before a
+//! byte is read. Chunk extensions and trailers are bounded over the whole body, and dropped. Lines
+//! end with CRLF and nothing else.
 
 use std::fmt;
 use stdx::handing::Hand;
@@ -208,7 +209,8 @@ impl BodyDecoder {
             State::UntilClose => self.body_bytes_max - self.content_bytes,
             _ => self.remaining_bytes,
         };
-        // Only content without an end of its own can reach the limit here; other framings are refused earlier.
+        // Only content without an end of its own can reach the limit here; other framings are
+        // refused earlier.
         if allowed_bytes == 0 {
             return Err(BodyError::TooLarge { body_bytes_max: self.body_bytes_max });
         }

@@ -2,9 +2,10 @@
 //!
 //! Place on the path: line 9 outbound; line 2 in the client and the benchmark.
 //!
-//! Invariants: whatever the data, an encoded event decodes to the same data, with every line end as `\n`. The decoder
-//! is a stream decoder: it gives the same items however the stream was cut, in the middle of CRLF or of a character
-//! too, and holds at most `event_bytes_max` bytes of an unfinished event.
+//! Invariants: whatever the data, an encoded event decodes to the same data, with every line end as
+//! `\n`. The decoder is a stream decoder: it gives the same items however the stream was cut, in
+//! the middle of CRLF or of a character too, and holds at most `event_bytes_max` bytes of an
+//! unfinished event.
 
 use std::fmt;
 
@@ -23,8 +24,8 @@ pub struct OutgoingEvent<'a> {
     pub event: Option<&'a str>,
     /// How long the client is to wait before it reconnects, in milliseconds.
     pub retry_ms: Option<u64>,
-    /// The data; lines may end in `\n`, `\r` or `\r\n`. `None` writes a block without data, which sets the id
-    /// and the delay but dispatches nothing.
+    /// The data; lines may end in `\n`, `\r` or `\r\n`. `None` writes a block without data, which
+    /// sets the id and the delay but dispatches nothing.
     pub data: Option<&'a str>,
 }
 
@@ -79,7 +80,8 @@ impl OutgoingEvent<'_> {
     }
 }
 
-/// Appends a comment, one line for each line of `text`, and an empty line; an empty text is the shortest heartbeat.
+/// Appends a comment, one line for each line of `text`, and an empty line; an empty text is the
+/// shortest heartbeat.
 pub fn append_comment(out: &mut Vec<u8>, text: &str) {
     for_each_line(text.as_bytes(), |line| {
         append_line(out, if line.is_empty() { b":" } else { b": " }, line);
@@ -118,7 +120,8 @@ pub enum Item<'d> {
 /// An event as a client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncomingEvent<'d> {
-    /// The last event id at this moment, which may come from an earlier event; empty when there is none.
+    /// The last event id at this moment, which may come from an earlier event; empty when there is
+    /// none.
     pub last_event_id: &'d str,
     /// The name; `message` when the stream gives none.
     pub event: &'d str,
@@ -165,8 +168,8 @@ pub struct EventStreamDecoder {
 }
 
 impl EventStreamDecoder {
-    /// A decoder at the start of a stream. `event_bytes_max` bounds each line and each event's data, and so the
-    /// memory held (a few times that).
+    /// A decoder at the start of a stream. `event_bytes_max` bounds each line and each event's
+    /// data, and so the memory held (a few times that).
     pub fn new(event_bytes_max: usize) -> EventStreamDecoder {
         EventStreamDecoder {
             event_bytes_max,
@@ -181,15 +184,17 @@ impl EventStreamDecoder {
         }
     }
 
-    /// The last event id, to be sent as `Last-Event-ID` after a reconnect; empty when there is none.
+    /// The last event id, to be sent as `Last-Event-ID` after a reconnect; empty when there is
+    /// none.
     pub fn last_event_id(&self) -> &str {
         &self.last_event_id
     }
 
-    /// Takes bytes from the front of `input` up to the next item. All of `input` has been used when the answer is
-    /// [`Item::Progress`]; [`Step::More`] comes only for an empty input.
+    /// Takes bytes from the front of `input` up to the next item. All of `input` has been used when
+    /// the answer is [`Item::Progress`]; [`Step::More`] comes only for an empty input.
     ///
-    /// When the connection ends, an event without its empty line is forgotten, as the standard wants.
+    /// When the connection ends, an event without its empty line is forgotten, as the standard
+    /// wants.
     ///
     /// # Errors
     /// [`EventStreamError::TooLarge`].
@@ -273,7 +278,8 @@ impl EventStreamDecoder {
             }
             None => (line, &line[line.len()..]),
         };
-        // The stream is decoded with replacement characters; line ends are ASCII, so doing it by the line is the same.
+        // The stream is decoded with replacement characters; line ends are ASCII, so doing it by
+        // the line is the same.
         let value = String::from_utf8_lossy(value);
         match name {
             b"data" => {

@@ -1,8 +1,9 @@
 //! Who is behind a proxy, as its header fields tell: `X-Forwarded-For`, or `Forwarded` (RFC 7239).
 //!
-//! Place on the path: line 2. The caller asks only about requests of proxies that it trusts, and of one of the two fields: the
-//! proxy sets one and may pass a client's own words on in the other. Invariant: what stands left of the client's address was
-//! written by the client, and is never looked at.
+//! Place on the path: line 2. The caller asks only about requests of proxies that it trusts, and of
+//! one of the two fields: the proxy sets one and may pass a client's own words on in the other.
+//! Invariant: what stands left of the client's address was written by the client, and is never
+//! looked at.
 
 use super::head::Fields;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -18,7 +19,8 @@ pub enum ForwardedField {
     Forwarded,
 }
 
-/// The rightmost address that is not of a trusted proxy; if all are, the leftmost. `Ok(None)`: the field is not there.
+/// The rightmost address that is not of a trusted proxy; if all are, the leftmost. `Ok(None)`: the
+/// field is not there.
 ///
 /// # Errors
 /// [`UnknownClient`] if something else stands before such an address.
@@ -56,8 +58,8 @@ pub fn forwarded_client(
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownClient;
 
-/// The last element of a list, and what stands before it. Looked at from the right, so that quotes which the client has left
-/// open change nothing.
+/// The last element of a list, and what stands before it. Looked at from the right, so that quotes
+/// which the client has left open change nothing.
 fn split_last(list: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let mut is_quoted = false;
     for (place, byte) in list.iter().enumerate().rev() {

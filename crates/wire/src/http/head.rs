@@ -1,10 +1,11 @@
-//! The head of an HTTP message: finding its end without rescanning, the table of fields, the framing of the body.
+//! The head of an HTTP message: finding its end without rescanning, the table of fields, the
+//! framing of the body.
 //!
 //! Place on the path: line 2, below `request` and `response`.
 //!
-//! Invariants: a head that is handed to the parser is complete, within its limits, and free of bare CR, bare LF and
-//! control bytes. Each byte is scanned once however the head was cut ([`HeadScan`]); the first bad byte is refused
-//! as soon as it is seen.
+//! Invariants: a head that is handed to the parser is complete, within its limits, and free of bare
+//! CR, bare LF and control bytes. Each byte is scanned once however the head was cut
+//! ([`HeadScan`]); the first bad byte is refused as soon as it is seen.
 
 use std::fmt;
 use stdx::handing::Hand;
@@ -127,8 +128,8 @@ impl fmt::Display for HeadError {
 
 impl std::error::Error for HeadError {}
 
-/// How far an unfinished head has been scanned. Four bytes, kept by the caller beside the unfinished bytes and
-/// passed in with each call; it is reset when a head is complete.
+/// How far an unfinished head has been scanned. Four bytes, kept by the caller beside the
+/// unfinished bytes and passed in with each call; it is reset when a head is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hand)]
 pub struct HeadScan {
     scanned_bytes: u32,
@@ -145,8 +146,9 @@ impl HeadScan {
         self.scanned_bytes == 0
     }
 
-    /// Scans what is new in `input`, which begins where the head does, and gives the range of the head in it:
-    /// empty lines before the start line are skipped (RFC 9112 section 2.2), the final empty line is included.
+    /// Scans what is new in `input`, which begins where the head does, and gives the range of the
+    /// head in it: empty lines before the start line are skipped (RFC 9112 section 2.2), the final
+    /// empty line is included.
     pub(super) fn find_head<'a>(
         &mut self,
         input: &'a [u8],
@@ -156,8 +158,8 @@ impl HeadScan {
         let front = self.scanned_bytes as usize;
         let mut at = front;
         while at < input.len() {
-            // At the front of a line, or of what is left of one, most bytes are plain. Not after a CR, which is
-            // judged by the byte that follows it.
+            // At the front of a line, or of what is left of one, most bytes are plain. Not after a
+            // CR, which is judged by the byte that follows it.
             let is_front = match at.checked_sub(1).map(|before| input[before]) {
                 None | Some(b'\n') => true,
                 Some(b'\r') => false,
@@ -171,7 +173,8 @@ impl HeadScan {
                 return Err(HeadError::HeadTooLarge { head_bytes_max });
             }
             let previous = if at == 0 { 0 } else { input[at - 1] };
-            // A CR is judged by the byte after it, so that the answer does not depend on where the input ends.
+            // A CR is judged by the byte after it, so that the answer does not depend on where the
+            // input ends.
             if previous == b'\r' && byte != b'\n' {
                 return Err(HeadError::BadByte(b'\r'));
             }
@@ -185,7 +188,8 @@ impl HeadScan {
                             self.scanned_bytes = 0;
                             return Ok(Some((&input[start..end], end)));
                         }
-                        // Nothing but empty lines: the head has not begun. Bounded, because each is counted anew.
+                        // Nothing but empty lines: the head has not begun. Bounded, because each is
+                        // counted anew.
                         if end > 2 * EMPTY_LINES_MAX {
                             return Err(HeadError::BadStartLine);
                         }
@@ -274,7 +278,8 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    /// All fields in order: name as sent, value without the space around it. Values may hold any byte but controls.
+    /// All fields in order: name as sent, value without the space around it. Values may hold any
+    /// byte but controls.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         // Names are tokens, so this never fails.
         self.iter_bytes()
@@ -303,7 +308,8 @@ impl<'a> Fields<'a> {
         std::str::from_utf8(self.first(name)?).ok()
     }
 
-    /// The elements of a comma-separated list over all fields of this name, trimmed, empty ones left out.
+    /// The elements of a comma-separated list over all fields of this name, trimmed, empty ones
+    /// left out.
     pub fn list(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.all(name)
             .flat_map(|value| value.split(|byte| *byte == b','))
@@ -332,7 +338,8 @@ impl<'a> Fields<'a> {
         version == Version::Http11 || self.list_contains("connection", "keep-alive")
     }
 
-    /// The framing that the fields announce (RFC 9112 section 6.3), [`BodyFraming::None`] when they are silent.
+    /// The framing that the fields announce (RFC 9112 section 6.3), [`BodyFraming::None`] when they
+    /// are silent.
     pub(super) fn body_framing(&self, version: Version) -> Result<BodyFraming, HeadError> {
         let mut lengths = self.all("content-length");
         let length = match lengths.next() {
@@ -399,8 +406,9 @@ pub(super) fn parse_error(error: httparse::Error) -> HeadError {
     }
 }
 
-/// Appends `name: value` and CRLF. Control bytes in the value become spaces, so that no value, wherever it came
-/// from, can begin another field. `name` must be a token; it comes from code, not from peers.
+/// Appends `name: value` and CRLF. Control bytes in the value become spaces, so that no value,
+/// wherever it came from, can begin another field. `name` must be a token; it comes from code, not
+/// from peers.
 pub(super) fn append_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(name.bytes().all(is_token_byte) && !name.is_empty());
     out.extend_from_slice(name.as_bytes());

@@ -1,4 +1,5 @@
-//! The body of an error answer (RFC 9457, `application/problem+json`), and the JSON string escaping it needs.
+//! The body of an error answer (RFC 9457, `application/problem+json`), and the JSON string escaping
+//! it needs.
 //!
 //! Place on the path: outbound, whenever an HTTP request is refused.
 
@@ -20,7 +21,8 @@ pub struct Problem<'a> {
     pub detail: &'a str,
     /// Our own name of the error, for programs (extension member `code`).
     pub code: &'a str,
-    /// Where the log stands now, as epoch and offset (extension members `epoch`, a string, and `head`).
+    /// Where the log stands now, as epoch and offset (extension members `epoch`, a string, and
+    /// `head`).
     pub present: Option<(u64, u64)>,
 }
 

@@ -1,9 +1,10 @@
 //! Requests: decoded by the server, encoded by clients (RFC 9112 sections 3 to 6).
 //!
-//! Place on the path: line 2. A [`Request`] borrows from the receive buffer; its body, if any, follows the
-//! `consumed` bytes and is read with a [`BodyDecoder`](super::BodyDecoder).
+//! Place on the path: line 2. A [`Request`] borrows from the receive buffer; its body, if any,
+//! follows the `consumed` bytes and is read with a [`BodyDecoder`](super::BodyDecoder).
 //!
-//! Invariant: a `Request` that exists has an unambiguous body framing and, in HTTP/1.1, exactly one `Host`.
+//! Invariant: a `Request` that exists has an unambiguous body framing and, in HTTP/1.1, exactly one
+//! `Host`.
 
 use std::mem::MaybeUninit;
 
@@ -33,7 +34,8 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Decodes a head from the front of `input`. `scan` is the caller's for the head that `input` begins with.
+    /// Decodes a head from the front of `input`. `scan` is the caller's for the head that `input`
+    /// begins with.
     ///
     /// # Errors
     /// See [`HeadError`]; [`HeadError::status`] is the answer to give before closing.
@@ -106,7 +108,8 @@ fn check_host(fields: &Fields<'_>, version: Version) -> Result<(), HeadError> {
             Version::Http11 => Err(HeadError::MissingHost),
         };
     };
-    // RFC 3986 section 3.2.2: a name, an IPv4 address or a bracketed literal, and a port; no user information.
+    // RFC 3986 section 3.2.2: a name, an IPv4 address or a bracketed literal, and a port; no user
+    // information.
     let is_host_byte =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(byte);
     if hosts.next().is_some() || !host.iter().all(is_host_byte) {
@@ -173,7 +176,8 @@ impl<'o> RequestWriter<'o> {
         self.out.extend_from_slice(body);
     }
 
-    /// Ends the head of a request whose body follows in chunks; see [`body::append_chunk`](super::body::append_chunk).
+    /// Ends the head of a request whose body follows in chunks; see
+    /// [`body::append_chunk`](super::body::append_chunk).
     pub fn finish_chunked(self) {
         self.out.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
     }

@@ -2,8 +2,8 @@
 //!
 //! Place on the path: line 9 outbound; line 2 in the client and the benchmark.
 //!
-//! Invariants: what the writer produces is one complete head, and no value can begin another field. No clock here:
-//! a `Date` is a header that the caller may pass.
+//! Invariants: what the writer produces is one complete head, and no value can begin another field.
+//! No clock here: a `Date` is a header that the caller may pass.
 
 use std::mem::MaybeUninit;
 
@@ -63,8 +63,8 @@ pub const fn reason_phrase(status: u16) -> &'static str {
 /// What lets a client that waits for it send its body.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Writes one response into the caller's buffer. Every `finish` ends the head; a writer that is dropped instead
-/// leaves half a head behind.
+/// Writes one response into the caller's buffer. Every `finish` ends the head; a writer that is
+/// dropped instead leaves half a head behind.
 #[derive(Debug)]
 #[must_use = "a response needs one of the `finish` methods"]
 pub struct ResponseWriter<'o> {
@@ -105,8 +105,8 @@ impl<'o> ResponseWriter<'o> {
         out.extend_from_slice(body);
     }
 
-    /// Ends the head with a `Content-Length`, for an answer to HEAD or a body that is written apart.
-    /// Gives the buffer back, for the body.
+    /// Ends the head with a `Content-Length`, for an answer to HEAD or a body that is written
+    /// apart. Gives the buffer back, for the body.
     pub fn finish_length(self, body_bytes: u64) -> &'o mut Vec<u8> {
         self.out.extend_from_slice(b"Content-Length: ");
         append_decimal(self.out, body_bytes);
@@ -143,8 +143,9 @@ pub struct Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    /// Decodes a head from the front of `input`. `scan` is the caller's for the head that `input` begins with.
-    /// `request_method` is the method that is answered: the answer to `HEAD` has no body.
+    /// Decodes a head from the front of `input`. `scan` is the caller's for the head that `input`
+    /// begins with. `request_method` is the method that is answered: the answer to `HEAD` has no
+    /// body.
     ///
     /// # Errors
     /// See [`HeadError`]; a client closes the connection.
@@ -198,8 +199,8 @@ impl<'a> Response<'a> {
             return Err(HeadError::BadStartLine);
         };
         let fields = Fields::new(head, parsed.headers);
-        // RFC 9112 section 6.3: these have no body whatever their fields say; without framing, it ends with
-        // the connection.
+        // RFC 9112 section 6.3: these have no body whatever their fields say; without framing, it
+        // ends with the connection.
         let bodyless = request_method == "HEAD" || matches!(status, 100..=199 | 204 | 304);
         let body = match fields.body_framing(version)? {
             _ if bodyless => BodyFraming::None,

@@ -1,10 +1,12 @@
-//! Request targets: path and query taken apart and percent-decoded (RFC 9112 section 3.2, RFC 3986).
+//! Request targets: path and query taken apart and percent-decoded (RFC 9112 section 3.2, RFC
+//! 3986).
 //!
 //! Place on the path: between a request and its route.
 //!
-//! Invariants: a path is never normalised: slashes are not merged, dot segments not resolved, case not changed. An
-//! escape that is not two hex digits, or that decodes to something other than UTF-8, is an error and never passed
-//! through. In queries `+` is a space, as forms and every browser's `URLSearchParams` write it; in paths it is `+`.
+//! Invariants: a path is never normalised: slashes are not merged, dot segments not resolved, case
+//! not changed. An escape that is not two hex digits, or that decodes to something other than
+//! UTF-8, is an error and never passed through. In queries `+` is a space, as forms and every
+//! browser's `URLSearchParams` write it; in paths it is `+`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -42,8 +44,8 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Takes a target apart: origin form (`/a?b`), asterisk form (`*`), or absolute form (`http://host/a?b`, whose
-    /// scheme and authority are left out).
+    /// Takes a target apart: origin form (`/a?b`), asterisk form (`*`), or absolute form
+    /// (`http://host/a?b`, whose scheme and authority are left out).
     ///
     /// # Errors
     /// [`TargetError::BadForm`] for anything else; the authority form of CONNECT is one.
@@ -84,7 +86,8 @@ impl<'a> Target<'a> {
         percent_decode(self.path)
     }
 
-    /// The pairs of the query in order, decoded; a pair without `=` has an empty value. Empty pairs are left out.
+    /// The pairs of the query in order, decoded; a pair without `=` has an empty value. Empty pairs
+    /// are left out.
     pub fn query_pairs(&self) -> QueryPairs<'a> {
         QueryPairs { rest: self.query }
     }
@@ -151,8 +154,8 @@ pub fn percent_decode(encoded: &str) -> Result<Cow<'_, str>, TargetError> {
     decode(encoded, false)
 }
 
-/// Appends `text` to `out` with every byte escaped but the unreserved ones and `/`. Good for a path and for a name
-/// or value in a query.
+/// Appends `text` to `out` with every byte escaped but the unreserved ones and `/`. Good for a path
+/// and for a name or value in a query.
 pub fn append_percent_encoded(out: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

@@ -1,4 +1,5 @@
-//! What travels beside a payload: the content type and the tags. One encoding in PUBLISH, messages, history and the log.
+//! What travels beside a payload: the content type and the tags. One encoding in PUBLISH, messages,
+//! history and the log.
 
 use super::options::{Options, set_once, write_option};
 use super::reader::{Reader, text, write_bytes};
@@ -29,8 +30,8 @@ impl<'a> Attributes<'a> {
         self.content_type.is_none() && self.tags.is_empty()
     }
 
-    /// Appends a whole options block, also when empty. The log keeps these bytes, and [`super::message_head`]'s caller
-    /// appends them behind the head of each message as they are.
+    /// Appends a whole options block, also when empty. The log keeps these bytes, and
+    /// [`super::message_head`]'s caller appends them behind the head of each message as they are.
     pub fn encode_block(&self, out: &mut Vec<u8>) {
         varint::encode(self.options_count() as u64, out);
         self.write_options(out);
@@ -55,7 +56,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Reads what [`Self::encode_block`] wrote; all of `block` must be one block. An empty slice is no attributes.
+    /// Reads what [`Self::encode_block`] wrote; all of `block` must be one block. An empty slice is
+    /// no attributes.
     ///
     /// # Errors
     /// As for the options block of a frame.

@@ -1,4 +1,5 @@
-//! Frames from the client to the server. What a SUBSCRIBE holds is in `subscribe`, what a PUBLISH holds in `publish`.
+//! Frames from the client to the server. What a SUBSCRIBE holds is in `subscribe`, what a PUBLISH
+//! holds in `publish`.
 
 use super::options::{Options, set_once, write_option};
 use super::publish::{Publish, read_publish, write_publish};
@@ -42,7 +43,8 @@ pub struct Hello<'a> {
     pub token: Option<&'a str>,
     /// The client's name, for operators.
     pub name: Option<&'a str>,
-    /// A resume ticket, any bytes; one above [`super::TICKET_BYTES_MAX`] is none that a server issued.
+    /// A resume ticket, any bytes; one above [`super::TICKET_BYTES_MAX`] is none that a server
+    /// issued.
     pub ticket: Option<&'a [u8]>,
     /// Where the client has come further than the ticket; nothing without one.
     pub cursors: List<'a, ResumeCursor>,
@@ -86,11 +88,13 @@ pub struct History<'a> {
     pub topic: &'a str,
     /// Newest first.
     pub reverse: bool,
-    /// Go on behind this position (before it when reversed); without it, from the oldest (newest) record.
+    /// Go on behind this position (before it when reversed); without it, from the oldest (newest)
+    /// record.
     pub position: Option<Position>,
     /// The most records to answer; 0 leaves it to the server.
     pub records_max: u32,
-    /// The most payload bytes to answer; 0 leaves it to the server. One record is answered whatever its size.
+    /// The most payload bytes to answer; 0 leaves it to the server. One record is answered whatever
+    /// its size.
     pub bytes_max: u32,
 }
 
@@ -152,7 +156,8 @@ impl<'a> ClientFrame<'a> {
         Ok(frame)
     }
 
-    /// Appends the frame. Its strings keep their bounds (a topic has 1 to 255 bytes), which the builder answers for.
+    /// Appends the frame. Its strings keep their bounds (a topic has 1 to 255 bytes), which the
+    /// builder answers for.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => write_hello(hello, out),
@@ -187,7 +192,8 @@ impl<'a> ClientFrame<'a> {
 }
 
 fn read_hello<'a>(reader: &mut Reader<'a>) -> Result<Hello<'a>, FrameError> {
-    // The version stands before everything that another version may lay out differently, flags' meaning included.
+    // The version stands before everything that another version may lay out differently, flags'
+    // meaning included.
     let raw_flags = reader.byte()?;
     let version = reader.byte()?;
     if version != VERSION {

@@ -49,7 +49,8 @@ impl<'a, T: Element<'a>> List<'a, T> {
     /// Reads the count and walks all elements, so that later walks cannot fail.
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
         let count = reader.varint()?;
-        // Each element takes at least one byte: a larger count cannot be true, and the walk below is bounded by the frame.
+        // Each element takes at least one byte: a larger count cannot be true, and the walk below
+        // is bounded by the frame.
         let count = usize::try_from(count).map_err(|_| FrameError::Truncated)?;
         let start = *reader;
         for _ in 0..count {
@@ -159,7 +160,8 @@ impl<'a, T: Element<'a>> Iterator for ListIter<'a, T> {
 }
 
 impl<'a, T> ListIter<'a, T> {
-    /// What is left of a list from the wire: how many elements, and their bytes. Nothing of one that was built.
+    /// What is left of a list from the wire: how many elements, and their bytes. Nothing of one
+    /// that was built.
     #[must_use]
     pub fn rest(&self) -> (usize, &'a [u8]) {
         match self.0 {
@@ -168,7 +170,8 @@ impl<'a, T> ListIter<'a, T> {
         }
     }
 
-    /// Goes on with what [`ListIter::rest`] told. Bytes that do not hold so many elements end the walk early.
+    /// Goes on with what [`ListIter::rest`] told. Bytes that do not hold so many elements end the
+    /// walk early.
     #[must_use]
     pub fn of_rest(count: usize, bytes: &'a [u8]) -> Self {
         Self(Kept::Wire { count, bytes })

@@ -1,13 +1,15 @@
-//! The heads of MESSAGE and NAMED_MESSAGE, for the path of a message: encoded once per shard, without building a frame.
+//! The heads of MESSAGE and NAMED_MESSAGE, for the path of a message: encoded once per shard,
+//! without building a frame.
 //!
-//! What follows the head of a MESSAGE, in this order, is the caller's: the options block when announced
-//! ([`super::Attributes::encode_block`]'s bytes), then the payload up to the frame's end. The head of a NAMED_MESSAGE has
-//! its options block in it.
+//! What follows the head of a MESSAGE, in this order, is the caller's: the options block when
+//! announced ([`super::Attributes::encode_block`]'s bytes), then the payload up to the frame's end.
+//! The head of a NAMED_MESSAGE has its options block in it.
 
 use super::reader::write_bytes;
 use super::{Position, flag, frame_type, option_key, varint};
 
-/// The longest head of MESSAGE: type, flags, alias, offset, distance to `prev`. Usually 6 to 9 bytes.
+/// The longest head of MESSAGE: type, flags, alias, offset, distance to `prev`. Usually 6 to 9
+/// bytes.
 pub const MESSAGE_HEAD_BYTES_MAX: usize = 2 + 5 + varint::BYTES_MAX + varint::BYTES_MAX;
 
 /// Whether a message was published to be retained.
@@ -35,7 +37,8 @@ impl std::ops::Deref for MessageHead {
     }
 }
 
-/// The head of a MESSAGE. `prev` is below `offset`; `has_options` promises an options block behind the head.
+/// The head of a MESSAGE. `prev` is below `offset`; `has_options` promises an options block behind
+/// the head.
 #[must_use]
 pub fn message_head(
     alias: u32,
@@ -71,8 +74,9 @@ pub struct NamedHead<'a> {
     pub subscription: Option<u32>,
 }
 
-/// Appends all of a NAMED_MESSAGE but its payload, which the caller appends up to the frame's end. `block` is
-/// [`super::Attributes::encode_block`]'s bytes, or nothing for a message without attributes.
+/// Appends all of a NAMED_MESSAGE but its payload, which the caller appends up to the frame's end.
+/// `block` is [`super::Attributes::encode_block`]'s bytes, or nothing for a message without
+/// attributes.
 pub fn encode_named_message_head(head: &NamedHead<'_>, block: &[u8], out: &mut Vec<u8>) {
     out.push(frame_type::NAMED_MESSAGE);
     let has_options = head.subscription.is_some() || !block.is_empty();

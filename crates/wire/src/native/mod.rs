@@ -1,11 +1,13 @@
 //! The native protocol `crore.v1`: frames that travel one per binary WebSocket message.
 //!
-//! On the path this is step 2 (bytes -> frame) and step 9 (delivery -> bytes). `spec/protocol.md` draws every frame byte
-//! by byte; `spec/vectors/` holds the cases that every implementation shares.
+//! On the path this is step 2 (bytes -> frame) and step 9 (delivery -> bytes). `spec/protocol.md`
+//! draws every frame byte by byte; `spec/vectors/` holds the cases that every implementation
+//! shares.
 //!
-//! Invariants: decoding allocates nothing and never panics; a frame that exists is valid, lists included, so that
-//! iterating them cannot fail; integers are canonical, so that equal frames have equal bytes. Topics and filters are UTF-8
-//! of 1 to [`TOPIC_BYTES_MAX`] bytes here; their syntax belongs to the broker.
+//! Invariants: decoding allocates nothing and never panics; a frame that exists is valid, lists
+//! included, so that iterating them cannot fail; integers are canonical, so that equal frames have
+//! equal bytes. Topics and filters are UTF-8 of 1 to [`TOPIC_BYTES_MAX`] bytes here; their syntax
+//! belongs to the broker.
 
 mod attributes;
 mod client_frame;
@@ -80,7 +82,8 @@ pub enum Reference {
     Subscription(u32),
 }
 
-/// First byte of each frame. Client frames are below 0x80, server frames above; PING and PONG go both ways.
+/// First byte of each frame. Client frames are below 0x80, server frames above; PING and PONG go
+/// both ways.
 pub mod frame_type {
     /// Client: who it is and what it wants; must be first.
     pub const HELLO: u8 = 0x01;
@@ -134,7 +137,8 @@ pub mod frame_type {
     pub const TOKEN_EXPIRES: u8 = 0x8F;
 }
 
-/// Keys of the options block. Even keys may be skipped by who does not know them; odd keys must be understood.
+/// Keys of the options block. Even keys may be skipped by who does not know them; odd keys must be
+/// understood.
 pub mod option_key {
     /// HELLO: the bearer token, UTF-8.
     pub const TOKEN: u64 = 1;
@@ -190,7 +194,8 @@ pub mod flag {
     pub const FILTER: u8 = 0x01;
     /// SUBSCRIBED to a topic, and its partitions: a replay follows, up to CAUGHT_UP.
     pub const REPLAYING: u8 = 0x02;
-    /// SUBSCRIBED to a topic, and its partitions: the asked position is valid, and everything after it follows.
+    /// SUBSCRIBED to a topic, and its partitions: the asked position is valid, and everything after
+    /// it follows.
     pub const CONTINUED: u8 = 0x04;
     /// SKIPPED: partition and epoch follow. GAP, CAUGHT_UP: the partition follows.
     pub const HAS_PARTITION: u8 = 0x01;

@@ -1,6 +1,7 @@
 //! The options block: a count, then key, length and value for each.
 //!
-//! Even keys that a frame does not know are skipped; odd ones are reported to the caller, which refuses what they stand on.
+//! Even keys that a frame does not know are skipped; odd ones are reported to the caller, which
+//! refuses what they stand on.
 
 use super::reader::{Reader, write_bytes};
 use super::{FrameError, flag, varint};

@@ -21,7 +21,8 @@ pub struct Beginning {
     pub through: Position,
     /// A replay follows, up to CAUGHT_UP.
     pub replaying: bool,
-    /// The asked position is valid, and everything after it follows, even if the epoch is another now.
+    /// The asked position is valid, and everything after it follows, even if the epoch is another
+    /// now.
     pub continued: bool,
 }
 

@@ -1,6 +1,7 @@
 //! PUBLISH: a message with what travels beside it, and by what a repeat of it is known.
 //!
-//! What is wrong with the options of a publication concerns that publication only: the connection stays.
+//! What is wrong with the options of a publication concerns that publication only: the connection
+//! stays.
 
 use super::attributes::Attributes;
 use super::client_frame::bit;
@@ -54,12 +55,13 @@ pub enum Once<'a> {
 pub struct Producer<'a> {
     /// The producer's name for itself: 1 to [`PRODUCER_ID_BYTES_MAX`] bytes, any.
     pub id: &'a [u8],
-    /// At least 1; increases with each of the producer's publications to a partition, holes allowed.
+    /// At least 1; increases with each of the producer's publications to a partition, holes
+    /// allowed.
     pub sequence: u64,
 }
 
-/// Appends all of a PUBLISH but its payload, which the caller appends up to the frame's end. The topic and what `options`
-/// borrow keep their bounds, which the builder answers for.
+/// Appends all of a PUBLISH but its payload, which the caller appends up to the frame's end. The
+/// topic and what `options` borrow keep their bounds, which the builder answers for.
 pub fn encode_publish_head(
     request: u32,
     topic: &str,

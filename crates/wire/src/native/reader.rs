@@ -50,7 +50,8 @@ impl<'a> Reader<'a> {
         Ok(Position { epoch, offset })
     }
 
-    /// An offset and its `prev`, which travels as the distance to it: at least 1, and never before offset 0.
+    /// An offset and its `prev`, which travels as the distance to it: at least 1, and never before
+    /// offset 0.
     pub(super) fn offset_and_prev(&mut self) -> Result<(u64, u64), FrameError> {
         let offset = self.varint()?;
         let delta = self.varint()?;
@@ -71,7 +72,8 @@ impl<'a> Reader<'a> {
         text(self.bytes()?)
     }
 
-    /// A topic or filter; the inner error is its unlawful length, and the reader stands behind it all the same.
+    /// A topic or filter; the inner error is its unlawful length, and the reader stands behind it
+    /// all the same.
     pub(super) fn topic(&mut self) -> Result<Result<&'a str, u64>, FrameError> {
         let bytes = self.bytes()?;
         if bytes.is_empty() || bytes.len() > TOPIC_BYTES_MAX {

@@ -15,7 +15,8 @@ impl<'a> ServerFrame<'a> {
     /// Reads one frame, which is all of `bytes`.
     ///
     /// # Errors
-    /// [`FrameError`]: the server does not speak this protocol; the connection is of no further use.
+    /// [`FrameError`]: the server does not speak this protocol; the connection is of no further
+    /// use.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(bytes);
         let kind = reader.byte()?;

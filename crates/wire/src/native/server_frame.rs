@@ -133,7 +133,8 @@ pub struct NamedMessage<'a> {
     pub prev: u64,
     /// Whether it was published to be retained.
     pub retained: Retained,
-    /// A replay's: the one subscription that it is for. None: for all that match and are not replaying the partition.
+    /// A replay's: the one subscription that it is for. None: for all that match and are not
+    /// replaying the partition.
     pub subscription: Option<u32>,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
@@ -290,7 +291,8 @@ pub struct ErrorFrame<'a> {
     pub temporary: bool,
     /// For people.
     pub message: &'a str,
-    /// With `position_unavailable`: where to go on. With `epoch_mismatch`: the log's epoch and head.
+    /// With `position_unavailable`: where to go on. With `epoch_mismatch`: the log's epoch and
+    /// head.
     pub restart: Option<Position>,
     /// The limit that would have been passed.
     pub limit: Option<u64>,

@@ -1,4 +1,5 @@
-//! The items of a SUBSCRIBE. One that cannot be granted spoils itself only, so it carries its own error.
+//! The items of a SUBSCRIBE. One that cannot be granted spoils itself only, so it carries its own
+//! error.
 
 use super::client_frame::bit;
 use super::options::{Options, set_once, write_option};
@@ -25,7 +26,8 @@ pub struct SubscribeRequest<'a> {
     pub start: Start<'a>,
     /// Answer `position_unavailable` instead of announcing a gap.
     pub fail_on_gap: bool,
-    /// Messages that the server may replay before it waits for CREDIT; without it, as the socket takes them.
+    /// Messages that the server may replay before it waits for CREDIT; without it, as the socket
+    /// takes them.
     pub replay_credit: Option<u32>,
     /// What to do when the subscription does not keep up; without it, what the topic's rule says.
     pub policy: Option<Policy>,
@@ -93,7 +95,8 @@ impl<'a> SubscribeItem<'a> {
 }
 
 impl<'a> SubscribeRequest<'a> {
-    /// A request for `filter` from `start`, with gaps announced, no credit asked for and the rule's policy.
+    /// A request for `filter` from `start`, with gaps announced, no credit asked for and the rule's
+    /// policy.
     #[must_use]
     pub fn new(filter: &'a str, start: Start<'a>) -> Self {
         Self { filter, start, fail_on_gap: false, replay_credit: None, policy: None }

@@ -10,7 +10,8 @@ pub const BYTES_MAX: usize = 10;
 /// Reads one varint from the start of `bytes`: its value and the bytes behind it.
 ///
 /// # Errors
-/// `Truncated` when the bytes end inside it, `VarintOverlong` for a needless last byte of zero, `VarintOverflow` above `u64`.
+/// `Truncated` when the bytes end inside it, `VarintOverlong` for a needless last byte of zero,
+/// `VarintOverflow` above `u64`.
 pub fn decode(bytes: &[u8]) -> Result<(u64, &[u8]), FrameError> {
     match bytes.split_first() {
         Some((&byte, rest)) if byte < 0x80 => Ok((u64::from(byte), rest)),

@@ -1,14 +1,16 @@
-//! Close codes and the payload of a close frame (RFC 6455 sections 5.5.1 and 7.4, and the IANA registry).
+//! Close codes and the payload of a close frame (RFC 6455 sections 5.5.1 and 7.4, and the IANA
+//! registry).
 //!
-//! Place on the path: line 2, the last frame of a connection.
-//! Invariant: a [`Close`] that was decoded carries only codes that may appear on the wire and a valid reason.
+//! Place on the path: line 2, the last frame of a connection. Invariant: a [`Close`] that was
+//! decoded carries only codes that may appear on the wire and a valid reason.
 
 use std::fmt;
 
 /// The most bytes a close reason may have: a control frame's 125 less the code's two.
 pub const REASON_BYTES_MAX: usize = 123;
 
-/// Why a connection is closed. Any `u16`; [`CloseCode::is_sendable`] says whether it may be on the wire.
+/// Why a connection is closed. Any `u16`; [`CloseCode::is_sendable`] says whether it may be on the
+/// wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CloseCode(pub u16);
 
@@ -130,8 +132,8 @@ pub struct ClosePayload {
 }
 
 impl ClosePayload {
-    /// The payload for `code` and `reason`. A reason longer than [`REASON_BYTES_MAX`] bytes is cut at a
-    /// character boundary; a code that may not be on the wire gives the empty payload.
+    /// The payload for `code` and `reason`. A reason longer than [`REASON_BYTES_MAX`] bytes is cut
+    /// at a character boundary; a code that may not be on the wire gives the empty payload.
     pub fn new(code: CloseCode, reason: &str) -> ClosePayload {
         let mut payload = ClosePayload { bytes: [0; 2 + REASON_BYTES_MAX], len: 0 };
         if !code.is_sendable() {

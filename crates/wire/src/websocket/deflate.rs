@@ -1,11 +1,14 @@
-//! Compressed messages (RFC 7692 section 7.2): whole messages to DEFLATE and back, without context from one to the next.
+//! Compressed messages (RFC 7692 section 7.2): whole messages to DEFLATE and back, without context
+//! from one to the next.
 //!
-//! Place on the path: line 2 inbound, behind [`message`](super::message); line 9 outbound, before a frame's header.
+//! Place on the path: line 2 inbound, behind [`message`](super::message); line 9 outbound, before a
+//! frame's header.
 //!
-//! Invariants: a message depends on no other, so one [`Deflater`] and one [`Inflater`] serve all connections of a
-//! thread, and a compressed message is the same for all that take it. What is inflated never exceeds the caller's bound,
-//! whatever the input promises. Nothing refers further back than the message is long, so a message of at most 2^N bytes
-//! may go to a peer whose window has N bits.
+//! Invariants: a message depends on no other, so one [`Deflater`] and one [`Inflater`] serve all
+//! connections of a thread, and a compressed message is the same for all that take it. What is
+//! inflated never exceeds the caller's bound, whatever the input promises. Nothing refers further
+//! back than the message is long, so a message of at most 2^N bytes may go to a peer whose window
+//! has N bits.
 
 use std::fmt;
 
@@ -20,8 +23,9 @@ pub const WINDOW_BITS_MIN: u8 = 8;
 
 /// Section 7.2.1: a flush ends with an empty stored block, of which these four bytes do not travel.
 const TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
-/// What stands behind a payload when it is read: the tail, and a final empty block of our own. The stream ends exactly
-/// there if, and only if, the payload ends between two blocks: so a message that was cut short is recognised.
+/// What stands behind a payload when it is read: the tail, and a final empty block of our own. The
+/// stream ends exactly there if, and only if, the payload ends between two blocks: so a message
+/// that was cut short is recognised.
 const END: [u8; 6] = [0x00, 0x00, 0xff, 0xff, 0x03, 0x00];
 
 /// Bytes of output that an [`Inflater`] keeps between messages.
@@ -40,13 +44,14 @@ impl Deflater {
         Deflater { stream: Deflate::new(level, false, WINDOW_BITS_MAX), level }
     }
 
-    /// Appends to `out` the compressed payload of a message that is the concatenation of `parts`. False, and nothing
-    /// appended, if that would not be shorter.
+    /// Appends to `out` the compressed payload of a message that is the concatenation of `parts`.
+    /// False, and nothing appended, if that would not be shorter.
     pub fn deflate(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        // Room for the worst that may come out. To stop before the end, because it has become too long, would leave
-        // bytes in the library's own buffer, and those take its room from all messages that follow.
+        // Room for the worst that may come out. To stop before the end, because it has become too
+        // long, would leave bytes in the library's own buffer, and those take its room from all
+        // messages that follow.
         out.resize(start + plain_bytes + plain_bytes / 4 + ROOM_BYTES_MIN, 0);
         let payload_bytes = self.write(parts, &mut out[start..]);
         debug_assert!(payload_bytes.is_some(), "{plain_bytes} bytes");
@@ -151,8 +156,8 @@ impl Inflater {
         }
     }
 
-    /// The bytes that `payload` stands for, in the inflater's own buffer. Several streams one after another (blocks with
-    /// BFINAL set, section 7.2.3.4) are one message.
+    /// The bytes that `payload` stands for, in the inflater's own buffer. Several streams one after
+    /// another (blocks with BFINAL set, section 7.2.3.4) are one message.
     ///
     /// # Errors
     /// See [`InflateError`].

@@ -2,9 +2,9 @@
 //!
 //! Place on the path: between an HTTP head and the first frame, part of the handshake.
 //!
-//! Invariants: what is agreed is always without context takeover in both directions; an offer with anything in it that
-//! is unknown, repeated or out of its bounds is declined, and the next one looked at; a field that does not follow the
-//! grammar is an error, as section 9.1 wants.
+//! Invariants: what is agreed is always without context takeover in both directions; an offer with
+//! anything in it that is unknown, repeated or out of its bounds is declined, and the next one
+//! looked at; a field that does not follow the grammar is an error, as section 9.1 wants.
 
 use super::deflate::{WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 use crate::http::head::{Fields, is_token_byte};
@@ -73,8 +73,8 @@ pub fn check_answer(fields: &Fields<'_>) -> Result<bool, BadExtensions> {
     let (mut count, mut is_good) = (0, true);
     for_each(fields, &mut |name, parameters| {
         count += 1;
-        // A bound of our own window was not offered. That the server will not take our context over is no matter: we
-        // never do, whatever it says.
+        // A bound of our own window was not offered. That the server will not take our context over
+        // is no matter: we never do, whatever it says.
         is_good &= name == NAME
             && parameters.is_some_and(|answer| answer.server_no_context && !answer.client_window);
     })?;
@@ -96,7 +96,8 @@ impl Agreement {
     }
 }
 
-/// Every element of the field, over all its lines: its name, and its parameters if they are known and sound.
+/// Every element of the field, over all its lines: its name, and its parameters if they are known
+/// and sound.
 fn for_each(
     fields: &Fields<'_>,
     take: &mut dyn FnMut(&[u8], Option<Parameters>),
@@ -126,7 +127,8 @@ fn for_each(
 }
 
 impl Parameters {
-    /// With one more; `None` if that is unknown, was there, or has a value that it cannot have (section 7.1).
+    /// With one more; `None` if that is unknown, was there, or has a value that it cannot have
+    /// (section 7.1).
     fn with(mut self, key: &[u8], value: Option<&[u8]>) -> Option<Parameters> {
         let was_there = match (key, value) {
             (SERVER_NO_CONTEXT, None) => std::mem::replace(&mut self.server_no_context, true),

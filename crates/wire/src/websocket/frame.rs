@@ -1,11 +1,13 @@
-//! One WebSocket frame (RFC 6455 section 5): decoded in place, encoded without a copy where the caller likes.
+//! One WebSocket frame (RFC 6455 section 5): decoded in place, encoded without a copy where the
+//! caller likes.
 //!
 //! Place on the path: line 2 inbound, line 9 outbound.
 //!
-//! Invariants: a [`Frame`] that exists obeys every rule that one frame alone can break (reserved bits and opcodes,
-//! masking by role, shape of control frames, minimal length, size), so nothing behind `decode` checks it again.
-//! The limit is enforced from the header alone, before a payload byte is waited for. Bytes are unmasked once, and
-//! only when the frame is whole, so an incomplete frame leaves the buffer untouched.
+//! Invariants: a [`Frame`] that exists obeys every rule that one frame alone can break (reserved
+//! bits and opcodes, masking by role, shape of control frames, minimal length, size), so nothing
+//! behind `decode` checks it again. The limit is enforced from the header alone, before a payload
+//! byte is waited for. Bytes are unmasked once, and only when the frame is whole, so an incomplete
+//! frame leaves the buffer untouched.
 
 use std::fmt;
 
@@ -23,7 +25,8 @@ const RESERVED_BITS: u8 = 0x70;
 /// The one that marks the first frame of a compressed message.
 pub const RSV1: u8 = 0x40;
 
-/// Which end of the connection decodes: a server demands masked frames, a client refuses them (section 5.1).
+/// Which end of the connection decodes: a server demands masked frames, a client refuses them
+/// (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Decodes what clients send.
@@ -131,7 +134,8 @@ pub struct FrameHeader {
     pub fin: bool,
     /// What the frame is.
     pub opcode: Opcode,
-    /// RSV1: the frame begins a compressed message (RFC 7692 section 6). Only where that was agreed.
+    /// RSV1: the frame begins a compressed message (RFC 7692 section 6). Only where that was
+    /// agreed.
     pub compressed: bool,
     /// Bytes of payload that follow; within the limit, or at most 125 for control frames.
     pub payload_bytes: usize,
@@ -153,10 +157,12 @@ impl FrameHeader {
         FrameHeader::decode_with(input, role, false, payload_bytes_max)
     }
 
-    /// Decodes a header; `consumed` is its own length, without the payload. `deflate` says whether compression was agreed.
+    /// Decodes a header; `consumed` is its own length, without the payload. `deflate` says whether
+    /// compression was agreed.
     ///
-    /// `payload_bytes_max` bounds data frames; control frames have their own limit of 125 bytes. Rules are checked
-    /// byte by byte in order, so the error is the same however the input was cut, and comes as early as it can.
+    /// `payload_bytes_max` bounds data frames; control frames have their own limit of 125 bytes.
+    /// Rules are checked byte by byte in order, so the error is the same however the input was cut,
+    /// and comes as early as it can.
     ///
     /// # Errors
     /// Every rule of RFC 6455 section 5.2 that a header can break; see [`FrameError`].
@@ -170,8 +176,8 @@ impl FrameHeader {
         let Some(&first) = input.first() else {
             return Ok(Step::More { needed: header_bytes_min(role) });
         };
-        // Section 5.2: reserved bits must be 0 unless an extension says otherwise. RFC 7692 section 6: RSV1 may stand in
-        // the first frame of a data message, nowhere else.
+        // Section 5.2: reserved bits must be 0 unless an extension says otherwise. RFC 7692 section
+        // 6: RSV1 may stand in the first frame of a data message, nowhere else.
         let reserved = first & RESERVED_BITS;
         let compressed = deflate && matches!(first & 0x0f, 0x1 | 0x2) && reserved == RSV1;
         if reserved != 0 && !compressed {
@@ -251,7 +257,8 @@ pub struct Frame<'a> {
     pub opcode: Opcode,
     /// It begins a compressed message.
     pub compressed: bool,
-    /// The payload, unmasked. Mutable, because the place is the caller's and an echo may mask it again in place.
+    /// The payload, unmasked. Mutable, because the place is the caller's and an echo may mask it
+    /// again in place.
     pub payload: &'a mut [u8],
 }
 
@@ -269,11 +276,12 @@ impl<'a> Frame<'a> {
         Frame::decode_with(input, role, false, payload_bytes_max)
     }
 
-    /// Decodes one frame from the front of `input` and unmasks its payload in place. `deflate` says whether compression
-    /// was agreed.
+    /// Decodes one frame from the front of `input` and unmasks its payload in place. `deflate` says
+    /// whether compression was agreed.
     ///
-    /// When the frame is incomplete, nothing is changed and `needed` is the total length of the frame in bytes, or
-    /// of its header while that is not known; the limit has already been checked where the header is there.
+    /// When the frame is incomplete, nothing is changed and `needed` is the total length of the
+    /// frame in bytes, or of its header while that is not known; the limit has already been checked
+    /// where the header is there.
     ///
     /// # Errors
     /// See [`FrameHeader::decode_with`].
@@ -345,8 +353,8 @@ pub const fn header_len(payload_bytes: usize) -> usize {
     }
 }
 
-/// Encodes a header: the server gives no `mask_key`, a client must give a fresh unpredictable one for each frame
-/// and mask the payload with it ([`mask`]).
+/// Encodes a header: the server gives no `mask_key`, a client must give a fresh unpredictable one
+/// for each frame and mask the payload with it ([`mask`]).
 ///
 /// The caller keeps the rules of control frames (FIN set, at most [`CONTROL_BYTES_MAX`] bytes).
 #[inline]

@@ -2,8 +2,9 @@
 //!
 //! Place on the path: between an HTTP head and the first frame.
 //!
-//! Invariants: an [`Upgrade`] that exists satisfies every requirement of section 4.2.1; each refusal is typed and
-//! knows its status. The one extension is compression, and only its owner's wish grants it ([`extension`]). The nonce is the caller's: no entropy here.
+//! Invariants: an [`Upgrade`] that exists satisfies every requirement of section 4.2.1; each
+//! refusal is typed and knows its status. The one extension is compression, and only its owner's
+//! wish grants it ([`extension`]). The nonce is the caller's: no entropy here.
 
 use std::fmt;
 
@@ -96,8 +97,9 @@ impl Refusal {
         }
     }
 
-    /// Appends the whole answer, with the fields that its status obliges to (RFC 9110 section 15.5.22, RFC 6455
-    /// section 4.4). It says `Connection: close`; the owner closes after writing it.
+    /// Appends the whole answer, with the fields that its status obliges to (RFC 9110 section
+    /// 15.5.22, RFC 6455 section 4.4). It says `Connection: close`; the owner closes after writing
+    /// it.
     pub fn encode(self, out: &mut Vec<u8>) {
         let status = self.status();
         let mut writer = ResponseWriter::new(out, status);
@@ -138,7 +140,8 @@ pub fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
     accept
 }
 
-/// A request that may be upgraded. The owner then judges the origin and the subprotocol, and writes the answer.
+/// A request that may be upgraded. The owner then judges the origin and the subprotocol, and writes
+/// the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Upgrade<'r, 'a> {
     request: &'r Request<'a>,
@@ -184,7 +187,8 @@ impl<'r, 'a> Upgrade<'r, 'a> {
         Ok(Upgrade { request, key })
     }
 
-    /// Whether a request asks for a WebSocket at all, well or badly; for resources that also answer plain HTTP.
+    /// Whether a request asks for a WebSocket at all, well or badly; for resources that also answer
+    /// plain HTTP.
     pub fn is_asked_for(request: &Request<'_>) -> bool {
         request.fields.list_contains("upgrade", "websocket")
             && request.fields.list_contains("connection", "upgrade")
@@ -230,10 +234,10 @@ impl<'r, 'a> Upgrade<'r, 'a> {
             .ok_or(Refusal::Subprotocol)
     }
 
-    /// The messages that the client sent with its handshake, as masked binary frames in the order of
-    /// the offers. Each offered name that begins with `prefix` carries one message: the rest of the
-    /// name is its bytes in base64url without padding (RFC 4648 section 5). A head is bounded, so the
-    /// messages are, too.
+    /// The messages that the client sent with its handshake, as masked binary frames in the order
+    /// of the offers. Each offered name that begins with `prefix` carries one message: the rest of
+    /// the name is its bytes in base64url without padding (RFC 4648 section 5). A head is bounded,
+    /// so the messages are, too.
     ///
     /// # Errors
     /// [`Refusal::BadSubprotocol`] when a name is not base64url.
@@ -264,8 +268,8 @@ impl<'r, 'a> Upgrade<'r, 'a> {
         self.encode_response_with(out, subprotocol, None);
     }
 
-    /// Appends the 101 answer. `subprotocol` must be one that the client offered, or `None`; `deflate` what
-    /// [`Upgrade::choose_deflate`] gave, or `None`.
+    /// Appends the 101 answer. `subprotocol` must be one that the client offered, or `None`;
+    /// `deflate` what [`Upgrade::choose_deflate`] gave, or `None`.
     pub fn encode_response_with(
         &self,
         out: &mut Vec<u8>,
@@ -367,7 +371,8 @@ impl ClientHandshake<'_> {
         writer.finish();
     }
 
-    /// Checks the answer (section 4.1, second half) and gives the subprotocol that the server chose.
+    /// Checks the answer (section 4.1, second half) and gives the subprotocol that the server
+    /// chose.
     ///
     /// # Errors
     /// See [`ClientRefusal`].
@@ -400,7 +405,8 @@ impl ClientHandshake<'_> {
         }
     }
 
-    /// Whether messages may be compressed; to be asked of an answer that [`ClientHandshake::check_response`] has passed.
+    /// Whether messages may be compressed; to be asked of an answer that
+    /// [`ClientHandshake::check_response`] has passed.
     ///
     /// # Errors
     /// [`ClientRefusal::Extension`].

@@ -10,7 +10,8 @@ pub const MASK_KEY_BYTES: usize = 4;
 #[inline]
 pub fn mask(payload: &mut [u8], key: [u8; MASK_KEY_BYTES]) {
     let word = u64::from_ne_bytes([key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3]]);
-    // Whole words of eight bytes, so that the key needs no rotation and the compiler can use vectors.
+    // Whole words of eight bytes, so that the key needs no rotation and the compiler can use
+    // vectors.
     let (words, tail) = payload.as_chunks_mut::<8>();
     for bytes in words {
         *bytes = (u64::from_ne_bytes(*bytes) ^ word).to_ne_bytes();

@@ -3,11 +3,12 @@
 //!
 //! Place on the path: line 2, the layer that a session talks to.
 //!
-//! Invariants: an unfragmented message is handed out from the receive buffer, never copied. The assembly buffer is
-//! the caller's, and is used only while a fragmented message is open: its bytes are exactly the fragments so far, so
-//! the state here is two bytes per connection. Text is validated with each fragment, and refused with the first
-//! fragment that no continuation could make valid. A compressed message is handed out as it came, put together: the
-//! thread's [`Inflater`](super::deflate::Inflater) makes it text or binary, so no connection owns one.
+//! Invariants: an unfragmented message is handed out from the receive buffer, never copied. The
+//! assembly buffer is the caller's, and is used only while a fragmented message is open: its bytes
+//! are exactly the fragments so far, so the state here is two bytes per connection. Text is
+//! validated with each fragment, and refused with the first fragment that no continuation could
+//! make valid. A compressed message is handed out as it came, put together: the thread's
+//! [`Inflater`](super::deflate::Inflater) makes it text or binary, so no connection owns one.
 
 use std::fmt;
 use stdx::handing::Hand;
@@ -26,8 +27,9 @@ pub enum Event<'a> {
     Text(&'a str),
     /// A whole binary message.
     Binary(&'a [u8]),
-    /// A whole message, compressed; to be inflated ([`Inflater::message`](super::deflate::Inflater::message)). Only where
-    /// compression was agreed.
+    /// A whole message, compressed; to be inflated
+    /// ([`Inflater::message`](super::deflate::Inflater::message)). Only where compression was
+    /// agreed.
     Compressed(Kind, &'a [u8]),
     /// A ping, to be answered by a pong with the same payload (at most 125 bytes).
     Ping(&'a [u8]),
@@ -147,7 +149,8 @@ pub struct Assembler {
     open: Open,
     /// Compression was agreed.
     deflate: bool,
-    /// How many bytes at the end of the assembly buffer begin a character that is not finished (0 to 3).
+    /// How many bytes at the end of the assembly buffer begin a character that is not finished (0
+    /// to 3).
     unfinished_bytes: u8,
 }
 
@@ -164,20 +167,22 @@ impl Assembler {
         Assembler { open: Open::None, deflate, unfinished_bytes: 0 }
     }
 
-    /// Whether a fragmented message is open. When not, the assembly buffer's content is of no use any more and the
-    /// caller may take it away (the next fragmented message clears it anyway).
+    /// Whether a fragmented message is open. When not, the assembly buffer's content is of no use
+    /// any more and the caller may take it away (the next fragmented message clears it anyway).
     pub const fn is_open(&self) -> bool {
         !matches!(self.open, Open::None)
     }
 
     /// Decodes the frame at the front of `input` (unmasking in place) and says what it means.
     ///
-    /// `message_bytes_max` bounds a whole message, fragmented or not; what an open message already holds is in
-    /// `assembly`, which the caller must leave alone between calls while [`is_open`](Self::is_open). Its capacity
-    /// never grows beyond the limit. When the frame is incomplete, `needed` is as for [`Frame::decode`].
+    /// `message_bytes_max` bounds a whole message, fragmented or not; what an open message already
+    /// holds is in `assembly`, which the caller must leave alone between calls while
+    /// [`is_open`](Self::is_open). Its capacity never grows beyond the limit. When the frame is
+    /// incomplete, `needed` is as for [`Frame::decode`].
     ///
     /// # Errors
-    /// Everything that obliges an endpoint to fail the connection; [`MessageError::close_code`] says with which code.
+    /// Everything that obliges an endpoint to fail the connection; [`MessageError::close_code`]
+    /// says with which code.
     #[inline]
     pub fn decode<'a>(
         &mut self,
@@ -188,7 +193,8 @@ impl Assembler {
     ) -> Result<Step<Event<'a>>, MessageError> {
         let held_bytes = if self.is_open() { assembly.len() } else { 0 };
         let payload_bytes_max = message_bytes_max.saturating_sub(held_bytes);
-        // Section 5.4 comes before size: a frame that may not be there is a protocol error however large it is.
+        // Section 5.4 comes before size: a frame that may not be there is a protocol error however
+        // large it is.
         if let Some(&first) = input.first() {
             self.check_sequence(first)?;
         }
@@ -231,7 +237,8 @@ impl Assembler {
         Ok(Step::Done { value, consumed })
     }
 
-    /// Whether a frame with this first byte may come now. Invalid first bytes are left to the frame decoder.
+    /// Whether a frame with this first byte may come now. Invalid first bytes are left to the frame
+    /// decoder.
     #[inline]
     fn check_sequence(&self, first: u8) -> Result<(), MessageError> {
         let allowed = if self.deflate { RSV1 } else { 0 };
@@ -262,7 +269,8 @@ impl Assembler {
             let start = assembly.len() - payload.len() - usize::from(self.unfinished_bytes);
             self.unfinished_bytes = match simdutf8::compat::from_utf8(&assembly[start..]) {
                 Ok(_) => 0,
-                // No error length means that the input ends inside a character that can still become valid.
+                // No error length means that the input ends inside a character that can still
+                // become valid.
                 Err(error) if error.error_len().is_none() => {
                     (assembly.len() - start - error.valid_up_to()) as u8
                 }

@@ -1,7 +1,9 @@
-//! Drives each decoder over an input that arrives in pieces and writes down what came out, one line per value.
+//! Drives each decoder over an input that arrives in pieces and writes down what came out, one line
+//! per value.
 //!
-//! Purpose: two transcripts of the same bytes must be equal however the bytes were cut. The property tests and the
-//! fuzz targets share this file. Invariant: a transcript ends with `error ..` or with how many bytes were left over.
+//! Purpose: two transcripts of the same bytes must be equal however the bytes were cut. The
+//! property tests and the fuzz targets share this file. Invariant: a transcript ends with `error
+//! ..` or with how many bytes were left over.
 
 // Each test binary uses some of these.
 #![allow(dead_code)]
@@ -52,8 +54,8 @@ impl Cuts {
     }
 }
 
-/// Runs a decoder that keeps nothing: the unfinished tail is kept here, as a connection does, and the decoder is
-/// asked again only when as many bytes are there as it wanted, and once at the end.
+/// Runs a decoder that keeps nothing: the unfinished tail is kept here, as a connection does, and
+/// the decoder is asked again only when as many bytes are there as it wanted, and once at the end.
 ///
 /// `step` gives the line to write and the bytes consumed, or the bytes needed, or the error.
 fn drive_stateless(
@@ -123,7 +125,8 @@ pub fn websocket_frames(
     })
 }
 
-/// Whole messages and control frames; fragments leave no line. Nothing is decoded after a close frame.
+/// Whole messages and control frames; fragments leave no line. Nothing is decoded after a close
+/// frame.
 pub fn websocket_messages(
     input: &[u8],
     role: Role,

@@ -1,4 +1,5 @@
-//! Frames as the JSON of `spec/vectors/`, and back. Numbers of 64 bits are decimal strings, payloads hex.
+//! Frames as the JSON of `spec/vectors/`, and back. Numbers of 64 bits are decimal strings,
+//! payloads hex.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod files;

@@ -4,8 +4,8 @@ use super::{File, Finding, Tree};
 
 /// The arrows of the architecture: a crate, and the crates of ours that it may depend on.
 ///
-/// Of the libraries only `node` sees both `broker` and `net`; the programs `crore` and `sim` stand above it
-/// and see what they wire together.
+/// Of the libraries only `node` sees both `broker` and `net`; the programs `crore` and `sim` stand
+/// above it and see what they wire together.
 const ARROWS: &[(&str, &[&str])] = &[
     ("derive", &[]),
     ("stdx", &["derive"]),

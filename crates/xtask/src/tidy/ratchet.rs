@@ -1,8 +1,8 @@
-//! Rules that the tree still breaks in places. `crates/xtask/ratchet.toml` holds the number of these places by rule and
-//! area. A number may only fall.
+//! Rules that the tree still breaks in places. `crates/xtask/ratchet.toml` holds the number of
+//! these places by rule and area. A number may only fall.
 //!
-//! An area is a crate, or a folder or file of the root. Numbers are per area, not per file, so that a move within a
-//! crate changes none of them.
+//! An area is a crate, or a folder or file of the root. Numbers are per area, not per file, so that
+//! a move within a crate changes none of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,8 +24,8 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Places that are named in one message.
 const PLACES_SHOWN_MAX: usize = 20;
 
-/// Phrases that hide the subject or the verb. Each has a plain counterpart in CONTRIBUTING.md, "Style". Split, so that
-/// this file does not break its own rule.
+/// Phrases that hide the subject or the verb. Each has a plain counterpart in CONTRIBUTING.md,
+/// "Style". Split, so that this file does not break its own rule.
 const PHRASES: &[&str] = &[
     concat!("cannot be ", "had"),
     concat!("can be ", "had"),
@@ -44,7 +44,8 @@ const OPENINGS: &[&str] = &["/// Of ", "/// By ", "/// For ", "/// As ", "/// Th
 /// Words after which "is no" is ordinary English.
 const AFTER_IS_NO: &[&str] = &["longer", "more", "other", "such", "need", "reason", "room"];
 
-/// What is counted: its name in the file, what to do about a place, and the lines of a file that are such places.
+/// What is counted: its name in the file, what to do about a place, and the lines of a file that
+/// are such places.
 struct Count {
     name: &'static str,
     advice: &'static str,

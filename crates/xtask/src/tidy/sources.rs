@@ -17,7 +17,8 @@ const LONGER_FILES: &[(&str, usize)] = &[];
 /// Names under which anything could be kept.
 const VAGUE_MODULES: &[&str] = &["common", "helpers", "misc", "util", "utils"];
 
-/// Words that say that something is not finished. Split, so that this file does not break its own rule.
+/// Words that say that something is not finished. Split, so that this file does not break its own
+/// rule.
 const LEFTOVERS: &[&str] = &[
     concat!("FIX", "ME"),
     concat!("TO", "DO"),
@@ -116,7 +117,8 @@ pub fn function_length(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The functions of a Rust file: line and length. Relies on the formatter: a function's last brace stands below its `fn`.
+/// The functions of a Rust file: line and length. Relies on the formatter: a function's last brace
+/// stands below its `fn`.
 pub fn functions(file: &File) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = file.text.lines().collect();
     let mut functions = Vec::new();

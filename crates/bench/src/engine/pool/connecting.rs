@@ -1,4 +1,5 @@
-//! How a pool's connections begin: by their pace, again after losses, and none for a while when something has run out.
+//! How a pool's connections begin: by their pace, again after losses, and none for a while when
+//! something has run out.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ const TURN_CONNECTS_MAX: usize = 256;
 const SOURCES_TRIED_MAX: usize = 64;
 const HANDSHAKE_TIMEOUT_NS: u64 = 30_000_000_000;
 const RETRY_NS: u64 = 100_000_000;
-/// After a connect that could not even begin: whatever has run out, the next would fare no better, and a search for a free
-/// port is dear.
+/// After a connect that could not even begin: whatever has run out, the next would fare no better,
+/// and a search for a free port is dear.
 const REST_NS: u64 = 50_000_000;
 /// The same when all sources that were tried are taken: others may be free.
 const SOURCES_REST_NS: u64 = 5_000_000;

@@ -1,16 +1,18 @@
 //! What follows a publication that was refused for the moment.
 //!
-//! A producer has many publications on its way. If one is refused for the moment and the next is taken, the first can
-//! never be taken again: its sequence lies below the last. So while a producer is *held*, its later publications of the same
-//! connection are refused with the code of the first. That ends with
+//! A producer has many publications on its way. If one is refused for the moment and the next is
+//! taken, the first can never be taken again: its sequence lies below the last. So while a producer
+//! is *held*, its later publications of the same connection are refused with the code of the first.
+//! That ends with
 //!
-//! - a sequence that was refused since: the producer has heard of it and sends again, in its order. A sequence that it
-//!   leaves out then is given up.
+//! - a sequence that was refused since: the producer has heard of it and sends again, in its order.
+//!   A sequence that it leaves out then is given up.
 //! - a newer connection of the producer: it repeats what was not answered. The older one is fenced.
 //! - [`HOLD_MS_MAX`]: whoever never sends again what was refused goes on without it.
 //!
-//! Only publications that ask for an acknowledgement hold and are held: of others nobody hears enough to send them again.
-//! Costs nothing as long as nothing is refused. When there are more than `producers_max` of them, the oldest hold ends.
+//! Only publications that ask for an acknowledgement hold and are held: of others nobody hears
+//! enough to send them again. Costs nothing as long as nothing is refused. When there are more than
+//! `producers_max` of them, the oldest hold ends.
 
 use super::{Identity, Sequenced};
 use crate::mail::Code;
@@ -51,7 +53,8 @@ impl Holds {
         }
     }
 
-    /// Looks at a publication that is new and asks for an acknowledgement. Ends a hold that it does not fall under.
+    /// Looks at a publication that is new and asks for an acknowledgement. Ends a hold that it does
+    /// not fall under.
     pub fn check(&mut self, now_ms: u64, publication: &Sequenced) -> Result<(), Code> {
         let Some(hold) = self.holds.get(&publication.producer) else {
             return Ok(());

@@ -1,7 +1,9 @@
-//! Idempotency keys: the newest of a home, in the order in which they came, and a table to find them.
+//! Idempotency keys: the newest of a home, in the order in which they came, and a table to find
+//! them.
 //!
-//! Invariant: a number in the table is that of an entry in the queue; an entry whose key has been noted again, or taken
-//! back, is in the queue only, until its turn to go. Growth never pauses: entries lie in pages, the table is in parts.
+//! Invariant: a number in the table is that of an entry in the queue; an entry whose key has been
+//! noted again, or taken back, is in the queue only, until its turn to go. Growth never pauses:
+//! entries lie in pages, the table is in parts.
 
 use super::Identity;
 use hashbrown::HashTable;
@@ -64,7 +66,8 @@ impl Keys {
         self.entry(*number).filter(|entry| !self.is_old(entry, now_ms)).map(|entry| entry.offset)
     }
 
-    /// Remembers a key, in place of what it stood for before, and forgets the oldest when there are too many.
+    /// Remembers a key, in place of what it stood for before, and forgets the oldest when there are
+    /// too many.
     pub fn note(&mut self, now_ms: u64, key: Identity, offset: u64) {
         if self.keys_max == 0 {
             return;
@@ -229,7 +232,8 @@ mod tests {
         }
         let found = |keys: &Keys| [1, 2, 3, 4].map(|number| keys.find(0, key(number)));
         assert_eq!(found(&keys), [None, Some(2), Some(3), Some(4)]);
-        // Noted again: what it stood for before neither stays nor takes the new one along when it goes.
+        // Noted again: what it stood for before neither stays nor takes the new one along when it
+        // goes.
         keys.note(0, key(2), 5);
         keys.note(0, key(6), 6);
         assert_eq!(found(&keys), [None, Some(5), None, Some(4)]);

@@ -1,9 +1,11 @@
-//! Producers: what each has published last, who owns it, and which of its publications can still be answered.
+//! Producers: what each has published last, who owns it, and which of its publications can still be
+//! answered.
 //!
-//! Invariant: a producer's recent publications have rising sequences and rising offsets, as both are counters of one
-//! partition. One without recent publications is idle: it stays until its place is needed, longest idle first. Beyond
-//! the bound of recent publications of all producers together, the one that has been quiet for longest loses its oldest,
-//! but never its last one: as long as that has its record, the producer is not idle.
+//! Invariant: a producer's recent publications have rising sequences and rising offsets, as both
+//! are counters of one partition. One without recent publications is idle: it stays until its place
+//! is needed, longest idle first. Beyond the bound of recent publications of all producers
+//! together, the one that has been quiet for longest loses its oldest, but never its last one: as
+//! long as that has its record, the producer is not idle.
 
 use super::{Identity, Sequenced};
 use crate::handing::{give_table, table_of};
@@ -17,11 +19,13 @@ use stdx::slab::Slab;
 pub(super) struct Producers {
     producers: Slab<Producer>,
     table: HashTable<u32>,
-    /// For each that is not idle: partition, an offset at or below that of its oldest recent publication, number.
+    /// For each that is not idle: partition, an offset at or below that of its oldest recent
+    /// publication, number.
     oldest: BTreeSet<(u32, u64, u32)>,
     /// Those that are idle: rank of the last publication, number.
     idle: BTreeSet<(u64, u32)>,
-    /// Those with more than one recent publication: rank of its last one or of an earlier one, number.
+    /// Those with more than one recent publication: rank of its last one or of an earlier one,
+    /// number.
     several: BTreeSet<(u64, u32)>,
     producers_max: usize,
     window_max: usize,
@@ -136,8 +140,9 @@ impl Producers {
         }
     }
 
-    /// Looks a publication up. Its connection becomes the owner if this is a duplicate: the producer has come back, and
-    /// nothing that its older connection still has on its way may come in between.
+    /// Looks a publication up. Its connection becomes the owner if this is a duplicate: the
+    /// producer has come back, and nothing that its older connection still has on its way may come
+    /// in between.
     pub fn check(&mut self, publication: &Sequenced) -> Result<Found, Code> {
         let known = self.find(publication.producer);
         let Some(producer) = known.and_then(|number| self.producers.get_mut(number)) else {
@@ -165,8 +170,8 @@ impl Producers {
         self.note_found(self.rank + 1, partition, publication, offset);
     }
 
-    /// Notes a publication that a start has found, after older ones of the producer. Its producer has been quiet for
-    /// longer than those of a higher rank.
+    /// Notes a publication that a start has found, after older ones of the producer. Its producer
+    /// has been quiet for longer than those of a higher rank.
     pub fn note_found(&mut self, rank: u64, partition: u32, publication: &Sequenced, offset: u64) {
         self.rank = self.rank.max(rank);
         let number = match self.find(publication.producer) {
@@ -199,7 +204,8 @@ impl Producers {
         while self.entries > self.entries_max && self.forget_one() {}
     }
 
-    /// Forgets the oldest publication of the producer that has been quiet for longest. False if each has only one.
+    /// Forgets the oldest publication of the producer that has been quiet for longest. False if
+    /// each has only one.
     fn forget_one(&mut self) -> bool {
         while let Some((noted_rank, number)) = self.several.pop_first() {
             let Some(producer) = self.producers.get_mut(number) else {
@@ -281,8 +287,8 @@ impl Producers {
             + (self.oldest.len() + self.idle.len() + self.several.len()) * SET_ENTRY_BYTES
     }
 
-    /// A producer without recent publications becomes idle, and keeps its owner; also one whose only publications were
-    /// taken back.
+    /// A producer without recent publications becomes idle, and keeps its owner; also one whose
+    /// only publications were taken back.
     fn rest_if_idle(&mut self, number: u32) {
         let Some(producer) = self.producers.get(number) else {
             return;
@@ -301,8 +307,9 @@ impl Producers {
         self.table.find(id[0], same).copied()
     }
 
-    /// A place for a new producer; if there is none, that of the one that has been idle for longest. `check` has seen
-    /// that there is one; records that a start finds are taken in any case.
+    /// A place for a new producer; if there is none, that of the one that has been idle for
+    /// longest. `check` has seen that there is one; records that a start finds are taken in any
+    /// case.
     fn add(&mut self, partition: u32, id: Identity) -> u32 {
         if self.producers.len() >= self.producers_max
             && let Some((_, longest)) = self.idle.pop_first()
@@ -392,7 +399,8 @@ mod tests {
         }
     }
 
-    /// Windows of all producers together are bounded; each keeps its last publication, and its order.
+    /// Windows of all producers together are bounded; each keeps its last publication, and its
+    /// order.
     #[test]
     fn entries_of_all_producers() {
         let mut producers = Producers::new(10, 100, 6);

@@ -1,4 +1,5 @@
-//! What `count` asks for: counters of all edges and homes of a world, by the names that scripts have for them.
+//! What `count` asks for: counters of all edges and homes of a world, by the names that scripts
+//! have for them.
 
 use super::World;
 use broker::edge::EdgeStatistics;
@@ -93,7 +94,8 @@ impl World<'_> {
     }
 }
 
-/// `by-node/3004`, `by-client/1000`: connections that ended so; `error/not_found`: how often that was told.
+/// `by-node/3004`, `by-client/1000`: connections that ended so; `error/not_found`: how often that
+/// was told.
 fn count_of(sum: &EdgeStatistics, name: &str) -> u64 {
     let found = match name.split_once('/') {
         Some(("error", code)) => {

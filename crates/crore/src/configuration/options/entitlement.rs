@@ -1,4 +1,5 @@
-//! Options of who may do what: the section `[entitlement]`, and the tables `[[token_key]]` and `[[api_key]]`.
+//! Options of who may do what: the section `[entitlement]`, and the tables `[[token_key]]` and
+//! `[[api_key]]`.
 
 use super::{DAY_S, OptionSpec, count, live, option, seconds};
 use crate::configuration::value::Kind;

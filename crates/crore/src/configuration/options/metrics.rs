@@ -3,7 +3,8 @@
 use super::{GIB, MIB, OptionSpec, option, seconds, size};
 use crate::configuration::value::Kind;
 
-/// Metrics that are pushed. Prometheus asks for them, at `/metrics` of the operators' port, without any of this.
+/// Metrics that are pushed. Prometheus asks for them, at `/metrics` of the operators' port, without
+/// any of this.
 pub(super) const METRICS_OPTIONS: &[OptionSpec] = &[
     option(
         "metrics.push_to",

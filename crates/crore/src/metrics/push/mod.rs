@@ -1,8 +1,10 @@
-//! Metrics pushed every so often to whoever takes InfluxDB's line protocol: a file, a UDP socket, or an HTTP server, Telegraf mostly.
+//! Metrics pushed every so often to whoever takes InfluxDB's line protocol: a file, a UDP socket,
+//! or an HTTP server, Telegraf mostly.
 //!
-//! On a thread of its own, which asks the node as a scrape does: no message waits for it. Invariants: one push at a time, and what
-//! could not be sent is gone, so that nothing gathers; every write, and every answer that is waited for, has a bound; failures
-//! are counted, and told at most once a minute.
+//! On a thread of its own, which asks the node as a scrape does: no message waits for it.
+//! Invariants: one push at a time, and what could not be sent is gone, so that nothing gathers;
+//! every write, and every answer that is waited for, has a bound; failures are counted, and told at
+//! most once a minute.
 
 pub mod target;
 

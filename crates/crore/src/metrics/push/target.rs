@@ -1,6 +1,7 @@
 //! Where metrics are pushed: how it is written in the configuration, and how lines get there.
 //!
-//! HTTP without TLS: it is for an agent on the same machine or in the same network, which speaks TLS and has credentials of its own.
+//! HTTP without TLS: it is for an agent on the same machine or in the same network, which speaks
+//! TLS and has credentials of its own.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -22,7 +23,8 @@ pub const EXPECTED: &str = "file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH, s
 /// Where to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// Appended to a file. One that would grow beyond the bound is renamed, with `.1` behind its name, in place of the one before.
+    /// Appended to a file. One that would grow beyond the bound is renamed, with `.1` behind its
+    /// name, in place of the one before.
     File {
         /// The file.
         path: PathBuf,
