@@ -42,7 +42,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
     ),
     ("tests/tests/drain.rs", "the end", &[("crore_draining", "")]),
     (
-        "crates/broker/tests/edge_drain.rs",
+        "crates/broker/tests/edge/drain.rs",
         "who is led away",
         &[("crore_sent_away_total", "sent-away")],
     ),
@@ -54,7 +54,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         &[("crore_log_lines_dropped_total", "dropped")],
     ),
     (
-        "crates/broker/tests/edge_sys.rs",
+        "crates/broker/tests/edge/sys.rs",
         "what the node publishes",
         &[("crore_sys_publications_lost_total", "own-publications-lost")],
     ),
@@ -108,7 +108,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         &[("crore_configuration_changes_waiting", ""), ("crore_reloads_total", "")],
     ),
     (
-        "crates/broker/tests/edge_compression.rs",
+        "crates/broker/tests/edge/compression.rs",
         "compression",
         &[
             ("crore_compressed_messages_total", "compressed"),
@@ -120,7 +120,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/broker/tests/edge_policies.rs",
+        "crates/broker/tests/edge/policies.rs",
         "subscriptions that lag",
         &[
             ("crore_subscriptions_conflated_total", "conflated"),
@@ -130,7 +130,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/broker/tests/edge_bounds.rs",
+        "crates/broker/tests/edge/bounds.rs",
         "bounds",
         &[
             ("crore_kept_input_bytes", "kept"),
@@ -138,9 +138,9 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
             ("crore_ring_segment_bytes", "keeps-segments"),
         ],
     ),
-    ("crates/broker/tests/edge_native_ends.rs", "pings", &[("crore_pings_total", "pings")]),
+    ("crates/broker/tests/edge/native_ends.rs", "pings", &[("crore_pings_total", "pings")]),
     (
-        "crates/broker/tests/edge_counts.rs",
+        "crates/broker/tests/edge/counts.rs",
         "recoveries",
         &[
             ("crore_recoveries_total", "recovered"),
@@ -148,7 +148,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/broker/tests/edge_entitled.rs",
+        "crates/broker/tests/edge/entitled.rs",
         "entitlement",
         &[
             ("crore_entitlements", "entitlements"),
@@ -158,7 +158,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/broker/tests/edge_entitled_ends.rs",
+        "crates/broker/tests/edge/entitled_ends.rs",
         "the end of entitlement",
         &[
             ("crore_renewals_total", "renewals"),
@@ -188,7 +188,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/broker/tests/edge_tickets.rs",
+        "crates/broker/tests/edge/tickets.rs",
         "resume tickets",
         &[
             ("crore_tickets_issued_total", "tickets-issued"),
@@ -196,12 +196,12 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/broker/tests/edge_ticket_bounds.rs",
+        "crates/broker/tests/edge/ticket_bounds.rs",
         "resume tickets that do not hold",
         &[("crore_tickets_refused_total", "tickets-refused")],
     ),
     (
-        "crates/broker/tests/home_scripts.rs",
+        "crates/broker/tests/home/scripts.rs",
         "streams between shards",
         &[
             ("crore_streams_lagged_total", "lagged"),
@@ -211,12 +211,12 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         ],
     ),
     (
-        "crates/broker/tests/home_disk_hangs.rs",
+        "crates/broker/tests/home/disk_hangs.rs",
         "a disk that hangs",
         &[("crore_disk_logs_stalled_total", "stalled"), ("crore_publishes_staged", "staged")],
     ),
     (
-        "crates/broker/tests/home_disk.rs",
+        "crates/broker/tests/home/disk.rs",
         "what waits for a disk",
         &[("crore_disk_reads_waiting", "disk"), ("crore_pages_waiting", "pages")],
     ),

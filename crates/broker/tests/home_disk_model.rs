@@ -6,10 +6,11 @@
 //! dropped. What is refused is never seen; what is acknowledged is on disk, and everything that was
 //! visible is there again after a start.
 
-#[path = "home_script/disk.rs"]
+#[path = "home/script/disk.rs"]
 mod disk;
 mod home_model_edge;
-mod home_support;
+#[path = "home/support/mod.rs"]
+mod support;
 
 use broker::disk::DiskLetter;
 use broker::home::{Home, HomeOutputs};
@@ -18,13 +19,13 @@ use broker::position::Position;
 use broker::settings::{Limits, Settings};
 use disk::TestDisk;
 use home_model_edge::{Edge, State, Subscription};
-use home_support::{EPOCH, START, Setup};
 use log::{HeapMemory, RecordView};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::key::Key;
+use support::{EPOCH, START, Setup};
 
 const TOPICS: [&str; 5] = ["a", "b", "a/x", "b/x", "$s"];
 const FILTERS: [&str; 3] = ["#", "a/#", "+/x"];

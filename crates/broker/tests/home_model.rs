@@ -6,7 +6,8 @@
 //! has no more; and when all is quiet again, every subscription has come to the end.
 
 mod home_model_edge;
-mod home_support;
+#[path = "home/support/mod.rs"]
+mod support;
 
 use broker::home::{Home, HomeOutputs};
 use broker::mail::*;
@@ -14,13 +15,13 @@ use broker::now::Now;
 use broker::position::Position;
 use broker::settings::{Limits, Settings};
 use home_model_edge::{Edge, State, Subscription};
-use home_support::{EPOCH, START, Setup};
 use log::{HeapMemory, RecordView};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::key::Key;
+use support::{EPOCH, START, Setup};
 
 const TOPICS: [&str; 6] = ["a", "b", "a/x", "a/y", "b/x", "$s"];
 const FILTERS: [&str; 5] = ["#", "a/#", "+/x", "$s/#", "+"];

@@ -1,0 +1,16 @@
+//! Scripts for one home: commands of edges in, letters out.
+//!
+//! One program, so that the home is linked once. `script` has the language.
+
+mod damage;
+mod disk;
+mod disk_hangs;
+mod disk_races;
+mod disk_reads;
+mod eviction;
+mod filters;
+mod once;
+mod script;
+mod scripts;
+mod starts;
+mod support;

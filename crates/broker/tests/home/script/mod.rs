@@ -1,0 +1,398 @@
+//! A small language for a home: commands of edges in, letters out, both as text.
+
+pub mod disk;
+mod text;
+
+use crate::support::{START, START_MS, Setup};
+use broker::disk::{DiskLetter, DiskRequest};
+use broker::home::{Home, HomeOutputs};
+use broker::mail::*;
+use broker::now::Now;
+use broker::position::Position;
+use broker::settings::Settings;
+use disk::TestDisk;
+use log::{HeapMemory, RecordView};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+use text::{disk_text, text_of};
+
+/// Runs a script: each command stands on a line of its own, the letters that it causes are indented
+/// below it. Panics with the whole text as it should be if it differs.
+#[track_caller]
+pub fn check(setup: Setup, script: &str) {
+    let settings = setup.settings();
+    let mut world = World {
+        disk: TestDisk::default(),
+        looked: VecDeque::new(),
+        home: Home::new(settings.clone(), 0, (1, 2)),
+        settings,
+        memory: HeapMemory::new(setup.memory_bytes),
+        out: HomeOutputs::new(setup.edges),
+        now: START,
+    };
+    let lines = || script.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let indent = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
+    let mut expected = String::new();
+    let mut actual = String::new();
+    for line in lines() {
+        let line = &line[indent..];
+        writeln!(expected, "{line}").unwrap();
+        if line.starts_with(' ') {
+            continue;
+        }
+        writeln!(actual, "{line}").unwrap();
+        let said = world.run(line);
+        let said = said.into_iter().chain(world.letters());
+        for text in said.chain(world.disk_requests()) {
+            writeln!(actual, "    {text}").unwrap();
+        }
+    }
+    assert!(expected == actual, "the transcript is:\n{actual}");
+}
+
+struct World {
+    disk: TestDisk,
+    /// What the disk was asked and read, and has not answered yet.
+    looked: VecDeque<DiskLetter>,
+    settings: Arc<Settings>,
+    home: Home,
+    memory: HeapMemory,
+    out: HomeOutputs,
+    now: Now,
+}
+
+impl World {
+    /// Runs a command; what it says beside letters comes back.
+    fn run(&mut self, line: &str) -> Option<String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some((edge, request)) = self.request(&words) {
+            self.home.handle(self.now, edge, request, &mut self.memory, &mut self.out);
+            return None;
+        }
+        match words[..] {
+            ["pump"] => {
+                let more = self.home.pump(self.now, &mut self.memory, &mut self.out);
+                more.then(|| "more".into())
+            }
+            ["turn"] => {
+                self.home.finish_turn(&mut self.out);
+                None
+            }
+            ["rest"] => Some(if self.home.has_more() { "not yet" } else { "rests" }.into()),
+            ["time", step] => {
+                let step_ms: u64 = step.parse().unwrap();
+                self.now.monotonic_ms += step_ms;
+                self.now.unix_ms += step_ms;
+                None
+            }
+            // Of the wall clock alone.
+            ["clock", step] => {
+                let unix_ms = self.now.unix_ms.checked_add_signed(step.parse().unwrap());
+                self.now.unix_ms = unix_ms.unwrap();
+                None
+            }
+            ["deadline"] => {
+                let deadline = self.home.next_deadline_ms();
+                Some(
+                    deadline
+                        .map_or("none".into(), |at| format!("{:+}", at as i64 - START_MS as i64)),
+                )
+            }
+            ["count-once"] => {
+                let s = self.home.statistics();
+                Some(format!(
+                    "published {} duplicates {} fenced {} out-of-order {} mismatch {} producers {} keys {}",
+                    s.published,
+                    s.duplicates,
+                    s.refused.fenced,
+                    s.refused.out_of_order,
+                    s.refused.epoch_mismatch,
+                    s.producers,
+                    s.idempotency_keys
+                ))
+            }
+            ["count"] => {
+                let s = self.home.statistics();
+                let (topics, records, indexes) = (s.topics, s.records, s.indexes);
+                let (retained, lagging) = (s.retained, s.lagging_streams);
+                Some(format!(
+                    "topics {topics} records {records} retained {retained} indexes {indexes} lagging {lagging}"
+                ))
+            }
+            _ => self.run_disk(&words),
+        }
+    }
+
+    /// The request that a command stands for, and whose it is.
+    fn request(&self, words: &[&str]) -> Option<(EdgeId, ToHome)> {
+        let number = |word: &str| word.trim_start_matches(char::is_alphabetic).parse().unwrap();
+        let edge = words
+            .get(1)
+            .and_then(|word| word.strip_prefix('e')?.parse::<EdgeId>().ok())
+            .unwrap_or(0);
+        let subscription = |word: &str| Key { index: number(word), generation: 0 };
+        let reply = Reply { connection: Key { index: 0, generation: 0 }, request: 1 };
+        let request = match *words {
+            ["sub", _, key, topic, ref start @ ..] => {
+                let (rule, partition) = self.settings.locate(topic);
+                let start = match start {
+                    ["live"] => Start::Live,
+                    ["since", position] => Start::Since(position.parse().unwrap()),
+                    ["last", count] => Start::Last(number(count)),
+                    ["snapshot"] => Start::Snapshot,
+                    _ => panic!("{words:?}"),
+                };
+                let topic = slice(topic);
+                ToHome::Subscribe { partition, rule, topic, subscription: subscription(key), start }
+            }
+            ["pub", topic, payload, ref how @ ..] => {
+                let (rule, partition) = self.settings.locate(topic);
+                let payload = match payload {
+                    "empty" => Slice::empty(),
+                    _ if payload.starts_with("x*") => {
+                        slice(&"x".repeat(payload[2..].parse().unwrap()))
+                    }
+                    _ => slice(payload),
+                };
+                let topic = slice(topic);
+                let publication = publication(topic, payload, how);
+                let reply = match how.contains(&"refusals") {
+                    true => Some(Reply { request: Reply::REFUSALS_ONLY, ..reply }),
+                    false => how.contains(&"ack").then_some(reply),
+                };
+                ToHome::Publish { partition, rule, reply, publication }
+            }
+            ["release", _, index, generation] => {
+                ToHome::Release { index: number(index), generation: number(generation) }
+            }
+            ["read", _, key, index, "after", after, ref max @ ..] => ToHome::Read {
+                partition: 0,
+                index: number(index),
+                subscription: subscription(key),
+                after: after.parse().unwrap(),
+                mode: mode_of(max),
+                limits: page_limits(max),
+            },
+            ["history", topic, ref how @ ..] => {
+                let (rule, partition) = self.settings.locate(topic);
+                let beyond = how.iter().find_map(|word| word.parse::<Position>().ok());
+                let reverse = how.contains(&"reverse");
+                let max = how.iter().position(|word| *word == "max");
+                let limits = page_limits(max.map_or(&[], |place| &how[place..]));
+                let topic = slice(topic);
+                ToHome::History { partition, rule, topic, reply, beyond, reverse, limits }
+            }
+            ["filter" | "scan", ..] => filter_request(words),
+            ["positions", _] => ToHome::Positions,
+            ["unfilter", _, filter] => ToHome::RemoveFilter { filter: slice(filter) },
+            ["credit", _, bytes] => ToHome::Credit { bytes: bytes.parse().unwrap() },
+            _ => return None,
+        };
+        Some((edge, request))
+    }
+
+    /// Commands of the disk.
+    fn run_disk(&mut self, words: &[&str]) -> Option<String> {
+        match *words {
+            ["commit", count] => {
+                let letter = self.disk.commit(count.parse().unwrap());
+                self.hear(letter)
+            }
+            ["fail", ref code @ ..] => {
+                let code = match code {
+                    ["full"] => Code::LogFull,
+                    _ => Code::LogUnavailable,
+                };
+                let letter = self.disk.fail(code);
+                self.hear(letter)
+            }
+            ["look"] => {
+                let letter = self.disk.answer(0);
+                self.looked.extend(letter);
+                None
+            }
+            ["answer"] => {
+                let looked = self.looked.pop_front();
+                let letter = looked.or_else(|| self.disk.answer(0));
+                self.hear(letter)
+            }
+            ["fail-read"] => {
+                let letter = self.disk.fail_read();
+                self.hear(letter)
+            }
+            ["drop-below", floor] => {
+                let letter = self.disk.drop_below(0, floor.parse().unwrap());
+                self.hear(Some(letter))
+            }
+            ["damage", offset] => {
+                self.disk.damage(0, offset.parse().unwrap());
+                None
+            }
+            ["lose", offset] => {
+                self.disk.lose(0, offset.parse().unwrap());
+                None
+            }
+            ["available", is] => self.hear(Some(DiskLetter::Available(is == "yes"))),
+            ["restart"] => {
+                self.restart();
+                None
+            }
+            ["restart", "full"] => {
+                self.restart();
+                self.home.set_log_available(0, false);
+                None
+            }
+            ["counted"] => {
+                let s = self.home.statistics();
+                let (records, segments) = (s.evicted_records, s.evicted_segments);
+                Some(format!(
+                    "lagged {} stream-gaps {} stalled {} evicted {records} in {segments} forgotten {} histories {}",
+                    s.lagged, s.stream_gaps, s.logs_stalled, s.forgotten, s.histories_read
+                ))
+            }
+            ["waiting"] => {
+                let s = self.home.statistics();
+                let (staged, disk, pages) = (s.staged, s.disk_reads_waiting, s.pages_waiting);
+                let (no_log, uncached) = (s.logs_unavailable, s.uncached);
+                Some(format!(
+                    "staged {staged} disk {disk} pages {pages} unavailable {no_log} uncached {uncached}"
+                ))
+            }
+            _ => panic!("no such command: {words:?}"),
+        }
+    }
+
+    fn hear(&mut self, letter: Option<DiskLetter>) -> Option<String> {
+        let Some(letter) = letter else {
+            return Some("nothing".into());
+        };
+        self.home.disk(self.now, 0, letter, &mut self.memory, &mut self.out);
+        None
+    }
+
+    /// A new home, which knows what the disk holds: its newest two records go into memory, if no
+    /// damage is behind them.
+    fn restart(&mut self) {
+        self.home = Home::new(self.settings.clone(), 0, (1, 2));
+        self.disk.forget_requests();
+        self.looked.clear();
+        let records: Vec<(u64, String, Slice)> = self
+            .disk
+            .records_of(0)
+            .map(|(offset, (name, record))| (offset, name.clone(), record.clone()))
+            .collect();
+        self.home.restore_floor(0, self.disk.floor(0));
+        let damaged_through = self.disk.damaged_through(0);
+        self.home.restore_damage(0, damaged_through);
+        for (offset, name, record) in &records {
+            let name = name.as_bytes();
+            self.home.restore_topic(0, name, *offset).unwrap();
+            if RecordView::parse(record).unwrap().flags().has(log::Flags::RETAINED) {
+                self.home.restore_retained(0, name, record).unwrap();
+            }
+        }
+        let is_behind = |(offset, ..): &&(u64, _, _)| *offset > damaged_through;
+        let newest = &records[records.len().saturating_sub(2)..];
+        for (_, name, record) in newest.iter().filter(is_behind) {
+            let (memory, out) = (&mut self.memory, &mut self.out);
+            self.home.restore_record(0, name.as_bytes(), record, memory, out).unwrap();
+        }
+        let head = records.last().map_or(0, |(offset, ..)| *offset);
+        let head = head.max(damaged_through);
+        self.home.restore_head(0, head);
+    }
+
+    fn disk_requests(&mut self) -> Vec<String> {
+        let requests: Vec<DiskRequest> =
+            self.out.disk.iter_mut().flat_map(std::mem::take).collect();
+        let texts = requests.iter().map(disk_text).collect();
+        for letter in self.disk.take(requests) {
+            self.hear(Some(letter));
+        }
+        texts
+    }
+
+    fn letters(&mut self) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (edge, letters) in self.out.letters.iter_mut().enumerate() {
+            texts.extend(letters.drain(..).map(|letter| format!("e{edge} {}", text_of(&letter))));
+        }
+        texts
+    }
+}
+
+fn slice(text: &str) -> Slice {
+    Slice::copy_of(text.as_bytes())
+}
+
+fn mode_of(words: &[&str]) -> ReadMode {
+    match words.last() {
+        Some(&"newest") => ReadMode::Newest,
+        Some(&"skip") => ReadMode::Skip,
+        _ => ReadMode::Replay,
+    }
+}
+
+fn page_limits(max: &[&str]) -> PageLimits {
+    let records_max = max.get(1).map_or(100, |max| max.parse().unwrap());
+    PageLimits { records_max, bytes_max: 1 << 20 }
+}
+
+fn publication(topic: Slice, payload: Slice, how: &[&str]) -> Publication {
+    let value = |name: &str| how.iter().find_map(|word| word.strip_prefix(name));
+    Publication {
+        topic,
+        attributes: Slice::empty(),
+        payload,
+        retain: how.contains(&"retain"),
+        producer: how.iter().find_map(|word| producer(word)),
+        idempotency_key: value("key=").map_or(Slice::empty(), slice),
+        expected_epoch: value("epoch=").and_then(|epoch| epoch.parse().ok()),
+    }
+}
+
+/// `by=id:sequence@connection`.
+fn producer(word: &str) -> Option<ProducerStamp> {
+    let (id, rest) = word.strip_prefix("by=")?.split_once(':')?;
+    let (sequence, connection) = rest.split_once('@')?;
+    Some(ProducerStamp {
+        id: slice(id),
+        sequence: sequence.parse().ok()?,
+        connection: connection.parse().ok()?,
+    })
+}
+
+/// `offset<prev payload`, with `!` if retained.
+fn filter_request(words: &[&str]) -> ToHome {
+    let number = |word: &str| {
+        let digits = word.trim_start_matches(char::is_alphabetic);
+        digits.parse::<u32>().unwrap()
+    };
+    let subscription = |word: &str| Key { index: number(word), generation: 0 };
+    match words {
+        ["filter", _, key, filter, each @ ..] => ToHome::AddFilter {
+            user: 0,
+            filter: slice(filter),
+            subscription: subscription(key),
+            since: each
+                .chunks(2)
+                .map(|each| PartitionCursor {
+                    partition: number(each[0]),
+                    position: each[1].parse().unwrap(),
+                })
+                .collect(),
+        },
+        [_, _, key, partition, filters, "after", after, max @ ..] => ToHome::ReadFilter {
+            partition: number(partition),
+            filters: filters.split('|').map(slice).collect(),
+            subscription: subscription(key),
+            after: after.parse().unwrap(),
+            mode: mode_of(max),
+            limits: page_limits(max),
+        },
+        _ => panic!("{words:?}"),
+    }
+}

@@ -1,0 +1,173 @@
+//! What a home says, as the lines of a transcript.
+
+use crate::support::EPOCH;
+use broker::disk::{DiskQuery, DiskRequest};
+use broker::mail::*;
+use log::RecordView;
+use stdx::chunk::Slice;
+
+fn record(record: &Slice) -> String {
+    let record = RecordView::parse(record).unwrap();
+    let payload = match std::str::from_utf8(record.payload()).unwrap() {
+        "" => "empty".into(),
+        long if long.len() > 20 => format!("{} bytes", long.len()),
+        short => short.to_string(),
+    };
+    let retained = if record.flags().has(log::Flags::RETAINED) { "!" } else { "" };
+    format!("{}<{}{retained} {payload}", record.offset(), record.prev())
+}
+
+fn records(all: &[Slice]) -> String {
+    let texts: Vec<String> = all.iter().map(record).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+fn gap(gap: &Option<Gap>) -> String {
+    gap.map_or(String::new(), |gap| format!(" gap {}..{} {:?}", gap.from, gap.to, gap.reason))
+}
+
+fn flag(is: bool, name: &str) -> String {
+    if is { format!(" {name}") } else { String::new() }
+}
+
+pub fn text_of(letter: &ToEdge) -> String {
+    match letter {
+        ToEdge::Granted {
+            subscription,
+            index,
+            generation,
+            through,
+            replaying,
+            gap: lost,
+            retained,
+            epoch,
+            ..
+        } => {
+            assert_eq!(*epoch, EPOCH);
+            let retained =
+                retained.as_ref().map_or(String::new(), |r| format!(" retained {}", record(r)));
+            let replaying = if *replaying { "replaying" } else { "live" };
+            let lost = gap(lost);
+            format!(
+                "granted s{} i{index} g{generation} {replaying} through {through}{lost}{retained}",
+                subscription.index
+            )
+        }
+        ToEdge::Refused { subscription, code } => {
+            format!("refused s{} {code:?}", subscription.index)
+        }
+        ToEdge::FilterGranted { subscription, result } => {
+            let result = match result {
+                Err(code) => format!(" {code:?}"),
+                Ok(starts) => starts.iter().map(filter_start).collect(),
+            };
+            format!("filter s{}{result}", subscription.index)
+        }
+        ToEdge::FilterPage {
+            subscription,
+            partition,
+            after,
+            gap: lost,
+            records: page,
+            skipped,
+            through,
+            caught_up,
+        } => {
+            let skip = |skip: &Skip| format!(" skipped {}..{}", skip.from, skip.through);
+            let skipped: String = skipped.iter().map(skip).collect();
+            let named = |(name, message): &(Slice, Slice)| {
+                let name = std::str::from_utf8(name).unwrap();
+                format!("{name} {}", record(message))
+            };
+            let page: Vec<String> = page.iter().map(named).collect();
+            format!(
+                "page s{} p{partition} after {after}{} [{}]{skipped} through {through}{}",
+                subscription.index,
+                gap(lost),
+                page.join(", "),
+                flag(*caught_up, "caught-up")
+            )
+        }
+        ToEdge::Announce { index, topic, .. } => {
+            format!("announce i{index} {}", std::str::from_utf8(topic).unwrap())
+        }
+        ToEdge::Message { index, record: message } => {
+            format!("message i{index} {}", record(message))
+        }
+        ToEdge::Released { index } => format!("released i{index}"),
+        ToEdge::Page { subscription, gap: lost, skipped, records: page, through, caught_up } => {
+            format!(
+                "page s{}{}{} {} through {through}{}",
+                subscription.index,
+                gap(lost),
+                skipped.map_or(String::new(), |through| format!(" skipped through {through}")),
+                records(page),
+                flag(*caught_up, "caught-up")
+            )
+        }
+        ToEdge::Described { names, positions, .. } => {
+            format!("described {:?} {positions:?}", String::from_utf8_lossy(names))
+        }
+        ToEdge::Positions { positions } => {
+            let position = |at: &StreamPosition| {
+                let StreamPosition { partition, through, oldest } = at;
+                format!(" p{partition} through {through} of {oldest}..")
+            };
+            format!("positions{}", positions.iter().map(position).collect::<String>())
+        }
+        ToEdge::StreamGap { from, to, .. } => format!("stream-gap {from}..{to}"),
+        ToEdge::History { result: Ok(page), .. } => format!(
+            "history head {}{} {}{}",
+            page.head,
+            gap(&page.gap),
+            records(&page.records),
+            flag(page.more, "more")
+        ),
+        ToEdge::History { result: Err(code), .. } => format!("history {code:?}"),
+        ToEdge::Published { result: Ok(appended), .. } => {
+            format!("published {}{}", appended.position, flag(appended.duplicate, "duplicate"))
+        }
+        ToEdge::Published { result: Err(refusal), .. } => format!(
+            "published {:?}{}",
+            refusal.code,
+            refusal.present.map_or(String::new(), |present| format!(" present {present}"))
+        ),
+        ToEdge::Consumed { lane, requests, .. } => match lane {
+            Lane::Memory => format!("consumed {requests}"),
+            Lane::Disk(_) => format!("consumed {requests} of the log"),
+            Lane::Pages(_) => format!("consumed {requests} pages"),
+        },
+        ToEdge::Stalled { is_stalled, .. } => match is_stalled {
+            true => "stalled".into(),
+            false => "goes on".into(),
+        },
+    }
+}
+
+pub fn disk_text(request: &DiskRequest) -> String {
+    let text = |topic: &Slice| String::from_utf8(topic.to_vec()).unwrap();
+    match request {
+        DiskRequest::Append { generation, topic, record: appended, .. } => {
+            format!("append g{generation} {} {}", text(topic), record(appended))
+        }
+        DiskRequest::Read { query, .. } => match query {
+            DiskQuery::Page { topic, after, through, .. } => {
+                format!("ask page {} {after}..{through}", text(topic))
+            }
+            DiskQuery::PageBack { topic, before, oldest, .. } => {
+                format!("ask back {} before {before} from {oldest}", text(topic))
+            }
+            DiskQuery::Start { topic, through, count, after, .. } => {
+                format!("ask start {} newest {count} through {through} after {after}", text(topic))
+            }
+            DiskQuery::Scan { after, through, .. } => format!("ask scan {after}..{through}"),
+        },
+    }
+}
+
+fn filter_start(start: &FilterStart) -> String {
+    let resumed = start.resumed.map_or(String::new(), |resumed| {
+        format!(" resumed after {}{}", resumed.after, gap(&resumed.gap))
+    });
+    format!(" p{} through {}:{}{resumed}", start.partition, start.epoch, start.through)
+}
