@@ -10,6 +10,7 @@ pub mod entitlement;
 pub mod filters;
 pub mod handing;
 pub mod home;
+mod ids;
 pub mod inspect;
 pub mod journal;
 pub mod mail;

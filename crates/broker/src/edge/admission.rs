@@ -20,6 +20,7 @@ use super::Edge;
 use super::pressure::Pressure;
 use super::rates::TooFast;
 use crate::entitlement::{Action, CredentialKind};
+use crate::ids::ConnIndex;
 use crate::journal::Deed;
 use crate::mail::{HomeId, PartitionId, publication_cost};
 use crate::settings::{PublishSettings, Publishers};
@@ -100,7 +101,7 @@ impl Edge {
     /// The first fault in the order of the introduction.
     pub(crate) fn admit<'a>(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         offer: Offer<'a>,
     ) -> Result<Placement, NotAdmitted<'a>> {
         self.refuse_from(Pressure::Publications)?;
@@ -116,7 +117,7 @@ impl Edge {
     /// The first fault in the order of the introduction.
     pub(crate) fn admit_all<'a>(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         offers: impl Iterator<Item = Offer<'a>> + Clone,
     ) -> Result<(), NotAdmitted<'a>> {
         self.refuse_from(Pressure::Publications)?;
@@ -217,7 +218,7 @@ impl Edge {
 
     fn take_rates<'a>(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         messages: u64,
         payload_bytes: usize,
     ) -> Result<(), NotAdmitted<'a>> {

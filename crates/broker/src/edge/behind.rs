@@ -26,6 +26,7 @@ use super::opening::Opening;
 use super::outbox::Origin;
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Gap, PageLimits, PartitionId, Skip, SubscriptionKey, ToHome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -75,19 +76,20 @@ pub(crate) struct FilterPage {
 
 impl Edge {
     /// Whether a subscription to a filter is read from the log in a partition.
-    pub(super) fn is_behind(&self, subscription: u32, partition: PartitionId) -> bool {
-        let index = self.subscriptions[subscription].connection;
-        if !self.slots[index].is(flag::BEHIND) {
+    pub(super) fn is_behind(&self, subscription: SubIndex, partition: PartitionId) -> bool {
+        let index = self.subscriptions.table[subscription].connection;
+        if !self.connections.slots[index].is(flag::BEHIND) {
             return false;
         }
         let (index, member) = self.member_of(subscription);
-        self.behind.cursors.contains_key(&(index, member, partition))
+        self.subscriptions.behind.cursors.contains_key(&(index, member, partition))
     }
 
     /// Where a subscription to a filter is read from the log, by partition, ascending.
-    pub(crate) fn behind_of(&self, subscription: u32) -> Vec<(PartitionId, u64)> {
+    pub(crate) fn behind_of(&self, subscription: SubIndex) -> Vec<(PartitionId, u64)> {
         let (index, member) = self.member_of(subscription);
-        self.behind
+        self.subscriptions
+            .behind
             .cursors
             .range((index, member, 0)..=(index, member, PartitionId::MAX))
             .map(|(&(_, _, partition), cursor)| (partition, cursor.after))
@@ -95,18 +97,22 @@ impl Edge {
     }
 
     /// Whether some subscription to a filter of the connection is, or may be.
-    pub(super) fn has_behind(&self, index: u32, partition: PartitionId) -> bool {
-        if !self.slots[index].is(flag::BEHIND) {
+    pub(super) fn has_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
+        if !self.connections.slots[index].is(flag::BEHIND) {
             return false;
         }
         let mut from = (index, 0, 0);
         for _ in 0..MEMBERS_LOOKED_AT_MAX {
-            let Some((&(_, member, _), _)) =
-                self.behind.cursors.range(from..=(index, NONE, PartitionId::MAX)).next()
+            let Some((&(_, member, _), _)) = self
+                .subscriptions
+                .behind
+                .cursors
+                .range(from..=(index, NONE, PartitionId::MAX))
+                .next()
             else {
                 return false;
             };
-            if self.behind.cursors.contains_key(&(index, member, partition)) {
+            if self.subscriptions.behind.cursors.contains_key(&(index, member, partition)) {
                 return true;
             }
             let Some(next) = member.checked_add(1) else {
@@ -119,9 +125,14 @@ impl Edge {
 
     /// From here on a subscription is read from the log in a partition, after `after` or earlier,
     /// once the socket has drained.
-    pub(super) fn lag_filter(&mut self, subscription: u32, partition: PartitionId, after: u64) {
+    pub(super) fn lag_filter(
+        &mut self,
+        subscription: SubIndex,
+        partition: PartitionId,
+        after: u64,
+    ) {
         let (index, member) = self.member_of(subscription);
-        let before = self.behind.cursors.get(&(index, member, partition)).copied();
+        let before = self.subscriptions.behind.cursors.get(&(index, member, partition)).copied();
         let cursor = match before {
             Some(before) if before.after <= after => before,
             _ => Cursor {
@@ -132,17 +143,17 @@ impl Edge {
         };
         self.statistics.lagging += u64::from(before.is_none());
         self.put(index, member, partition, Some(cursor));
-        self.slots[index].set(flag::LAGGING);
+        self.connections.slots[index].set(flag::LAGGING);
         self.stream_filters_at(index, partition, cursor.after);
     }
 
     /// The connection's subscriptions to filters that are open, with the number of the last frame
     /// before.
-    pub(super) fn open_filters(&self, index: u32) -> Vec<(u64, u32)> {
+    pub(super) fn open_filters(&self, index: ConnIndex) -> Vec<(u64, u32)> {
         let mut open: Vec<(u64, u32)> = self
             .chain(index)
-            .filter(|&at| self.subscriptions[at].stage == Stage::Wide)
-            .map(|at| (self.subscriptions[at].cursor(), at))
+            .filter(|&at| self.subscriptions.table[at].stage == Stage::Wide)
+            .map(|at| (self.subscriptions.table[at].cursor(), at))
             .collect();
         open.sort_unstable();
         open
@@ -150,21 +161,21 @@ impl Edge {
 
     /// Asks for pages for subscriptions to filters, a few at a time of each log. True if some are
     /// left to be asked for; none if a home has no room for some.
-    pub(super) fn read_behind(&mut self, index: u32) -> Option<bool> {
-        if !self.slots[index].is(flag::BEHIND) {
+    pub(super) fn read_behind(&mut self, index: ConnIndex) -> Option<bool> {
+        if !self.connections.slots[index].is(flag::BEHIND) {
             return Some(false);
         }
         let mut is_left = false;
         let mut without_room = BTreeSet::new();
         for log in 0..self.settings.logs.len() as u16 {
             let mut from = Bound::Unbounded;
-            while let Some(turn) = self.behind.reads.next(index, log, from) {
+            while let Some(turn) = self.subscriptions.behind.reads.next(index, log, from) {
                 let (member, is_paid, partition) = turn;
                 if let Some(subscription) = self.ends_by_policy(index, member) {
                     if !self.disconnect_slow(subscription) {
                         return None;
                     }
-                } else if self.behind.reads.is_full(index, log) {
+                } else if self.subscriptions.behind.reads.is_full(index, log) {
                     is_left = true;
                     break;
                 } else if is_paid && self.is_without_credit(index, member) {
@@ -185,16 +196,17 @@ impl Edge {
 
     /// Whether the replay that a member asked for has to wait. It has one page on its way, so that
     /// its credit is kept to.
-    fn is_without_credit(&self, index: u32, member: u32) -> bool {
+    fn is_without_credit(&self, index: ConnIndex, member: u32) -> bool {
         let all = (index, member, 0)..=(index, member, PartitionId::MAX);
-        let mut cursors = self.behind.cursors.range(all);
+        let mut cursors = self.subscriptions.behind.cursors.range(all);
         self.replay_credit(member).is_some_and(|credit| {
             credit == 0 || cursors.any(|(_, cursor)| cursor.is_paid && cursor.is_reading)
         })
     }
 
-    fn read_filter(&mut self, index: u32, member: u32, partition: PartitionId) {
-        let Some(&cursor) = self.behind.cursors.get(&(index, member, partition)) else {
+    fn read_filter(&mut self, index: ConnIndex, member: u32, partition: PartitionId) {
+        let Some(&cursor) = self.subscriptions.behind.cursors.get(&(index, member, partition))
+        else {
             debug_assert!(false, "only cursors wait");
             return;
         };
@@ -207,7 +219,9 @@ impl Edge {
         };
         let filters = readers
             .iter()
-            .filter_map(|&at| self.filter_entries.get(self.subscriptions[at].topic))
+            .filter_map(|&at| {
+                self.subscriptions.filter_entries.get(self.subscriptions.table[at].topic)
+            })
             .map(|filter| filter.name.clone())
             .collect();
         let limits = &self.settings.limits;
@@ -235,7 +249,7 @@ impl Edge {
         let (index, member) = self.member_of(subscription);
         let partition = page.partition;
         let at = (index, member, partition);
-        let asked = self.behind.cursors.get(&at).copied();
+        let asked = self.subscriptions.behind.cursors.get(&at).copied();
         let Some(asked) = asked.filter(|asked| asked.is_reading && asked.after == page.after)
         else {
             return;
@@ -255,7 +269,7 @@ impl Edge {
         let mut skipped = page.skipped.iter().peekable();
         let mut records = page.records.iter().peekable();
         // In log order, as long as there is room for it.
-        while self.behind.cursors.get(&at) == rest.as_ref() {
+        while self.subscriptions.behind.cursors.get(&at) == rest.as_ref() {
             let next = records.peek().and_then(|(_, record)| Delivery::of_page(record));
             let before = next.map_or(u64::MAX, |next| next.view.offset());
             if let Some(&skip) = skipped.next_if(|skip| skip.through < before) {
@@ -266,23 +280,23 @@ impl Edge {
                 break;
             }
         }
-        if page.caught_up && !self.behind.cursors.contains_key(&at) {
+        if page.caught_up && !self.subscriptions.behind.cursors.contains_key(&at) {
             let all = (index, member, 0)..=(index, member, PartitionId::MAX);
-            let mut others = self.behind.cursors.range(all);
+            let mut others = self.subscriptions.behind.cursors.range(all);
             if !others.any(|(_, cursor)| cursor.is_paid) {
                 self.forget_replay_credit(member);
             }
             self.tell_filter_caught_up(subscription, partition, page.through);
         }
-        if self.slots[index].is(flag::BEHIND) {
-            self.slots[index].set(flag::LAGGING);
+        if self.connections.slots[index].is(flag::BEHIND) {
+            self.connections.slots[index].set(flag::LAGGING);
         }
         self.touch(index);
     }
 
     fn deliver_replayed(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         topic: &Slice,
         record: &Slice,
@@ -303,12 +317,12 @@ impl Edge {
     /// like a message.
     pub(crate) fn send_filter_mark(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         after: u64,
         parts: &[&[u8]],
     ) {
-        let index = self.subscriptions[subscription].connection;
+        let index = self.subscriptions.table[subscription].connection;
         let origin = self.origin_of(subscription, partition, after, false);
         let place = self.enter_bytes(parts, origin);
         // If making room for it has cost others their place, the pages that bring those again will
@@ -321,19 +335,19 @@ impl Edge {
     /// Whether the subscription has to be read again from this place or from before it.
     pub(crate) fn is_behind_at(
         &self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         after: u64,
     ) -> bool {
         let (index, member) = self.member_of(subscription);
-        let cursor = self.behind.cursors.get(&(index, member, partition));
+        let cursor = self.subscriptions.behind.cursors.get(&(index, member, partition));
         cursor.is_some_and(|cursor| cursor.after <= after)
     }
 
     /// Of a frame for one subscription to filters. A stream has them all as one.
     pub(super) fn origin_of(
         &self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         after: u64,
         is_paid: bool,
@@ -347,20 +361,20 @@ impl Edge {
     }
 
     /// Whether any filter of an event stream is read from the log.
-    pub(crate) fn is_stream_behind(&self, index: u32) -> bool {
+    pub(crate) fn is_stream_behind(&self, index: ConnIndex) -> bool {
         self.cursors_of(index, STREAM).next().is_some()
     }
 
     /// A subscription to a filter has gone.
-    pub(super) fn forget_behind(&mut self, index: u32, subscription: u32) {
-        if self.slots[index].protocol == Protocol::Events {
-            if let Some(opening) = self.behind.opening.get_mut(&(index, STREAM)) {
+    pub(super) fn forget_behind(&mut self, index: ConnIndex, subscription: SubIndex) {
+        if self.connections.slots[index].protocol == Protocol::Events {
+            if let Some(opening) = self.subscriptions.behind.opening.get_mut(&(index, STREAM)) {
                 opening.waiting.retain(|(asked, _)| *asked != subscription);
             }
             return;
         }
         self.forget_filter_recovery(index, subscription);
-        self.behind.opening.remove(&(index, subscription));
+        self.subscriptions.behind.opening.remove(&(index, subscription));
         let gone: Vec<PartitionId> = self.cursors_of(index, subscription).collect();
         for partition in gone {
             self.put(index, subscription, partition, None);
@@ -368,9 +382,9 @@ impl Edge {
     }
 
     /// A connection has no subscriptions any more.
-    pub(super) fn forget_all_behind(&mut self, index: u32) {
+    pub(super) fn forget_all_behind(&mut self, index: ConnIndex) {
         self.forget_filter_recovery(index, STREAM);
-        self.behind.opening.remove(&(index, STREAM));
+        self.subscriptions.behind.opening.remove(&(index, STREAM));
         let gone: Vec<PartitionId> = self.cursors_of(index, STREAM).collect();
         for partition in gone {
             self.put(index, STREAM, partition, None);
@@ -379,47 +393,51 @@ impl Edge {
 
     /// Whether a member is read from the log in a partition.
     pub(super) fn has_cursor(&self, (index, member, partition): Member) -> bool {
-        self.behind.cursors.contains_key(&(index, member, partition))
+        self.subscriptions.behind.cursors.contains_key(&(index, member, partition))
     }
 
-    fn cursors_of(&self, index: u32, member: u32) -> impl Iterator<Item = PartitionId> {
+    fn cursors_of(&self, index: ConnIndex, member: u32) -> impl Iterator<Item = PartitionId> {
         let all = (index, member, 0)..=(index, member, PartitionId::MAX);
-        self.behind.cursors.range(all).map(|(at, _)| at.2)
+        self.subscriptions.behind.cursors.range(all).map(|(at, _)| at.2)
     }
 
     /// Sets or takes away where a member is read from in a partition.
     pub(super) fn put(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         member: u32,
         partition: PartitionId,
         cursor: Option<Cursor>,
     ) {
         let at = (index, member, partition);
-        let is_new = cursor.is_some() && !self.behind.cursors.contains_key(&at);
+        let is_new = cursor.is_some() && !self.subscriptions.behind.cursors.contains_key(&at);
         if is_new && !self.may_hold_another(index) {
             return;
         }
         let before = match cursor {
-            Some(cursor) => self.behind.cursors.insert(at, cursor),
-            None => self.behind.cursors.remove(&at),
+            Some(cursor) => self.subscriptions.behind.cursors.insert(at, cursor),
+            None => self.subscriptions.behind.cursors.remove(&at),
         };
         if cursor.is_none() && before.is_some() {
-            self.behind.held.let_go(index);
+            self.subscriptions.behind.held.let_go(index);
         }
         let log = self.settings.log_number(partition);
-        self.behind.reads.change(at, log, before, cursor);
-        let mut all = self.behind.cursors.range((index, 0, 0)..=(index, NONE, PartitionId::MAX));
+        self.subscriptions.behind.reads.change(at, log, before, cursor);
+        let mut all = self
+            .subscriptions
+            .behind
+            .cursors
+            .range((index, 0, 0)..=(index, NONE, PartitionId::MAX));
         match cursor.is_some() || all.next().is_some() {
-            true => self.slots[index].set(flag::BEHIND),
-            false => self.slots[index].clear(flag::BEHIND),
+            true => self.connections.slots[index].set(flag::BEHIND),
+            false => self.connections.slots[index].clear(flag::BEHIND),
         }
     }
 
     /// The subscriptions that a member stands for, in one stage.
-    pub(super) fn filters_of(&self, index: u32, member: u32, stage: Stage) -> Vec<u32> {
+    pub(super) fn filters_of(&self, index: ConnIndex, member: u32, stage: Stage) -> Vec<u32> {
         let is_wanted = |at: &u32| {
-            let entry = &self.subscriptions[*at];
+            let entry = &self.subscriptions.table[*at];
             entry.is_filter() && entry.stage == stage
         };
         match member {
@@ -429,9 +447,9 @@ impl Edge {
     }
 
     /// The connection, and by what its cursors are found.
-    pub(super) fn member_of(&self, subscription: u32) -> (u32, u32) {
-        let index = self.subscriptions[subscription].connection;
-        match self.slots[index].protocol {
+    pub(super) fn member_of(&self, subscription: SubIndex) -> (u32, u32) {
+        let index = self.subscriptions.table[subscription].connection;
+        match self.connections.slots[index].protocol {
             Protocol::Events => (index, STREAM),
             _ => (index, subscription),
         }

@@ -8,6 +8,7 @@
 
 use super::outbox::Excess;
 use super::{Edge, flag};
+use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
@@ -26,13 +27,13 @@ pub(super) struct Held {
 
 impl Held {
     /// Whether a connection may hold so many more.
-    pub fn have_room(&self, index: u32, more: usize, limits: &Limits) -> bool {
+    pub fn have_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
         let all = bytes_of(self.all, more);
         more == 0 || self.have_own_room(index, more, limits) && all <= limits.pinned_bytes_max
     }
 
     /// The same of its own bound alone.
-    fn have_own_room(&self, index: u32, more: usize, limits: &Limits) -> bool {
+    fn have_own_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
         let own = self.of_connections.get(&index).copied().unwrap_or(0);
         bytes_of(own, more) <= u64::from(limits.outbox_bytes_max)
     }
@@ -44,13 +45,13 @@ impl Held {
     }
 
     /// A connection holds one more.
-    pub fn hold(&mut self, index: u32) {
+    pub fn hold(&mut self, index: ConnIndex) {
         *self.of_connections.entry(index).or_default() += 1;
         self.all += 1;
     }
 
     /// A connection holds one less.
-    pub fn let_go(&mut self, index: u32) {
+    pub fn let_go(&mut self, index: ConnIndex) {
         let Some(own) = self.of_connections.get_mut(&index) else {
             debug_assert!(false, "only what is held is let go");
             return;
@@ -66,9 +67,9 @@ impl Held {
 impl Edge {
     /// Takes another cursor into account. Without room for it the connection ends, and nothing more
     /// is kept for it.
-    pub(super) fn may_hold_another(&mut self, index: u32) -> bool {
-        let is_dead = self.slots[index].is(flag::DEAD);
-        let (held, limits) = (&self.behind.held, &self.settings.limits);
+    pub(super) fn may_hold_another(&mut self, index: ConnIndex) -> bool {
+        let is_dead = self.connections.slots[index].is(flag::DEAD);
+        let (held, limits) = (&self.subscriptions.behind.held, &self.settings.limits);
         if is_dead || !held.have_room(index, 1, limits) {
             let excess = match held.have_own_room(index, 1, limits) {
                 true => Excess::Shared,
@@ -77,7 +78,7 @@ impl Edge {
             self.end_slow(index, excess);
             return false;
         }
-        self.behind.held.hold(index);
+        self.subscriptions.behind.held.hold(index);
         true
     }
 }

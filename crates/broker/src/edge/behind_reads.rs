@@ -10,6 +10,7 @@
 
 use super::behind::{Cursor, Member};
 use super::lagging::READS_MAX;
+use crate::ids::ConnIndex;
 use crate::mail::PartitionId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -56,7 +57,7 @@ impl Reads {
         }
     }
 
-    fn leave(&mut self, index: u32, log: u16) {
+    fn leave(&mut self, index: ConnIndex, log: u16) {
         let Some(count) = self.under_way.get_mut(&(index, log)) else {
             debug_assert!(false, "only what is on its way comes");
             return;
@@ -68,13 +69,13 @@ impl Reads {
     }
 
     /// Whether a connection may ask for no more pages of a log for now.
-    pub fn is_full(&self, index: u32, log: u16) -> bool {
+    pub fn is_full(&self, index: ConnIndex, log: u16) -> bool {
         let count = self.under_way.get(&(index, log));
         count.is_some_and(|count| *count >= READS_MAX)
     }
 
     /// The next waiting cursor of a connection in a log.
-    pub fn next(&self, index: u32, log: u16, from: Bound<Turn>) -> Option<Turn> {
+    pub fn next(&self, index: ConnIndex, log: u16, from: Bound<Turn>) -> Option<Turn> {
         const LAST: Turn = (u32::MAX, true, PartitionId::MAX);
         let from = match from {
             Bound::Unbounded => Bound::Included((index, log, (0, false, 0))),

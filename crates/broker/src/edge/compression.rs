@@ -12,6 +12,7 @@
 
 use super::Edge;
 use super::outbox::{BODY_COPY_MAX, Origin, Place};
+use crate::ids::ConnIndex;
 use stdx::chunk::Slice;
 use wire::websocket::deflate::{Deflater, InflateError, Inflater, WINDOW_BITS_MAX};
 use wire::websocket::frame::{Opcode, encode_header};
@@ -71,17 +72,17 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 impl Edge {
     /// A turn begins.
     pub(super) fn renew_compression(&mut self) {
-        self.compression.private_bytes = 0;
+        self.work.compression.private_bytes = 0;
     }
 
     /// Bytes compressed and inflated so far.
     pub(super) fn compression_work(&self) -> u64 {
-        self.compression.work_bytes
+        self.work.compression.work_bytes
     }
 
     /// The window of the connection's client in bits; 0: it takes nothing compressed.
-    pub(crate) fn window_bits(&self, index: u32) -> u8 {
-        self.slots[index].window_bits()
+    pub(crate) fn window_bits(&self, index: ConnIndex) -> u8 {
+        self.connections.slots[index].window_bits()
     }
 
     /// Whether a message is long enough.
@@ -105,17 +106,17 @@ impl Edge {
     ) -> Option<Packed> {
         let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
         if !fits(window_bits, plain_bytes)
-            || self.compression.private_bytes + plain_bytes > PRIVATE_BYTES_TURN_MAX
+            || self.work.compression.private_bytes + plain_bytes > PRIVATE_BYTES_TURN_MAX
             || !self.is_worth_packing(plain_bytes)
         {
             return None;
         }
-        self.compression.private_bytes += plain_bytes;
+        self.work.compression.private_bytes += plain_bytes;
         self.enter_packed(parts, origin)
     }
 
     /// Queues an answer to one connection, compressed; false if that is not worth it.
-    pub(crate) fn send_packed(&mut self, index: u32, message: &[u8]) -> bool {
+    pub(crate) fn send_packed(&mut self, index: ConnIndex, message: &[u8]) -> bool {
         let window_bits = self.window_bits(index);
         let packed = self.enter_packed_privately(window_bits, &[message], Origin::Private);
         if let Some(packed) = packed {
@@ -126,7 +127,12 @@ impl Edge {
 
     /// Queues an echo, compressed; false if that is not worth it. Who sends pays for it with its
     /// share of the turn.
-    pub(crate) fn send_packed_echo(&mut self, index: u32, opcode: Opcode, message: &[u8]) -> bool {
+    pub(crate) fn send_packed_echo(
+        &mut self,
+        index: ConnIndex,
+        opcode: Opcode,
+        message: &[u8],
+    ) -> bool {
         if !fits(self.window_bits(index), message.len()) || !self.is_worth_packing(message.len()) {
             return false;
         }
@@ -145,11 +151,11 @@ impl Edge {
     ) -> Option<Packed> {
         let level = self.settings.compression.as_ref()?.level;
         let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let mut bytes = std::mem::take(&mut self.compression.packed);
+        let mut bytes = std::mem::take(&mut self.work.compression.packed);
         bytes.clear();
-        let deflater = self.compression.deflater.get_or_insert_with(|| Deflater::new(level));
+        let deflater = self.work.compression.deflater.get_or_insert_with(|| Deflater::new(level));
         let is_shorter = deflater.deflate(parts, &mut bytes);
-        self.compression.work_bytes += plain_bytes as u64;
+        self.work.compression.work_bytes += plain_bytes as u64;
         let packed = if is_shorter {
             self.statistics.compressed += 1;
             self.statistics.compressed_plain_bytes += plain_bytes as u64;
@@ -167,7 +173,7 @@ impl Edge {
         };
         bytes.truncate(KEPT_BYTES_MAX);
         bytes.shrink_to(KEPT_BYTES_MAX);
-        self.compression.packed = bytes;
+        self.work.compression.packed = bytes;
         packed
     }
 
@@ -180,7 +186,7 @@ impl Edge {
         take: impl FnOnce(&mut Edge, Event<'_>),
     ) -> Result<(), MessageError> {
         // Not where `take` could reach it: the message lies in the inflater's buffer.
-        let mut inflater = self.compression.inflater.take().unwrap_or_default();
+        let mut inflater = self.work.compression.inflater.take().unwrap_or_default();
         let result = match inflater.message(kind, payload, message_bytes_max) {
             Ok(event) => {
                 let plain_bytes = match event {
@@ -189,7 +195,7 @@ impl Edge {
                     _ => 0,
                 };
                 self.statistics.inflated += 1;
-                self.compression.work_bytes += (payload.len() + plain_bytes) as u64;
+                self.work.compression.work_bytes += (payload.len() + plain_bytes) as u64;
                 take(self, event);
                 Ok(())
             }
@@ -200,7 +206,7 @@ impl Edge {
                 Err(error)
             }
         };
-        self.compression.inflater = Some(inflater);
+        self.work.compression.inflater = Some(inflater);
         result
     }
 }

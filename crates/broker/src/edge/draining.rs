@@ -14,6 +14,7 @@
 
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
+use crate::ids::ConnIndex;
 use crate::settings::Settings;
 use stdx::handing::Hand;
 use wire::native::CloseCode;
@@ -76,7 +77,11 @@ impl Edge {
                 None if drain.window_ms == 0 => Step::Over,
                 None => Step::Waiting { until_ms: now_ms + patience_ms },
             },
-            Step::Waiting { until_ms } if now_ms < until_ms && self.slots.count() > 0 => return,
+            Step::Waiting { until_ms }
+                if now_ms < until_ms && self.connections.slots.count() > 0 =>
+            {
+                return;
+            }
             Step::Waiting { .. } => Step::Holding(0),
             Step::Holding(next) => match self.some_from(next, Edge::stop_reading) {
                 Some(next) => Step::Holding(next),
@@ -106,7 +111,7 @@ impl Edge {
     /// When the next step is due; milliseconds of the monotonic clock.
     pub(super) fn drain_deadline_ms(&self) -> Option<u64> {
         match self.drains?.step {
-            Step::Waiting { until_ms } if self.slots.count() > 0 => Some(until_ms),
+            Step::Waiting { until_ms } if self.connections.slots.count() > 0 => Some(until_ms),
             _ => None,
         }
     }
@@ -114,18 +119,22 @@ impl Edge {
     /// Goes on through the connections that there are, some at a time; where to go on, if there are
     /// more.
     fn some_from(&mut self, next: u32, act: impl Fn(&mut Edge, u32)) -> Option<u32> {
-        let end = self.slots.places().min(next + CONNECTIONS_TURN_MAX);
+        let end = self.connections.slots.places().min(next + CONNECTIONS_TURN_MAX);
         for index in next..end {
-            if self.slots[index].protocol != Protocol::Free {
+            if self.connections.slots[index].protocol != Protocol::Free {
                 act(self, index);
             }
         }
-        (end < self.slots.places()).then_some(end)
+        (end < self.connections.slots.places()).then_some(end)
     }
 
     /// Where clients that are led away find other nodes. Each of them is the first of as many
     /// clients.
-    pub(crate) fn other_addresses<'a>(&self, settings: &'a Settings, index: u32) -> Vec<&'a str> {
+    pub(crate) fn other_addresses<'a>(
+        &self,
+        settings: &'a Settings,
+        index: ConnIndex,
+    ) -> Vec<&'a str> {
         let mut urls: Vec<&str> = settings.other_addresses.iter().map(String::as_str).collect();
         let first = (index as usize + usize::from(self.id)) % urls.len().max(1);
         urls.rotate_left(first);
@@ -133,22 +142,22 @@ impl Edge {
     }
 
     /// Evenly over the window, however few there are: neighbours lie far apart, and so do edges.
-    fn return_after_ms(&self, index: u32, window_ms: u64) -> u64 {
+    fn return_after_ms(&self, index: ConnIndex, window_ms: u64) -> u64 {
         let of_edge = u32::from(self.id).wrapping_mul(EDGES_APART);
         let place = index.wrapping_mul(GOLDEN).wrapping_add(of_edge);
         (u64::from(place) * window_ms) >> 32
     }
 
     /// Reads nothing more from a session.
-    fn stop_reading(&mut self, index: u32) {
-        if self.slots[index].protocol == Protocol::Native {
-            self.slots[index].set(flag::HELD);
+    fn stop_reading(&mut self, index: ConnIndex) {
+        if self.connections.slots[index].protocol == Protocol::Native {
+            self.connections.slots[index].set(flag::HELD);
         }
     }
 
     /// Nothing is on its way for the connection any more.
-    fn end_drained(&mut self, index: u32) {
-        let slot = &mut self.slots[index];
+    fn end_drained(&mut self, index: ConnIndex) {
+        let slot = &mut self.connections.slots[index];
         slot.clear(flag::HELD);
         match slot.protocol {
             Protocol::Native => {

@@ -7,6 +7,7 @@
 
 use super::statistics::Counts;
 use super::{Edge, slots::Slot};
+use crate::ids::ConnIndex;
 use std::borrow::Cow;
 use stdx::handing::Hand;
 use wire::native::CloseCode;
@@ -132,13 +133,13 @@ impl Slot {
 
 impl Edge {
     /// The connection is about to end, for this reason if there is none yet.
-    pub(crate) fn note_end(&mut self, index: u32, end: End) {
-        self.slots[index].note_end(end);
+    pub(crate) fn note_end(&mut self, index: ConnIndex, end: End) {
+        self.connections.slots[index].note_end(end);
     }
 
     /// The connection ends.
-    pub(super) fn count_end(&mut self, index: u32) {
-        let end = self.slots[index].end();
+    pub(super) fn count_end(&mut self, index: ConnIndex) {
+        let end = self.connections.slots[index].end();
         self.statistics.ends.0.count(usize::from(end.0));
         self.statistics.closed += 1;
     }

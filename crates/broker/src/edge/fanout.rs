@@ -10,6 +10,7 @@ use super::compression::Packed;
 use super::outbox::{BODY_COPY_MAX, Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use crate::session::events::ID_LINE_BYTES_MAX;
 use log::{Flags, RecordView};
@@ -22,7 +23,7 @@ pub(crate) struct Delivery<'a> {
     pub record: &'a Slice,
     pub view: RecordView<'a>,
     home: HomeId,
-    topic: u32,
+    topic: TopicIndex,
     /// It answers a question of one connection, and the log may not bring it again.
     is_answer: bool,
     /// It is read from the log for one subscription, not for all.
@@ -43,7 +44,7 @@ enum PackedFormat {
 }
 
 impl<'a> Delivery<'a> {
-    fn new(record: &'a Slice, home: HomeId, topic: u32) -> Option<Delivery<'a>> {
+    fn new(record: &'a Slice, home: HomeId, topic: TopicIndex) -> Option<Delivery<'a>> {
         let view = RecordView::parse(record)?;
         Some(Delivery {
             record,
@@ -78,26 +79,26 @@ impl<'a> Delivery<'a> {
 
 impl Edge {
     /// A live message has come from its home.
-    pub(crate) fn deliver(&mut self, home: HomeId, index: u32, record: &Slice) {
+    pub(crate) fn deliver(&mut self, home: HomeId, index: TopicIndex, record: &Slice) {
         let Some(mut delivery) = Delivery::new(record, home, index) else {
             debug_assert!(false, "a home sends whole records");
             return;
         };
-        let topic = self.topics[usize::from(home)].at(index);
+        let topic = self.subscriptions.topics[usize::from(home)].at(index);
         let (named, partition) = (topic.named, topic.partition);
         match topic.subscribers.len() {
             0 => {}
             1 => {
-                let subscription = self.members.first(&topic.subscribers);
+                let subscription = self.subscriptions.members.first(&topic.subscribers);
                 self.deliver_live(subscription.unwrap_or_default(), &mut delivery);
             }
             _ => {
-                let mut targets = std::mem::take(&mut self.targets);
-                targets.extend(self.members.iter(&topic.subscribers));
+                let mut targets = std::mem::take(&mut self.work.targets);
+                targets.extend(self.subscriptions.members.iter(&topic.subscribers));
                 for subscription in targets.drain(..) {
                     self.deliver_live(subscription, &mut delivery);
                 }
-                self.targets = targets;
+                self.work.targets = targets;
             }
         }
         if named != 0 {
@@ -106,8 +107,8 @@ impl Edge {
     }
 
     /// A record of a page, for one subscription.
-    pub(crate) fn deliver_one(&mut self, subscription: u32, record: &Slice) {
-        let entry = &self.subscriptions[subscription];
+    pub(crate) fn deliver_one(&mut self, subscription: SubIndex, record: &Slice) {
+        let entry = &self.subscriptions.table[subscription];
         let (home, topic) = (entry.home, entry.topic);
         if let Some(mut delivery) = Delivery::new(record, home, topic) {
             delivery.is_private = true;
@@ -117,8 +118,8 @@ impl Edge {
 
     /// The retained message of a snapshot: it may be older than all that the log holds, so it is
     /// never left out.
-    pub(crate) fn deliver_retained(&mut self, subscription: u32, record: &Slice) {
-        let entry = &self.subscriptions[subscription];
+    pub(crate) fn deliver_retained(&mut self, subscription: SubIndex, record: &Slice) {
+        let entry = &self.subscriptions.table[subscription];
         let (home, topic) = (entry.home, entry.topic);
         if let Some(mut delivery) = Delivery::new(record, home, topic) {
             delivery.is_answer = true;
@@ -127,13 +128,13 @@ impl Edge {
         }
     }
 
-    fn replay_to(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {
+    fn replay_to(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
         self.statistics.replayed += 1;
         self.deliver_to(subscription, delivery);
     }
 
-    fn deliver_live(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {
-        let entry = &mut self.subscriptions[subscription];
+    fn deliver_live(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
+        let entry = &mut self.subscriptions.table[subscription];
         // A client may know more than a lagging stream has carried.
         if entry.stage == Stage::Live && delivery.view.offset() > entry.cursor() {
             entry.set_cursor(delivery.view.offset());
@@ -141,9 +142,9 @@ impl Edge {
         }
     }
 
-    fn deliver_to(&mut self, subscription: u32, delivery: &mut Delivery<'_>) {
-        let index = self.subscriptions[subscription].connection;
-        let slot = &self.slots[index];
+    fn deliver_to(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
+        let index = self.subscriptions.table[subscription].connection;
+        let slot = &self.connections.slots[index];
         self.statistics.delivered += 1;
         let place = match slot.protocol {
             Protocol::Native => match slot.window_bits() {
@@ -172,8 +173,8 @@ impl Edge {
     }
 
     /// An event of a stream of several topics, which carries the stream's cursor.
-    fn deliver_event(&mut self, index: u32, subscription: u32, delivery: &Delivery<'_>) {
-        let mut event = std::mem::take(&mut self.scratch);
+    fn deliver_event(&mut self, index: ConnIndex, subscription: SubIndex, delivery: &Delivery<'_>) {
+        let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
         self.append_envelope_event(index, subscription, &delivery.view, &mut event);
         self.reserve(event.len() + ID_LINE_BYTES_MAX);
@@ -184,12 +185,12 @@ impl Edge {
         } else {
             self.refund_replay_credit(subscription);
         }
-        self.scratch = event;
+        self.work.scratch = event;
     }
 
     /// Queues an event behind the line with the stream's cursor. Room is reserved, so that the
     /// cursor is as it is written.
-    pub(super) fn push_event(&mut self, index: u32, event: &[u8], origin: Origin) {
+    pub(super) fn push_event(&mut self, index: ConnIndex, event: &[u8], origin: Origin) {
         let id = self.stream_id_line(index);
         let place = self.enter_bytes(&[id.as_bytes(), event], origin);
         self.push_place(index, place);
@@ -232,7 +233,7 @@ impl Edge {
         } else {
             self.enter_packed(&parts, delivery.origin())
         };
-        self.attributes = attributes;
+        self.work.attributes = attributes;
         packed
     }
 
@@ -240,7 +241,7 @@ impl Edge {
         let (head, attributes) = self.native_head(delivery);
         let (record, view) = (delivery.record, &delivery.view);
         let place = self.enter_message(&head, &attributes, record, view, delivery.origin());
-        self.attributes = attributes;
+        self.work.attributes = attributes;
         place
     }
 
@@ -291,27 +292,28 @@ impl Edge {
     }
 
     /// The record's content type and tags as they go over the wire; empty without any. The caller
-    /// gives the buffer back to `self.attributes`.
+    /// gives the buffer back to `self.work.attributes`.
     pub(crate) fn attributes_of(&mut self, view: &RecordView<'_>) -> Vec<u8> {
-        let mut block = std::mem::take(&mut self.attributes);
+        let mut block = std::mem::take(&mut self.work.attributes);
         block.clear();
         append_attributes(view, &mut block);
         block
     }
 
     /// Names a topic to native clients of this edge.
-    pub(crate) fn alias(&self, home: HomeId, topic: u32) -> u32 {
+    pub(crate) fn alias(&self, home: HomeId, topic: TopicIndex) -> u32 {
         topic * u32::from(self.settings.homes_count) + u32::from(home)
     }
 
     fn enter_raw(&mut self, delivery: &Delivery<'_>) -> Place {
-        let mut event = std::mem::take(&mut self.scratch);
+        let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
-        let partition = self.topics[usize::from(delivery.home)].at(delivery.topic).partition;
+        let partition =
+            self.subscriptions.topics[usize::from(delivery.home)].at(delivery.topic).partition;
         let epoch = self.settings.log_of(partition).epoch;
         crate::session::events::append_raw_event(epoch, &delivery.view, &mut event);
         let place = self.enter_bytes(&[&event], delivery.origin());
-        self.scratch = event;
+        self.work.scratch = event;
         place
     }
 }

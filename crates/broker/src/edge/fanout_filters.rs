@@ -11,6 +11,7 @@ use super::fanout::{Delivery, retained};
 use super::outbox::{Origin, Place};
 use super::slots::{Protocol, Slot};
 use super::subscriptions::Stage;
+use crate::ids::SubIndex;
 use crate::mail::PartitionId;
 use crate::session::events::ID_LINE_BYTES_MAX;
 use wire::native;
@@ -28,28 +29,28 @@ impl Edge {
         delivery: &Delivery<'_>,
     ) {
         self.match_named(named);
-        self.named_frames += 1;
-        let mut targets = std::mem::take(&mut self.targets);
-        for &filter in &self.named[named].filters {
-            if let Some(filter) = self.filter_entries.get(filter) {
-                targets.extend(self.members.iter(&filter.members));
+        self.subscriptions.named_frames += 1;
+        let mut targets = std::mem::take(&mut self.work.targets);
+        for &filter in &self.subscriptions.named[named].filters {
+            if let Some(filter) = self.subscriptions.filter_entries.get(filter) {
+                targets.extend(self.subscriptions.members.iter(&filter.members));
             }
         }
         let mut is_wanted = false;
         let mut has_streams = false;
         for &subscription in &targets {
-            let entry = &self.subscriptions[subscription];
-            match (entry.stage, self.slots[entry.connection].protocol) {
+            let entry = &self.subscriptions.table[subscription];
+            match (entry.stage, self.connections.slots[entry.connection].protocol) {
                 (Stage::Pending, _) => self.passed_while_opening(subscription, partition),
                 (_, Protocol::Events) => has_streams = true,
                 _ => is_wanted = is_wanted || !self.is_behind(subscription, partition),
             }
         }
-        let topic = self.named[named].name.clone();
+        let topic = self.subscriptions.named[named].name.clone();
         let topic = std::str::from_utf8(&topic).unwrap_or_default();
         // Odd numbers for connections that have it, even ones for those where each subscription
         // gets its own.
-        self.serial = (self.serial.wrapping_add(2) | 1).max(3);
+        self.subscriptions.serial = (self.subscriptions.serial.wrapping_add(2) | 1).max(3);
         if is_wanted {
             self.deliver_shared(&targets, topic, partition, delivery);
         }
@@ -57,7 +58,7 @@ impl Edge {
             self.deliver_to_streams(&targets, topic, partition, delivery);
         }
         targets.clear();
-        self.targets = targets;
+        self.work.targets = targets;
     }
 
     /// Removes a slot's mark before its number comes again. The sweep calls this for each
@@ -75,31 +76,32 @@ impl Edge {
         partition: PartitionId,
         delivery: &Delivery<'_>,
     ) {
-        let (shared, apart) = (self.serial, self.serial.wrapping_sub(1));
+        let (shared, apart) =
+            (self.subscriptions.serial, self.subscriptions.serial.wrapping_sub(1));
         let origin = Origin::Named {
             partition,
             after: delivery.view.offset() - 1,
-            serial: self.named_frames,
+            serial: self.subscriptions.named_frames,
         };
-        let is_native = |edge: &Edge, subscription: u32| {
-            let entry = &edge.subscriptions[subscription];
-            let slot = &edge.slots[entry.connection];
+        let is_native = |edge: &Edge, subscription: SubIndex| {
+            let entry = &edge.subscriptions.table[subscription];
+            let slot = &edge.connections.slots[entry.connection];
             entry.stage == Stage::Wide && slot.protocol == Protocol::Native
         };
         // Making room for it may make others lag: who is behind is asked only then.
         let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
         let mut has_apart = false;
         for &subscription in targets {
-            let index = self.subscriptions[subscription].connection;
-            let mark = self.slots[index].named;
+            let index = self.subscriptions.table[subscription].connection;
+            let mark = self.connections.slots[index].named;
             if mark == shared || mark == apart || !is_native(self, subscription) {
                 continue;
             }
             if self.has_behind(index, partition) {
-                self.slots[index].named = apart;
+                self.connections.slots[index].named = apart;
                 has_apart = true;
             } else {
-                self.slots[index].named = shared;
+                self.connections.slots[index].named = shared;
                 self.statistics.delivered += 1;
                 let window_bits = self.window_bits(index);
                 let packed = packed.filter(|packed| packed.fits(window_bits));
@@ -112,8 +114,8 @@ impl Edge {
             return;
         }
         for &subscription in targets {
-            let index = self.subscriptions[subscription].connection;
-            if self.slots[index].named == apart
+            let index = self.subscriptions.table[subscription].connection;
+            if self.connections.slots[index].named == apart
                 && is_native(self, subscription)
                 && !self.is_behind(subscription, partition)
             {
@@ -132,8 +134,8 @@ impl Edge {
         delivery: &Delivery<'_>,
         origin: Origin,
     ) -> (Option<Packed>, Option<Place>) {
-        let window_bits_of = |edge: &Edge, subscription: u32| {
-            edge.window_bits(edge.subscriptions[subscription].connection)
+        let window_bits_of = |edge: &Edge, subscription: SubIndex| {
+            edge.window_bits(edge.subscriptions.table[subscription].connection)
         };
         let is_packed = self.settings.compression.is_some()
             && targets.iter().any(|&target| window_bits_of(self, target) > 0);
@@ -159,16 +161,16 @@ impl Edge {
         delivery: &Delivery<'_>,
     ) {
         for &subscription in targets {
-            let entry = &self.subscriptions[subscription];
+            let entry = &self.subscriptions.table[subscription];
             let index = entry.connection;
-            let slot = &mut self.slots[index];
+            let slot = &mut self.connections.slots[index];
             if entry.stage != Stage::Wide
                 || slot.protocol != Protocol::Events
-                || slot.named == self.serial
+                || slot.named == self.subscriptions.serial
             {
                 continue;
             }
-            slot.named = self.serial;
+            slot.named = self.subscriptions.serial;
             if !self.is_behind(subscription, partition) {
                 self.deliver_addressed(subscription, topic, partition, delivery, false);
             }
@@ -178,7 +180,7 @@ impl Edge {
     /// A message for one subscription to filters, or for an event stream.
     pub(super) fn deliver_addressed(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         topic: &str,
         partition: PartitionId,
         delivery: &Delivery<'_>,
@@ -187,9 +189,9 @@ impl Edge {
         self.statistics.delivered += 1;
         let after = delivery.view.offset() - 1;
         let origin = self.origin_of(subscription, partition, after, is_paid);
-        let entry = &self.subscriptions[subscription];
+        let entry = &self.subscriptions.table[subscription];
         let (index, client) = (entry.connection, entry.client);
-        let place = match self.slots[index].protocol {
+        let place = match self.connections.slots[index].protocol {
             Protocol::Native => {
                 let to = Some((client, self.window_bits(index)));
                 match self.enter_named_packed(topic, partition, delivery, to, origin) {
@@ -198,7 +200,7 @@ impl Edge {
                 }
             }
             _ => {
-                let mut event = std::mem::take(&mut self.scratch);
+                let mut event = std::mem::take(&mut self.work.scratch);
                 event.clear();
                 self.append_wide_event(index, topic, partition, &delivery.view, &mut event);
                 self.reserve(event.len() + ID_LINE_BYTES_MAX);
@@ -209,7 +211,7 @@ impl Edge {
                 } else if is_paid {
                     self.refund_replay_credit(subscription);
                 }
-                self.scratch = event;
+                self.work.scratch = event;
                 return;
             }
         };
@@ -272,7 +274,7 @@ impl Edge {
     ) -> T {
         let view = &delivery.view;
         let attributes = self.attributes_of(view);
-        let mut head = std::mem::take(&mut self.scratch);
+        let mut head = std::mem::take(&mut self.work.scratch);
         head.clear();
         let named = native::NamedHead {
             topic,
@@ -287,8 +289,8 @@ impl Edge {
         };
         native::encode_named_message_head(&named, &attributes, &mut head);
         let entered = enter(self, &head);
-        self.scratch = head;
-        self.attributes = attributes;
+        self.work.scratch = head;
+        self.work.attributes = attributes;
         entered
     }
 }

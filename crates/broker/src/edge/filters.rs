@@ -11,6 +11,7 @@ use super::Refusal;
 use super::large::FILTERS;
 use super::slots::flag;
 use super::subscriptions::{Kind, Subscription};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionCursor, PartitionId, ToHome};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
@@ -50,21 +51,21 @@ impl NamedTopic {
 impl Edge {
     /// One more subscription to a filter; how many the connection has. They are counted only where
     /// fewer are allowed than subscriptions in all.
-    fn hold_filter(&mut self, index: u32) -> u32 {
+    fn hold_filter(&mut self, index: ConnIndex) -> u32 {
         let limits = &self.settings.limits;
         if limits.filters_per_session_max >= limits.subscriptions_per_session_max {
             return 0;
         }
-        let held = self.filters_held.entry(index).or_default();
+        let held = self.subscriptions.filters_held.entry(index).or_default();
         *held += 1;
         *held
     }
 
-    fn release_filter(&mut self, index: u32) {
-        if let Some(held) = self.filters_held.get_mut(&index) {
+    fn release_filter(&mut self, index: ConnIndex) {
+        if let Some(held) = self.subscriptions.filters_held.get_mut(&index) {
             *held -= 1;
             if *held == 0 {
-                self.filters_held.remove(&index);
+                self.subscriptions.filters_held.remove(&index);
             }
         }
     }
@@ -74,7 +75,7 @@ impl Edge {
     /// `tell_subscribed_filters` or `tell_refused`; none if it is refused at once.
     pub(crate) fn subscribe_filter(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         filter: Filter<'_>,
         client: u32,
         since: &[PartitionCursor],
@@ -106,14 +107,16 @@ impl Edge {
             );
             return None;
         }
-        let known = self.filters.get(filter).copied();
+        let known = self.subscriptions.filters.get(filter).copied();
         if known.is_some_and(|id| self.holds_filter(index, id)) {
             self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
             return None;
         }
         let id = match known {
             Some(id) => id,
-            None if self.filter_entries.len() >= limits.filters_per_shard_max as usize => {
+            None if self.subscriptions.filter_entries.len()
+                >= limits.filters_per_shard_max as usize =>
+            {
                 let limit = u64::from(limits.filters_per_shard_max);
                 self.refused(
                     subscription,
@@ -123,11 +126,11 @@ impl Edge {
             }
             None => self.add_filter(filter),
         };
-        let entry = &mut self.filter_entries[id];
+        let entry = &mut self.subscriptions.filter_entries[id];
         let position = entry.members.len() as u32;
-        self.members.push(&mut entry.members, subscription);
+        self.subscriptions.members.push(&mut entry.members, subscription);
         let name = entry.name.clone();
-        self.subscriptions[subscription].topic = id;
+        self.subscriptions.table[subscription].topic = id;
         self.set_list_position(subscription, position);
         self.note_if_large(subscription);
         self.expect_grants(subscription, fail_on_gap);
@@ -148,62 +151,72 @@ impl Edge {
     }
 
     /// Whether the connection has a subscription to the filter.
-    fn holds_filter(&self, index: u32, id: u32) -> bool {
-        if self.slots[index].is(flag::LARGE) {
-            return self.large.of_topic(index, FILTERS, id).is_some();
+    fn holds_filter(&self, index: ConnIndex, id: u32) -> bool {
+        if self.connections.slots[index].is(flag::LARGE) {
+            return self.subscriptions.large.of_topic(index, FILTERS, id).is_some();
         }
-        let members = &self.filter_entries[id].members;
-        if members.len() < self.slots[index].subscriptions_count as usize {
+        let members = &self.subscriptions.filter_entries[id].members;
+        if members.len() < self.connections.slots[index].subscriptions_count as usize {
             return self
+                .subscriptions
                 .members
                 .iter(members)
-                .any(|other| self.subscriptions[other].connection == index);
+                .any(|other| self.subscriptions.table[other].connection == index);
         }
         self.chain(index).any(|other| {
-            let entry = &self.subscriptions[other];
+            let entry = &self.subscriptions.table[other];
             entry.is_filter() && entry.topic == id
         })
     }
 
     fn add_filter(&mut self, filter: Filter<'_>) -> u32 {
-        let id = self.filter_entries.insert(FilterEntry {
+        let id = self.subscriptions.filter_entries.insert(FilterEntry {
             // Of its own: a part of an area would keep all of that for as long as the filter lives.
             name: Slice::copy_of(filter.as_str().as_bytes()),
             members: List::new(),
         });
-        self.filters.insert(filter, id);
-        self.filters_version += 1;
+        self.subscriptions.filters.insert(filter, id);
+        self.subscriptions.filters_version += 1;
         id
     }
 
     /// The filter of a subscription.
-    pub(crate) fn filter_name(&self, subscription: u32) -> Option<&str> {
-        let filter = self.subscriptions[subscription].topic;
-        let name = &self.filter_entries.get(filter)?.name;
+    pub(crate) fn filter_name(&self, subscription: SubIndex) -> Option<&str> {
+        let filter = self.subscriptions.table[subscription].topic;
+        let name = &self.subscriptions.filter_entries.get(filter)?.name;
         std::str::from_utf8(name).ok()
     }
 
     /// Takes a subscription out of its filter; the last one takes the filter with it.
-    pub(crate) fn drop_filter_subscription(&mut self, subscription: u32, entry: &Subscription) {
+    pub(crate) fn drop_filter_subscription(
+        &mut self,
+        subscription: SubIndex,
+        entry: &Subscription,
+    ) {
         self.release_filter(entry.connection);
-        let Some(filter) = self.filter_entries.get_mut(entry.topic) else {
+        let Some(filter) = self.subscriptions.filter_entries.get_mut(entry.topic) else {
             return;
         };
         let position = Self::list_position(entry);
-        debug_assert_eq!(self.members.get(&filter.members, position), Some(subscription));
-        if let Some(moved) = self.members.swap_remove_at(&mut filter.members, position) {
+        debug_assert_eq!(
+            self.subscriptions.members.get(&filter.members, position),
+            Some(subscription)
+        );
+        if let Some(moved) =
+            self.subscriptions.members.swap_remove_at(&mut filter.members, position)
+        {
             self.set_list_position(moved, position as u32);
         }
-        if !self.filter_entries[entry.topic].members.is_empty() {
+        if !self.subscriptions.filter_entries[entry.topic].members.is_empty() {
             return;
         }
-        let Some(filter) = self.filter_entries.remove(entry.topic) else {
+        let Some(filter) = self.subscriptions.filter_entries.remove(entry.topic) else {
             return;
         };
         if let Ok(parsed) = Filter::parse(std::str::from_utf8(&filter.name).unwrap_or_default()) {
-            self.filters.remove(parsed);
+            self.subscriptions.filters.remove(parsed);
         }
-        self.filters_version += 1;
+        self.subscriptions.filters_version += 1;
         for home in 0..self.settings.homes_count {
             self.request(home, ToHome::RemoveFilter { filter: filter.name.clone() });
         }
@@ -213,30 +226,30 @@ impl Edge {
     pub(crate) fn announced(
         &mut self,
         home: HomeId,
-        index: u32,
+        index: ConnIndex,
         partition: PartitionId,
         name: Slice,
     ) {
-        let topic = self.topics[usize::from(home)].at(index);
+        let topic = self.subscriptions.topics[usize::from(home)].at(index);
         topic.partition = partition;
         if topic.named == 0 {
             let named = NamedTopic { name, version: NEVER_MATCHED, filters: Vec::new() };
-            self.named_bytes += named.owned_bytes();
-            topic.named = self.named.insert(named) + 1;
+            self.subscriptions.named_bytes += named.owned_bytes();
+            topic.named = self.subscriptions.named.insert(named) + 1;
         }
     }
 
     /// Finds which filters match, if the set of filters has changed since.
     pub(crate) fn match_named(&mut self, named: u32) {
-        let topic = &mut self.named[named];
-        if topic.version != self.filters_version {
-            topic.version = self.filters_version;
-            self.named_bytes -= topic.owned_bytes();
+        let topic = &mut self.subscriptions.named[named];
+        if topic.version != self.subscriptions.filters_version {
+            topic.version = self.subscriptions.filters_version;
+            self.subscriptions.named_bytes -= topic.owned_bytes();
             topic.filters.clear();
             let name = std::str::from_utf8(&topic.name).unwrap_or_default();
             let filters = &mut topic.filters;
-            self.filters.matches(name, &mut |&filter| filters.push(filter));
-            self.named_bytes += topic.owned_bytes();
+            self.subscriptions.filters.matches(name, &mut |&filter| filters.push(filter));
+            self.subscriptions.named_bytes += topic.owned_bytes();
         }
     }
 }

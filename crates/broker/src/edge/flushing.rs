@@ -7,6 +7,7 @@ use super::Edge;
 use super::ends::End;
 use super::outbox::{Flushed, Writer};
 use super::slots::{Protocol, flag};
+use crate::ids::ConnIndex;
 use stdx::key::Key;
 
 impl Edge {
@@ -19,15 +20,21 @@ impl Edge {
     /// the socket.
     pub fn flush(&mut self, write: &mut Writer<'_>) {
         self.outboxes.begin_flush();
-        if !self.lost.is_empty() {
+        if !self.subscriptions.lost.is_empty() {
             self.leave_lost_streams();
         }
         self.wake_readers();
         let mut at = 0;
-        while let Some(index) = self.outboxes.next_dirty(&mut self.slots, &mut at) {
+        while let Some(index) = self.outboxes.next_dirty(&mut self.connections.slots, &mut at) {
             let limits = &self.settings.limits;
             let written_bytes = &mut self.statistics.written_bytes;
-            match self.outboxes.flush(&mut self.slots, index, limits, written_bytes, write) {
+            match self.outboxes.flush(
+                &mut self.connections.slots,
+                index,
+                limits,
+                written_bytes,
+                write,
+            ) {
                 Flushed::Drained => self.drained(index),
                 Flushed::Full(None) => {}
                 Flushed::Full(Some(excess)) => self.end_slow(index, excess),
@@ -37,43 +44,43 @@ impl Edge {
                 }
             }
         }
-        self.outboxes.end_flush(&mut self.slots);
+        self.outboxes.end_flush(&mut self.connections.slots);
         self.bury();
         self.outboxes.rewind();
     }
 
     /// The socket has room again.
     pub fn writable(&mut self, key: Key) {
-        if self.slots.get(key).is_some() {
-            self.slots[key.index].clear(flag::BLOCKED);
-            self.outboxes.touch(&mut self.slots, key.index);
+        if self.connections.slots.get(key).is_some() {
+            self.connections.slots[key.index].clear(flag::BLOCKED);
+            self.outboxes.touch(&mut self.connections.slots, key.index);
         }
     }
 
     /// Everything has been written.
-    fn drained(&mut self, index: u32) {
+    fn drained(&mut self, index: ConnIndex) {
         self.recovered(index);
-        let slot = &mut self.slots[index];
+        let slot = &mut self.connections.slots[index];
         if slot.is(flag::CLOSING) {
             self.finish(index);
             return;
         }
         // Before anything else is queued: the cursors are those of what has been written.
         self.ticket_may_go_on(index);
-        if self.slots[index].is(flag::CLOSING) {
+        if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
-        if self.slots[index].is(flag::CHOKED) {
-            self.slots[index].clear(flag::CHOKED);
+        if self.connections.slots[index].is(flag::CHOKED) {
+            self.connections.slots[index].clear(flag::CHOKED);
             self.resume(index);
         }
-        if self.slots[index].is(flag::OWED) {
+        if self.connections.slots[index].is(flag::OWED) {
             self.owe_positions(index);
         }
-        if self.slots[index].is(flag::LAGGING) {
+        if self.connections.slots[index].is(flag::LAGGING) {
             self.read_lagging(index);
         }
-        if self.slots[index].protocol == Protocol::Http {
+        if self.connections.slots[index].protocol == Protocol::Http {
             self.poll_settled(index);
         }
     }

@@ -36,64 +36,21 @@ macro_rules! handed {
 
 handed! {
     handed:
-        slots
-        stamps
-        peers
-        journal
-        rates
         pressure
-        outboxes
-        ending
-        lost
-        laggards
-        dead
-        inputs
-        kept
-        resumed
-        spent
-        states
-        states_bytes
+        connections
         subscriptions
-        generation
-        large
-        replay_credits
-        recovering
-        tickets
-        judging
-        renewals
-        describe_number
-        topics
-        members
-        filters
-        filter_entries
-        filters_held
-        behind
-        positions
-        named_frames
-        filters_version
-        named
-        named_bytes
-        homes
-        full_log
-        handshakes
-        polls
-        second
-        sweep
-        old_sessions
-        ping_interval_min_s
-        serial
+        outboxes
+        links
+        access
+        sessions
+        journal
         statistics
         draining
         drains,
     left:
         settings
         now
-        mail
-        targets
-        scratch
-        attributes
-        compression
-        work_left
+        work
 }
 
 impl Edge {
@@ -124,7 +81,7 @@ impl Edge {
         edge.out.questions = Hand::take(input).ok_or(malformed)?;
         edge.out.readable = Hand::take(input).ok_or(malformed)?;
         edge.take_fields(input).ok_or(malformed)?;
-        edge.rates.renew(&limits.limits);
+        edge.connections.rates.renew(&limits.limits);
         Ok(edge)
     }
 

@@ -11,6 +11,7 @@ use super::compression::WORK_BYTES_FRAME;
 use super::ends::End;
 use super::kept::Came;
 use super::slots::{NONE, Protocol, flag};
+use crate::ids::ConnIndex;
 use crate::session::State;
 use std::borrow::Cow;
 use stdx::handing::Hand;
@@ -19,7 +20,7 @@ use wire::http::HeadScan;
 
 /// Bytes kept for a connection.
 #[derive(Default, Hand)]
-pub(super) struct Input {
+pub(crate) struct Input {
     pub bytes: Vec<u8>,
     pub scan: HeadScan,
     /// How long the unit in front will be, as far as that is known.
@@ -66,10 +67,10 @@ impl Edge {
     /// Whether the reactor should read from the connection now. If not, it is told by
     /// `out.readable` when to.
     pub fn wants_read(&mut self, key: Key) -> bool {
-        if self.slots.get(key).is_none() {
+        if self.connections.slots.get(key).is_none() {
             return false;
         }
-        let slot = &mut self.slots[key.index];
+        let slot = &mut self.connections.slots[key.index];
         if slot.is(flag::PAUSED | flag::CHOKED | flag::RESUMED | flag::HELD) {
             slot.set(flag::UNREAD);
             return false;
@@ -81,12 +82,12 @@ impl Edge {
 
     /// Bytes have come. Text of WebSocket frames is unmasked in place.
     pub fn received(&mut self, key: Key, bytes: &mut [u8]) {
-        if self.slots.get(key).is_none() {
+        if self.connections.slots.get(key).is_none() {
             return;
         }
         let index = key.index;
         self.statistics.read_bytes += bytes.len() as u64;
-        let slot = &mut self.slots[index];
+        let slot = &mut self.connections.slots[index];
         if slot.is(flag::CLOSING | flag::DEAD) || slot.protocol == Protocol::Events {
             return;
         }
@@ -104,7 +105,7 @@ impl Edge {
             let driven = self.drive(index, bytes, &mut scan);
             is_whole = driven.is_whole;
             self.keep(key, driven.rest(bytes), scan, driven.needs);
-        } else if let Some(input) = self.inputs.get_mut(kept) {
+        } else if let Some(input) = self.connections.inputs.get_mut(kept) {
             let mut input = std::mem::take(input);
             make_room(&mut input.bytes, bytes.len(), input.needs);
             input.bytes.extend_from_slice(bytes);
@@ -115,7 +116,7 @@ impl Edge {
     }
 
     /// Takes the state of a connection that waited with input of its own.
-    pub(crate) fn take_kept_state(&mut self, index: u32) -> Option<State> {
+    pub(crate) fn take_kept_state(&mut self, index: ConnIndex) -> Option<State> {
         let state = self.take_state(index);
         self.count_kept(index);
         state
@@ -123,23 +124,25 @@ impl Edge {
 
     /// The peer has ended its direction.
     pub fn ended(&mut self, key: Key) {
-        if self.slots.get(key).is_none() {
+        if self.connections.slots.get(key).is_none() {
             return;
         }
         let index = key.index;
-        self.slots[index].set(flag::ENDED);
+        self.connections.slots[index].set(flag::ENDED);
         self.note_end(index, End::ENDED);
         // An answer that is due still goes out; otherwise there is nobody to talk to.
-        if self.slots[index].protocol == Protocol::Http && self.slots[index].is(flag::PAUSED) {
+        if self.connections.slots[index].protocol == Protocol::Http
+            && self.connections.slots[index].is(flag::PAUSED)
+        {
             return;
         }
         self.close(index);
     }
 
     /// May go on: with what was kept first, then with what the network has.
-    pub(crate) fn resume(&mut self, index: u32) {
-        let key = self.slots.key(index);
-        let slot = &mut self.slots[index];
+    pub(crate) fn resume(&mut self, index: ConnIndex) {
+        let key = self.connections.slots.key(index);
+        let slot = &mut self.connections.slots[index];
         if slot.is(flag::ASKED) {
             return; // its verdict is still to come
         }
@@ -149,16 +152,18 @@ impl Edge {
         }
         let has_input = slot.input != NONE;
         if has_input || self.has_items(index) {
-            self.slots[index].set(flag::RESUMED);
-            self.resumed.push(key);
+            self.connections.slots[index].set(flag::RESUMED);
+            self.connections.resumed.push(key);
             return;
         }
-        let slot = &mut self.slots[index];
+        let slot = &mut self.connections.slots[index];
         if slot.is(flag::UNREAD) {
             slot.clear(flag::UNREAD);
             self.out.readable.push(key);
         }
-        if self.slots[index].is(flag::ENDED) && self.slots[index].input == NONE {
+        if self.connections.slots[index].is(flag::ENDED)
+            && self.connections.slots[index].input == NONE
+        {
             self.close(index);
         }
     }
@@ -167,11 +172,11 @@ impl Edge {
     /// been taken and before anything new is read, which would take the room that those have waited
     /// for.
     pub fn continue_resumed(&mut self) {
-        for key in std::mem::take(&mut self.resumed) {
-            if self.slots.get(key).is_none() {
+        for key in std::mem::take(&mut self.connections.resumed) {
+            if self.connections.slots.get(key).is_none() {
                 continue;
             }
-            let slot = &mut self.slots[key.index];
+            let slot = &mut self.connections.slots[key.index];
             slot.clear(flag::RESUMED);
             if slot.is(flag::PAUSED | flag::CHOKED | flag::CLOSING | flag::HELD) {
                 continue;
@@ -180,25 +185,25 @@ impl Edge {
                 self.choke(key.index);
                 continue;
             }
-            if self.slots.get(key).is_none() {
+            if self.connections.slots.get(key).is_none() {
                 continue;
             }
-            let slot = &self.slots[key.index];
-            if let Some(input) = self.inputs.get_mut(slot.input) {
+            let slot = &self.connections.slots[key.index];
+            if let Some(input) = self.connections.inputs.get_mut(slot.input) {
                 let input = std::mem::take(input);
                 let is_whole = self.go_on(key, input);
                 self.count_input(key.index, Came { bytes: 0, is_whole });
             }
-            if self.slots.get(key).is_none() {
+            if self.connections.slots.get(key).is_none() {
                 continue;
             }
-            let slot = &mut self.slots[key.index];
+            let slot = &mut self.connections.slots[key.index];
             if slot.is(flag::UNREAD) && !slot.is(flag::PAUSED | flag::CHOKED | flag::RESUMED) {
                 slot.clear(flag::UNREAD);
                 self.out.readable.push(key);
             }
-            if self.slots[key.index].is(flag::ENDED)
-                && !self.slots[key.index].is(flag::PAUSED | flag::RESUMED)
+            if self.connections.slots[key.index].is(flag::ENDED)
+                && !self.connections.slots[key.index].is(flag::PAUSED | flag::RESUMED)
             {
                 self.close(key.index);
             }
@@ -209,11 +214,11 @@ impl Edge {
     fn go_on(&mut self, key: Key, mut input: Input) -> bool {
         let mut scan = input.scan;
         let driven = self.drive(key.index, &mut input.bytes, &mut scan);
-        let handle = self.slots[key.index].input;
+        let handle = self.connections.slots[key.index].input;
         let has_rest = driven.consumed < input.bytes.len() || !driven.early.is_empty();
-        if !has_rest || self.slots[key.index].is(flag::CLOSING) {
-            self.inputs.remove(handle);
-            self.slots[key.index].input = NONE;
+        if !has_rest || self.connections.slots[key.index].is(flag::CLOSING) {
+            self.connections.inputs.remove(handle);
+            self.connections.slots[key.index].input = NONE;
             return driven.is_whole;
         }
         input.bytes.splice(..driven.consumed, driven.early);
@@ -227,43 +232,43 @@ impl Edge {
         }
         input.scan = scan;
         input.needs = driven.needs;
-        self.inputs[handle] = input;
+        self.connections.inputs[handle] = input;
         driven.is_whole
     }
 
     fn keep(&mut self, key: Key, rest: Cow<'_, [u8]>, scan: HeadScan, needs: usize) {
-        if rest.is_empty() || self.slots[key.index].is(flag::CLOSING) {
+        if rest.is_empty() || self.connections.slots[key.index].is(flag::CLOSING) {
             return;
         }
         let mut bytes = Vec::new();
         make_room(&mut bytes, rest.len(), needs);
         bytes.extend_from_slice(&rest);
-        let input = self.inputs.insert(Input { bytes, scan, needs });
-        self.slots[key.index].input = input;
+        let input = self.connections.inputs.insert(Input { bytes, scan, needs });
+        self.connections.slots[key.index].input = input;
     }
 
     /// Has the session deal with unit after unit.
-    fn drive(&mut self, index: u32, bytes: &mut [u8], scan: &mut HeadScan) -> Driven {
+    fn drive(&mut self, index: ConnIndex, bytes: &mut [u8], scan: &mut HeadScan) -> Driven {
         let mut consumed = 0;
         let mut frames = 0;
         let mut needs = 0;
         let mut early = Vec::new();
         let mut is_whole = false;
-        self.slots[index].clear(flag::SERVED);
+        self.connections.slots[index].clear(flag::SERVED);
         while consumed < bytes.len() {
-            let slot = &mut self.slots[index];
+            let slot = &mut self.connections.slots[index];
             if slot.is(flag::CLOSING | flag::PAUSED | flag::CHOKED | flag::HELD | flag::RESUMED) {
                 break;
             }
             if frames >= self.settings.limits.turn_frames_max {
                 slot.set(flag::RESUMED);
-                let key = self.slots.key(index);
-                self.spent.push(key);
+                let key = self.connections.slots.key(index);
+                self.connections.spent.push(key);
                 break;
             }
             let work_bytes = self.compression_work();
             let rest = &mut bytes[consumed..];
-            let progress = match self.slots[index].protocol {
+            let progress = match self.connections.slots[index].protocol {
                 Protocol::Http => self.http_input(index, rest, scan),
                 Protocol::Native | Protocol::NativeStart | Protocol::Echo => {
                     self.websocket_input(index, rest)
@@ -273,12 +278,12 @@ impl Edge {
             match progress {
                 Progress::Consumed(bytes) => {
                     consumed += bytes;
-                    self.slots[index].set(flag::SERVED);
+                    self.connections.slots[index].set(flag::SERVED);
                     is_whole |= !self.is_in_unit(index);
                 }
                 Progress::Upgraded(bytes, mut frames) => {
                     consumed += bytes;
-                    self.slots[index].set(flag::SERVED);
+                    self.connections.slots[index].set(flag::SERVED);
                     // One level deep: an upgraded connection is not upgraded again.
                     is_whole = true;
                     let driven = self.drive(index, &mut frames, scan);
@@ -303,26 +308,26 @@ impl Edge {
     }
 
     /// Whether a message has come in part, or the body of a request is still to come.
-    fn is_in_unit(&self, index: u32) -> bool {
-        let state = self.slots[index].state;
-        state != NONE && self.states.get(state).is_some_and(State::is_open_unit)
+    fn is_in_unit(&self, index: ConnIndex) -> bool {
+        let state = self.connections.slots[index].state;
+        state != NONE && self.sessions.states.get(state).is_some_and(State::is_open_unit)
     }
 
     /// A connection that does not drain its answers is not read until it does.
-    fn choke(&mut self, index: u32) {
+    fn choke(&mut self, index: ConnIndex) {
         if self.is_choked(index) {
-            self.slots[index].set(flag::CHOKED);
+            self.connections.slots[index].set(flag::CHOKED);
         }
     }
 
     /// Whether it owns so many answers that it is not read.
-    pub(crate) fn is_choked(&self, index: u32) -> bool {
-        self.slots[index].is(flag::BLOCKED) && self.owned_bytes(index) > CHOKE_BYTES
+    pub(crate) fn is_choked(&self, index: ConnIndex) -> bool {
+        self.connections.slots[index].is(flag::BLOCKED) && self.owned_bytes(index) > CHOKE_BYTES
     }
 
     /// The connection has had its share of the turn, and goes on in the next.
     pub(crate) fn spend(&mut self, key: Key) {
-        self.spent.push(key);
+        self.connections.spent.push(key);
     }
 }
 

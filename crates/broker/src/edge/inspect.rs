@@ -8,6 +8,7 @@
 use super::slots::Protocol;
 use super::subscriptions::Stage;
 use super::{Edge, Offer, Placement, flag};
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
     Spoken, Subscribers, Subscription,
@@ -20,7 +21,7 @@ use stdx::key::Key;
 use wire::native::CloseCode;
 
 /// Who asks homes when operators do.
-const OPERATOR: Key = Key { index: u32::MAX, generation: 0 };
+const OPERATOR: Key = Key { index: ConnIndex::MAX, generation: 0 };
 
 /// How the network knows where a connection comes from, where the edge keeps no addresses.
 pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
@@ -91,7 +92,7 @@ impl Edge {
         peer_of: PeerOf<'_>,
     ) -> Answer {
         let len_max = len_max.clamp(1, ANSWER_LEN_MAX) as usize;
-        let places = self.slots.places();
+        let places = self.connections.slots.places();
         let end = places.min(from.saturating_add(LOOKED_AT_MAX));
         let mut found = Vec::new();
         for index in from..end {
@@ -106,8 +107,8 @@ impl Edge {
         Answer::Connections(found, (end < places).then_some(end))
     }
 
-    fn is_wanted(&self, index: u32, wanted: &ConnectionsWanted, peer_of: PeerOf<'_>) -> bool {
-        let slot = &self.slots[index];
+    fn is_wanted(&self, index: ConnIndex, wanted: &ConnectionsWanted, peer_of: PeerOf<'_>) -> bool {
+        let slot = &self.connections.slots[index];
         let Some(spoken) = spoken(slot.protocol) else {
             return false;
         };
@@ -126,29 +127,29 @@ impl Edge {
     /// The place of a connection that is there.
     fn index_of(&self, id: ConnectionId) -> Option<u32> {
         let index = id.index();
-        let is_there = index < self.slots.places()
-            && self.slots[index].protocol != Protocol::Free
+        let is_there = index < self.connections.slots.places()
+            && self.connections.slots[index].protocol != Protocol::Free
             && self.connection_number(index) == id.0;
         is_there.then_some(index)
     }
 
-    fn subject_of(&self, index: u32) -> Option<&str> {
+    fn subject_of(&self, index: ConnIndex) -> Option<&str> {
         let at = self.entitlement_of(index)?;
-        Some(self.judging.entitlements.subject(at))
+        Some(self.access.judging.entitlements.subject(at))
     }
 
-    fn address_of(&self, index: u32, peer_of: PeerOf<'_>) -> Option<IpAddr> {
+    fn address_of(&self, index: ConnIndex, peer_of: PeerOf<'_>) -> Option<IpAddr> {
         let known = self.client_address(index);
-        known.or_else(|| peer_of(self.slots.key(index)))
+        known.or_else(|| peer_of(self.connections.slots.key(index)))
     }
 
-    fn describe_connection(&self, index: u32, peer_of: PeerOf<'_>) -> Connection {
-        let slot = &self.slots[index];
+    fn describe_connection(&self, index: ConnIndex, peer_of: PeerOf<'_>) -> Connection {
+        let slot = &self.connections.slots[index];
         let entitlement = self.entitlement_of(index);
-        let expires_s = entitlement.map(|at| self.judging.entitlements.expires_s(at));
+        let expires_s = entitlement.map(|at| self.access.judging.entitlements.expires_s(at));
         Connection {
             id: ConnectionId(self.connection_number(index)),
-            key: self.slots.key(index),
+            key: self.connections.slots.key(index),
             spoken: spoken(slot.protocol).unwrap_or(Spoken::Http),
             address: self.address_of(index, peer_of),
             is_encrypted: None,
@@ -168,7 +169,7 @@ impl Edge {
 
     fn list_subscriptions(
         &self,
-        index: u32,
+        index: ConnIndex,
         skipped: u32,
         len_max: u32,
     ) -> (Vec<Subscription>, bool) {
@@ -179,8 +180,8 @@ impl Edge {
         (found, chain.next().is_some())
     }
 
-    fn describe_subscription(&self, subscription: u32) -> Subscription {
-        let entry = &self.subscriptions[subscription];
+    fn describe_subscription(&self, subscription: SubIndex) -> Subscription {
+        let entry = &self.subscriptions.table[subscription];
         let stage = match entry.stage {
             Stage::Pending => "pending",
             Stage::Live | Stage::Wide => "live",
@@ -188,7 +189,7 @@ impl Edge {
             Stage::Lagging => "lagging",
         };
         let filter = match entry.is_filter() {
-            true => self.filter_entries.get(entry.topic),
+            true => self.subscriptions.filter_entries.get(entry.topic),
             false => None,
         };
         let is_granted = !entry.is_filter() && entry.stage != Stage::Pending;
@@ -205,15 +206,15 @@ impl Edge {
         }
     }
 
-    fn subscribers_of(&self, home: HomeId, index: u32) -> Subscribers {
-        let topics = self.topics.get(usize::from(home));
+    fn subscribers_of(&self, home: HomeId, index: TopicIndex) -> Subscribers {
+        let topics = self.subscriptions.topics.get(usize::from(home));
         let Some(topic) = topics.and_then(|topics| topics.get(index)) else {
             return Subscribers::default();
         };
-        let named = topic.named.checked_sub(1).and_then(|at| self.named.get(at));
+        let named = topic.named.checked_sub(1).and_then(|at| self.subscriptions.named.get(at));
         let filters = named.map_or(&[][..], |named| &named.filters[..]);
         let members = |filter: &u32| {
-            let filter = self.filter_entries.get(*filter);
+            let filter = self.subscriptions.filter_entries.get(*filter);
             filter.map_or(0, |filter| filter.members.len())
         };
         Subscribers {
@@ -224,8 +225,8 @@ impl Edge {
 
     /// Ends a connection because an operator wants it: with a word where its protocol has one and
     /// its socket takes it.
-    fn disconnect(&mut self, index: u32, may_return: bool) {
-        let slot = &self.slots[index];
+    fn disconnect(&mut self, index: ConnIndex, may_return: bool) {
+        let slot = &self.connections.slots[index];
         if slot.is(flag::CLOSING | flag::DEAD) {
             return;
         }
@@ -273,7 +274,7 @@ impl Edge {
         if !self.may_request(home) {
             return Err(Code::Overloaded);
         }
-        let topic = self.mail.copy(topic.as_bytes());
+        let topic = self.work.mail.copy(topic.as_bytes());
         let request = ToHome::History {
             partition,
             rule,

@@ -8,6 +8,7 @@
 
 use super::Edge;
 use super::slots::{Protocol, flag};
+use crate::ids::ConnIndex;
 use crate::journal::{Client, Deed, Entry, Event, METHOD_BYTES_MAX, Transport, path_of, start_of};
 use crate::mail::{Publication, ToHome};
 use crate::settings::Settings;
@@ -165,29 +166,29 @@ impl Edge {
         };
     }
 
-    fn known(&self, index: u32) -> Option<&Known> {
-        let generation = self.slots[index].generation;
+    fn known(&self, index: ConnIndex) -> Option<&Known> {
+        let generation = self.connections.slots[index].generation;
         let known = self.journal.known.get(index);
         known.filter(|known| known.is_noted && known.generation == generation)
     }
 
-    fn known_mut(&mut self, index: u32) -> Option<&mut Known> {
-        let generation = self.slots[index].generation;
+    fn known_mut(&mut self, index: ConnIndex) -> Option<&mut Known> {
+        let generation = self.connections.slots[index].generation;
         let known = self.journal.known.get_mut(index);
         known.filter(|known| known.is_noted && known.generation == generation)
     }
 
     /// The connection as entries name it.
-    fn client(&self, index: u32) -> Client {
+    fn client(&self, index: ConnIndex) -> Client {
         self.client_of(index, self.entitlement_of(index))
     }
 
-    fn client_of(&self, index: u32, entitlement: Option<u32>) -> Client {
+    fn client_of(&self, index: ConnIndex, entitlement: Option<u32>) -> Client {
         let known = self.known(index);
-        let subject = entitlement.map_or("", |at| self.judging.entitlements.subject(at));
+        let subject = entitlement.map_or("", |at| self.access.judging.entitlements.subject(at));
         Client {
             connection: self.connection_number(index),
-            transport: match self.slots[index].protocol {
+            transport: match self.connections.slots[index].protocol {
                 Protocol::Native | Protocol::NativeStart => Transport::Native,
                 Protocol::Echo => Transport::Echo,
                 Protocol::Events => Transport::Events,
@@ -206,7 +207,7 @@ impl Edge {
     }
 
     /// A session begins.
-    pub(crate) fn session_began(&mut self, index: u32) {
+    pub(crate) fn session_began(&mut self, index: ConnIndex) {
         if !self.sessions_are_told() {
             return;
         }
@@ -227,7 +228,7 @@ impl Edge {
     }
 
     /// A WebSocket is being closed with this code; none: the client gave none.
-    pub(crate) fn note_close(&mut self, index: u32, code: Option<u16>) {
+    pub(crate) fn note_close(&mut self, index: ConnIndex, code: Option<u16>) {
         if !self.sessions_are_told() {
             return;
         }
@@ -239,9 +240,9 @@ impl Edge {
     }
 
     /// The connection is about to be forgotten: its session, if there was one, is over.
-    pub(super) fn session_ended(&mut self, index: u32) {
+    pub(super) fn session_ended(&mut self, index: ConnIndex) {
         self.journal.asked.remove(&index);
-        let slot = &self.slots[index];
+        let slot = &self.connections.slots[index];
         let is_session =
             matches!(slot.protocol, Protocol::Native | Protocol::Echo | Protocol::Events);
         if !is_session || !self.sessions_are_told() {
@@ -275,7 +276,7 @@ impl Edge {
 
     /// The head of a request has come; perhaps for the second time, after its credential has been
     /// judged.
-    pub(crate) fn note_request(&mut self, index: u32, method: &str, target: &str) {
+    pub(crate) fn note_request(&mut self, index: ConnIndex, method: &str, target: &str) {
         let at_ms = self.now.monotonic_ms;
         self.journal.asked.entry(index).or_insert_with(|| Asked {
             method: start_of(method, METHOD_BYTES_MAX).into(),
@@ -286,14 +287,14 @@ impl Edge {
 
     /// A request is answered with so many bytes, as far as they are there.
     #[inline]
-    pub(crate) fn tell_answer(&mut self, index: u32, status: u16, bytes: usize) {
+    pub(crate) fn tell_answer(&mut self, index: ConnIndex, status: u16, bytes: usize) {
         if self.settings.journal.access {
             self.tell_request(index, status, bytes as u64);
         }
     }
 
     #[cold]
-    fn tell_request(&mut self, index: u32, status: u16, bytes: u64) {
+    fn tell_request(&mut self, index: ConnIndex, status: u16, bytes: u64) {
         let asked = self.journal.asked.remove(&index);
         if !self.journal.access.take() {
             return;
@@ -316,7 +317,7 @@ impl Edge {
     #[inline]
     pub(crate) fn tell_decision(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         deed: Deed,
         topic: &str,
         refusal: Option<ErrorCode>,
@@ -328,7 +329,7 @@ impl Edge {
     /// The same of a client that shows this entitlement.
     pub(crate) fn tell_decision_of(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         of: Option<u32>,
         deed: Deed,
         topic: &str,
@@ -346,7 +347,7 @@ impl Edge {
     }
 
     /// A page's origin is refused. Told whatever the settings are, once in a minute.
-    pub(crate) fn tell_origin(&mut self, index: u32, origin: &str) {
+    pub(crate) fn tell_origin(&mut self, index: ConnIndex, origin: &str) {
         self.journal.origins_refused += 1;
         if self.now.monotonic_ms < self.journal.origins_told_from_ms {
             return;
@@ -421,9 +422,9 @@ impl Edge {
         let json = Attributes { content_type: Some("application/json"), ..Attributes::default() };
         json.encode_block(&mut attributes);
         let publication = Publication {
-            topic: self.mail.copy(topic.as_bytes()),
-            attributes: self.mail.copy(&attributes),
-            payload: self.mail.copy(payload),
+            topic: self.work.mail.copy(topic.as_bytes()),
+            attributes: self.work.mail.copy(&attributes),
+            payload: self.work.mail.copy(payload),
             ..Publication::default()
         };
         let request = ToHome::Publish { partition, rule, reply: None, publication };

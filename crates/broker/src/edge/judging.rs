@@ -17,6 +17,7 @@ use crate::entitlement::{
     Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
     Question,
 };
+use crate::ids::ConnIndex;
 use crate::journal::Deed;
 use crate::session::{Credential, State};
 use crate::sys;
@@ -89,7 +90,7 @@ impl Edge {
     #[inline]
     pub(crate) fn permit(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         action: Action,
         wanted: Filter<'_>,
     ) -> Result<(), ErrorCode> {
@@ -100,7 +101,7 @@ impl Edge {
     #[inline]
     pub(crate) fn permit_as(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         action: Action,
         wanted: Filter<'_>,
         is_done: bool,
@@ -126,7 +127,7 @@ impl Edge {
     #[cold]
     fn permit_reserved(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         action: Action,
         wanted: Filter<'_>,
     ) -> Result<(), ErrorCode> {
@@ -144,11 +145,11 @@ impl Edge {
     #[cold]
     fn permit_entitled(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         action: Action,
         wanted: Filter<'_>,
     ) -> Result<(), ErrorCode> {
-        let (is_permitted, refusal) = match self.slots[index].entitlement {
+        let (is_permitted, refusal) = match self.connections.slots[index].entitlement {
             NONE => {
                 let settings = self.settings.entitlement.as_ref();
                 let anonymous = settings.map(|settings| &settings.anonymous);
@@ -157,7 +158,7 @@ impl Edge {
             }
             at => {
                 self.check_entitlement(at)?;
-                (self.judging.entitlements.permits(at, action, wanted), ErrorCode::Forbidden)
+                (self.access.judging.entitlements.permits(at, action, wanted), ErrorCode::Forbidden)
             }
         };
         match is_permitted {
@@ -173,15 +174,19 @@ impl Edge {
     ///
     /// # Errors
     /// As for [`Edge::permit`].
-    pub(crate) fn permit_some(&mut self, index: u32, action: Action) -> Result<(), ErrorCode> {
+    pub(crate) fn permit_some(
+        &mut self,
+        index: ConnIndex,
+        action: Action,
+    ) -> Result<(), ErrorCode> {
         let Some(settings) = &self.settings.entitlement else {
             return Ok(());
         };
-        let (permissions, refusal) = match self.slots[index].entitlement {
+        let (permissions, refusal) = match self.connections.slots[index].entitlement {
             NONE => (&settings.anonymous, ErrorCode::Unauthorized),
             at => {
                 self.check_entitlement(at)?;
-                (&self.judging.entitlements.terms(at).permissions, ErrorCode::Forbidden)
+                (&self.access.judging.entitlements.terms(at).permissions, ErrorCode::Forbidden)
             }
         };
         if !permissions.of(action).is_empty() {
@@ -195,32 +200,32 @@ impl Edge {
     /// Whether an entry entitles to anything now.
     pub(crate) fn check_entitlement(&self, at: u32) -> Result<(), ErrorCode> {
         let now_s = self.now.unix_ms / 1_000;
-        self.judging.entitlements.check(at, now_s)
+        self.access.judging.entitlements.check(at, now_s)
     }
 
     /// How many subscriptions a connection may have.
-    pub(crate) fn subscriptions_max(&self, index: u32) -> u32 {
+    pub(crate) fn subscriptions_max(&self, index: ConnIndex) -> u32 {
         let of_session = self.settings.limits.subscriptions_per_session_max;
-        match self.slots[index].entitlement {
+        match self.connections.slots[index].entitlement {
             NONE => of_session,
             at => {
-                let limits = &self.judging.entitlements.terms(at).limits;
+                let limits = &self.access.judging.entitlements.terms(at).limits;
                 limits.subscriptions_max.unwrap_or(of_session).min(of_session)
             }
         }
     }
 
     /// What a connection has shown; none of one that has shown nothing.
-    pub(crate) fn shown_kind(&self, index: u32) -> Option<CredentialKind> {
+    pub(crate) fn shown_kind(&self, index: ConnIndex) -> Option<CredentialKind> {
         let at = self.entitlement_of(index)?;
-        Some(self.judging.entitlements.kind(at))
+        Some(self.access.judging.entitlements.kind(at))
     }
 
     /// How many messages a connection's entitlement lets it publish in a second; none without a
     /// bound of its own.
-    pub(super) fn own_publish_rate(&self, index: u32) -> Option<u32> {
+    pub(super) fn own_publish_rate(&self, index: ConnIndex) -> Option<u32> {
         let at = self.entitlement_of(index)?;
-        self.judging.entitlements.terms(at).limits.publish_rate_max
+        self.access.judging.entitlements.terms(at).limits.publish_rate_max
     }
 
     /// A connection shows a credential.
@@ -229,7 +234,7 @@ impl Edge {
     /// `unauthorized` for what cannot be one; `token_expired`.
     pub(crate) fn show(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         purpose: Purpose,
         kind: CredentialKind,
         credential: &[u8],
@@ -241,7 +246,7 @@ impl Edge {
             return Err(refusal);
         }
         let digest = Digest::of(kind, credential);
-        if let Some(at) = self.judging.entitlements.find(digest) {
+        if let Some(at) = self.access.judging.entitlements.find(digest) {
             let checked = self.check_entitlement(at);
             if let Err(refusal) = self.count_refusal(checked) {
                 self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
@@ -251,13 +256,13 @@ impl Edge {
             if self.entitlement_of(index) != Some(at) {
                 self.tell_decision_of(index, Some(at), Deed::Authenticate, "", None);
             }
-            self.judging.entitlements.hold(at);
+            self.access.judging.entitlements.hold(at);
             return Ok(Shown::Known(at));
         }
         self.statistics.questions += 1;
-        self.slots[index].set(flag::PAUSED | flag::ASKED);
+        self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
         self.out.questions.push(Question {
-            connection: self.slots.key(index),
+            connection: self.connections.slots.key(index),
             purpose,
             kind,
             credential: credential.into(),
@@ -274,11 +279,11 @@ impl Edge {
         &mut self,
         entitlement: &Entitlement,
     ) -> Result<u32, ErrorCode> {
-        let at = self.judging.entitlements.enter(entitlement);
+        let at = self.access.judging.entitlements.enter(entitlement);
         let at = at.ok_or(ErrorCode::Overloaded)?;
         let checked = self.check_entitlement(at);
         if checked.is_err() {
-            self.judging.entitlements.release(at);
+            self.access.judging.entitlements.release(at);
         }
         checked.map(|()| at)
     }
@@ -298,6 +303,7 @@ impl Edge {
     ) {
         let index = connection.index;
         let is_asked = self
+            .connections
             .slots
             .get(connection)
             .is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING));
@@ -310,14 +316,14 @@ impl Edge {
         }
         let verdict = verdict.and_then(|entitlement| self.enter_entitlement(&entitlement));
         if let Ok(at) = verdict
-            && self.now.monotonic_ms < self.judging.unsure_until_ms
+            && self.now.monotonic_ms < self.access.judging.unsure_until_ms
         {
-            self.judging.unsure.push(at);
+            self.access.judging.unsure.push(at);
         }
         let verdict = self.count_refusal(verdict);
         let of = verdict.ok().or_else(|| self.entitlement_of(index));
         self.tell_decision_of(index, of, Deed::Authenticate, "", verdict.err());
-        self.slots[index].clear(flag::ASKED);
+        self.connections.slots[index].clear(flag::ASKED);
         match purpose {
             Purpose::Request => {
                 let judged = Credential::Judged { digest, verdict };
@@ -330,8 +336,8 @@ impl Edge {
     }
 
     /// What a connection's state says of a credential.
-    pub(crate) fn credential(&self, index: u32) -> Option<&Credential> {
-        match self.states.get(self.slots[index].state) {
+    pub(crate) fn credential(&self, index: ConnIndex) -> Option<&Credential> {
+        match self.sessions.states.get(self.connections.slots[index].state) {
             Some(State::Credential(credential)) => Some(credential),
             _ => None,
         }
@@ -339,43 +345,43 @@ impl Edge {
 
     /// The connection is entitled so from now on; takes over what the caller holds. [`NONE`]: to
     /// what anonymous clients are.
-    pub(crate) fn entitle(&mut self, index: u32, at: u32) {
-        let before = std::mem::replace(&mut self.slots[index].entitlement, at);
+    pub(crate) fn entitle(&mut self, index: ConnIndex, at: u32) {
+        let before = std::mem::replace(&mut self.connections.slots[index].entitlement, at);
         if before != at {
-            self.slots[index].clear(flag::WARNED);
+            self.connections.slots[index].clear(flag::WARNED);
         }
         if before != NONE {
             self.change_user(index, before, at);
-            self.judging.entitlements.release(before);
+            self.access.judging.entitlements.release(before);
         }
     }
 
     /// The entry of a connection; none of one that has shown nothing.
-    pub(crate) fn entitlement_of(&self, index: u32) -> Option<u32> {
-        Some(self.slots[index].entitlement).filter(|&at| at != NONE)
+    pub(crate) fn entitlement_of(&self, index: ConnIndex) -> Option<u32> {
+        Some(self.connections.slots[index].entitlement).filter(|&at| at != NONE)
     }
 
     /// What a connection is entitled to, as values.
-    pub(crate) fn entitlement_to_keep(&self, index: u32) -> Option<Entitlement> {
+    pub(crate) fn entitlement_to_keep(&self, index: ConnIndex) -> Option<Entitlement> {
         let at = self.entitlement_of(index)?;
-        Some(self.judging.entitlements.get(at))
+        Some(self.access.judging.entitlements.get(at))
     }
 
     /// The connection goes, with what its state holds.
-    pub(super) fn forget_entitlement(&mut self, index: u32) {
+    pub(super) fn forget_entitlement(&mut self, index: ConnIndex) {
         self.forget_user(index);
         let of_state = self.credential(index).and_then(Credential::held);
         for at in of_state.into_iter().chain(self.entitlement_of(index)) {
-            self.judging.entitlements.release(at);
+            self.access.judging.entitlements.release(at);
         }
         self.forget_renewal(index);
     }
 
     /// Has the entitlement that a ticket brought looked at before its connection goes on.
-    pub(crate) fn have_looked_at(&mut self, index: u32) {
-        self.slots[index].set(flag::PAUSED | flag::ASKED);
-        let key = self.slots.key(index);
-        self.judging.unlooked.push(key);
+    pub(crate) fn have_looked_at(&mut self, index: ConnIndex) {
+        self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
+        let key = self.connections.slots.key(index);
+        self.access.judging.unlooked.push(key);
     }
 
     /// Something has been revoked, or is not any more, or keys have changed: all entitlements are
@@ -383,10 +389,10 @@ impl Edge {
     /// credential from now on is judged anew.
     pub fn revocations_changed(&mut self) {
         let timeout_ms = u64::from(self.settings.limits.handshake_timeout_ms);
-        self.judging.unsure_until_ms = self.now.monotonic_ms + timeout_ms;
-        if self.judging.entitlements.len() > 0 {
-            self.judging.recheck_at = Some(0);
-            self.judging.entitlements.unlist_all();
+        self.access.judging.unsure_until_ms = self.now.monotonic_ms + timeout_ms;
+        if self.access.judging.entitlements.len() > 0 {
+            self.access.judging.recheck_at = Some(0);
+            self.access.judging.entitlements.unlist_all();
         }
     }
 
@@ -395,10 +401,10 @@ impl Edge {
     /// before the flush; without work it costs nothing, and [`Edge::has_more`] says whether some is
     /// left.
     pub fn recheck(&mut self, judge: &dyn Judge) {
-        for key in std::mem::take(&mut self.judging.unlooked) {
+        for key in std::mem::take(&mut self.access.judging.unlooked) {
             self.look_at_ticket(key, judge);
         }
-        for at in std::mem::take(&mut self.judging.unsure) {
+        for at in std::mem::take(&mut self.access.judging.unsure) {
             self.look_at(at, judge);
         }
         self.recheck_entries(judge);
@@ -406,46 +412,48 @@ impl Edge {
     }
 
     fn look_at_ticket(&mut self, key: Key, judge: &dyn Judge) {
-        if self.slots.get(key).is_none() || !self.slots[key.index].is(flag::ASKED) {
+        if self.connections.slots.get(key).is_none()
+            || !self.connections.slots[key.index].is(flag::ASKED)
+        {
             return;
         }
         let Some(at) = self.credential(key.index).and_then(Credential::of_ticket) else {
             return;
         };
         self.look_at(at, judge);
-        self.slots[key.index].clear(flag::ASKED);
+        self.connections.slots[key.index].clear(flag::ASKED);
         self.ticket_looked_at(key.index, at);
     }
 
     fn look_at(&mut self, at: u32, judge: &dyn Judge) {
-        let entitlements = &mut self.judging.entitlements;
+        let entitlements = &mut self.access.judging.entitlements;
         if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
             entitlements.revoke(at);
-            self.judging.end_at = Some(0);
+            self.access.judging.end_at = Some(0);
         }
     }
 
     fn recheck_entries(&mut self, judge: &dyn Judge) {
-        let Some(from) = self.judging.recheck_at else {
+        let Some(from) = self.access.judging.recheck_at else {
             return;
         };
-        let places = self.judging.entitlements.places();
+        let places = self.access.judging.entitlements.places();
         let end = places.min(from + ENTRIES_TURN_MAX);
-        self.judging.recheck_at = (end < places).then_some(end);
+        self.access.judging.recheck_at = (end < places).then_some(end);
         for at in from..end {
             self.look_at(at, judge);
         }
     }
 
     fn end_revoked(&mut self) {
-        let Some(from) = self.judging.end_at else {
+        let Some(from) = self.access.judging.end_at else {
             return;
         };
-        let end = self.slots.places().min(from + CONNECTIONS_TURN_MAX);
-        self.judging.end_at = (end < self.slots.places()).then_some(end);
+        let end = self.connections.slots.places().min(from + CONNECTIONS_TURN_MAX);
+        self.access.judging.end_at = (end < self.connections.slots.places()).then_some(end);
         for index in from..end {
             if let Some(at) = self.entitlement_of(index)
-                && !self.judging.entitlements.is_standing(at)
+                && !self.access.judging.entitlements.is_standing(at)
             {
                 self.end_entitled(index, ErrorCode::TokenRevoked);
             }
@@ -455,24 +463,24 @@ impl Edge {
     /// The sweep is at a connection with an entitlement. True if that has ended, and with it what
     /// the connection did.
     #[inline(never)]
-    pub(super) fn sweep_entitlement(&mut self, index: u32, at: u32) -> bool {
-        if self.slots[index].is(flag::CLOSING) {
+    pub(super) fn sweep_entitlement(&mut self, index: ConnIndex, at: u32) -> bool {
+        if self.connections.slots[index].is(flag::CLOSING) {
             return false;
         }
         if let Err(code) = self.check_entitlement(at) {
             return self.end_entitled(index, code);
         }
-        let expires_s = self.judging.entitlements.expires_s(at);
+        let expires_s = self.access.judging.entitlements.expires_s(at);
         let notice_s = match &self.settings.entitlement {
             Some(settings) if expires_s != NEVER => settings.notice_before_s,
             _ => return false,
         };
-        if !matches!(self.slots[index].protocol, Protocol::Native | Protocol::Events) {
+        if !matches!(self.connections.slots[index].protocol, Protocol::Native | Protocol::Events) {
             return false; // nobody there to be told, or not yet
         }
         let left_s = u64::from(expires_s).saturating_sub(self.now.unix_ms / 1_000);
-        if left_s <= u64::from(notice_s) && !self.slots[index].is(flag::WARNED) {
-            self.slots[index].set(flag::WARNED);
+        if left_s <= u64::from(notice_s) && !self.connections.slots[index].is(flag::WARNED) {
+            self.connections.slots[index].set(flag::WARNED);
             self.tell_token_expires(index, u64::from(expires_s) * 1_000);
         }
         false
@@ -480,19 +488,19 @@ impl Edge {
 
     /// Ends what a connection does under an entitlement that does not hold any more. False for an
     /// HTTP connection that waits for nothing: its next request shows a credential of its own.
-    fn end_entitled(&mut self, index: u32, code: ErrorCode) -> bool {
-        let slot = &self.slots[index];
+    fn end_entitled(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
+        let slot = &self.connections.slots[index];
         if slot.is(flag::CLOSING) || matches!(slot.protocol, Protocol::Free) {
             return false;
         }
         if slot.protocol != Protocol::Http {
             self.tell_decision(index, Deed::GoOn, "", Some(code));
         }
-        let slot = &self.slots[index];
+        let slot = &self.connections.slots[index];
         let is_over = match slot.protocol {
             Protocol::Http => {
                 let is_over = self.poll_ended(index, code);
-                if self.slots[index].state == NONE {
+                if self.connections.slots[index].state == NONE {
                     self.entitle(index, NONE);
                 }
                 is_over

@@ -14,6 +14,7 @@
 use super::Edge;
 use super::ends::End;
 use super::slots::{NONE, Protocol, flag};
+use crate::ids::ConnIndex;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
@@ -32,7 +33,7 @@ type BySize = BTreeSet<(u64, u32)>;
 
 /// All connections with unfinished input.
 #[derive(Default, Hand)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// By the connections' indexes.
     holdings: BTreeMap<u32, Holding>,
     entitled: BySize,
@@ -74,7 +75,7 @@ impl Kept {
         tree_bytes(count, size_of::<(u32, Holding)>()) + tree_bytes(count, size_of::<(u64, u32)>())
     }
 
-    fn insert(&mut self, index: u32, holding: Holding) {
+    fn insert(&mut self, index: ConnIndex, holding: Holding) {
         self.remove(index);
         self.bytes += holding.bytes;
         if holding.is_unentitled {
@@ -84,7 +85,7 @@ impl Kept {
         self.holdings.insert(index, holding);
     }
 
-    fn remove(&mut self, index: u32) {
+    fn remove(&mut self, index: ConnIndex) {
         let Some(holding) = self.holdings.remove(&index) else {
             return;
         };
@@ -117,25 +118,25 @@ impl Edge {
     /// Counts what a connection keeps now, and ends the largest holders while all together keep too
     /// much.
     #[inline]
-    pub(super) fn count_input(&mut self, index: u32, came: Came) {
-        let slot = &self.slots[index];
+    pub(super) fn count_input(&mut self, index: ConnIndex, came: Came) {
+        let slot = &self.connections.slots[index];
         if slot.is(flag::KEEPS) || slot.input != NONE || slot.state != NONE {
             self.count_kept_input(index, came);
         }
     }
 
     /// The same where nothing has come: a state has changed, or whose connection it is.
-    pub(crate) fn count_kept(&mut self, index: u32) {
+    pub(crate) fn count_kept(&mut self, index: ConnIndex) {
         self.count_input(index, Came::default());
     }
 
-    fn count_kept_input(&mut self, index: u32, came: Came) {
+    fn count_kept_input(&mut self, index: ConnIndex, came: Came) {
         let Some(bytes) = self.kept_bytes_of(index) else {
             return self.forget_kept(index);
         };
         let is_unentitled = self.is_anonymous(index);
         let now_s = self.now_s();
-        let holding = match self.kept.holdings.get(&index) {
+        let holding = match self.connections.kept.holdings.get(&index) {
             Some(holding) if !came.is_whole => Holding {
                 bytes,
                 is_unentitled,
@@ -144,13 +145,14 @@ impl Edge {
             },
             _ => Holding { bytes, is_unentitled, since_s: now_s, come_bytes: 0 },
         };
-        self.slots[index].set(flag::KEEPS);
-        self.kept.insert(index, holding);
+        self.connections.slots[index].set(flag::KEEPS);
+        self.connections.kept.insert(index, holding);
         let bytes_max = self.settings.limits.pinned_bytes_max;
-        while self.kept.bytes > bytes_max
-            && let Some(largest) = self.kept.first_to_end(bytes_max)
+        while self.connections.kept.bytes > bytes_max
+            && let Some(largest) = self.connections.kept.first_to_end(bytes_max)
         {
-            self.statistics.input_closed += u64::from(!self.slots[largest].is(flag::DEAD));
+            self.statistics.input_closed +=
+                u64::from(!self.connections.slots[largest].is(flag::DEAD));
             self.note_end(largest, End::UNFINISHED_INPUT);
             self.kill(largest);
             self.drop_kept(largest);
@@ -159,14 +161,14 @@ impl Edge {
 
     /// Bytes of buffers with unfinished frames, messages, heads and bodies of a connection; none if
     /// it has no such thing.
-    fn kept_bytes_of(&self, index: u32) -> Option<u64> {
-        let slot = &self.slots[index];
+    fn kept_bytes_of(&self, index: ConnIndex) -> Option<u64> {
+        let slot = &self.connections.slots[index];
         if slot.is(flag::DEAD) {
             return None;
         }
-        let of_input = self.inputs.get(slot.input);
+        let of_input = self.connections.inputs.get(slot.input);
         let of_input = of_input.map(|input| input.bytes.capacity());
-        let of_state = self.states.get(slot.state);
+        let of_state = self.sessions.states.get(slot.state);
         let of_state = of_state.and_then(|state| state.kept_bytes());
         of_input
             .into_iter()
@@ -176,19 +178,19 @@ impl Edge {
     }
 
     /// Nothing of the connection is unfinished any more.
-    pub(super) fn forget_kept(&mut self, index: u32) {
-        if self.slots[index].is(flag::KEEPS) {
-            self.slots[index].clear(flag::KEEPS);
-            self.kept.remove(index);
+    pub(super) fn forget_kept(&mut self, index: ConnIndex) {
+        if self.connections.slots[index].is(flag::KEEPS) {
+            self.connections.slots[index].clear(flag::KEEPS);
+            self.connections.kept.remove(index);
         }
     }
 
     /// Gives back what a connection keeps that ends with this turn.
-    fn drop_kept(&mut self, index: u32) {
+    fn drop_kept(&mut self, index: ConnIndex) {
         self.forget_kept(index);
-        let input = std::mem::replace(&mut self.slots[index].input, NONE);
-        self.inputs.remove(input);
-        let state = self.states.get(self.slots[index].state);
+        let input = std::mem::replace(&mut self.connections.slots[index].input, NONE);
+        self.connections.inputs.remove(input);
+        let state = self.sessions.states.get(self.connections.slots[index].state);
         if state.is_some_and(|state| state.is_open_unit()) {
             self.take_state(index);
         }
@@ -196,18 +198,20 @@ impl Edge {
 
     /// Whether a buffer should be no larger than it has to be.
     pub(super) fn is_short_of_input(&self) -> bool {
-        self.kept.bytes > self.settings.limits.pinned_bytes_max / 2
+        self.connections.kept.bytes > self.settings.limits.pinned_bytes_max / 2
     }
 
     /// Whether a node that asks for tokens has not accepted one from this client, so far.
-    pub(crate) fn is_anonymous(&self, index: u32) -> bool {
-        self.settings.entitlement.is_some() && self.slots[index].entitlement == NONE
+    pub(crate) fn is_anonymous(&self, index: ConnIndex) -> bool {
+        self.settings.entitlement.is_some() && self.connections.slots[index].entitlement == NONE
     }
 
     /// The longest message or body that a connection may send where others may send this much: less
     /// before HELLO, and without an accepted credential.
-    pub(crate) fn input_bytes_max(&self, index: u32, bytes_max: u32) -> u32 {
-        match self.slots[index].protocol == Protocol::NativeStart || self.is_anonymous(index) {
+    pub(crate) fn input_bytes_max(&self, index: ConnIndex, bytes_max: u32) -> u32 {
+        match self.connections.slots[index].protocol == Protocol::NativeStart
+            || self.is_anonymous(index)
+        {
             true => bytes_max.min(self.settings.limits.anonymous_input_bytes_max),
             false => bytes_max,
         }
@@ -215,9 +219,9 @@ impl Edge {
 
     /// The longest payload that a connection may publish, in bytes. Frames of a client without a
     /// credential have room for topic and tags beside it; a body over HTTP is the payload.
-    pub(crate) fn payload_bytes_max(&self, index: u32) -> u32 {
+    pub(crate) fn payload_bytes_max(&self, index: ConnIndex) -> u32 {
         let payload_bytes_max = self.settings.limits.message_bytes_max;
-        match self.is_anonymous(index) && self.slots[index].protocol != Protocol::Http {
+        match self.is_anonymous(index) && self.connections.slots[index].protocol != Protocol::Http {
             true => payload_bytes_max
                 .min(self.settings.limits.anonymous_input_bytes_max.saturating_sub(ENVELOPE_BYTES)),
             false => payload_bytes_max,
@@ -225,13 +229,13 @@ impl Edge {
     }
 
     /// Looks at a connection with unfinished input. True: it has not gone on and is ended.
-    pub(super) fn sweep_kept(&mut self, index: u32) -> bool {
+    pub(super) fn sweep_kept(&mut self, index: ConnIndex) -> bool {
         let now_s = self.now_s();
         let timeout_ms = u64::from(self.settings.limits.unfinished_input_timeout_ms);
-        let Some(holding) = self.kept.holdings.get_mut(&index) else {
+        let Some(holding) = self.connections.kept.holdings.get_mut(&index) else {
             return false;
         };
-        let slot = &self.slots[index];
+        let slot = &self.connections.slots[index];
         let is_ours = slot.is(flag::PAUSED | flag::RESUMED | flag::CHOKED | flag::HELD);
         let is_over = u64::from(now_s.saturating_sub(holding.since_s)) * 1_000 >= timeout_ms;
         if !is_ours && !is_over {
@@ -245,9 +249,9 @@ impl Edge {
             return false;
         }
         self.statistics.input_timeouts += 1;
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Http => self.handshake_timed_out(index),
-            _ if self.slots[index].is(flag::BLOCKED) => {
+            _ if self.connections.slots[index].is(flag::BLOCKED) => {
                 self.note_end(index, End::of_node(CloseCode::InputTimeout.number()));
                 self.kill(index);
             }

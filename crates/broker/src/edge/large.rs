@@ -8,6 +8,7 @@
 use super::Edge;
 use super::slots::{NONE, flag};
 use super::subscriptions::Subscription;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
@@ -28,7 +29,7 @@ pub(super) const FILTERS: HomeId = HomeId::MAX;
 const CHAIN_WALK_MAX: u32 = 64;
 
 impl Large {
-    fn insert(&mut self, subscription: u32, entry: &Subscription) {
+    fn insert(&mut self, subscription: SubIndex, entry: &Subscription) {
         self.by_client.insert((entry.connection, entry.client), subscription);
         if entry.topic != NONE {
             self.by_topic.insert(topic_of(entry), subscription);
@@ -42,28 +43,28 @@ impl Large {
     }
 
     /// Of a large session: by the client's number.
-    pub fn of_client(&self, index: u32, client: u32) -> Option<u32> {
+    pub fn of_client(&self, index: ConnIndex, client: u32) -> Option<u32> {
         self.by_client.get(&(index, client)).copied()
     }
 
     /// Of a large session: by the topic.
-    pub fn of_topic(&self, index: u32, home: HomeId, topic: u32) -> Option<u32> {
+    pub fn of_topic(&self, index: ConnIndex, home: HomeId, topic: TopicIndex) -> Option<u32> {
         self.by_topic.get(&(index, home, topic)).copied()
     }
 }
 
 impl Edge {
     /// A connection has another subscription, or a subscription has got its topic.
-    pub(super) fn note_if_large(&mut self, subscription: u32) {
-        let entry = &self.subscriptions[subscription];
-        let slot = &mut self.slots[entry.connection];
+    pub(super) fn note_if_large(&mut self, subscription: SubIndex) {
+        let entry = &self.subscriptions.table[subscription];
+        let slot = &mut self.connections.slots[entry.connection];
         if slot.is(flag::LARGE) {
-            self.large.insert(subscription, entry);
+            self.subscriptions.large.insert(subscription, entry);
         } else if slot.subscriptions_count > CHAIN_WALK_MAX {
             slot.set(flag::LARGE);
             let mut at = slot.subscriptions;
-            while let Some(entry) = self.subscriptions.get(at) {
-                self.large.insert(at, entry);
+            while let Some(entry) = self.subscriptions.table.get(at) {
+                self.subscriptions.large.insert(at, entry);
                 at = entry.next;
             }
         }
@@ -71,10 +72,10 @@ impl Edge {
 
     /// A subscription has gone.
     pub(super) fn forget_if_large(&mut self, entry: &Subscription) {
-        if self.slots[entry.connection].is(flag::LARGE) {
+        if self.connections.slots[entry.connection].is(flag::LARGE) {
             let client = (entry.connection, entry.client);
-            self.large.by_client.remove(&client);
-            self.large.by_topic.remove(&topic_of(entry));
+            self.subscriptions.large.by_client.remove(&client);
+            self.subscriptions.large.by_topic.remove(&topic_of(entry));
         }
     }
 }

@@ -12,6 +12,7 @@ use super::Edge;
 use super::ends::End;
 use super::slots::{NONE, Protocol, Slot, flag};
 use super::sweep::Pace;
+use crate::ids::ConnIndex;
 use std::collections::VecDeque;
 use stdx::handing::Hand;
 use stdx::key::Key;
@@ -75,17 +76,17 @@ impl Handshakes {
 impl Edge {
     /// Deals with the deadlines that have come. Call it once a turn.
     pub(crate) fn expire(&mut self) {
-        while let Some(deadline) = self.handshakes.take_due(self.now.monotonic_ms) {
+        while let Some(deadline) = self.connections.handshakes.take_due(self.now.monotonic_ms) {
             let (key, is_due): (_, fn(&Slot) -> bool) = match deadline {
                 Deadline::Head(key) => (key, |slot| slot.is(flag::STARTING)),
                 Deadline::Hello(key) => {
                     (key, |slot| slot.protocol == Protocol::NativeStart && !slot.is(flag::CLOSING))
                 }
             };
-            if !self.slots.get(key).is_some_and(is_due) {
+            if !self.connections.slots.get(key).is_some_and(is_due) {
                 continue;
             }
-            let slot = &self.slots[key.index];
+            let slot = &self.connections.slots[key.index];
             if slot.is(flag::PAUSED | flag::RESUMED) && !slot.is(flag::ASKED) {
                 // It is the server that is late: what has come waits for a home to have room.
                 self.expect(deadline);
@@ -94,23 +95,27 @@ impl Edge {
                 self.handshake_timed_out(key.index);
             }
         }
-        while let Some(&(deadline_ms, index)) = self.polls.first()
+        while let Some(&(deadline_ms, index)) = self.sessions.polls.first()
             && deadline_ms <= self.now.monotonic_ms
         {
-            self.polls.pop_first();
+            self.sessions.polls.pop_first();
             self.poll_timed_out(index);
         }
         let now_s = self.now_s();
-        if now_s != self.second {
-            self.second = now_s;
+        if now_s != self.connections.second {
+            self.connections.second = now_s;
             self.renew_journal();
             self.ask_for_positions();
         }
         let pace = self.pace();
-        let blocks = self.sweep.begin(self.now.monotonic_ms, self.slots.places(), pace);
+        let blocks = self.connections.sweep.begin(
+            self.now.monotonic_ms,
+            self.connections.slots.places(),
+            pace,
+        );
         for _ in 0..blocks {
-            for index in self.sweep.next_block(self.slots.places()) {
-                if self.slots[index].protocol != Protocol::Free {
+            for index in self.connections.sweep.next_block(self.connections.slots.places()) {
+                if self.connections.slots[index].protocol != Protocol::Free {
                     self.sweep_one(index);
                 }
             }
@@ -120,19 +125,20 @@ impl Edge {
     /// Sets the time for the next part of a handshake.
     pub(crate) fn expect(&mut self, deadline: Deadline) {
         let after_ms = u64::from(self.settings.limits.handshake_timeout_ms);
-        self.handshakes.set(self.now.monotonic_ms + after_ms, deadline);
+        self.connections.handshakes.set(self.now.monotonic_ms + after_ms, deadline);
     }
 
     /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        let places = self.slots.places();
-        let sweep = (self.slots.count() > 0).then(|| self.sweep.next_ms(places, self.pace()));
-        let poll = self.polls.first().map(|(deadline_ms, _)| *deadline_ms);
-        let positions = self.positions.next_step_ms();
-        let handshake = self.handshakes.next_ms(self.now.monotonic_ms);
+        let places = self.connections.slots.places();
+        let sweep = (self.connections.slots.count() > 0)
+            .then(|| self.connections.sweep.next_ms(places, self.pace()));
+        let poll = self.sessions.polls.first().map(|(deadline_ms, _)| *deadline_ms);
+        let positions = self.subscriptions.positions.next_step_ms();
+        let handshake = self.connections.handshakes.next_ms(self.now.monotonic_ms);
         let drain = self.drain_deadline_ms();
         let journal = self.journal.owes();
-        let journal = journal.then(|| u64::from(self.second + 1) * 1_000);
+        let journal = journal.then(|| u64::from(self.connections.second + 1) * 1_000);
         [handshake, poll, sweep, positions, drain, journal].into_iter().flatten().min()
     }
 
@@ -142,23 +148,25 @@ impl Edge {
         let limits = &self.settings.limits;
         let heartbeat_s =
             (self.statistics.event_streams > 0).then_some(limits.heartbeat_interval_s);
-        let expiry_s = self.judging.entitlements.have_expiring().then_some(EXPIRY_INTERVAL_S);
+        let expiry_s =
+            self.access.judging.entitlements.have_expiring().then_some(EXPIRY_INTERVAL_S);
         let unfinished_s = limits.unfinished_input_timeout_ms.div_ceil(1_000);
-        let unfinished_s = (!self.kept.is_empty()).then_some(unfinished_s);
+        let unfinished_s = (!self.connections.kept.is_empty()).then_some(unfinished_s);
         let shortest_s = heartbeat_s
             .into_iter()
             .chain(expiry_s)
             .chain(unfinished_s)
-            .fold(self.ping_interval_min_s, u32::min);
+            .fold(self.connections.ping_interval_min_s, u32::min);
         Pace::of(shortest_s)
     }
 
     /// A session is pinged at this interval from now on.
-    pub(crate) fn set_ping_interval(&mut self, index: u32, interval_s: u32) {
+    pub(crate) fn set_ping_interval(&mut self, index: ConnIndex, interval_s: u32) {
         let interval_s = interval_s.min(u32::from(u16::MAX));
-        self.slots[index].ping_interval_s = interval_s as u16;
+        self.connections.slots[index].ping_interval_s = interval_s as u16;
         if interval_s > 0 {
-            self.ping_interval_min_s = self.ping_interval_min_s.min(interval_s);
+            self.connections.ping_interval_min_s =
+                self.connections.ping_interval_min_s.min(interval_s);
         }
     }
 
@@ -168,45 +176,45 @@ impl Edge {
     }
 
     /// Something has come from (or, for an event stream, gone to) the peer.
-    pub(crate) fn stamp(&mut self, index: u32) {
+    pub(crate) fn stamp(&mut self, index: ConnIndex) {
         let now_s = self.now_s();
-        self.stamps.grow_to(index, || 0);
-        self.stamps[index] = now_s;
+        self.connections.stamps.grow_to(index, || 0);
+        self.connections.stamps[index] = now_s;
     }
 
     /// An event stream's client never says anything, so that only its host's acknowledgements tell
     /// that it is there. They have what is left of the time in which a silent WebSocket client is
     /// ended, when a heartbeat has gone out.
-    pub(crate) fn expect_acknowledgements(&mut self, index: u32) {
+    pub(crate) fn expect_acknowledgements(&mut self, index: ConnIndex) {
         let ping_s = u64::from(self.settings.limits.ping_interval_s);
         let heartbeat_s = u64::from(self.settings.limits.heartbeat_interval_s);
         if ping_s > 0 {
             let within_s = (2 * ping_s).saturating_sub(heartbeat_s).max(ping_s);
-            let key = self.slots.key(index);
+            let key = self.connections.slots.key(index);
             self.out.acknowledged_within_ms.push((key, within_s * 1_000));
         }
     }
 
-    fn sweep_one(&mut self, index: u32) {
+    fn sweep_one(&mut self, index: ConnIndex) {
         let now_ms = self.now.monotonic_ms;
-        let slot = &mut self.slots[index];
-        self.old_sessions.age(index, slot, now_ms);
-        Edge::age_mark(slot, self.serial);
-        self.rates.rest(index, now_ms);
-        let silent_s = self.second.saturating_sub(self.stamps[index]);
+        let slot = &mut self.connections.slots[index];
+        self.connections.old_sessions.age(index, slot, now_ms);
+        Edge::age_mark(slot, self.subscriptions.serial);
+        self.connections.rates.rest(index, now_ms);
+        let silent_s = self.connections.second.saturating_sub(self.connections.stamps[index]);
         let mut slot = &*slot;
         if slot.entitlement != NONE {
             let entitlement = slot.entitlement;
             if self.sweep_entitlement(index, entitlement) {
                 return;
             }
-            slot = &self.slots[index];
+            slot = &self.connections.slots[index];
         }
         if slot.is(flag::KEEPS) && !slot.is(flag::CLOSING) {
             if self.sweep_kept(index) {
                 return;
             }
-            slot = &self.slots[index];
+            slot = &self.connections.slots[index];
         }
         let limits = &self.settings.limits;
         let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
@@ -223,7 +231,7 @@ impl Edge {
             }
             Protocol::Events if silent_s >= limits.heartbeat_interval_s => {
                 self.stamp(index);
-                if !self.slots[index].is(flag::BLOCKED) {
+                if !self.connections.slots[index].is(flag::BLOCKED) {
                     self.send_private(index, b":\n\n");
                 }
             }
@@ -243,8 +251,8 @@ impl Edge {
     }
 
     /// Pings a client that has been silent, or ends one that has not answered its ping.
-    fn ping(&mut self, index: u32, silent_s: u32) {
-        let slot = &mut self.slots[index];
+    fn ping(&mut self, index: ConnIndex, silent_s: u32) {
+        let slot = &mut self.connections.slots[index];
         if silent_s >= 2 * u32::from(slot.ping_interval_s) {
             self.statistics.ping_timeouts += 1;
             if slot.is(flag::BLOCKED) {
@@ -264,7 +272,7 @@ impl Edge {
 
 /// Whether a client has been silent for its interval. Connections that came together would be
 /// pinged together: their pings are spread over an eighth of the interval.
-fn is_ping_due(slot: &Slot, index: u32, silent_s: u32) -> bool {
+fn is_ping_due(slot: &Slot, index: ConnIndex, silent_s: u32) -> bool {
     let interval_s = u32::from(slot.ping_interval_s);
     let spread_s = index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1);
     silent_s + spread_s >= interval_s

@@ -24,35 +24,35 @@ fn note(lost: &mut Lost, stream: (HomeId, PartitionId), from: u64) {
 impl Edge {
     /// The stream of a partition has lost records after `from`.
     pub(super) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64) {
-        note(&mut self.lost, (home, partition), from);
+        note(&mut self.subscriptions.lost, (home, partition), from);
     }
 
     /// Has all be read from the log that takes its messages from a stream which has lost some.
     #[cold]
     pub(super) fn leave_lost_streams(&mut self) {
-        let lost = std::mem::take(&mut self.lost);
+        let lost = std::mem::take(&mut self.subscriptions.lost);
         let mut concerned = Vec::new();
         for home in 0..self.settings.homes_count {
             let mut of_home = lost.range((home, 0)..=(home, PartitionId::MAX));
             if of_home.next().is_none() {
                 continue;
             }
-            for (_, topic) in self.topics[usize::from(home)].iter_mut() {
+            for (_, topic) in self.subscriptions.topics[usize::from(home)].iter_mut() {
                 if let Some(from) = lost.get(&(home, topic.partition)) {
-                    let members = self.members.iter(&topic.subscribers);
+                    let members = self.subscriptions.members.iter(&topic.subscribers);
                     concerned.extend(members.map(|member| (member, *from)));
                 }
             }
         }
         for (subscription, from) in concerned {
-            let entry = &mut self.subscriptions[subscription];
+            let entry = &mut self.subscriptions.table[subscription];
             if entry.stage == Stage::Live {
                 // One that resumed on a lagging stream is ahead of it.
                 entry.set_cursor(from.max(entry.cursor()));
                 let index = entry.connection;
                 self.set_lagging(subscription);
                 self.recovers(subscription);
-                self.slots[index].set(flag::LAGGING);
+                self.connections.slots[index].set(flag::LAGGING);
                 self.touch(index);
             }
         }
@@ -61,13 +61,14 @@ impl Edge {
 
     fn filters_leave(&mut self, lost: &Lost) {
         let members: Vec<u32> = self
+            .subscriptions
             .filter_entries
             .iter()
-            .flat_map(|(_, entry)| self.members.iter(&entry.members))
+            .flat_map(|(_, entry)| self.subscriptions.members.iter(&entry.members))
             .collect();
         for subscription in members {
             for (&(_, partition), &from) in lost {
-                match self.subscriptions[subscription].stage {
+                match self.subscriptions.table[subscription].stage {
                     Stage::Pending => self.passed_while_opening(subscription, partition),
                     Stage::Wide if !self.is_behind(subscription, partition) => {
                         self.lag_filter(subscription, partition, from);

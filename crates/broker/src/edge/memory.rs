@@ -15,18 +15,18 @@ impl Edge {
         let mut memory = Components::new();
         memory.add(
             Component::Slots,
-            self.slots.memory_bytes()
-                + self.stamps.memory_bytes()
-                + self.peers.memory_bytes()
+            self.connections.slots.memory_bytes()
+                + self.connections.stamps.memory_bytes()
+                + self.connections.peers.memory_bytes()
                 + self.journal.memory_bytes(),
         );
         memory.add(Component::Subscriptions, self.subscriptions_bytes());
-        let topics = self.topics.iter().map(|topics| topics.memory_bytes());
+        let topics = self.subscriptions.topics.iter().map(|topics| topics.memory_bytes());
         memory.add(Component::EdgeTopics, topics.sum());
         memory.add(Component::Filters, self.filters_bytes());
         memory.add(
             Component::Entitlements,
-            self.judging.memory_bytes() + self.renewals.memory_bytes(),
+            self.access.judging.memory_bytes() + self.access.renewals.memory_bytes(),
         );
         memory.add(Component::Ring, self.outboxes.ring_memory_bytes());
         memory.add(Component::Outboxes, self.outboxes.memory_bytes());
@@ -34,54 +34,57 @@ impl Edge {
         memory.add(Component::Work, self.work_bytes());
         let requests = self.out.requests.iter().map(Vec::capacity);
         let requests = vector_bytes::<ToHome>(requests.sum());
-        memory.add(Component::Mailboxes, requests + self.mail.memory_bytes());
+        memory.add(Component::Mailboxes, requests + self.work.mail.memory_bytes());
         memory
     }
 
     fn subscriptions_bytes(&self) -> usize {
-        self.subscriptions.memory_bytes()
-            + self.members.memory_bytes()
-            + self.large.memory_bytes()
-            + tree_bytes(self.replay_credits.len(), size_of::<(u32, u32)>())
-            + self.recovering.memory_bytes()
-            + self.laggards.memory_bytes()
+        self.subscriptions.table.memory_bytes()
+            + self.subscriptions.members.memory_bytes()
+            + self.subscriptions.large.memory_bytes()
+            + tree_bytes(self.subscriptions.replay_credits.len(), size_of::<(u32, u32)>())
+            + self.subscriptions.recovering.memory_bytes()
+            + self.subscriptions.laggards.memory_bytes()
     }
 
     fn filters_bytes(&self) -> usize {
-        self.filters.memory_bytes()
-            + self.filter_entries.memory_bytes()
-            + self.named.memory_bytes()
-            + self.named_bytes
-            + tree_bytes(self.filters_held.len(), size_of::<(u32, u32)>())
-            + self.behind.held.memory_bytes()
-            + self.behind.reads.memory_bytes()
-            + tree_bytes(self.behind.opening.len(), size_of::<((u32, u32), Opening)>())
+        self.subscriptions.filters.memory_bytes()
+            + self.subscriptions.filter_entries.memory_bytes()
+            + self.subscriptions.named.memory_bytes()
+            + self.subscriptions.named_bytes
+            + tree_bytes(self.subscriptions.filters_held.len(), size_of::<(u32, u32)>())
+            + self.subscriptions.behind.held.memory_bytes()
+            + self.subscriptions.behind.reads.memory_bytes()
+            + tree_bytes(
+                self.subscriptions.behind.opening.len(),
+                size_of::<((u32, u32), Opening)>(),
+            )
     }
 
     fn input_bytes(&self) -> usize {
-        self.inputs.memory_bytes()
-            + self.kept.bytes() as usize
-            + self.kept.memory_bytes()
-            + self.states.memory_bytes()
-            + self.states_bytes
+        self.connections.inputs.memory_bytes()
+            + self.connections.kept.bytes() as usize
+            + self.connections.kept.memory_bytes()
+            + self.sessions.states.memory_bytes()
+            + self.sessions.states_bytes
     }
 
     fn work_bytes(&self) -> usize {
-        let indexes = [&self.dead, &self.targets];
-        let keys = [&self.resumed, &self.spent, &self.out.readable];
+        let indexes = [&self.connections.dead, &self.work.targets];
+        let keys = [&self.connections.resumed, &self.connections.spent, &self.out.readable];
         vector_bytes::<u32>(indexes.map(Vec::capacity).iter().sum())
             + vector_bytes::<Key>(keys.map(Vec::capacity).iter().sum())
             + vector_bytes::<(Key, bool)>(self.out.closes.capacity())
             + vector_bytes::<Question>(self.out.questions.capacity())
             + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
             + self.outboxes.work_bytes()
-            + self.handshakes.memory_bytes()
-            + self.old_sessions.memory_bytes()
-            + self.rates.memory_bytes()
+            + self.connections.handshakes.memory_bytes()
+            + self.connections.old_sessions.memory_bytes()
+            + self.connections.rates.memory_bytes()
             + vector_bytes::<(Key, IpAddr)>(self.out.clients.capacity())
             + vector_bytes::<UserChange>(self.out.users.capacity())
-            + tree_bytes(self.polls.len(), size_of::<(u64, u32)>())
-            + self.scratch.capacity()
-            + self.attributes.capacity()
+            + tree_bytes(self.sessions.polls.len(), size_of::<(u64, u32)>())
+            + self.work.scratch.capacity()
+            + self.work.attributes.capacity()
     }
 }

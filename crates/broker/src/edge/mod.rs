@@ -9,11 +9,13 @@
 //! here waits; a slow connection costs its own outbox; whatever a peer sends becomes a typed error,
 //! a close code and a counter.
 
+mod access;
 mod admission;
 mod behind;
 mod behind_held;
 mod behind_reads;
 mod compression;
+mod connections;
 mod draining;
 mod ends;
 mod entitled;
@@ -29,6 +31,7 @@ mod judging;
 mod kept;
 mod lagging;
 mod large;
+mod links;
 mod liveness;
 mod lost;
 mod memory;
@@ -42,6 +45,7 @@ mod producers;
 mod rates;
 mod room;
 mod sending;
+mod sessions;
 mod slots;
 mod slow;
 mod spilling;
@@ -50,7 +54,9 @@ mod subscriptions;
 mod sweep;
 mod topics;
 mod users;
+mod work;
 
+use crate::ids::ConnIndex;
 pub use ends::EndCounts;
 pub use inspect::PeerOf;
 pub use outbox::Written;
@@ -64,31 +70,22 @@ pub(crate) use fanout::{append_attributes, retained};
 pub(crate) use input::{Progress, make_room};
 pub(crate) use judging::Shown;
 pub(crate) use liveness::Deadline;
-use liveness::Handshakes;
 pub(crate) use opening::Beginning;
 pub(crate) use policies::{LeftOut, Wish};
 pub(crate) use slots::{NONE, Protocol, flag};
 pub(crate) use subscriptions::{Grant, Page};
 
 use crate::entitlement::Question;
-use crate::filters::FilterTrie;
 use crate::inspect::Answer;
 use crate::journal::Entry;
 use crate::mail::{EdgeId, HomeId, ToEdge, ToHome};
 use crate::now::Now;
 use crate::position::Position;
 use crate::session::State;
-use crate::session::renewal::Renewals;
-use crate::session::ticket::Tickets;
 use crate::settings::Settings;
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use stdx::blocks::ListPool;
-use stdx::chunk::{ChunkWriter, Slice};
 use stdx::key::Key;
-use stdx::pages::Pages;
-use stdx::slab::Slab;
 use wire::native::ErrorCode;
 
 /// What a client is told whose subscription is refused.
@@ -133,76 +130,20 @@ pub struct Outputs {
     pub journal: Vec<Entry>,
 }
 
-/// The edge role of one I/O thread.
+/// The edge role of one I/O thread: six owners, and what all of them go by.
 pub struct Edge {
     pub(crate) settings: Arc<Settings>,
     id: EdgeId,
     pub(crate) now: Now,
-    pub(crate) slots: slots::Slots,
-    stamps: Pages<u32, STAMPS_PAGE>,
-    peers: peers::Peers,
-    journal: journal::Journal,
-    rates: rates::Rates,
     pressure: Pressure,
+    pub(crate) connections: connections::Connections,
+    pub(crate) subscriptions: subscriptions::Subscriptions,
     outboxes: outbox::Outboxes,
-    /// Slow connections that the next flush closes, each with the bound that it has passed.
-    ending: Vec<(Key, outbox::Excess)>,
-    dead: Vec<u32>,
-    inputs: Slab<input::Input>,
-    kept: kept::Kept,
-    resumed: Vec<Key>,
-    /// Ran out of their share of a turn; they go on in the next, after those that had waited.
-    spent: Vec<Key>,
-    /// What subscriptions may still cost in this turn.
-    pub(crate) work_left: u32,
-    pub(crate) states: Slab<State>,
-    /// What these own.
-    states_bytes: usize,
-    subscriptions: Slab<subscriptions::Subscription>,
-    generation: u32,
-    large: large::Large,
-    replay_credits: BTreeMap<u32, u32>,
-    recovering: policies::Recovering,
-    pub(crate) tickets: Tickets,
-    pub(crate) judging: judging::Judging,
-    pub(crate) renewals: Renewals,
-    /// Of questions for names, so that answers find who asked.
-    describe_number: u32,
-    topics: Vec<topics::Topics>,
-    members: ListPool,
-    filters: FilterTrie<u32>,
-    filter_entries: Slab<filters::FilterEntry>,
-    /// Subscriptions to filters by connection, where these have a bound of their own.
-    filters_held: BTreeMap<u32, u32>,
-    behind: behind::Behind,
-    /// To be dealt with before the next letter of another kind.
-    lost: lost::Lost,
-    laggards: lagging::Laggards,
-    positions: positions::Positions,
-    /// Messages to filters so far.
-    named_frames: u64,
-    filters_version: u64,
-    named: Slab<filters::NamedTopic>,
-    /// What these own.
-    named_bytes: usize,
-    homes: Vec<room::HomeLink>,
-    /// A log on disk that has no room for more requests since the frame that is being dealt with.
-    full_log: Option<(HomeId, u16)>,
-    pub(crate) mail: Mail,
-    handshakes: Handshakes,
-    /// Deadlines of long polls, with their connections.
-    pub(crate) polls: BTreeSet<(u64, u32)>,
-    /// The present second, of the monotonic clock: some things are done once in each.
-    second: u32,
-    sweep: sweep::Sweep,
-    old_sessions: producers::OldSessions,
-    /// The shortest that any session has had.
-    ping_interval_min_s: u32,
-    serial: u32,
-    targets: Vec<u32>,
-    pub(crate) scratch: Vec<u8>,
-    attributes: Vec<u8>,
-    compression: compression::Compression,
+    pub(crate) links: links::Links,
+    pub(crate) access: access::Access,
+    pub(crate) sessions: sessions::Sessions,
+    pub(crate) work: work::Work,
+    journal: journal::Journal,
     pub(crate) statistics: EdgeStatistics,
     pub(crate) draining: bool,
     drains: Option<draining::Drain>,
@@ -214,69 +155,22 @@ impl Edge {
     /// An edge without connections. `now` starts its clocks.
     pub fn new(settings: Arc<Settings>, id: EdgeId, now: Now) -> Edge {
         let homes = usize::from(settings.homes_count);
+        let limits = &settings.limits;
+        // A page goes into the ring at once: if it did not fit, its own end would drive its
+        // beginning out for ever.
+        let ring_bytes = limits.ring_bytes.max(limits.page_bytes.saturating_mul(RING_PAGES_MIN));
         Edge {
             id,
             now,
-            slots: slots::Slots::new(),
-            stamps: Pages::new(),
-            peers: peers::Peers::default(),
-            journal: journal::Journal::new(&settings),
-            rates: rates::Rates::new(&settings.limits),
             pressure: Pressure::None,
-            // A page goes into the ring at once: if it did not fit, its own end would drive its
-            // beginning out for ever.
-            outboxes: outbox::Outboxes::new(
-                settings
-                    .limits
-                    .ring_bytes
-                    .max(settings.limits.page_bytes.saturating_mul(RING_PAGES_MIN))
-                    as usize,
-            ),
-            ending: Vec::new(),
-            dead: Vec::new(),
-            inputs: Slab::new(),
-            kept: kept::Kept::default(),
-            resumed: Vec::new(),
-            spent: Vec::new(),
-            work_left: 0,
-            states: Slab::new(),
-            states_bytes: 0,
-            subscriptions: Slab::new(),
-            generation: 0,
-            large: large::Large::default(),
-            replay_credits: BTreeMap::new(),
-            recovering: policies::Recovering::default(),
-            tickets: Tickets::default(),
-            judging: judging::Judging::new(),
-            renewals: Renewals::default(),
-            describe_number: 0,
-            topics: (0..homes).map(|_| topics::Topics::default()).collect(),
-            members: ListPool::default(),
-            filters: FilterTrie::default(),
-            filter_entries: Slab::new(),
-            filters_held: BTreeMap::new(),
-            behind: behind::Behind::default(),
-            lost: lost::Lost::new(),
-            laggards: lagging::Laggards::default(),
-            positions: positions::Positions::default(),
-            named_frames: 0,
-            filters_version: 0,
-            named: Slab::new(),
-            named_bytes: 0,
-            homes: (0..homes).map(|_| room::HomeLink::new(settings.logs.len())).collect(),
-            full_log: None,
-            mail: Mail::default(),
-            handshakes: Handshakes::default(),
-            polls: BTreeSet::new(),
-            second: (now.monotonic_ms / 1_000) as u32,
-            sweep: sweep::Sweep::new(now.monotonic_ms),
-            old_sessions: producers::OldSessions::default(),
-            ping_interval_min_s: u32::MAX,
-            serial: 0,
-            targets: Vec::new(),
-            scratch: Vec::new(),
-            attributes: Vec::new(),
-            compression: compression::Compression::default(),
+            connections: connections::Connections::new(limits, now),
+            subscriptions: subscriptions::Subscriptions::new(homes),
+            outboxes: outbox::Outboxes::new(ring_bytes as usize),
+            links: links::Links::new(homes, settings.logs.len()),
+            access: access::Access::new(),
+            sessions: sessions::Sessions::default(),
+            work: work::Work::default(),
+            journal: journal::Journal::new(&settings),
             statistics: EdgeStatistics::default(),
             draining: false,
             drains: None,
@@ -292,8 +186,8 @@ impl Edge {
     /// their policies stay; what waits for room or for a deadline goes on by the new bounds when it
     /// is looked at next.
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
-        self.compression.forget_compressor();
-        self.rates.renew(&settings.limits);
+        self.work.compression.forget_compressor();
+        self.connections.rates.renew(&settings.limits);
         self.settings = settings;
         self.renew_journal();
         // What is no portion by the old bound may be one by the new: a home without credit would
@@ -307,9 +201,9 @@ impl Edge {
     /// For tests and simulated worlds: what comes at their ends does not show otherwise in a
     /// human's time.
     pub fn begin_counters_at(&mut self, value: u32) {
-        self.serial = value;
-        self.generation = value;
-        self.describe_number = value;
+        self.subscriptions.serial = value;
+        self.subscriptions.generation = value;
+        self.links.describe_number = value;
         self.outboxes.begin_at(value);
     }
 
@@ -324,8 +218,8 @@ impl Edge {
         self.renew_compression();
         self.renew_work();
         self.expire();
-        let spent = std::mem::take(&mut self.spent);
-        self.resumed.extend(spent);
+        let spent = std::mem::take(&mut self.connections.spent);
+        self.connections.resumed.extend(spent);
         self.continue_resumed();
         self.tell_some_positions();
         self.drain_some();
@@ -333,22 +227,25 @@ impl Edge {
 
     /// Whether another turn is due at once.
     pub fn has_more(&self) -> bool {
-        !self.resumed.is_empty()
-            || !self.spent.is_empty()
+        !self.connections.resumed.is_empty()
+            || !self.connections.spent.is_empty()
             || !self.outboxes.dirty().is_empty()
-            || !self.lost.is_empty()
+            || !self.subscriptions.lost.is_empty()
             || self.has_more_to_drain()
             || self.may_wake_readers()
-            || self.judging.has_work()
+            || self.access.judging.has_work()
     }
 
     /// A peer has connected from this address.
     pub fn accepted(&mut self, key: Key, peer: IpAddr) {
         debug_assert!(
-            self.slots.get(Key { index: key.index, generation: key.generation }).is_none()
+            self.connections
+                .slots
+                .get(Key { index: key.index, generation: key.generation })
+                .is_none()
         );
-        self.slots.open(key);
-        self.slots[key.index].set(flag::STARTING);
+        self.connections.slots.open(key);
+        self.connections.slots[key.index].set(flag::STARTING);
         self.stamp_hello(key.index);
         self.note_peer(key.index, peer);
         self.stamp(key.index);
@@ -358,12 +255,12 @@ impl Edge {
 
     /// A connection that has just been accepted came by TLS.
     pub fn came_by_tls(&mut self, key: Key) {
-        self.slots[key.index].set(flag::ENCRYPTED);
+        self.connections.slots[key.index].set(flag::ENCRYPTED);
     }
 
     /// The network has lost the connection.
     pub fn lost(&mut self, key: Key) {
-        if self.slots.get(key).is_some() {
+        if self.connections.slots.get(key).is_some() {
             self.forget(key.index);
         }
     }
@@ -371,7 +268,7 @@ impl Edge {
     /// The same because the peer's host acknowledged nothing any more: it has vanished, or is cut
     /// off.
     pub fn vanished(&mut self, key: Key) {
-        if self.slots.get(key).is_some() {
+        if self.connections.slots.get(key).is_some() {
             self.statistics.unacknowledged += 1;
             self.note_end(key.index, End::VANISHED);
         }
@@ -381,7 +278,7 @@ impl Edge {
     /// A letter from a home, in the order of that home's mailbox.
     pub fn handle(&mut self, home: HomeId, letter: ToEdge) {
         let cost = letter.cost();
-        if !self.lost.is_empty() && !matches!(letter, ToEdge::StreamGap { .. }) {
+        if !self.subscriptions.lost.is_empty() && !matches!(letter, ToEdge::StreamGap { .. }) {
             self.leave_lost_streams();
         }
         match letter {
@@ -456,7 +353,7 @@ impl Edge {
             }
             ToEdge::Stalled { log, is_stalled } => self.log_stalled(home, log, is_stalled),
         }
-        if self.renewals.have_settled() {
+        if self.access.renewals.have_settled() {
             self.continue_renewals();
         }
         if cost > 0 {
@@ -466,20 +363,20 @@ impl Edge {
 
     /// Connections now.
     pub fn connections_count(&self) -> u32 {
-        self.slots.count()
+        self.connections.slots.count()
     }
 
     /// Counters and gauges.
     pub fn statistics(&self) -> EdgeStatistics {
         EdgeStatistics {
-            connections: u64::from(self.slots.count()),
-            subscriptions: self.subscriptions.len() as u64,
-            filters: self.filter_entries.len() as u64,
+            connections: u64::from(self.connections.slots.count()),
+            subscriptions: self.subscriptions.table.len() as u64,
+            filters: self.subscriptions.filter_entries.len() as u64,
             pinned_bytes: self.outboxes.pinned_bytes(),
             ring_segment_bytes: self.outboxes.ring_segment_bytes() as u64,
-            kept_bytes: self.kept.bytes(),
-            entitlements: self.judging.entitlements.len() as u64,
-            long_polls: self.polls.len() as u64,
+            kept_bytes: self.connections.kept.bytes(),
+            entitlements: self.access.judging.entitlements.len() as u64,
+            long_polls: self.sessions.polls.len() as u64,
             ..self.statistics
         }
     }
@@ -491,7 +388,7 @@ impl Edge {
 
     /// Credit goes back in portions, so that it costs little.
     fn give_credit(&mut self, home: HomeId, bytes: u32) {
-        let link = &mut self.homes[usize::from(home)];
+        let link = &mut self.links.homes[usize::from(home)];
         link.credit_due += bytes;
         if link.credit_due >= self.settings.limits.stream_credit_bytes / 8 {
             let bytes = std::mem::take(&mut link.credit_due);
@@ -500,28 +397,28 @@ impl Edge {
     }
 
     /// Closes once everything that waits has been written; nothing more is read.
-    pub(crate) fn close(&mut self, index: u32) {
+    pub(crate) fn close(&mut self, index: ConnIndex) {
         self.note_end(index, End::FINISHED);
-        self.slots[index].set(flag::CLOSING);
+        self.connections.slots[index].set(flag::CLOSING);
         self.unsubscribe_all(index);
         self.stamp(index);
         self.touch(index);
     }
 
     /// Ends the connection at the end of the turn, whatever waits.
-    pub(crate) fn kill(&mut self, index: u32) {
-        let slot = &mut self.slots[index];
+    pub(crate) fn kill(&mut self, index: ConnIndex) {
+        let slot = &mut self.connections.slots[index];
         if slot.is(flag::DEAD) {
             return;
         }
         slot.set(flag::DEAD | flag::CLOSING);
-        self.dead.push(index);
+        self.connections.dead.push(index);
         self.note_end(index, End::CUT);
     }
 
     /// Everything has been written and the connection is to close.
-    fn finish(&mut self, index: u32) {
-        let key = self.slots.key(index);
+    fn finish(&mut self, index: ConnIndex) {
+        let key = self.connections.slots.key(index);
         self.out.closes.push((key, false));
         self.forget(index);
     }
@@ -529,30 +426,30 @@ impl Edge {
     /// Ends what was killed in this turn.
     fn bury(&mut self) {
         self.close_ending();
-        for index in std::mem::take(&mut self.dead) {
-            if self.slots[index].is(flag::DEAD) {
-                self.out.closes.push((self.slots.key(index), true));
+        for index in std::mem::take(&mut self.connections.dead) {
+            if self.connections.slots[index].is(flag::DEAD) {
+                self.out.closes.push((self.connections.slots.key(index), true));
                 self.forget(index);
             }
         }
     }
 
     /// Frees all that the connection owns; its key is dead from here on.
-    fn forget(&mut self, index: u32) {
+    fn forget(&mut self, index: ConnIndex) {
         if self.notes_origins() {
             self.session_ended(index);
         }
         self.unsubscribe_all(index);
-        self.outboxes.release(&mut self.slots, index);
+        self.outboxes.release(&mut self.connections.slots, index);
         self.forget_poll(index);
         self.forget_ticket(index);
         if self.settings.entitlement.is_some() {
             self.forget_entitlement(index);
         }
-        self.rates.forget(index);
-        self.old_sessions.forget(index);
+        self.connections.rates.forget(index);
+        self.connections.old_sessions.forget(index);
         self.forget_kept(index);
-        let slot = &self.slots[index];
+        let slot = &self.connections.slots[index];
         match slot.protocol {
             Protocol::Native => self.statistics.native_sessions -= 1,
             Protocol::Events => self.statistics.event_streams -= 1,
@@ -560,82 +457,51 @@ impl Edge {
             _ => {}
         }
         let (input, state) = (slot.input, slot.state);
-        self.inputs.remove(input);
-        if let Some(state) = self.states.remove(state) {
-            self.states_bytes -= state.own_bytes();
+        self.connections.inputs.remove(input);
+        if let Some(state) = self.sessions.states.remove(state) {
+            self.sessions.states_bytes -= state.own_bytes();
         }
         self.count_end(index);
-        self.slots.free(index);
+        self.connections.slots.free(index);
     }
 
     /// The session's state, when its protocol keeps one.
-    pub(crate) fn state(&mut self, index: u32) -> Option<&mut State> {
-        self.states.get_mut(self.slots[index].state)
+    pub(crate) fn state(&mut self, index: ConnIndex) -> Option<&mut State> {
+        self.sessions.states.get_mut(self.connections.slots[index].state)
     }
 
     /// Gives the session a state, in place of any it had.
-    pub(crate) fn set_state(&mut self, index: u32, state: State) {
-        self.states_bytes += state.own_bytes();
-        match self.states.get_mut(self.slots[index].state) {
-            Some(place) => self.states_bytes -= std::mem::replace(place, state).own_bytes(),
-            None => self.slots[index].state = self.states.insert(state),
+    pub(crate) fn set_state(&mut self, index: ConnIndex, state: State) {
+        self.sessions.states_bytes += state.own_bytes();
+        match self.sessions.states.get_mut(self.connections.slots[index].state) {
+            Some(place) => {
+                self.sessions.states_bytes -= std::mem::replace(place, state).own_bytes()
+            }
+            None => self.connections.slots[index].state = self.sessions.states.insert(state),
         }
     }
 
     /// Takes the session's state away.
-    pub(crate) fn take_state(&mut self, index: u32) -> Option<State> {
-        let handle = std::mem::replace(&mut self.slots[index].state, NONE);
-        let state = self.states.remove(handle)?;
-        self.states_bytes -= state.own_bytes();
+    pub(crate) fn take_state(&mut self, index: ConnIndex) -> Option<State> {
+        let handle = std::mem::replace(&mut self.connections.slots[index].state, NONE);
+        let state = self.sessions.states.remove(handle)?;
+        self.sessions.states_bytes -= state.own_bytes();
         Some(state)
     }
 
     /// Numbers a question for names.
     pub(crate) fn next_describe_number(&mut self) -> u32 {
-        self.describe_number = self.describe_number.wrapping_add(1);
-        self.describe_number
+        self.links.describe_number = self.links.describe_number.wrapping_add(1);
+        self.links.describe_number
     }
 
     /// The number by which the node knows the connection.
-    pub(crate) fn connection_number(&self, index: u32) -> u64 {
-        let generation = u64::from(self.slots[index].generation);
+    pub(crate) fn connection_number(&self, index: ConnIndex) -> u64 {
+        let generation = u64::from(self.connections.slots[index].generation);
         u64::from(self.id) << 48 | (generation & 0xff_ffff) << 24 | u64::from(index & 0xff_ffff)
     }
 }
 
-/// Stamps to a page.
-const STAMPS_PAGE: usize = 1_024;
 /// Pages that the ring has room for at least; events in JSON are up to six times as long as their
 /// payloads.
 const RING_PAGES_MIN: u32 = 8;
-
-/// Where bytes wait that go to other shards: one area after another, each freed when the last
-/// letter that refers to it has been dealt with.
-#[derive(Default)]
-pub(crate) struct Mail {
-    area: Option<ChunkWriter>,
-}
-
-const MAIL_AREA_BYTES: usize = 64 << 10;
-
-impl Mail {
-    /// Of the area that is being filled.
-    fn memory_bytes(&self) -> usize {
-        self.area.as_ref().map_or(0, ChunkWriter::len)
-    }
-
-    /// A copy that letters can carry.
-    pub fn copy(&mut self, bytes: &[u8]) -> Slice {
-        if bytes.is_empty() {
-            return Slice::empty();
-        }
-        if bytes.len() > MAIL_AREA_BYTES / 4 {
-            return Slice::copy_of(bytes);
-        }
-        if let Some(slice) = self.area.as_mut().and_then(|area| area.append(&[bytes])) {
-            return slice;
-        }
-        let area = self.area.insert(ChunkWriter::heap(MAIL_AREA_BYTES));
-        area.append(&[bytes]).unwrap_or_else(|| Slice::copy_of(bytes))
-    }
-}

@@ -8,6 +8,7 @@ use super::behind::Cursor;
 use super::slots::flag;
 use super::subscriptions::Stage;
 use super::{Edge, Refusal};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{FilterStart, Gap, HomeId, PartitionId, Resumed, SubscriptionKey};
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
@@ -46,10 +47,10 @@ pub(crate) struct Beginning {
 
 impl Edge {
     /// A subscription has been posted to every home.
-    pub(super) fn expect_grants(&mut self, subscription: u32, fail_on_gap: bool) {
+    pub(super) fn expect_grants(&mut self, subscription: SubIndex, fail_on_gap: bool) {
         let (index, member) = self.member_of(subscription);
         let homes = self.settings.homes_count;
-        let opening = self.behind.opening.entry((index, member)).or_default();
+        let opening = self.subscriptions.behind.opening.entry((index, member)).or_default();
         opening.fail_on_gap = fail_on_gap;
         opening.waiting.extend((0..homes).map(|home| (subscription, home)));
     }
@@ -65,7 +66,7 @@ impl Edge {
             return;
         };
         let (index, member) = self.member_of(subscription);
-        let Some(opening) = self.behind.opening.get_mut(&(index, member)) else {
+        let Some(opening) = self.subscriptions.behind.opening.get_mut(&(index, member)) else {
             return;
         };
         match result {
@@ -98,13 +99,13 @@ impl Edge {
     }
 
     /// All homes have answered: it is live, or read from the log where it has to be.
-    fn open_if_granted(&mut self, index: u32, member: u32) {
+    fn open_if_granted(&mut self, index: ConnIndex, member: u32) {
         let at = (index, member);
-        let is_ready = self.behind.opening.get(&at);
+        let is_ready = self.subscriptions.behind.opening.get(&at);
         if is_ready.is_none_or(|opening| !opening.waiting.is_empty()) {
             return;
         }
-        let Some(opening) = self.behind.opening.remove(&at) else {
+        let Some(opening) = self.subscriptions.behind.opening.remove(&at) else {
             return;
         };
         let opened = self.filters_of(index, member, Stage::Pending);
@@ -122,15 +123,16 @@ impl Edge {
             return self.refuse_all(&opened, ErrorCode::PositionUnavailable);
         }
         let replays = beginnings.iter().filter(|beginning| beginning.is_replaying);
-        if !self.behind.held.have_room(index, replays.count(), &self.settings.limits) {
+        if !self.subscriptions.behind.held.have_room(index, replays.count(), &self.settings.limits)
+        {
             return self.refuse_all(&opened, ErrorCode::Overloaded);
         }
         let is_resumed = beginnings.iter().any(|beginning| beginning.is_resumed);
         self.statistics.recoveries.count(is_resumed, has_gap);
         for &subscription in &opened {
-            let entry = &mut self.subscriptions[subscription];
+            let entry = &mut self.subscriptions.table[subscription];
             entry.stage = Stage::Wide;
-            entry.set_cursor(self.named_frames);
+            entry.set_cursor(self.subscriptions.named_frames);
         }
         let mut is_replaying = false;
         for beginning in beginnings.iter().filter(|beginning| beginning.is_replaying) {
@@ -147,7 +149,7 @@ impl Edge {
         self.tell_subscribed_filters(index, &opened, &beginnings);
         self.owe_if_told(index, &beginnings);
         if is_replaying {
-            self.slots[index].set(flag::LAGGING);
+            self.connections.slots[index].set(flag::LAGGING);
             self.read_if_writable(index);
         }
     }
@@ -162,14 +164,14 @@ impl Edge {
     }
 
     /// A message has come for a filter that some home has not answered for yet.
-    pub(super) fn passed_while_opening(&mut self, subscription: u32, partition: PartitionId) {
+    pub(super) fn passed_while_opening(&mut self, subscription: SubIndex, partition: PartitionId) {
         let (index, member) = self.member_of(subscription);
         self.pass(index, member, partition);
     }
 
-    fn pass(&mut self, index: u32, member: u32, partition: PartitionId) {
+    fn pass(&mut self, index: ConnIndex, member: u32, partition: PartitionId) {
         let home = self.settings.home_of(partition);
-        let Some(opening) = self.behind.opening.get_mut(&(index, member)) else {
+        let Some(opening) = self.subscriptions.behind.opening.get_mut(&(index, member)) else {
             return;
         };
         // Before the home's last answer the message belongs to what was before.

@@ -11,6 +11,7 @@
 
 use super::Edge;
 use super::slots::{Protocol, flag};
+use crate::ids::ConnIndex;
 use crate::session::refuse_client;
 use std::net::IpAddr;
 use stdx::handing::Hand;
@@ -28,7 +29,7 @@ const UNKNOWN: u128 = 0;
 
 /// Addresses by the connections' indexes.
 #[derive(Default, Hand)]
-pub(super) struct Peers {
+pub(crate) struct Peers {
     own: Pages<u128, PAGE>,
     /// Only where there are trusted proxies, or were.
     clients: Pages<u128, PAGE>,
@@ -41,50 +42,51 @@ impl Peers {
 }
 
 impl Edge {
-    pub(super) fn note_peer(&mut self, index: u32, peer: IpAddr) {
+    pub(super) fn note_peer(&mut self, index: ConnIndex, peer: IpAddr) {
         let addresses = &self.settings.addresses;
-        if addresses.are_kept() || !self.peers.own.is_empty() {
-            self.peers.own.grow_to(index, || UNKNOWN);
-            self.peers.own[index] = number_of(peer);
+        if addresses.are_kept() || !self.connections.peers.own.is_empty() {
+            self.connections.peers.own.grow_to(index, || UNKNOWN);
+            self.connections.peers.own[index] = number_of(peer);
         }
-        if !addresses.trusted_proxies.is_empty() || !self.peers.clients.is_empty() {
-            self.peers.clients.grow_to(index, || UNKNOWN);
-            self.peers.clients[index] = number_of(peer);
+        if !addresses.trusted_proxies.is_empty() || !self.connections.peers.clients.is_empty() {
+            self.connections.peers.clients.grow_to(index, || UNKNOWN);
+            self.connections.peers.clients[index] = number_of(peer);
         }
     }
 
     /// The address of the connection's client: the peer, or the client behind a trusted proxy. None
     /// where addresses are not kept (`AddressSettings`), and of a client that its proxy does not
     /// name.
-    pub fn client_address(&self, index: u32) -> Option<IpAddr> {
-        let address =
-            known(&self.peers.clients, index).or_else(|| known(&self.peers.own, index))?;
+    pub fn client_address(&self, index: ConnIndex) -> Option<IpAddr> {
+        let address = known(&self.connections.peers.clients, index)
+            .or_else(|| known(&self.connections.peers.own, index))?;
         (address != UNNAMED).then_some(address)
     }
 
     /// All connections that are there: what a shell that has just been given this edge counts
     /// again.
     pub fn connections(&self) -> impl Iterator<Item = Key> {
-        let places = 0..self.slots.places();
-        let present = places.filter(|index| self.slots[*index].protocol != Protocol::Free);
-        present.map(|index| self.slots.key(index))
+        let places = 0..self.connections.slots.places();
+        let present =
+            places.filter(|index| self.connections.slots[*index].protocol != Protocol::Free);
+        present.map(|index| self.connections.slots.key(index))
     }
 
     /// The client that a trusted proxy speaks for; none where there are no such proxies, or were
     /// none when the connection came.
-    pub(super) fn client_of_proxy(&self, index: u32) -> Option<IpAddr> {
-        known(&self.peers.clients, index)
+    pub(super) fn client_of_proxy(&self, index: ConnIndex) -> Option<IpAddr> {
+        known(&self.connections.peers.clients, index)
     }
 
     /// Finds out whose request this is. False: the shell has to be asked, and the request waits,
     /// not consumed.
-    pub(crate) fn settle_client(&mut self, index: u32, request: &Request<'_>) -> bool {
+    pub(crate) fn settle_client(&mut self, index: ConnIndex, request: &Request<'_>) -> bool {
         let addresses = &self.settings.addresses;
         let trusted = &addresses.trusted_proxies;
-        if trusted.is_empty() && self.peers.clients.is_empty() {
+        if trusted.is_empty() && self.connections.peers.clients.is_empty() {
             return true;
         }
-        let Some(own) = known(&self.peers.own, index) else {
+        let Some(own) = known(&self.connections.peers.own, index) else {
             return true;
         };
         let is_trusted = |address| trusted.contains(address);
@@ -97,14 +99,14 @@ impl Edge {
             false => (own, false),
         };
         let number = number_of(client);
-        self.peers.clients.grow_to(index, || UNKNOWN);
-        if number != self.peers.clients[index] {
+        self.connections.peers.clients.grow_to(index, || UNKNOWN);
+        if number != self.connections.peers.clients[index] {
             if addresses.are_counted {
-                self.slots[index].set(flag::PAUSED);
-                self.out.clients.push((self.slots.key(index), client));
+                self.connections.slots[index].set(flag::PAUSED);
+                self.out.clients.push((self.connections.slots.key(index), client));
                 return false;
             }
-            self.peers.clients[index] = number;
+            self.connections.peers.clients[index] = number;
         }
         self.statistics.turned_away.clients_unknown += u64::from(is_unreadable);
         true
@@ -112,21 +114,21 @@ impl Edge {
 
     /// The shell's answer: the connection counts for this client now.
     pub fn client_admitted(&mut self, key: Key, client: IpAddr) {
-        if self.slots.get(key).is_some() {
-            self.peers.clients[key.index] = number_of(client);
+        if self.connections.slots.get(key).is_some() {
+            self.connections.peers.clients[key.index] = number_of(client);
             self.resume(key.index);
         }
     }
 
     /// The shell's answer: the client has no room left, and is told so. The connection is closed.
     pub fn client_refused(&mut self, key: Key, code: ErrorCode) {
-        if self.slots.get(key).is_some() {
+        if self.connections.slots.get(key).is_some() {
             refuse_client(self, key.index, code);
         }
     }
 }
 
-fn known(addresses: &Pages<u128, PAGE>, index: u32) -> Option<IpAddr> {
+fn known(addresses: &Pages<u128, PAGE>, index: ConnIndex) -> Option<IpAddr> {
     let number = addresses.get(index).copied();
     number.filter(|number| *number != UNKNOWN).map(address_of)
 }

@@ -24,6 +24,7 @@ use super::opening::Beginning;
 use super::outbox::{Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
 use crate::session::events::ID_LINE_BYTES_MAX;
 use crate::session::positions::POSITION_BYTES_MAX;
@@ -50,7 +51,7 @@ const OWED_FILTERS_MAX: usize = 32;
 
 /// See the module.
 #[derive(Default, Hand)]
-pub(super) struct Positions {
+pub(crate) struct Positions {
     known: BTreeMap<PartitionId, Known>,
     /// Homes that have not answered.
     asked: BTreeSet<HomeId>,
@@ -123,15 +124,15 @@ impl Step {
 impl Edge {
     /// Begins a round with what the homes have said, and asks them again. Call it once a second.
     pub(super) fn ask_for_positions(&mut self) {
-        if self.filter_entries.is_empty() {
+        if self.subscriptions.filter_entries.is_empty() {
             return;
         }
-        if self.positions.round.is_none() {
+        if self.subscriptions.positions.round.is_none() {
             self.begin_round();
         }
         for home in 0..self.settings.homes_count {
             // One without room is asked the next time.
-            if self.may_request(home) && self.positions.asked.insert(home) {
+            if self.may_request(home) && self.subscriptions.positions.asked.insert(home) {
                 self.request(home, ToHome::Positions);
             }
         }
@@ -140,22 +141,23 @@ impl Edge {
     fn begin_round(&mut self) {
         let now_s = self.now_s();
         let mut telling = Vec::new();
-        for (&partition, known) in &mut self.positions.known {
+        for (&partition, known) in &mut self.subscriptions.positions.known {
             if known.is_due(now_s, self.settings.log_of(partition)) {
                 (known.told, known.told_s) = (known.through, now_s);
                 telling.push((partition, known.through));
             }
         }
         if !telling.is_empty() {
-            self.positions.round = Some(Round { telling, filter: 0, member: usize::MAX });
+            self.subscriptions.positions.round =
+                Some(Round { telling, filter: 0, member: usize::MAX });
         }
     }
 
     /// A home has answered.
     pub(super) fn positions_are(&mut self, home: HomeId, positions: &[StreamPosition]) {
-        self.positions.asked.remove(&home);
+        self.subscriptions.positions.asked.remove(&home);
         for position in positions {
-            let known = self.positions.known.entry(position.partition).or_default();
+            let known = self.subscriptions.positions.known.entry(position.partition).or_default();
             (known.through, known.oldest) = (position.through, position.oldest);
         }
     }
@@ -163,13 +165,13 @@ impl Edge {
     /// Goes on telling, if it is time.
     pub(super) fn tell_some_positions(&mut self) {
         let now_ms = self.now.monotonic_ms;
-        if self.positions.next_step_ms().is_none_or(|at| at > now_ms) {
+        if self.subscriptions.positions.next_step_ms().is_none_or(|at| at > now_ms) {
             return;
         }
-        self.positions.next_ms = now_ms + STEP_MS;
+        self.subscriptions.positions.next_ms = now_ms + STEP_MS;
         let mut step = Step { looked: 0, told: 0, bytes: 0, shared: None };
         self.tell_owed(&mut step);
-        let Some(mut round) = self.positions.round.take() else {
+        let Some(mut round) = self.subscriptions.positions.round.take() else {
             return;
         };
         step.shared = None;
@@ -183,18 +185,18 @@ impl Edge {
                 Next::Over => return,
             }
         }
-        self.positions.round = Some(round);
+        self.subscriptions.positions.round = Some(round);
     }
 
     fn next_to_tell(&self, round: &mut Round) -> Next {
-        if round.filter >= self.filter_entries.places() {
+        if round.filter >= self.subscriptions.filter_entries.places() {
             return Next::Over;
         }
-        if let Some(filter) = self.filter_entries.get(round.filter) {
+        if let Some(filter) = self.subscriptions.filter_entries.get(round.filter) {
             round.member = round.member.min(filter.members.len());
             if let Some(place) = round.member.checked_sub(1) {
                 round.member = place;
-                let member = self.members.get(&filter.members, place);
+                let member = self.subscriptions.members.get(&filter.members, place);
                 return member.map_or(Next::Nobody, Next::Subscription);
             }
         }
@@ -204,53 +206,53 @@ impl Edge {
 
     /// Subscriptions begin live here: if a round has passed them by, because a home's answer was on
     /// its way, they are told what it told.
-    pub(super) fn owe_if_told(&mut self, index: u32, beginnings: &[Beginning]) {
+    pub(super) fn owe_if_told(&mut self, index: ConnIndex, beginnings: &[Beginning]) {
         let is_passed_by = |beginning: &Beginning| {
-            let known = self.positions.known.get(&beginning.partition);
+            let known = self.subscriptions.positions.known.get(&beginning.partition);
             !beginning.is_replaying && known.is_some_and(|known| known.told > beginning.through)
         };
         if beginnings.iter().any(is_passed_by) {
-            self.slots[index].set(flag::OWED);
+            self.connections.slots[index].set(flag::OWED);
         }
     }
 
     /// All that waited for a connection that is owed positions has been written.
-    pub(super) fn owe_positions(&mut self, index: u32) {
-        self.slots[index].clear(flag::OWED);
-        let key = self.slots.key(index);
-        self.positions.owed.push_back((key, 0));
+    pub(super) fn owe_positions(&mut self, index: ConnIndex) {
+        self.connections.slots[index].clear(flag::OWED);
+        let key = self.connections.slots.key(index);
+        self.subscriptions.positions.owed.push_back((key, 0));
     }
 
     fn tell_owed(&mut self, step: &mut Step) {
-        if self.positions.owed.is_empty() {
+        if self.subscriptions.positions.owed.is_empty() {
             return;
         }
-        let known = self.positions.known.iter();
+        let known = self.subscriptions.positions.known.iter();
         let telling: Vec<(PartitionId, u64)> = known
             .filter(|(_, known)| known.told > 0)
             .map(|(partition, known)| (*partition, known.told))
             .collect();
         while step.goes_on()
-            && let Some((key, looked)) = self.positions.owed.pop_front()
+            && let Some((key, looked)) = self.subscriptions.positions.owed.pop_front()
         {
             step.looked += 1;
-            if self.slots.get(key).is_none() {
+            if self.connections.slots.get(key).is_none() {
                 continue;
             }
             let index = key.index;
             let all: Vec<u32> = self.chain(index).skip(looked).collect();
             let (now, later) = all.split_at(all.len().min(OWED_FILTERS_MAX));
             for &subscription in now {
-                if self.subscriptions[subscription].is_filter() {
+                if self.subscriptions.table[subscription].is_filter() {
                     self.tell_positions(subscription, &telling, true, step);
-                    if self.slots[index].protocol == Protocol::Events {
+                    if self.connections.slots[index].protocol == Protocol::Events {
                         break;
                     }
                 }
             }
             step.looked += looked + now.len();
-            if !later.is_empty() && self.slots[index].protocol == Protocol::Native {
-                self.positions.owed.push_back((key, looked + now.len()));
+            if !later.is_empty() && self.connections.slots[index].protocol == Protocol::Native {
+                self.subscriptions.positions.owed.push_back((key, looked + now.len()));
             }
         }
     }
@@ -258,14 +260,14 @@ impl Edge {
     /// Queues what tells a subscription of these positions, but where it is behind.
     fn tell_positions(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         telling: &[(PartitionId, u64)],
         is_owed: bool,
         step: &mut Step,
     ) {
-        let entry = &self.subscriptions[subscription];
+        let entry = &self.subscriptions.table[subscription];
         let (index, client, stage) = (entry.connection, entry.client, entry.stage);
-        let slot = &mut self.slots[index];
+        let slot = &mut self.connections.slots[index];
         let protocol = slot.protocol;
         let is_served = matches!(protocol, Protocol::Native | Protocol::Events);
         if !is_served || slot.is(flag::CLOSING | flag::DEAD) {
@@ -310,7 +312,7 @@ impl Edge {
         step.bytes += bytes.len();
         let place = self.enter_bytes(&[&bytes], Origin::Told);
         self.push_place(index, place);
-        if is_native && !self.slots[index].is(flag::BEHIND) {
+        if is_native && !self.connections.slots[index].is(flag::BEHIND) {
             step.shared = Some((client, place, bytes.len()));
         }
     }

@@ -14,6 +14,7 @@
 
 use super::Edge;
 use super::slots::{Slot, flag};
+use crate::ids::ConnIndex;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
@@ -26,13 +27,13 @@ const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
 /// When old sessions began that publish as producers: milliseconds of the monotonic clock, by
 /// connection.
 #[derive(Default, Hand)]
-pub(super) struct OldSessions {
+pub(crate) struct OldSessions {
     began_ms: BTreeMap<u32, u64>,
 }
 
 impl OldSessions {
     /// The stamp of a connection's publications.
-    fn stamp(&self, index: u32, slot: &Slot, now_ms: u64) -> u64 {
+    fn stamp(&self, index: ConnIndex, slot: &Slot, now_ms: u64) -> u64 {
         match self.began_ms.get(&index) {
             Some(began_ms) => *began_ms,
             None => match age_ms(now_ms, slot.hello_ms) {
@@ -45,14 +46,14 @@ impl OldSessions {
     /// Keeps the age of a session within the range of its slot's stamp, and the stamp here where
     /// the slot's is not enough. The sweep calls this for each connection.
     #[inline]
-    pub fn age(&mut self, index: u32, slot: &mut Slot, now_ms: u64) {
+    pub fn age(&mut self, index: ConnIndex, slot: &mut Slot, now_ms: u64) {
         if age_ms(now_ms, slot.hello_ms) >= KEPT_APART_MS {
             self.age_old(index, slot, now_ms);
         }
     }
 
     #[cold]
-    fn age_old(&mut self, index: u32, slot: &mut Slot, now_ms: u64) {
+    fn age_old(&mut self, index: ConnIndex, slot: &mut Slot, now_ms: u64) {
         let session_age_ms = age_ms(now_ms, slot.hello_ms);
         if session_age_ms < AGE_MS_MAX && slot.is(flag::PRODUCES) {
             let began_ms = now_ms.saturating_sub(session_age_ms.into());
@@ -64,7 +65,7 @@ impl OldSessions {
     }
 
     /// The connection goes.
-    pub fn forget(&mut self, index: u32) {
+    pub fn forget(&mut self, index: ConnIndex) {
         self.began_ms.remove(&index);
     }
 
@@ -76,21 +77,21 @@ impl OldSessions {
 
 impl Edge {
     /// The connection is served from now on. Until then its stamp says when it was accepted.
-    pub(crate) fn count_handshake(&mut self, index: u32) {
-        let took_ms = age_ms(self.now.monotonic_ms, self.slots[index].hello_ms);
+    pub(crate) fn count_handshake(&mut self, index: ConnIndex) {
+        let took_ms = age_ms(self.now.monotonic_ms, self.connections.slots[index].hello_ms);
         self.statistics.handshakes.record(u64::from(took_ms) * 1_000);
     }
 
     /// The session, or before it the connection, begins now.
-    pub(crate) fn stamp_hello(&mut self, index: u32) {
-        self.slots[index].hello_ms = self.now.monotonic_ms as u32; // the low half
+    pub(crate) fn stamp_hello(&mut self, index: ConnIndex) {
+        self.connections.slots[index].hello_ms = self.now.monotonic_ms as u32; // the low half
     }
 
     /// The stamp of a native connection, which publishes as a producer.
-    pub(crate) fn producer_stamp(&mut self, index: u32) -> u64 {
-        let slot = &mut self.slots[index];
+    pub(crate) fn producer_stamp(&mut self, index: ConnIndex) -> u64 {
+        let slot = &mut self.connections.slots[index];
         slot.set(flag::PRODUCES);
-        self.old_sessions.stamp(index, slot, self.now.monotonic_ms)
+        self.connections.old_sessions.stamp(index, slot, self.now.monotonic_ms)
     }
 
     /// The stamp of a request that has just come.
@@ -100,8 +101,8 @@ impl Edge {
 
     /// How long ago the session of a native connection began, in milliseconds; at most 24 days,
     /// whatever is longer.
-    pub(super) fn session_age_ms(&self, index: u32) -> u32 {
-        age_ms(self.now.monotonic_ms, self.slots[index].hello_ms).min(AGE_MS_MAX)
+    pub(super) fn session_age_ms(&self, index: ConnIndex) -> u32 {
+        age_ms(self.now.monotonic_ms, self.connections.slots[index].hello_ms).min(AGE_MS_MAX)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use super::Edge;
 use super::slots::flag;
+use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::collections::BTreeMap;
 use stdx::handing::{Hand, Input, Layout};
@@ -16,7 +17,7 @@ use wire::native::{CloseCode, ErrorCode, ErrorFrame};
 
 /// What rates there are, and who has used some of them.
 #[derive(Default)]
-pub(super) struct Rates {
+pub(crate) struct Rates {
     publish: Option<Allowance>,
     publish_bytes: Option<Allowance>,
     requests: Option<Allowance>,
@@ -87,20 +88,20 @@ impl Rates {
         *self = Rates { buckets, ..Rates::new(limits) };
     }
 
-    pub fn forget(&mut self, index: u32) {
+    pub fn forget(&mut self, index: ConnIndex) {
         self.buckets.remove(&index);
     }
 
     /// Buckets that are full again go.
     #[inline]
-    pub fn rest(&mut self, index: u32, now_ms: u64) {
+    pub fn rest(&mut self, index: ConnIndex, now_ms: u64) {
         if !self.buckets.is_empty() {
             self.rest_one(index, now_ms);
         }
     }
 
     #[cold]
-    fn rest_one(&mut self, index: u32, now_ms: u64) {
+    fn rest_one(&mut self, index: ConnIndex, now_ms: u64) {
         if let Some(buckets) = self.buckets.get(&index) {
             let Buckets { publish, publish_bytes, requests, pings, subscribe, errors } = buckets;
             let all = [publish, publish_bytes, requests, pings, subscribe, errors];
@@ -123,12 +124,12 @@ impl Edge {
     /// It is too fast; nothing of it may be published.
     pub(crate) fn take_publish(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         messages: u64,
         bytes: u64,
     ) -> Result<(), TooFast> {
         let own_max = self.own_publish_rate(index);
-        let rates = &mut self.rates;
+        let rates = &mut self.connections.rates;
         if rates.publish.is_none() && rates.publish_bytes.is_none() && own_max.is_none() {
             return Ok(());
         }
@@ -159,11 +160,11 @@ impl Edge {
     ///
     /// # Errors
     /// One too many.
-    pub(crate) fn take_request(&mut self, index: u32) -> Result<(), ErrorCode> {
-        let Some(allowance) = self.rates.requests else {
+    pub(crate) fn take_request(&mut self, index: ConnIndex) -> Result<(), ErrorCode> {
+        let Some(allowance) = self.connections.rates.requests else {
             return Ok(());
         };
-        let buckets = self.rates.buckets.entry(index).or_default();
+        let buckets = self.connections.rates.buckets.entry(index).or_default();
         let taken = buckets.requests.take(allowance, self.now.monotonic_ms, 1);
         taken.map_err(|_| {
             self.statistics.turned_away.requests_too_fast += 1;
@@ -175,11 +176,11 @@ impl Edge {
     ///
     /// # Errors
     /// It begins them too fast.
-    pub(crate) fn take_subscription(&mut self, index: u32) -> Result<(), TooFast> {
-        let Some(allowance) = self.rates.subscribe else {
+    pub(crate) fn take_subscription(&mut self, index: ConnIndex) -> Result<(), TooFast> {
+        let Some(allowance) = self.connections.rates.subscribe else {
             return Ok(());
         };
-        let buckets = self.rates.buckets.entry(index).or_default();
+        let buckets = self.connections.rates.buckets.entry(index).or_default();
         let taken = buckets.subscribe.take(allowance, self.now.monotonic_ms, 1);
         let limit = self.settings.limits.subscribe_rate_max.into();
         taken.map_err(|after_ms| {
@@ -189,11 +190,11 @@ impl Edge {
     }
 
     /// The client has sent a ping. False: one too many, and the connection is closed.
-    pub(crate) fn take_ping(&mut self, index: u32) -> bool {
-        let Some(allowance) = self.rates.pings else {
+    pub(crate) fn take_ping(&mut self, index: ConnIndex) -> bool {
+        let Some(allowance) = self.connections.rates.pings else {
             return true;
         };
-        let buckets = self.rates.buckets.entry(index).or_default();
+        let buckets = self.connections.rates.buckets.entry(index).or_default();
         let taken = buckets.pings.take(allowance, self.now.monotonic_ms, 1);
         if taken.is_err() {
             self.statistics.turned_away.ping_floods += 1;
@@ -209,18 +210,18 @@ impl Edge {
 
     /// The client is told an error over HTTP. False: it had too many, and the connection is to be
     /// closed.
-    pub(crate) fn take_error(&mut self, index: u32, code: ErrorCode) -> bool {
+    pub(crate) fn take_error(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
         self.statistics.errors.count(code);
         self.take_fault(index, code.temporary(), u32::from(code.number()))
     }
 
     /// The client is told an error in the native protocol; when it had too many, its connection is
     /// closed.
-    pub(crate) fn count_error(&mut self, index: u32, error: &ErrorFrame<'_>) {
+    pub(crate) fn count_error(&mut self, index: ConnIndex, error: &ErrorFrame<'_>) {
         if let Some(code) = ErrorCode::from_number(error.code.into()) {
             self.statistics.errors.count(code);
         }
-        if !self.slots[index].is(flag::CLOSING)
+        if !self.connections.slots[index].is(flag::CLOSING)
             && !self.take_fault(index, error.temporary, error.code)
         {
             self.close_native(index, CloseCode::ErrorFlood);
@@ -228,14 +229,14 @@ impl Edge {
     }
 
     /// What may be better a moment later is not the client's fault, unless it is too fast.
-    fn take_fault(&mut self, index: u32, is_temporary: bool, code: u32) -> bool {
-        let Some(allowance) = self.rates.errors else {
+    fn take_fault(&mut self, index: ConnIndex, is_temporary: bool, code: u32) -> bool {
+        let Some(allowance) = self.connections.rates.errors else {
             return true;
         };
         if is_temporary && code != u32::from(ErrorCode::RateLimited.number()) {
             return true;
         }
-        let buckets = self.rates.buckets.entry(index).or_default();
+        let buckets = self.connections.rates.buckets.entry(index).or_default();
         let taken = buckets.errors.take(allowance, self.now.monotonic_ms, 1);
         self.statistics.turned_away.error_floods += u64::from(taken.is_err());
         taken.is_ok()

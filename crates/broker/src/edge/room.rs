@@ -19,6 +19,7 @@
 
 use super::Edge;
 use super::slots::{NONE, Protocol, flag};
+use crate::ids::ConnIndex;
 use crate::mail::{HomeId, Lane, PartitionId, ToHome};
 use crate::settings::Limits;
 use std::collections::{BTreeSet, VecDeque};
@@ -36,7 +37,7 @@ const PAGES_INFLIGHT_MAX: u32 = 128;
 
 /// Requests of one lane on their way to a home.
 #[derive(Default, Hand)]
-pub(super) struct Room {
+pub(crate) struct Room {
     /// Those that the home has not dealt with, and what they cost.
     inflight: u32,
     inflight_bytes: u64,
@@ -68,7 +69,7 @@ impl Room {
 
 /// What is on its way to one home.
 #[derive(Hand)]
-pub(super) struct HomeLink {
+pub(crate) struct HomeLink {
     /// What is answered from memory.
     own: Room,
     /// What may have to wait for a disk, by the logs' indexes.
@@ -101,7 +102,7 @@ impl HomeLink {
 impl Edge {
     /// Whether a home has room for another request that it answers from memory.
     pub(crate) fn may_request(&self, home: HomeId) -> bool {
-        let link = &self.homes[usize::from(home)];
+        let link = &self.links.homes[usize::from(home)];
         link.own.has_room(&self.settings.limits)
     }
 
@@ -110,7 +111,7 @@ impl Edge {
         if !self.may_recover() {
             return false;
         }
-        let link = &self.homes[usize::from(self.settings.home_of(partition))];
+        let link = &self.links.homes[usize::from(self.settings.home_of(partition))];
         let log = usize::from(self.settings.log_number(partition));
         link.pages[log].pages_left(&self.settings.limits) > 0
     }
@@ -121,18 +122,18 @@ impl Edge {
         let Some(log) = self.settings.log_on_disk(partition) else {
             return true;
         };
-        let link = &self.homes[usize::from(self.settings.home_of(partition))];
+        let link = &self.links.homes[usize::from(self.settings.home_of(partition))];
         let inflight_bytes = link.logs[usize::from(log)].inflight_bytes;
         inflight_bytes == 0 || inflight_bytes + cost <= BEYOND_BYTES_MAX
     }
 
     /// Has the connection looked at when the home has room again for what it answers from memory.
-    pub(crate) fn wait_for(&mut self, home: HomeId, index: u32) {
+    pub(crate) fn wait_for(&mut self, home: HomeId, index: ConnIndex) {
         self.wait_for_room(home, Lane::Memory, index);
     }
 
     /// Has the connection ask for pages of the partition when its turn has come.
-    pub(crate) fn wait_to_read(&mut self, partition: PartitionId, index: u32) {
+    pub(crate) fn wait_to_read(&mut self, partition: PartitionId, index: ConnIndex) {
         let home = self.settings.home_of(partition);
         let lane = Lane::Pages(self.settings.log_number(partition));
         self.wait_for_room(home, lane, index);
@@ -145,16 +146,16 @@ impl Edge {
         if !self.may_recover() {
             return;
         }
-        for home in 0..self.homes.len() {
-            for log in 0..self.homes[home].pages.len() {
-                let room = &self.homes[home].pages[log];
+        for home in 0..self.links.homes.len() {
+            for log in 0..self.links.homes[home].pages.len() {
+                let room = &self.links.homes[home].pages[log];
                 for _ in 0..room.pages_left(&self.settings.limits) {
-                    let room = &mut self.homes[home].pages[log];
+                    let room = &mut self.links.homes[home].pages[log];
                     let Some(key) = room.waiting.pop_front() else {
                         break;
                     };
                     room.waits.remove(&key);
-                    if self.slots.get(key).is_some() {
+                    if self.connections.slots.get(key).is_some() {
                         self.touch(key.index);
                     }
                 }
@@ -165,14 +166,14 @@ impl Edge {
     /// Whether somebody waits for a page that there is room for.
     pub(super) fn may_wake_readers(&self) -> bool {
         let limits = &self.settings.limits;
-        let mut pages = self.homes.iter().flat_map(|link| &link.pages);
+        let mut pages = self.links.homes.iter().flat_map(|link| &link.pages);
         self.may_recover()
             && pages.any(|room| !room.waiting.is_empty() && room.pages_left(limits) > 0)
     }
 
-    fn wait_for_room(&mut self, home: HomeId, lane: Lane, index: u32) {
-        let key = self.slots.key(index);
-        let room = self.homes[usize::from(home)].room(lane);
+    fn wait_for_room(&mut self, home: HomeId, lane: Lane, index: ConnIndex) {
+        let key = self.connections.slots.key(index);
+        let room = self.links.homes[usize::from(home)].room(lane);
         if room.waits.insert(key) {
             room.waiting.push_back(key);
         }
@@ -181,10 +182,10 @@ impl Edge {
     /// Has the connection go on when a home has room again, in its turn: who went on and found none
     /// keeps its place, and who found some comes after all others. Otherwise the first, with enough
     /// to send, would take all room for ever.
-    fn queue_for(&mut self, home: HomeId, index: u32) {
-        let key = self.slots.key(index);
-        let is_served = self.slots[index].is(flag::SERVED);
-        let room = self.homes[usize::from(home)].room(Lane::Memory);
+    fn queue_for(&mut self, home: HomeId, index: ConnIndex) {
+        let key = self.connections.slots.key(index);
+        let is_served = self.connections.slots[index].is(flag::SERVED);
+        let room = self.links.homes[usize::from(home)].room(Lane::Memory);
         if room.waits.insert(key) {
             match is_served {
                 true => room.served.push_back(key),
@@ -200,16 +201,16 @@ impl Edge {
 
     /// Whether the homes have answered everything but pages.
     pub(super) fn is_settled(&self) -> bool {
-        let mut links = self.homes.iter();
+        let mut links = self.links.homes.iter();
         links.all(|link| link.own.inflight == 0 && link.logs.iter().all(|room| room.inflight == 0))
     }
 
     /// Stops reading from the connection while some home has no room for requests. False if all
     /// have.
-    pub(crate) fn pause_for_room(&mut self, index: u32) -> bool {
+    pub(crate) fn pause_for_room(&mut self, index: ConnIndex) -> bool {
         let full = (0..self.settings.homes_count).find(|&home| !self.may_request(home));
         if let Some(home) = full {
-            self.slots[index].set(flag::PAUSED);
+            self.connections.slots[index].set(flag::PAUSED);
             self.queue_for(home, index);
         }
         full.is_some()
@@ -217,9 +218,9 @@ impl Edge {
 
     /// Stops reading from the connection if the frame that it has just sent has brought a log on
     /// disk to its bound, or found it there.
-    pub(crate) fn pause_for_log(&mut self, index: u32) {
-        if let Some((home, log)) = self.full_log.take() {
-            self.slots[index].set(flag::PAUSED);
+    pub(crate) fn pause_for_log(&mut self, index: ConnIndex) {
+        if let Some((home, log)) = self.links.full_log.take() {
+            self.connections.slots[index].set(flag::PAUSED);
             self.wait_for_room(home, Lane::Disk(log), index);
         }
     }
@@ -228,24 +229,24 @@ impl Edge {
     /// [`Edge::may_read`]; one frame's worth may go beyond.
     pub(crate) fn request(&mut self, home: HomeId, request: ToHome) {
         let lane = request.lane(&self.settings);
-        let room = self.homes[usize::from(home)].room(lane);
+        let room = self.links.homes[usize::from(home)].room(lane);
         room.inflight += 1;
         room.inflight_bytes += u64::from(request.cost());
         if let Lane::Disk(log) = lane
             && !room.has_room(&self.settings.limits)
         {
-            self.full_log = Some((home, log));
+            self.links.full_log = Some((home, log));
         }
         self.out.requests[usize::from(home)].push(request);
     }
 
     /// A frame begins: what was asked before is not its doing.
     pub(crate) fn begin_frame(&mut self) {
-        self.full_log = None;
+        self.links.full_log = None;
     }
 
     pub(super) fn consumed(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
-        let room = self.homes[usize::from(home)].room(lane);
+        let room = self.links.homes[usize::from(home)].room(lane);
         debug_assert!(
             requests <= room.inflight && bytes <= room.inflight_bytes,
             "a home consumes what it was sent"
@@ -257,7 +258,7 @@ impl Edge {
 
     pub(super) fn log_stalled(&mut self, home: HomeId, log: u16, is_stalled: bool) {
         for lane in [Lane::Disk(log), Lane::Pages(log)] {
-            self.homes[usize::from(home)].room(lane).is_stalled = is_stalled;
+            self.links.homes[usize::from(home)].room(lane).is_stalled = is_stalled;
             self.give_room(home, lane);
         }
     }
@@ -268,17 +269,17 @@ impl Edge {
         if matches!(lane, Lane::Pages(_)) {
             return;
         }
-        let room = self.homes[usize::from(home)].room(lane);
+        let room = self.links.homes[usize::from(home)].room(lane);
         if room.waits.is_empty() || !room.has_room(&self.settings.limits) {
             return;
         }
         room.waits.clear();
         let served = std::mem::take(&mut room.served);
         for key in std::mem::take(&mut room.waiting).into_iter().chain(served) {
-            if self.slots.get(key).is_none() {
+            if self.connections.slots.get(key).is_none() {
                 continue;
             }
-            let slot = &self.slots[key.index];
+            let slot = &self.connections.slots[key.index];
             // A long poll that lags waits for a page; its connection stays paused until it is
             // answered.
             if slot.protocol != Protocol::Http || slot.state == NONE {

@@ -7,11 +7,12 @@
 use super::Edge;
 use super::outbox::{BODY_COPY_MAX, Origin, Place, Queued};
 use super::slots::flag;
+use crate::ids::{ConnIndex, SubIndex};
 use stdx::chunk::Slice;
 
 impl Edge {
     /// Queues an answer for one connection.
-    pub(crate) fn send_private(&mut self, index: u32, bytes: &[u8]) {
+    pub(crate) fn send_private(&mut self, index: ConnIndex, bytes: &[u8]) {
         let place = self.enter_bytes(&[bytes], Origin::Private);
         self.push_place(index, place);
     }
@@ -20,7 +21,13 @@ impl Edge {
     /// the frame is dropped when messages before it were dropped: the pages that bring those again
     /// settle the subscription anew. An answer that stayed would settle messages that the client
     /// has not got.
-    pub(crate) fn send_mark(&mut self, subscription: u32, prev: u64, offset: u64, parts: &[&[u8]]) {
+    pub(crate) fn send_mark(
+        &mut self,
+        subscription: SubIndex,
+        prev: u64,
+        offset: u64,
+        parts: &[&[u8]],
+    ) {
         let index = self.subscription_connection(subscription);
         let (home, topic) = self.subscription_topic(subscription);
         let origin = Origin::Plain { home, index: topic, prev, offset };
@@ -48,8 +55,8 @@ impl Edge {
 
     /// Whether a plain subscription takes what ends at this offset: it does not lag, or lags only
     /// from there on.
-    pub(crate) fn takes_through(&self, subscription: u32, offset: u64) -> bool {
-        offset <= self.subscriptions[subscription].lag_from()
+    pub(crate) fn takes_through(&self, subscription: SubIndex, offset: u64) -> bool {
+        offset <= self.subscriptions.table[subscription].lag_from()
     }
 
     /// Puts a frame into the ring, after making room for it.
@@ -70,22 +77,23 @@ impl Edge {
     }
 
     /// Gives a connection a place.
-    pub(crate) fn push_place(&mut self, index: u32, place: Place) {
+    pub(crate) fn push_place(&mut self, index: ConnIndex, place: Place) {
         let len_max = self.settings.limits.outbox_len_max;
-        if self.outboxes.push(&mut self.slots, index, place, len_max) == Queued::TooLong {
+        if self.outboxes.push(&mut self.connections.slots, index, place, len_max) == Queued::TooLong
+        {
             self.spill(index, None);
         }
     }
 
     /// Has the next flush look at the connection even if no frame waits.
-    pub(crate) fn touch(&mut self, index: u32) {
-        if !self.slots[index].is(flag::DEAD) {
-            self.outboxes.touch(&mut self.slots, index);
+    pub(crate) fn touch(&mut self, index: ConnIndex) {
+        if !self.connections.slots[index].is(flag::DEAD) {
+            self.outboxes.touch(&mut self.connections.slots, index);
         }
     }
 
     /// Bytes that wait for this connection and that it alone keeps.
-    pub(crate) fn owned_bytes(&self, index: u32) -> usize {
-        self.outboxes.owned_bytes(&self.slots[index])
+    pub(crate) fn owned_bytes(&self, index: ConnIndex) -> usize {
+        self.outboxes.owned_bytes(&self.connections.slots[index])
     }
 }

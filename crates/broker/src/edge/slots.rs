@@ -3,6 +3,7 @@
 //! Invariant: an idle connection owns nothing but its slot, its stamp and its subscriptions; the
 //! handles in a slot are [`NONE`] then. The size of a slot is asserted.
 
+use crate::ids::ConnIndex;
 use stdx::blocks::List;
 use stdx::handing::Hand;
 use stdx::key::Key;
@@ -193,7 +194,7 @@ impl Slots {
     }
 
     /// Frees the slot; its handles have been released before.
-    pub fn free(&mut self, index: u32) {
+    pub fn free(&mut self, index: ConnIndex) {
         self[index] = Slot::FREE;
         self.count -= 1;
     }
@@ -205,7 +206,7 @@ impl Slots {
     }
 
     /// The connection's key.
-    pub fn key(&self, index: u32) -> Key {
+    pub fn key(&self, index: ConnIndex) -> Key {
         Key { index, generation: self[index].generation }
     }
 
@@ -228,13 +229,13 @@ impl Slots {
 impl std::ops::Index<u32> for Slots {
     type Output = Slot;
 
-    fn index(&self, index: u32) -> &Slot {
+    fn index(&self, index: ConnIndex) -> &Slot {
         &self.slots[index]
     }
 }
 
 impl std::ops::IndexMut<u32> for Slots {
-    fn index_mut(&mut self, index: u32) -> &mut Slot {
+    fn index_mut(&mut self, index: ConnIndex) -> &mut Slot {
         &mut self.slots[index]
     }
 }

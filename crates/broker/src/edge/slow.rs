@@ -17,6 +17,7 @@ use super::Edge;
 use super::ends::End;
 use super::outbox::Excess;
 use super::slots::{Protocol, flag};
+use crate::ids::ConnIndex;
 use wire::native::CloseCode;
 use wire::websocket::close::{CloseCode as WebSocketClose, ClosePayload};
 use wire::websocket::frame::{Opcode, encode};
@@ -27,8 +28,8 @@ const ENDING_PART: u64 = 8;
 
 impl Edge {
     /// Ends a connection for which too much is kept: by its own bound, or by that of all together.
-    pub(super) fn end_slow(&mut self, index: u32, excess: Excess) {
-        let slot = &self.slots[index];
+    pub(super) fn end_slow(&mut self, index: ConnIndex, excess: Excess) {
+        let slot = &self.connections.slots[index];
         if slot.is(flag::DEAD) {
             return;
         }
@@ -39,7 +40,7 @@ impl Edge {
         // One that closes already has said why.
         if is_websocket && !slot.is(flag::CLOSING) {
             self.note_end(index, End::of_node(code_of(excess).number()));
-            self.ending.push((self.slots.key(index), excess));
+            self.connections.ending.push((self.connections.slots.key(index), excess));
         } else {
             self.note_end(index, End::SLOW);
         }
@@ -48,11 +49,11 @@ impl Edge {
 
     /// Gives those that end in this turn their close frames. The others that were killed are reset.
     pub(super) fn close_ending(&mut self) {
-        for (key, excess) in std::mem::take(&mut self.ending) {
+        for (key, excess) in std::mem::take(&mut self.connections.ending) {
             let (index, code) = (key.index, code_of(excess));
             // It may have been lost meanwhile.
-            if self.slots.get(key).is_some() && self.keep_begun(index, code) {
-                self.slots[index].clear(flag::DEAD | flag::CHOKED);
+            if self.connections.slots.get(key).is_some() && self.keep_begun(index, code) {
+                self.connections.slots[index].clear(flag::DEAD | flag::CHOKED);
                 self.note_close(index, Some(code.number()));
                 self.close(index);
             }
@@ -61,12 +62,12 @@ impl Edge {
 
     /// Drops all that waits but the frame that is begun, and puts the close frame behind it. False
     /// without room for them.
-    fn keep_begun(&mut self, index: u32, code: CloseCode) -> bool {
+    fn keep_begun(&mut self, index: ConnIndex, code: CloseCode) -> bool {
         let mut close = Vec::new();
         let payload = ClosePayload::new(WebSocketClose(code.number()), code.text());
         encode(&mut close, true, Opcode::Close, payload.as_bytes(), None);
         let bytes_max = self.settings.limits.pinned_bytes_max / ENDING_PART;
-        self.outboxes.keep_begun(&mut self.slots, index, &close, bytes_max)
+        self.outboxes.keep_begun(&mut self.connections.slots, index, &close, bytes_max)
     }
 }
 

@@ -9,6 +9,7 @@ use super::Edge;
 use super::outbox::{Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
 use std::collections::BTreeMap;
 use stdx::blocks::List;
@@ -18,15 +19,15 @@ impl Edge {
     /// The ring is about to forget everything before `limit`.
     pub(super) fn evict_before(&mut self, limit: Place) {
         for index in self.outboxes.take_holders() {
-            if self.slots[index].is(flag::HOLDS) {
+            if self.connections.slots[index].is(flag::HOLDS) {
                 self.spill(index, Some(limit));
-                self.outboxes.hold_on(&mut self.slots, index);
+                self.outboxes.hold_on(&mut self.connections.slots, index);
             }
         }
         // Connections that were not flushed yet in this turn hold places as well.
         for at in 0..self.outboxes.dirty().len() {
             let index = self.outboxes.dirty()[at];
-            if !self.slots[index].is(flag::HOLDS) {
+            if !self.connections.slots[index].is(flag::HOLDS) {
                 self.spill(index, Some(limit));
             }
         }
@@ -34,13 +35,13 @@ impl Edge {
 
     /// Gives up the places before `limit` (all of them without one): answers become owned, messages
     /// make their subscriptions lagging, those to filters in the partition.
-    pub(super) fn spill(&mut self, index: u32, limit: Option<Place>) {
-        let mut list = self.outboxes.take_places(&mut self.slots, index);
+    pub(super) fn spill(&mut self, index: ConnIndex, limit: Option<Place>) {
+        let mut list = self.outboxes.take_places(&mut self.connections.slots, index);
         let mut kept = List::new();
         // Events of a composite stream carry the cursors of all its topics: once one is left out,
         // none after it may go.
-        let is_composite =
-            self.slots[index].protocol == Protocol::Events && !self.slots[index].is(flag::RAW);
+        let is_composite = self.connections.slots[index].protocol == Protocol::Events
+            && !self.connections.slots[index].is(flag::RAW);
         let mut broken = false;
         // Of partitions from which something for filters was dropped, the number of the last such
         // message.
@@ -58,7 +59,7 @@ impl Edge {
                 Origin::Told => {
                     let keep = !drop && dropped.is_empty();
                     if !keep {
-                        self.slots[index].set(flag::OWED);
+                        self.connections.slots[index].set(flag::OWED);
                     }
                     keep
                 }
@@ -70,7 +71,7 @@ impl Edge {
                             false
                         }
                         Some(subscription) => {
-                            let lag_from = self.subscriptions[subscription].lag_from();
+                            let lag_from = self.subscriptions.table[subscription].lag_from();
                             if drop && offset <= lag_from {
                                 self.lag(subscription, prev);
                                 broken = is_composite;
@@ -116,12 +117,12 @@ impl Edge {
                 self.outboxes.append(&mut kept, place);
             }
         }
-        self.outboxes.put_places(&mut self.slots[index], kept);
+        self.outboxes.put_places(&mut self.connections.slots[index], kept);
     }
 
     /// Has a connection own a frame. A connection for which that is too much ends.
-    fn own(&mut self, index: u32, frame: [Slice; 2]) {
-        let slot = &mut self.slots[index];
+    fn own(&mut self, index: ConnIndex, frame: [Slice; 2]) {
+        let slot = &mut self.connections.slots[index];
         if let Some(excess) = self.outboxes.own(slot, frame, &self.settings.limits) {
             self.end_slow(index, excess);
         }
@@ -129,18 +130,18 @@ impl Edge {
 
     /// From here on the subscription is read from the log, after `prev`, once the socket has
     /// drained.
-    fn lag(&mut self, subscription: u32, prev: u64) {
-        match self.subscriptions[subscription].stage {
+    fn lag(&mut self, subscription: SubIndex, prev: u64) {
+        match self.subscriptions.table[subscription].stage {
             Stage::Live => self.statistics.lagging += 1,
             // What is on its way answers another question.
             Stage::Reading => self.renew_key(subscription),
             _ => {}
         }
         self.set_lagging(subscription);
-        let entry = &mut self.subscriptions[subscription];
+        let entry = &mut self.subscriptions.table[subscription];
         entry.set_cursor(prev);
         let connection = entry.connection;
-        self.slots[connection].set(flag::LAGGING);
+        self.connections.slots[connection].set(flag::LAGGING);
         self.stream_at(connection, subscription, prev);
     }
 }

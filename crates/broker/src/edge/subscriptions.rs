@@ -6,17 +6,88 @@
 //! subscription goes, with the newest generation that it has seen; a subscription takes live
 //! messages in stage [`Stage::Live`] only, and is read from the log in the others.
 
-use super::policies::{Terms, Wish};
+use super::behind::Behind;
+use super::filters::{FilterEntry, NamedTopic};
+use super::lagging::Laggards;
+use super::large::Large;
+use super::lost::Lost;
+use super::policies::{Recovering, Terms, Wish};
+use super::positions::Positions;
 use super::slots::{NONE, flag};
+use super::topics::Topics;
 use super::{Edge, Refusal};
+use crate::filters::FilterTrie;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{Gap, HomeId, PartitionId, SubscriptionKey, ToHome};
 use crate::position::Position;
 use crate::settings::LagPolicy;
 use log::RecordView;
+use std::collections::BTreeMap;
+use stdx::blocks::ListPool;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::key::Key;
+use stdx::slab::Slab;
 use wire::native::ErrorCode;
+
+/// Owner of everything that is found by a subscription, a topic of this edge or a filter.
+#[derive(Hand)]
+pub(crate) struct Subscriptions {
+    pub table: Slab<Subscription>,
+    /// The newest generation given to a subscription.
+    pub generation: u32,
+    pub large: Large,
+    pub replay_credits: BTreeMap<u32, u32>,
+    pub recovering: Recovering,
+    /// Topics by their homes.
+    pub topics: Vec<Topics>,
+    /// Lists of subscriptions: those of each topic and of each filter.
+    pub members: ListPool,
+    pub filters: FilterTrie<u32>,
+    pub filter_entries: Slab<FilterEntry>,
+    /// Subscriptions to filters by connection, where these have a bound of their own.
+    pub filters_held: BTreeMap<u32, u32>,
+    pub behind: Behind,
+    /// Losses of streams, to be dealt with before the next letter of another kind.
+    pub lost: Lost,
+    pub laggards: Laggards,
+    pub positions: Positions,
+    /// Messages to filters so far.
+    pub named_frames: u64,
+    pub filters_version: u64,
+    pub named: Slab<NamedTopic>,
+    /// Bytes that the named topics own.
+    pub named_bytes: usize,
+    /// The number of the newest frame for filters, by which a connection gets it once.
+    pub serial: u32,
+}
+
+impl Subscriptions {
+    /// No subscriptions, to topics of so many homes.
+    pub fn new(homes_count: usize) -> Subscriptions {
+        Subscriptions {
+            table: Slab::new(),
+            generation: 0,
+            large: Large::default(),
+            replay_credits: BTreeMap::new(),
+            recovering: Recovering::default(),
+            topics: (0..homes_count).map(|_| Topics::default()).collect(),
+            members: ListPool::default(),
+            filters: FilterTrie::default(),
+            filter_entries: Slab::new(),
+            filters_held: BTreeMap::new(),
+            behind: Behind::default(),
+            lost: Lost::new(),
+            laggards: Laggards::default(),
+            positions: Positions::default(),
+            named_frames: 0,
+            filters_version: 0,
+            named: Slab::new(),
+            named_bytes: 0,
+            serial: 0,
+        }
+    }
+}
 
 /// Where a subscription stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
@@ -38,12 +109,12 @@ pub(crate) enum Stage {
 #[derive(Hand)]
 pub(crate) struct Subscription {
     generation: u32,
-    pub connection: u32,
+    pub connection: ConnIndex,
     /// The next one of the connection, and the one before.
     pub next: u32,
     previous: u32,
     /// The topic's index at this edge, or the filter's.
-    pub topic: u32,
+    pub topic: TopicIndex,
     /// Place in the topic's or filter's list.
     position: u32,
     /// The client's own number for it.
@@ -98,7 +169,7 @@ impl Subscription {
 
 /// What a grant said.
 pub(crate) struct Grant {
-    pub index: u32,
+    pub index: TopicIndex,
     pub generation: u32,
     pub partition: PartitionId,
     pub position: Position,
@@ -121,7 +192,7 @@ impl Edge {
     /// Asks for a plain topic. The answer comes by [`Edge::granted`].
     pub(crate) fn subscribe_plain(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         topic: &str,
         client: u32,
         wish: Wish,
@@ -136,7 +207,7 @@ impl Edge {
         let policy = wish.policy.unwrap_or(of_rule);
         let subscription = self.insert_subscription(index, client, home, kind, policy);
         let key = self.subscription_key(subscription);
-        let topic = self.mail.copy(topic.as_bytes());
+        let topic = self.work.mail.copy(topic.as_bytes());
         self.request(
             home,
             ToHome::Subscribe { partition, rule, topic, subscription: key, start: wish.start },
@@ -146,16 +217,16 @@ impl Edge {
 
     pub(crate) fn insert_subscription(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         client: u32,
         home: HomeId,
         kind: Kind,
         policy: LagPolicy,
     ) -> u32 {
-        self.generation = self.generation.wrapping_add(1);
-        let slot = &mut self.slots[index];
-        let subscription = self.subscriptions.insert(Subscription {
-            generation: self.generation,
+        self.subscriptions.generation = self.subscriptions.generation.wrapping_add(1);
+        let slot = &mut self.connections.slots[index];
+        let subscription = self.subscriptions.table.insert(Subscription {
+            generation: self.subscriptions.generation,
             connection: index,
             next: slot.subscriptions,
             previous: NONE,
@@ -169,21 +240,21 @@ impl Edge {
         });
         let next = std::mem::replace(&mut slot.subscriptions, subscription);
         slot.subscriptions_count += 1;
-        if let Some(next) = self.subscriptions.get_mut(next) {
+        if let Some(next) = self.subscriptions.table.get_mut(next) {
             next.previous = subscription;
         }
         self.note_if_large(subscription);
         subscription
     }
 
-    pub(crate) fn subscription_key(&self, subscription: u32) -> SubscriptionKey {
-        Key { index: subscription, generation: self.subscriptions[subscription].generation }
+    pub(crate) fn subscription_key(&self, subscription: SubIndex) -> SubscriptionKey {
+        Key { index: subscription, generation: self.subscriptions.table[subscription].generation }
     }
 
     /// Whether it is there and takes live messages.
     pub(crate) fn is_live(&self, key: SubscriptionKey) -> bool {
         self.live_subscription(key)
-            .is_some_and(|subscription| self.subscriptions[subscription].stage == Stage::Live)
+            .is_some_and(|subscription| self.subscriptions.table[subscription].stage == Stage::Live)
     }
 
     /// Forgets a subscription if it is still there.
@@ -194,30 +265,36 @@ impl Edge {
     }
 
     /// Letters under the subscription's key of before find nobody.
-    pub(crate) fn renew_key(&mut self, subscription: u32) {
-        self.generation = self.generation.wrapping_add(1);
-        self.subscriptions[subscription].generation = self.generation;
+    pub(crate) fn renew_key(&mut self, subscription: SubIndex) {
+        self.subscriptions.generation = self.subscriptions.generation.wrapping_add(1);
+        self.subscriptions.table[subscription].generation = self.subscriptions.generation;
     }
 
     pub(super) fn live_subscription(&self, key: SubscriptionKey) -> Option<u32> {
-        let entry = self.subscriptions.get(key.index)?;
+        let entry = self.subscriptions.table.get(key.index)?;
         (entry.generation == key.generation).then_some(key.index)
     }
 
     /// The connection's plain subscription to a topic.
-    pub(crate) fn find_plain(&self, index: u32, home: HomeId, topic: u32) -> Option<u32> {
-        if self.slots[index].is(flag::LARGE) {
-            return self.large.of_topic(index, home, topic);
+    pub(crate) fn find_plain(
+        &self,
+        index: ConnIndex,
+        home: HomeId,
+        topic: TopicIndex,
+    ) -> Option<u32> {
+        if self.connections.slots[index].is(flag::LARGE) {
+            return self.subscriptions.large.of_topic(index, home, topic);
         }
-        let subscribers = &self.topics[usize::from(home)].get(topic)?.subscribers;
-        if subscribers.len() < self.slots[index].subscriptions_count as usize {
+        let subscribers = &self.subscriptions.topics[usize::from(home)].get(topic)?.subscribers;
+        if subscribers.len() < self.connections.slots[index].subscriptions_count as usize {
             return self
+                .subscriptions
                 .members
                 .iter(subscribers)
-                .find(|&other| self.subscriptions[other].connection == index);
+                .find(|&other| self.subscriptions.table[other].connection == index);
         }
         self.chain(index).find(|&other| {
-            let entry = &self.subscriptions[other];
+            let entry = &self.subscriptions.table[other];
             !entry.is_filter()
                 && entry.stage != Stage::Pending
                 && entry.home == home
@@ -226,79 +303,79 @@ impl Edge {
     }
 
     /// The connection's subscription by the client's own number.
-    pub(crate) fn find_client(&self, index: u32, client: u32) -> Option<u32> {
-        if self.slots[index].is(flag::LARGE) {
-            return self.large.of_client(index, client);
+    pub(crate) fn find_client(&self, index: ConnIndex, client: u32) -> Option<u32> {
+        if self.connections.slots[index].is(flag::LARGE) {
+            return self.subscriptions.large.of_client(index, client);
         }
-        self.chain(index).find(|&other| self.subscriptions[other].client == client)
+        self.chain(index).find(|&other| self.subscriptions.table[other].client == client)
     }
 
-    pub(crate) fn subscription_connection(&self, subscription: u32) -> u32 {
-        self.subscriptions[subscription].connection
+    pub(crate) fn subscription_connection(&self, subscription: SubIndex) -> u32 {
+        self.subscriptions.table[subscription].connection
     }
 
-    pub(crate) fn subscription_client(&self, subscription: u32) -> u32 {
-        self.subscriptions[subscription].client
+    pub(crate) fn subscription_client(&self, subscription: SubIndex) -> u32 {
+        self.subscriptions.table[subscription].client
     }
 
     /// The home and the index of a plain subscription's topic.
-    pub(crate) fn subscription_topic(&self, subscription: u32) -> (HomeId, u32) {
-        let entry = &self.subscriptions[subscription];
+    pub(crate) fn subscription_topic(&self, subscription: SubIndex) -> (HomeId, u32) {
+        let entry = &self.subscriptions.table[subscription];
         (entry.home, entry.topic)
     }
 
     /// The epoch of a plain subscription's log.
-    pub(crate) fn subscription_epoch(&self, subscription: u32) -> u64 {
-        let entry = &self.subscriptions[subscription];
-        let topic = self.topics[usize::from(entry.home)].get(entry.topic);
+    pub(crate) fn subscription_epoch(&self, subscription: SubIndex) -> u64 {
+        let entry = &self.subscriptions.table[subscription];
+        let topic = self.subscriptions.topics[usize::from(entry.home)].get(entry.topic);
         topic.map_or(0, |topic| self.settings.log_of(topic.partition).epoch)
     }
 
     /// Everything of a plain subscription up to this offset has been queued for its client, or is
     /// settled.
-    pub(crate) fn subscription_cursor(&self, subscription: u32) -> u64 {
-        self.subscriptions[subscription].cursor()
+    pub(crate) fn subscription_cursor(&self, subscription: SubIndex) -> u64 {
+        self.subscriptions.table[subscription].cursor()
     }
 
     /// Whether its home has not answered yet.
-    pub(crate) fn is_pending(&self, subscription: u32) -> bool {
-        self.subscriptions[subscription].stage == Stage::Pending
+    pub(crate) fn is_pending(&self, subscription: SubIndex) -> bool {
+        self.subscriptions.table[subscription].stage == Stage::Pending
     }
 
     /// Whether it is a live subscription to a filter.
-    pub(crate) fn is_wide(&self, subscription: u32) -> bool {
-        self.subscriptions[subscription].stage == Stage::Wide
+    pub(crate) fn is_wide(&self, subscription: SubIndex) -> bool {
+        self.subscriptions.table[subscription].stage == Stage::Wide
     }
 
     /// Limits the replay of a subscription until the client gives more.
-    pub(crate) fn set_replay_credit(&mut self, subscription: u32, messages: u32) {
-        self.replay_credits.insert(subscription, messages);
+    pub(crate) fn set_replay_credit(&mut self, subscription: SubIndex, messages: u32) {
+        self.subscriptions.replay_credits.insert(subscription, messages);
     }
 
     /// The connection's subscriptions, newest first.
-    pub(crate) fn chain(&self, index: u32) -> impl Iterator<Item = u32> {
-        let first = self.slots[index].subscriptions;
+    pub(crate) fn chain(&self, index: ConnIndex) -> impl Iterator<Item = u32> {
+        let first = self.connections.slots[index].subscriptions;
         std::iter::successors((first != NONE).then_some(first), |&at| {
-            let next = self.subscriptions[at].next;
+            let next = self.subscriptions.table[at].next;
             (next != NONE).then_some(next)
         })
     }
 
     /// A home has interest for us in a topic.
     pub(crate) fn granted(&mut self, home: HomeId, key: SubscriptionKey, grant: Grant) {
-        let topic = self.topics[usize::from(home)].at(grant.index);
+        let topic = self.subscriptions.topics[usize::from(home)].at(grant.index);
         topic.generation = grant.generation;
         topic.partition = grant.partition;
         let Some(subscription) = self.live_subscription(key) else {
             return self.release_if_unused(home, grant.index);
         };
-        let index = self.subscriptions[subscription].connection;
+        let index = self.subscriptions.table[subscription].connection;
         if self.find_plain(index, home, grant.index).is_some() {
             self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
             return;
         }
         if grant.gap.is_some()
-            && self.subscriptions[subscription].terms.kind() == Kind::PlainWithoutGap
+            && self.subscriptions.table[subscription].terms.kind() == Kind::PlainWithoutGap
         {
             self.statistics.recoveries.refused += 1;
             let refusal = Refusal {
@@ -310,10 +387,11 @@ impl Edge {
         }
         let recoveries = &mut self.statistics.recoveries;
         recoveries.count(grant.continued, grant.gap.is_some());
-        let subscribers = &mut self.topics[usize::from(home)].at(grant.index).subscribers;
+        let subscribers =
+            &mut self.subscriptions.topics[usize::from(home)].at(grant.index).subscribers;
         let position = subscribers.len() as u32;
-        self.members.push(subscribers, subscription);
-        let entry = &mut self.subscriptions[subscription];
+        self.subscriptions.members.push(subscribers, subscription);
+        let entry = &mut self.subscriptions.table[subscription];
         entry.topic = grant.index;
         entry.position = position;
         entry.stage = Stage::Live;
@@ -323,19 +401,19 @@ impl Edge {
         }
         self.note_if_large(subscription);
         if !grant.replaying {
-            self.replay_credits.remove(&subscription);
+            self.subscriptions.replay_credits.remove(&subscription);
         }
         self.tell_subscribed(subscription, &grant);
         if grant.replaying {
             self.recovers(subscription);
-            self.slots[index].set(flag::LAGGING);
+            self.connections.slots[index].set(flag::LAGGING);
             self.read_if_writable(index);
         }
     }
 
     /// Asks for the next pages now unless the socket is full.
-    pub(super) fn read_if_writable(&mut self, index: u32) {
-        if !self.slots[index].is(flag::BLOCKED) {
+    pub(super) fn read_if_writable(&mut self, index: ConnIndex) {
+        if !self.connections.slots[index].is(flag::BLOCKED) {
             self.read_lagging(index);
         }
     }
@@ -345,16 +423,16 @@ impl Edge {
         let Some(subscription) = self.live_subscription(key) else {
             return;
         };
-        if self.subscriptions[subscription].stage != Stage::Reading {
+        if self.subscriptions.table[subscription].stage != Stage::Reading {
             return;
         }
         self.statistics.pages += 1;
-        let index = self.subscriptions[subscription].connection;
+        let index = self.subscriptions.table[subscription].connection;
         self.leave_reading(subscription);
         let Page { gap, skipped, records, through, caught_up } = page;
         // Set before its frames are queued: if the outbox has no room for them, it becomes lagging
         // again.
-        let entry = &mut self.subscriptions[subscription];
+        let entry = &mut self.subscriptions.table[subscription];
         let after = entry.cursor();
         // What the client has settled by the frames of this page that come before its last.
         let mut told = gap.map_or(skipped.unwrap_or(after), |gap| gap.to);
@@ -374,7 +452,7 @@ impl Edge {
             told = view.offset();
         }
         for record in &records {
-            let entry = &self.subscriptions[subscription];
+            let entry = &self.subscriptions.table[subscription];
             // An earlier record of this page found no room.
             if entry.stage == Stage::Lagging && entry.cursor() < through {
                 break;
@@ -382,48 +460,48 @@ impl Edge {
             self.use_replay_credit(subscription);
             self.deliver_one(subscription, record);
         }
-        if self.subscriptions[subscription].stage == Stage::Live {
-            self.replay_credits.remove(&subscription);
+        if self.subscriptions.table[subscription].stage == Stage::Live {
+            self.subscriptions.replay_credits.remove(&subscription);
         }
-        match self.subscriptions[subscription].stage {
+        match self.subscriptions.table[subscription].stage {
             Stage::Live => self.tell_caught_up(subscription, told, through),
             _ => {
-                self.slots[index].set(flag::LAGGING);
+                self.connections.slots[index].set(flag::LAGGING);
                 self.touch(index);
             }
         }
     }
 
     /// Messages that the client still allows, if it limits them.
-    pub(super) fn replay_credit(&self, subscription: u32) -> Option<u32> {
-        self.replay_credits.get(&subscription).copied()
+    pub(super) fn replay_credit(&self, subscription: SubIndex) -> Option<u32> {
+        self.subscriptions.replay_credits.get(&subscription).copied()
     }
 
-    pub(super) fn use_replay_credit(&mut self, subscription: u32) {
-        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+    pub(super) fn use_replay_credit(&mut self, subscription: SubIndex) {
+        if let Some(credit) = self.subscriptions.replay_credits.get_mut(&subscription) {
             *credit = credit.saturating_sub(1);
         }
     }
 
     /// The replay is over.
-    pub(super) fn forget_replay_credit(&mut self, subscription: u32) {
-        self.replay_credits.remove(&subscription);
+    pub(super) fn forget_replay_credit(&mut self, subscription: SubIndex) {
+        self.subscriptions.replay_credits.remove(&subscription);
     }
 
     /// A message that the client had given credit for was not sent after all: the log will bring it
     /// again.
-    pub(crate) fn refund_replay_credit(&mut self, subscription: u32) {
-        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+    pub(crate) fn refund_replay_credit(&mut self, subscription: SubIndex) {
+        if let Some(credit) = self.subscriptions.replay_credits.get_mut(&subscription) {
             *credit = credit.saturating_add(1);
         }
     }
 
     /// The client allows so many more messages of replay.
-    pub(crate) fn add_replay_credit(&mut self, subscription: u32, messages: u32) {
-        if let Some(credit) = self.replay_credits.get_mut(&subscription) {
+    pub(crate) fn add_replay_credit(&mut self, subscription: SubIndex, messages: u32) {
+        if let Some(credit) = self.subscriptions.replay_credits.get_mut(&subscription) {
             *credit = credit.saturating_add(messages);
-            let index = self.subscriptions[subscription].connection;
-            self.slots[index].set(flag::LAGGING);
+            let index = self.subscriptions.table[subscription].connection;
+            self.connections.slots[index].set(flag::LAGGING);
             self.touch(index);
         }
     }
@@ -436,7 +514,7 @@ impl Edge {
     }
 
     /// Tells the client, and forgets the subscription.
-    pub(crate) fn refused(&mut self, subscription: u32, refusal: Refusal) {
+    pub(crate) fn refused(&mut self, subscription: SubIndex, refusal: Refusal) {
         self.statistics.subscriptions_refused += 1;
         let index = self.subscription_connection(subscription);
         self.tell_refused(subscription, refusal);
@@ -445,8 +523,8 @@ impl Edge {
     }
 
     /// Forgets a subscription in whatever stage.
-    pub(crate) fn unsubscribe(&mut self, subscription: u32) {
-        let Some(entry) = self.subscriptions.get(subscription) else {
+    pub(crate) fn unsubscribe(&mut self, subscription: SubIndex) {
+        let Some(entry) = self.subscriptions.table.get(subscription) else {
             return;
         };
         let (index, next, previous) = (entry.connection, entry.next, entry.previous);
@@ -455,37 +533,37 @@ impl Edge {
         // of it.
         if !entry.is_filter() && entry.topic != NONE {
             let (home, topic) = (entry.home, entry.topic);
-            self.outboxes.end_topic(&self.slots[index], index, home, topic);
+            self.outboxes.end_topic(&self.connections.slots[index], index, home, topic);
         }
-        match self.subscriptions.get_mut(previous) {
-            None => self.slots[index].subscriptions = next,
+        match self.subscriptions.table.get_mut(previous) {
+            None => self.connections.slots[index].subscriptions = next,
             Some(previous) => previous.next = next,
         }
-        if let Some(next) = self.subscriptions.get_mut(next) {
+        if let Some(next) = self.subscriptions.table.get_mut(next) {
             next.previous = previous;
         }
-        self.slots[index].subscriptions_count -= 1;
+        self.connections.slots[index].subscriptions_count -= 1;
         self.drop_subscription(subscription);
     }
 
     /// Forgets all subscriptions of a connection that goes.
-    pub(crate) fn unsubscribe_all(&mut self, index: u32) {
-        let mut at = std::mem::replace(&mut self.slots[index].subscriptions, NONE);
-        self.slots[index].subscriptions_count = 0;
+    pub(crate) fn unsubscribe_all(&mut self, index: ConnIndex) {
+        let mut at = std::mem::replace(&mut self.connections.slots[index].subscriptions, NONE);
+        self.connections.slots[index].subscriptions_count = 0;
         while at != NONE {
-            let next = self.subscriptions[at].next;
+            let next = self.subscriptions.table[at].next;
             self.drop_subscription(at);
             at = next;
         }
         self.forget_all_behind(index);
     }
 
-    fn drop_subscription(&mut self, subscription: u32) {
+    fn drop_subscription(&mut self, subscription: SubIndex) {
         self.forget_lagging(subscription);
-        let Some(entry) = self.subscriptions.remove(subscription) else {
+        let Some(entry) = self.subscriptions.table.remove(subscription) else {
             return;
         };
-        self.replay_credits.remove(&subscription);
+        self.subscriptions.replay_credits.remove(&subscription);
         self.forget_recovery(entry.connection, subscription);
         self.forget_if_large(&entry);
         if entry.is_filter() {
@@ -496,9 +574,12 @@ impl Edge {
         if entry.topic == NONE {
             return; // not granted yet; the grant will find nobody
         }
-        let subscribers = &mut self.topics[usize::from(entry.home)].at(entry.topic).subscribers;
-        if let Some(moved) = self.members.swap_remove_at(subscribers, entry.position as usize) {
-            self.subscriptions[moved].position = entry.position;
+        let subscribers =
+            &mut self.subscriptions.topics[usize::from(entry.home)].at(entry.topic).subscribers;
+        if let Some(moved) =
+            self.subscriptions.members.swap_remove_at(subscribers, entry.position as usize)
+        {
+            self.subscriptions.table[moved].position = entry.position;
         }
         self.release_if_unused(entry.home, entry.topic);
     }
@@ -508,12 +589,12 @@ impl Edge {
         entry.position as usize
     }
 
-    pub(crate) fn set_list_position(&mut self, subscription: u32, position: u32) {
-        self.subscriptions[subscription].position = position;
+    pub(crate) fn set_list_position(&mut self, subscription: SubIndex, position: u32) {
+        self.subscriptions.table[subscription].position = position;
     }
 
-    fn release_if_unused(&mut self, home: HomeId, index: u32) {
-        let topic = self.topics[usize::from(home)].at(index);
+    fn release_if_unused(&mut self, home: HomeId, index: TopicIndex) {
+        let topic = self.subscriptions.topics[usize::from(home)].at(index);
         if topic.subscribers.is_empty() {
             let generation = topic.generation;
             self.request(home, ToHome::Release { index, generation });
@@ -521,11 +602,13 @@ impl Edge {
     }
 
     /// The home has taken the index back.
-    pub(crate) fn released(&mut self, home: HomeId, index: u32) {
-        let topic = std::mem::take(self.topics[usize::from(home)].at(index));
+    pub(crate) fn released(&mut self, home: HomeId, index: TopicIndex) {
+        let topic = std::mem::take(self.subscriptions.topics[usize::from(home)].at(index));
         debug_assert!(topic.subscribers.is_empty(), "a home releases what the edge has released");
-        if let Some(named) = topic.named.checked_sub(1).and_then(|at| self.named.remove(at)) {
-            self.named_bytes -= named.owned_bytes();
+        if let Some(named) =
+            topic.named.checked_sub(1).and_then(|at| self.subscriptions.named.remove(at))
+        {
+            self.subscriptions.named_bytes -= named.owned_bytes();
         }
         self.ticket_index_released(home, index);
     }

@@ -32,7 +32,7 @@ const STEP_DUE_MS_MAX: u64 = 50;
 
 /// How fast a sweep goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// The shortest interval between two deadlines of a connection, in milliseconds.
     interval_ms: u64,
 }
@@ -57,7 +57,7 @@ impl Pace {
 
 /// Where a sweep is.
 #[derive(Hand)]
-pub(super) struct Sweep {
+pub(crate) struct Sweep {
     swept_ms: u64,
     /// The next block of the round, before its bits are reversed.
     at: u32,

@@ -2,6 +2,7 @@
 //! home.
 
 use super::Edge;
+use crate::ids::{SubIndex, TopicIndex};
 use crate::mail::PartitionId;
 use stdx::blocks::List;
 use stdx::handing::Hand;
@@ -31,13 +32,13 @@ const PAGE: usize = 256;
 
 impl Topics {
     /// The topic at an index that the home has given.
-    pub fn at(&mut self, index: u32) -> &mut Topic {
+    pub fn at(&mut self, index: TopicIndex) -> &mut Topic {
         self.topics.grow_to(index, Topic::default);
         &mut self.topics[index]
     }
 
     /// The topic, if the index was ever given.
-    pub fn get(&self, index: u32) -> Option<&Topic> {
+    pub fn get(&self, index: TopicIndex) -> Option<&Topic> {
         self.topics.get(index)
     }
 
@@ -53,9 +54,9 @@ impl Topics {
 
 impl Edge {
     /// Where a plain subscription's topic lives.
-    pub(super) fn partition_of(&self, subscription: u32) -> PartitionId {
-        let entry = &self.subscriptions[subscription];
-        let topic = self.topics[usize::from(entry.home)].get(entry.topic);
+    pub(super) fn partition_of(&self, subscription: SubIndex) -> PartitionId {
+        let entry = &self.subscriptions.table[subscription];
+        let topic = self.subscriptions.topics[usize::from(entry.home)].get(entry.topic);
         topic.map_or(0, |topic| topic.partition)
     }
 }

@@ -16,6 +16,7 @@
 use super::Edge;
 use super::slots::{NONE, flag};
 use crate::entitlement::CredentialKind;
+use crate::ids::ConnIndex;
 use crate::session::{Credential, State};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stdx::key::Key;
@@ -54,11 +55,11 @@ pub struct CountedUser {
 impl Edge {
     /// Whether a connection may be entitled so at once. Otherwise it has to be let in first:
     /// [`Edge::ask_for_user`].
-    pub(crate) fn may_entitle(&self, index: u32, at: u32) -> bool {
+    pub(crate) fn may_entitle(&self, index: ConnIndex, at: u32) -> bool {
         if !self.is_counted(at) {
             return true;
         }
-        let counts = self.slots[index].is(flag::COUNTED);
+        let counts = self.connections.slots[index].is(flag::COUNTED);
         match self.entitlement_of(index) {
             // Let in just now, for this entry.
             None => counts,
@@ -68,7 +69,7 @@ impl Edge {
 
     /// Asks whether the user of an entry may have one more connection. This one waits, with the
     /// entry in its state, and counts for nobody meanwhile.
-    pub(crate) fn ask_for_user(&mut self, index: u32, at: u32, waits: Credential) {
+    pub(crate) fn ask_for_user(&mut self, index: ConnIndex, at: u32, waits: Credential) {
         self.entitle(index, NONE);
         self.set_state(index, State::Credential(waits));
         self.ask_for_user_again(index, at);
@@ -76,11 +77,11 @@ impl Edge {
 
     /// The same of a session that goes on with a new token: until the answer it keeps the one that
     /// it has.
-    pub(crate) fn ask_for_user_again(&mut self, index: u32, at: u32) {
-        self.slots[index].set(flag::PAUSED | flag::ASKED);
-        let entitlements = &self.judging.entitlements;
+    pub(crate) fn ask_for_user_again(&mut self, index: ConnIndex, at: u32) {
+        self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
+        let entitlements = &self.access.judging.entitlements;
         self.out.users.push(UserChange::Comes {
-            connection: self.slots.key(index),
+            connection: self.connections.slots.key(index),
             user: entitlements.user(at),
             connections_max: entitlements.terms(at).limits.connections_max,
         });
@@ -92,7 +93,7 @@ impl Edge {
             let user = user.into();
             return self.out.users.push(UserChange::Leaves { user });
         }
-        let slot = &mut self.slots[connection.index];
+        let slot = &mut self.connections.slots[connection.index];
         slot.clear(flag::ASKED);
         slot.set(flag::COUNTED);
         self.settle_user(connection.index, Ok(()));
@@ -100,13 +101,13 @@ impl Edge {
 
     /// The connection's user as a hash that is never 0: the subject of its issuer, by what it has
     /// shown. All who have shown nothing are one user. 0 where nobody is asked.
-    pub(crate) fn user_hash(&self, index: u32) -> u64 {
+    pub(crate) fn user_hash(&self, index: ConnIndex) -> u64 {
         if self.settings.entitlement.is_none() {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         if let Some(at) = self.entitlement_of(index) {
-            let entitlements = &self.judging.entitlements;
+            let entitlements = &self.access.judging.entitlements;
             let is_key = entitlements.kind(at) == CredentialKind::ApiKey;
             (is_key, entitlements.user(at)).hash(&mut hasher);
         }
@@ -115,22 +116,22 @@ impl Edge {
 
     /// All connections that count: what a shell that has just been given this edge counts again.
     pub fn counted_users(&self) -> impl Iterator<Item = CountedUser> + '_ {
-        let counted = |index: &u32| self.slots[*index].is(flag::COUNTED);
-        let user = |index: u32| {
+        let counted = |index: &u32| self.connections.slots[*index].is(flag::COUNTED);
+        let user = |index: ConnIndex| {
             let at = self.entry_of_user(index)?;
-            let entitlements = &self.judging.entitlements;
+            let entitlements = &self.access.judging.entitlements;
             Some(CountedUser {
-                connection: self.slots.key(index),
+                connection: self.connections.slots.key(index),
                 user: entitlements.user(at),
                 connections_max: entitlements.terms(at).limits.connections_max,
             })
         };
-        let places = 0..self.slots.places();
+        let places = 0..self.connections.slots.places();
         places.filter(counted).filter_map(user)
     }
 
     /// The entry by which a connection counts, if it does: it shows it, or waits with it.
-    fn entry_of_user(&self, index: u32) -> Option<u32> {
+    fn entry_of_user(&self, index: ConnIndex) -> Option<u32> {
         let held = self.credential(index).and_then(Credential::held);
         self.entitlement_of(index).or(held)
     }
@@ -138,12 +139,12 @@ impl Edge {
     /// The shell's answer: the user has as many connections as may be.
     pub fn user_refused(&mut self, connection: Key) {
         if self.waits_for_user(connection) {
-            self.slots[connection.index].clear(flag::ASKED);
+            self.connections.slots[connection.index].clear(flag::ASKED);
             self.settle_user(connection.index, Err(ErrorCode::TooManyConnections));
         }
     }
 
-    fn settle_user(&mut self, index: u32, verdict: Result<(), ErrorCode>) {
+    fn settle_user(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
         match self.renewal_waits_for_user(index) {
             true => self.renewal_settled(index, verdict),
             false => self.user_settled(index, verdict),
@@ -152,15 +153,15 @@ impl Edge {
 
     fn waits_for_user(&self, connection: Key) -> bool {
         let index = connection.index;
-        let slot = self.slots.get(connection);
+        let slot = self.connections.slots.get(connection);
         slot.is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING))
             && (self.credential(index).is_some_and(Credential::waits_for_user)
                 || self.renewal_waits_for_user(index))
     }
 
     /// The connection is not entitled by `before` any more, but by `after`.
-    pub(super) fn change_user(&mut self, index: u32, before: u32, after: u32) {
-        if self.slots[index].is(flag::COUNTED)
+    pub(super) fn change_user(&mut self, index: ConnIndex, before: u32, after: u32) {
+        if self.connections.slots[index].is(flag::COUNTED)
             && (after == NONE || !self.are_of_one_user(before, after))
         {
             self.leave_user(index, before);
@@ -168,29 +169,29 @@ impl Edge {
     }
 
     /// The connection goes, and with it what its state holds.
-    pub(super) fn forget_user(&mut self, index: u32) {
+    pub(super) fn forget_user(&mut self, index: ConnIndex) {
         let at = self.entry_of_user(index);
-        if let Some(at) = at.filter(|_| self.slots[index].is(flag::COUNTED)) {
+        if let Some(at) = at.filter(|_| self.connections.slots[index].is(flag::COUNTED)) {
             self.leave_user(index, at);
         }
     }
 
     /// The connection was let in for nothing: it stays what it was.
-    pub(crate) fn count_no_more(&mut self, index: u32) {
+    pub(crate) fn count_no_more(&mut self, index: ConnIndex) {
         if let Some(at) = self.entitlement_of(index) {
             self.leave_user(index, at);
         }
     }
 
-    fn leave_user(&mut self, index: u32, at: u32) {
-        self.slots[index].clear(flag::COUNTED);
-        let user = self.judging.entitlements.user(at);
+    fn leave_user(&mut self, index: ConnIndex, at: u32) {
+        self.connections.slots[index].clear(flag::COUNTED);
+        let user = self.access.judging.entitlements.user(at);
         self.out.users.push(UserChange::Leaves { user });
     }
 
     fn is_counted(&self, at: u32) -> bool {
         let settings = self.settings.entitlement.as_ref();
-        let entitlements = &self.judging.entitlements;
+        let entitlements = &self.access.judging.entitlements;
         let is_limited = settings.is_some_and(|settings| settings.users_are_counted)
             || entitlements.terms(at).limits.connections_max.is_some();
         is_limited
@@ -199,7 +200,7 @@ impl Edge {
     }
 
     fn are_of_one_user(&self, one: u32, other: u32) -> bool {
-        let entitlements = &self.judging.entitlements;
+        let entitlements = &self.access.judging.entitlements;
         entitlements.kind(one) == entitlements.kind(other)
             && entitlements.are_of_one_user(one, other)
     }

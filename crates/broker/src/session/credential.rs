@@ -10,6 +10,7 @@ use super::State;
 use super::fault::Fault;
 use crate::edge::{Edge, NONE, Protocol, Shown};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
+use crate::ids::ConnIndex;
 use crate::journal::Deed;
 use crate::ticket::Ticket;
 use crate::topic::Filter;
@@ -93,12 +94,12 @@ pub(super) enum Entry {
 
 impl Edge {
     /// Whether the connection's head has been judged, so that it can be looked at again.
-    pub(super) fn is_judged(&self, index: u32) -> bool {
+    pub(super) fn is_judged(&self, index: ConnIndex) -> bool {
         matches!(self.credential(index), Some(Credential::Judged { .. }))
     }
 
     /// Entitles the connection as the request says.
-    pub(super) fn entitle_request(&mut self, index: u32, request: &Request<'_>) -> Entry {
+    pub(super) fn entitle_request(&mut self, index: ConnIndex, request: &Request<'_>) -> Entry {
         let judged = match self.is_judged(index) {
             true => self.take_state(index),
             false => None,
@@ -124,7 +125,7 @@ impl Edge {
 
     fn show_in_request(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         judged: Option<State>,
         kind: CredentialKind,
         bytes: &[u8],
@@ -151,7 +152,7 @@ impl Edge {
     }
 
     /// Whether a request may go on for which any valid credential will do.
-    pub(super) fn require_credential(&self, index: u32) -> Result<(), Fault> {
+    pub(super) fn require_credential(&self, index: ConnIndex) -> Result<(), Fault> {
         match &self.settings.entitlement {
             None => Ok(()),
             Some(_) => match self.entitlement_of(index) {
@@ -165,7 +166,7 @@ impl Edge {
     /// help.
     pub(super) fn permit_request(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         action: Action,
         wanted: &str,
     ) -> Result<(), Fault> {
@@ -173,13 +174,13 @@ impl Edge {
     }
 
     /// The same of a publication whose body has not come: it is asked again when it has.
-    pub(super) fn permit_body(&mut self, index: u32, topic: &str) -> Result<(), Fault> {
+    pub(super) fn permit_body(&mut self, index: ConnIndex, topic: &str) -> Result<(), Fault> {
         self.permit_request_as(index, Action::Publish, topic, false)
     }
 
     /// The same of an envelope, which names its topics in the body: a client that may publish
     /// nothing at all need not send it.
-    pub(super) fn permit_some_body(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn permit_some_body(&mut self, index: ConnIndex) -> Result<(), Fault> {
         let permitted = self.permit_some(index, Action::Publish);
         permitted.map_err(|code| match code {
             ErrorCode::Unauthorized => Fault::anonymous(),
@@ -189,7 +190,7 @@ impl Edge {
 
     fn permit_request_as(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         action: Action,
         wanted: &str,
         is_done: bool,
@@ -210,7 +211,7 @@ impl Edge {
 
     /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has
     /// been refused.
-    pub(super) fn identify(&mut self, index: u32, hello: &Hello<'_>, frame: &[u8]) -> bool {
+    pub(super) fn identify(&mut self, index: ConnIndex, hello: &Hello<'_>, frame: &[u8]) -> bool {
         if self.settings.entitlement.is_none() {
             return true;
         }
@@ -224,7 +225,12 @@ impl Edge {
         })
     }
 
-    fn show_in_hello(&mut self, index: u32, token: &str, frame: &[u8]) -> Result<bool, ErrorCode> {
+    fn show_in_hello(
+        &mut self,
+        index: ConnIndex,
+        token: &str,
+        frame: &[u8],
+    ) -> Result<bool, ErrorCode> {
         let kind = CredentialKind::Token;
         match self.show(index, Purpose::Hello, kind, token.as_bytes())? {
             Shown::Known(at) if self.may_entitle(index, at) => {
@@ -247,7 +253,7 @@ impl Edge {
 
     fn identify_without_token(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         hello: &Hello<'_>,
         frame: &[u8],
     ) -> Result<bool, ErrorCode> {
@@ -278,7 +284,7 @@ impl Edge {
     }
 
     /// The verdict of HELLO's token.
-    pub(crate) fn hello_judged(&mut self, index: u32, verdict: Result<u32, ErrorCode>) {
+    pub(crate) fn hello_judged(&mut self, index: ConnIndex, verdict: Result<u32, ErrorCode>) {
         let waited = self.take_kept_state(index);
         let Some(State::Credential(Credential::Hello { frame, .. })) = waited else {
             return;
@@ -290,7 +296,7 @@ impl Edge {
     }
 
     /// The entitlement of HELLO's ticket has been looked at.
-    pub(crate) fn ticket_looked_at(&mut self, index: u32, at: u32) {
+    pub(crate) fn ticket_looked_at(&mut self, index: ConnIndex, at: u32) {
         let waited = self.take_kept_state(index);
         let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {
             return;
@@ -300,14 +306,14 @@ impl Edge {
         match checked {
             Ok(()) => self.entitle_hello(index, at, frame),
             Err(code) => {
-                self.judging.entitlements.release(at);
+                self.access.judging.entitlements.release(at);
                 self.refuse_hello(index, code);
             }
         }
     }
 
     /// HELLO has waited for this entry.
-    fn entitle_hello(&mut self, index: u32, at: u32, frame: Box<[u8]>) {
+    fn entitle_hello(&mut self, index: ConnIndex, at: u32, frame: Box<[u8]>) {
         if self.may_entitle(index, at) {
             self.entitle(index, at);
             return self.answer_hello(index, &frame);
@@ -317,7 +323,7 @@ impl Edge {
     }
 
     /// Whether a connection may count for its user is known: what waited for that goes on.
-    pub(crate) fn user_settled(&mut self, index: u32, verdict: Result<(), ErrorCode>) {
+    pub(crate) fn user_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
         match self.take_kept_state(index) {
             Some(State::Credential(Credential::User { at, frame })) => match verdict {
                 Ok(()) => {
@@ -325,13 +331,13 @@ impl Edge {
                     self.answer_hello(index, &frame);
                 }
                 Err(code) => {
-                    self.judging.entitlements.release(at);
+                    self.access.judging.entitlements.release(at);
                     self.refuse_hello(index, code);
                 }
             },
             Some(State::Credential(Credential::Judged { digest, verdict: Ok(at) })) => {
                 if verdict.is_err() {
-                    self.judging.entitlements.release(at);
+                    self.access.judging.entitlements.release(at);
                 }
                 let verdict = verdict.map(|()| at);
                 let judged = Credential::Judged { digest, verdict };
@@ -342,30 +348,30 @@ impl Edge {
         }
     }
 
-    fn answer_hello(&mut self, index: u32, frame: &[u8]) {
+    fn answer_hello(&mut self, index: ConnIndex, frame: &[u8]) {
         if let Ok(ClientFrame::Hello(hello)) = ClientFrame::decode(frame) {
             self.native_welcome(index, &hello);
         }
         self.resume(index);
     }
 
-    fn refuse_hello(&mut self, index: u32, code: ErrorCode) {
+    fn refuse_hello(&mut self, index: ConnIndex, code: ErrorCode) {
         let error = ErrorFrame::new(Reference::Connection, code);
         self.send_native(index, &ServerFrame::Error(error));
         self.close_native(index, close_of(code));
     }
 
     /// A connection ends because its entitlement does.
-    pub(crate) fn close_entitled(&mut self, index: u32, code: ErrorCode) {
-        match self.slots[index].protocol {
+    pub(crate) fn close_entitled(&mut self, index: ConnIndex, code: ErrorCode) {
+        match self.connections.slots[index].protocol {
             Protocol::Events => self.close_idle(index),
             _ => self.close_native(index, close_of(code)),
         }
     }
 
     /// Tells a client ahead.
-    pub(crate) fn tell_token_expires(&mut self, index: u32, expires_ms: u64) {
-        match self.slots[index].protocol {
+    pub(crate) fn tell_token_expires(&mut self, index: ConnIndex, expires_ms: u64) {
+        match self.connections.slots[index].protocol {
             Protocol::Native => {
                 self.send_native(index, &ServerFrame::TokenExpires(expires_ms));
             }

@@ -13,6 +13,7 @@ use super::parameters::{self, DataForm};
 use super::route;
 use crate::edge::{Edge, Protocol, Wish, flag};
 use crate::entitlement::Action;
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{PartitionId, Start};
 use crate::position::Position;
 use crate::topic::Filter;
@@ -51,7 +52,7 @@ impl Edge {
     /// `GET /topics/...` with `Accept: text/event-stream`.
     pub(super) fn begin_raw_stream(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'_>,
         target: &Target<'_>,
         topic: String,
@@ -72,7 +73,7 @@ impl Edge {
     /// `GET /events?topic=...&topic=...`.
     pub(super) fn begin_stream(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'_>,
         target: &Target<'_>,
         answer: &Answer,
@@ -172,7 +173,7 @@ impl Edge {
         Ok(())
     }
 
-    fn open_stream(&mut self, index: u32, answer: &Answer, raw: u32) {
+    fn open_stream(&mut self, index: ConnIndex, answer: &Answer, raw: u32) {
         let mut head = Vec::with_capacity(256);
         let writer = ResponseWriter::new(&mut head, 200).keep_alive(false);
         cross_origin(writer, answer)
@@ -186,7 +187,7 @@ impl Edge {
         encode(&retry, &mut head);
         self.send_private(index, &head);
         self.tell_answer(index, 200, head.len());
-        let slot = &mut self.slots[index];
+        let slot = &mut self.connections.slots[index];
         slot.protocol = Protocol::Events;
         slot.set(raw);
         self.statistics.event_streams += 1;
@@ -196,35 +197,40 @@ impl Edge {
     }
 
     /// Everything for filters up to here, in one partition, has been sent, and nothing beyond it.
-    pub(crate) fn stream_filters_at(&mut self, index: u32, partition: PartitionId, offset: u64) {
+    pub(crate) fn stream_filters_at(
+        &mut self,
+        index: ConnIndex,
+        partition: PartitionId,
+        offset: u64,
+    ) {
         if let Some(State::Events(events)) = self.state(index) {
             events.cursor.set_partition(partition, offset);
         }
     }
 
     /// Everything of this topic up to here has been sent, and nothing beyond it.
-    pub(crate) fn stream_at(&mut self, index: u32, subscription: u32, offset: u64) {
+    pub(crate) fn stream_at(&mut self, index: ConnIndex, subscription: SubIndex, offset: u64) {
         let number = self.subscription_client(subscription);
         let epoch = self.subscription_epoch(subscription);
         self.set_stream_cursor(index, number, Position { epoch, offset });
     }
 
-    pub(super) fn set_stream_cursor(&mut self, index: u32, number: u32, position: Position) {
+    pub(super) fn set_stream_cursor(&mut self, index: ConnIndex, number: u32, position: Position) {
         if let Some(State::Events(events)) = self.state(index) {
             events.cursor.set_topic(number as usize, position);
         }
     }
 
     /// The composite cursor, once it can be told for every topic.
-    pub(super) fn stream_cursor(&self, index: u32) -> Option<String> {
-        match self.states.get(self.slots[index].state) {
+    pub(super) fn stream_cursor(&self, index: ConnIndex) -> Option<String> {
+        match self.sessions.states.get(self.connections.slots[index].state) {
             Some(State::Events(events)) => events.cursor.text(),
             _ => None,
         }
     }
 
-    pub(super) fn stream_topic(&self, index: u32, number: u32) -> Option<Box<str>> {
-        match self.states.get(self.slots[index].state) {
+    pub(super) fn stream_topic(&self, index: ConnIndex, number: u32) -> Option<Box<str>> {
+        match self.sessions.states.get(self.connections.slots[index].state) {
             Some(State::Events(events)) => {
                 events.topics.get(number as usize).map(|topic| topic.name.clone())
             }

@@ -10,6 +10,7 @@ use super::cursor::CURSOR_BYTES_MAX;
 use super::json;
 use super::parameters::DataForm;
 use crate::edge::{Beginning, Edge, Grant, LeftOut, Refusal, flag};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Gap, GapReason, PartitionId};
 use crate::position::Position;
 use base64::Engine as _;
@@ -20,7 +21,12 @@ use wire::http::problem::append_json_string;
 use wire::native::{ErrorCode, UnsubscribeCode};
 
 impl Edge {
-    pub(super) fn events_subscribed(&mut self, index: u32, subscription: u32, grant: &Grant) {
+    pub(super) fn events_subscribed(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        grant: &Grant,
+    ) {
         // A retained message stands before what is settled.
         let retained = grant.retained.clone();
         let number = self.subscription_client(subscription);
@@ -31,7 +37,7 @@ impl Edge {
             &mut data,
             format_args!("\"position\":\"{}\",\"complete\":{complete}", grant.position),
         );
-        let is_raw = self.slots[index].is(flag::RAW);
+        let is_raw = self.connections.slots[index].is(flag::RAW);
         if let Some(hint) = self.stream_topic(index, number).and_then(|name| hint_of(&name)) {
             data.extend_from_slice(b",\"hint\":");
             append_json_string(&mut data, hint);
@@ -59,7 +65,7 @@ impl Edge {
     }
 
     /// Tells a topic's position without an event. It gives way with the messages before it.
-    fn send_id(&mut self, subscription: u32, position: Position) {
+    fn send_id(&mut self, subscription: SubIndex, position: Position) {
         let index = self.subscription_connection(subscription);
         if self.stream_id(index, position).is_some() {
             let settled = (position.offset, position.offset);
@@ -71,7 +77,7 @@ impl Edge {
     /// cursor to `position`. It gives way with the messages before it.
     fn send_stream_mark(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         (from, through): (u64, u64),
         position: Position,
         event: &[u8],
@@ -91,7 +97,7 @@ impl Edge {
     /// it.
     fn send_stream_filter_mark(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         (after, through): (u64, u64),
         event: &[u8],
@@ -107,21 +113,21 @@ impl Edge {
 
     /// The id of an event that ends at this position: of a raw stream the position, else the cursor
     /// of all.
-    fn stream_id(&self, index: u32, position: Position) -> Option<String> {
-        match self.slots[index].is(flag::RAW) {
+    fn stream_id(&self, index: ConnIndex, position: Position) -> Option<String> {
+        match self.connections.slots[index].is(flag::RAW) {
             true => Some(position.to_string()),
             false => self.stream_cursor(index),
         }
     }
 
     /// The line that begins an event with the stream's cursor; empty while there is none.
-    pub(crate) fn stream_id_line(&self, index: u32) -> String {
+    pub(crate) fn stream_id_line(&self, index: ConnIndex) -> String {
         id_line(self.stream_cursor(index).as_deref())
     }
 
     pub(super) fn events_subscribed_filters(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         subscriptions: &[u32],
         beginnings: &[Beginning],
     ) {
@@ -178,7 +184,7 @@ impl Edge {
 
     pub(super) fn events_filter_gap(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         gap: Gap,
     ) {
@@ -194,7 +200,7 @@ impl Edge {
     /// Messages that the policy of the stream's filters left out.
     pub(super) fn events_filter_left_out(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         left_out: LeftOut,
     ) {
@@ -209,8 +215,8 @@ impl Edge {
     /// Told when the last partition has caught up.
     pub(super) fn events_filter_caught_up(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         partition: PartitionId,
         through: u64,
     ) {
@@ -221,7 +227,12 @@ impl Edge {
         }
     }
 
-    pub(super) fn events_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
+    pub(super) fn events_refused(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        refusal: Refusal,
+    ) {
         let number = self.subscription_client(subscription);
         // A log that could not be read ends the stream, and so does an edge without room for a
         // replay: the client comes back with the cursor that it has. If the stream went on without
@@ -239,16 +250,22 @@ impl Edge {
         self.send_event(index, "crore.error", None, &data);
         // A raw stream without its topic has no purpose either; the client comes back after its
         // delay.
-        if ends || self.slots[index].is(flag::RAW) {
+        if ends || self.connections.slots[index].is(flag::RAW) {
             self.close(index);
         }
     }
 
-    pub(super) fn events_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
+    pub(super) fn events_gap(&mut self, index: ConnIndex, subscription: SubIndex, gap: Gap) {
         self.send_gap_event(index, subscription, gap, None);
     }
 
-    fn send_gap_event(&mut self, index: u32, subscription: u32, gap: Gap, id: Option<&str>) {
+    fn send_gap_event(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        gap: Gap,
+        id: Option<&str>,
+    ) {
         let number = self.subscription_client(subscription);
         let mut data = self.event_about(index, number);
         data.extend_from_slice(b"\"gap\":");
@@ -257,7 +274,7 @@ impl Edge {
         self.send_event(index, "crore.gap", id, &data);
     }
 
-    pub(super) fn events_caught_up(&mut self, subscription: u32, told: u64, through: u64) {
+    pub(super) fn events_caught_up(&mut self, subscription: SubIndex, told: u64, through: u64) {
         let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
         let event = event_of("crore.caught_up", b"{}");
         self.send_stream_mark(subscription, (told, through), position, &event);
@@ -265,7 +282,12 @@ impl Edge {
 
     /// Messages that the subscription's policy left out. The client has settled them, so its cursor
     /// moves.
-    pub(super) fn events_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
+    pub(super) fn events_left_out(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        left_out: LeftOut,
+    ) {
         let LeftOut { from, through, .. } = left_out;
         let number = self.subscription_client(subscription);
         let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
@@ -276,7 +298,7 @@ impl Edge {
     }
 
     /// The stream ends: the client comes back with the cursor that it has.
-    pub(super) fn events_disconnected(&mut self, index: u32, subscription: u32) {
+    pub(super) fn events_disconnected(&mut self, index: ConnIndex, subscription: SubIndex) {
         let number = self.subscription_client(subscription);
         let mut data = self.event_about(index, number);
         let code = UnsubscribeCode::SlowConsumer;
@@ -288,7 +310,7 @@ impl Edge {
     }
 
     /// The beginning of an event's data: which topic it is about, where the stream has several.
-    fn event_about(&self, index: u32, number: u32) -> Vec<u8> {
+    fn event_about(&self, index: ConnIndex, number: u32) -> Vec<u8> {
         let mut data = Vec::from(&b"{"[..]);
         if let Some(name) = self.stream_topic(index, number) {
             data.extend_from_slice(b"\"topic\":");
@@ -298,7 +320,7 @@ impl Edge {
         data
     }
 
-    pub(super) fn events_send_away(&mut self, index: u32, return_after_ms: u64) {
+    pub(super) fn events_send_away(&mut self, index: ConnIndex, return_after_ms: u64) {
         let away =
             OutgoingEvent { retry_ms: Some(return_after_ms.max(1)), ..OutgoingEvent::default() };
         let mut bytes = Vec::new();
@@ -311,8 +333,8 @@ impl Edge {
     /// One event of a stream in envelopes, behind its id.
     pub(crate) fn append_envelope_event(
         &self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         view: &RecordView<'_>,
         out: &mut Vec<u8>,
     ) {
@@ -325,7 +347,7 @@ impl Edge {
     /// The same for a message that a filter matched.
     pub(crate) fn append_wide_event(
         &self,
-        index: u32,
+        index: ConnIndex,
         topic: &str,
         partition: PartitionId,
         view: &RecordView<'_>,
@@ -337,7 +359,7 @@ impl Edge {
 
     fn append_envelope(
         &self,
-        index: u32,
+        index: ConnIndex,
         topic: &str,
         epoch: u64,
         view: &RecordView<'_>,
@@ -347,7 +369,7 @@ impl Edge {
         out.extend_from_slice(b"data: {\"topic\":");
         append_json_string(out, topic);
         out.push(b',');
-        let data = match self.states.get(self.slots[index].state) {
+        let data = match self.sessions.states.get(self.connections.slots[index].state) {
             Some(State::Events(events)) => events.data,
             _ => DataForm::Text,
         };
@@ -355,7 +377,7 @@ impl Edge {
         out.extend_from_slice(b"}\n\n");
     }
 
-    fn send_event(&mut self, index: u32, event: &str, id: Option<&str>, data: &[u8]) {
+    fn send_event(&mut self, index: ConnIndex, event: &str, id: Option<&str>, data: &[u8]) {
         let mut bytes = Vec::with_capacity(64 + data.len());
         let data = std::str::from_utf8(data).unwrap_or_default();
         encode(

@@ -5,6 +5,7 @@
 use super::fault::Fault;
 use super::http::{Answer, begin_answer, reject_body};
 use crate::edge::Edge;
+use crate::ids::ConnIndex;
 use wire::http::Request;
 
 const TEXT: &[u8] = include_bytes!("greeting.txt");
@@ -13,7 +14,7 @@ impl Edge {
     /// Answers with the text.
     pub(super) fn greet(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'_>,
         answer: &Answer,
     ) -> Result<(), Fault> {

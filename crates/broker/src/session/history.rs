@@ -8,6 +8,7 @@ use super::parameters::{self, DataForm};
 use super::poll::Poll;
 use crate::edge::{Edge, Pressure, flag};
 use crate::entitlement::Action;
+use crate::ids::ConnIndex;
 use crate::mail::{HistoryPage, PageLimits, Reply, ToHome};
 use crate::position::Position;
 use log::RecordView;
@@ -37,7 +38,7 @@ impl Edge {
     /// `GET /topics/...` without an event stream: a page of history, or a long poll.
     pub(super) fn begin_history(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         target: &Target<'_>,
         topic: String,
         answer: &Answer,
@@ -75,7 +76,7 @@ impl Edge {
         let request = ToHome::History {
             partition,
             rule,
-            topic: self.mail.copy(topic.as_bytes()),
+            topic: self.work.mail.copy(topic.as_bytes()),
             reply: self.history_reply(index),
             beyond: since,
             reverse,
@@ -90,7 +91,7 @@ impl Edge {
     /// permission.
     pub(super) fn begin_retained(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         topic: String,
         answer: &Answer,
     ) -> Result<(), Fault> {
@@ -98,7 +99,7 @@ impl Edge {
         let (_, partition) = self.settings.locate(&topic);
         let request = ToHome::Retained {
             partition,
-            topic: self.mail.copy(topic.as_bytes()),
+            topic: self.work.mail.copy(topic.as_bytes()),
             reply: self.history_reply(index),
         };
         self.request(self.settings.home_of(partition), request);
@@ -106,17 +107,21 @@ impl Edge {
         Ok(())
     }
 
-    fn history_reply(&self, index: u32) -> Reply {
-        Reply { connection: self.slots.key(index), request: 0 }
+    fn history_reply(&self, index: ConnIndex) -> Reply {
+        Reply { connection: self.connections.slots.key(index), request: 0 }
     }
 
-    fn wait_for_history(&mut self, index: u32, topic: String, answer: &Answer, form: Form) {
+    fn wait_for_history(&mut self, index: ConnIndex, topic: String, answer: &Answer, form: Form) {
         let wait = HistoryWait { topic, answer: answer.clone(), form };
         self.set_state(index, State::History(Box::new(wait)));
-        self.slots[index].set(flag::PAUSED);
+        self.connections.slots[index].set(flag::PAUSED);
     }
 
-    pub(super) fn http_history(&mut self, index: u32, result: Result<HistoryPage, ErrorCode>) {
+    pub(super) fn http_history(
+        &mut self,
+        index: ConnIndex,
+        result: Result<HistoryPage, ErrorCode>,
+    ) {
         let Some(State::History(wait)) = self.take_state(index) else {
             return;
         };
@@ -131,7 +136,7 @@ impl Edge {
         }
     }
 
-    fn answer_retained(&mut self, index: u32, wait: &HistoryWait, page: &HistoryPage) {
+    fn answer_retained(&mut self, index: ConnIndex, wait: &HistoryWait, page: &HistoryPage) {
         let record = page.records.first();
         let Some(record) = record.and_then(|record| RecordView::parse(record)) else {
             let detail = format!("{} has no retained message", wait.topic);

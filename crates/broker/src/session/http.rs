@@ -10,6 +10,7 @@ use super::publish::Intent;
 use super::route::{self, Route};
 use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make_room};
 use crate::entitlement::Action;
+use crate::ids::ConnIndex;
 use crate::journal::start_of;
 use crate::topic::TopicName;
 use stdx::handing::Hand;
@@ -58,12 +59,12 @@ impl Edge {
     /// A head, or a part of a body, from the front of `input`.
     pub(crate) fn http_input(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         input: &mut [u8],
         scan: &mut HeadScan,
     ) -> Progress {
-        let is_judged = self.slots[index].state != NONE && self.is_judged(index);
-        if self.slots[index].state != NONE && !is_judged {
+        let is_judged = self.connections.slots[index].state != NONE && self.is_judged(index);
+        if self.connections.slots[index].state != NONE && !is_judged {
             return self.http_body(index, input);
         }
         // A head whose verdict has come was looked at before.
@@ -110,8 +111,8 @@ impl Edge {
             Entry::Open => None,
             Entry::Refused(fault) => Some(fault),
         };
-        let is_first = self.slots[index].is(flag::STARTING);
-        self.slots[index].clear(flag::STARTING);
+        let is_first = self.connections.slots[index].is(flag::STARTING);
+        self.connections.slots[index].clear(flag::STARTING);
         self.statistics.http_requests += 1;
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
         let mut early = Vec::new();
@@ -127,7 +128,7 @@ impl Edge {
             self.answer_fault(index, &answer, &fault);
         }
         // Of a native session HELLO is still to come.
-        if is_first && self.slots[index].protocol != Protocol::NativeStart {
+        if is_first && self.connections.slots[index].protocol != Protocol::NativeStart {
             self.count_handshake(index);
         }
         match early.is_empty() {
@@ -138,7 +139,7 @@ impl Edge {
 
     fn http_request(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'_>,
         refused: Option<Fault>,
         answer: &mut Answer,
@@ -234,7 +235,7 @@ impl Edge {
     /// Answers the handshake, and gives the frames that came with it.
     fn upgrade(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'_>,
         protocol: Protocol,
         answer: &Answer,
@@ -258,14 +259,14 @@ impl Edge {
         });
         match checked {
             Ok((upgrade, chosen, deflate, early)) => {
-                let mut head = std::mem::take(&mut self.scratch);
+                let mut head = std::mem::take(&mut self.work.scratch);
                 head.clear();
                 upgrade.encode_response_with(&mut head, chosen, deflate);
                 self.send_private(index, &head);
                 self.tell_answer(index, 101, head.len());
-                self.scratch = head;
+                self.work.scratch = head;
                 let ping_interval_s = self.settings.limits.ping_interval_s;
-                let slot = &mut self.slots[index];
+                let slot = &mut self.connections.slots[index];
                 slot.protocol = protocol;
                 slot.set_window_bits(deflate.map_or(0, |deflate| deflate.server_window_bits));
                 self.set_ping_interval(index, ping_interval_s);
@@ -274,7 +275,7 @@ impl Edge {
                         self.statistics.echo_sessions += 1;
                         self.session_began(index);
                     }
-                    _ => self.expect(Deadline::Hello(self.slots.key(index))),
+                    _ => self.expect(Deadline::Hello(self.connections.slots.key(index))),
                 }
                 early
             }
@@ -294,7 +295,7 @@ impl Edge {
 
     fn begin_body(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'_>,
         intent: Intent,
         answer: &Answer,
@@ -324,7 +325,7 @@ impl Edge {
         Ok(())
     }
 
-    fn http_body(&mut self, index: u32, input: &[u8]) -> Progress {
+    fn http_body(&mut self, index: ConnIndex, input: &[u8]) -> Progress {
         let Some(State::Body(body)) = self.state(index) else {
             return Progress::Stop;
         };
@@ -363,7 +364,7 @@ impl Edge {
         }
     }
 
-    fn body_complete(&mut self, index: u32, body: Body) {
+    fn body_complete(&mut self, index: ConnIndex, body: Body) {
         let Body { bytes, intent, answer, .. } = body;
         if let Err(fault) = self.publish_body(index, intent, bytes, &answer) {
             self.answer_fault(index, &answer, &fault);
@@ -374,7 +375,7 @@ impl Edge {
     /// if that is one thing.
     fn check_origin<'r>(
         &self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'r>,
         answer: &mut Answer,
     ) -> Result<(), Option<&'r str>> {
@@ -391,7 +392,7 @@ impl Edge {
             // A proxy may have ended TLS before this node; the other way round nobody would.
             let is_scheme = match scheme {
                 "https" => true,
-                "http" => !self.slots[index].is(flag::ENCRYPTED),
+                "http" => !self.connections.slots[index].is(flag::ENCRYPTED),
                 _ => false,
             };
             is_scheme && authority.eq_ignore_ascii_case(host)
@@ -410,7 +411,7 @@ impl Edge {
 
     /// The page's author sees no more in a browser than that something was refused: the log has a
     /// line, too.
-    fn refuse_origin(&mut self, index: u32, origin: Option<&str>) -> Fault {
+    fn refuse_origin(&mut self, index: ConnIndex, origin: Option<&str>) -> Fault {
         let origin = origin.map(|origin| start_of(origin, ORIGIN_BYTES_MAX));
         self.tell_origin(index, origin.unwrap_or_default());
         let detail = match origin {
@@ -424,7 +425,7 @@ impl Edge {
 
     fn answer_preflight(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: &Request<'_>,
         methods: &str,
         answer: &Answer,
@@ -447,7 +448,13 @@ impl Edge {
     }
 
     /// Queues a JSON answer and goes on.
-    pub(super) fn answer_json(&mut self, index: u32, answer: &Answer, status: u16, body: &[u8]) {
+    pub(super) fn answer_json(
+        &mut self,
+        index: ConnIndex,
+        answer: &Answer,
+        status: u16,
+        body: &[u8],
+    ) {
         let keep_alive = answer.keep_alive && !self.draining;
         let mut out = Vec::with_capacity(256 + body.len());
         begin_answer(&mut out, status, answer, keep_alive)
@@ -465,7 +472,7 @@ impl Edge {
     /// Queues a complete answer and goes on.
     pub(super) fn finish_with(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         answer: &Answer,
         status: u16,
         keep_alive: bool,
@@ -477,7 +484,7 @@ impl Edge {
     }
 
     /// Queues a problem (RFC 9457) and goes on, or closes when the request could not be understood.
-    pub(super) fn answer_fault(&mut self, index: u32, answer: &Answer, fault: &Fault) {
+    pub(super) fn answer_fault(&mut self, index: ConnIndex, answer: &Answer, fault: &Fault) {
         self.statistics.http_errors += 1;
         let status = fault.code.http_status();
         let keep_alive = self.take_error(index, fault.code) && answer.keep_alive && !self.draining;
@@ -506,7 +513,7 @@ impl Edge {
 
     /// RFC 9110 section 9.3.2: an answer to HEAD has no body; one would be taken for the next
     /// answer.
-    pub(super) fn send_answer(&mut self, index: u32, answer: &Answer, mut out: Vec<u8>) {
+    pub(super) fn send_answer(&mut self, index: ConnIndex, answer: &Answer, mut out: Vec<u8>) {
         if answer.head_only
             && let Some(end) = out.windows(4).position(|window| window == b"\r\n\r\n")
         {
@@ -515,27 +522,27 @@ impl Edge {
         self.send_private(index, &out);
     }
 
-    pub(super) fn finish_answer(&mut self, index: u32, keep_alive: bool) {
+    pub(super) fn finish_answer(&mut self, index: ConnIndex, keep_alive: bool) {
         self.stamp(index);
         if keep_alive { self.resume(index) } else { self.close(index) }
     }
 
     /// A request, or HELLO behind it, did not come in time.
-    pub(crate) fn handshake_timed_out(&mut self, index: u32) {
-        if self.slots[index].protocol == Protocol::NativeStart {
+    pub(crate) fn handshake_timed_out(&mut self, index: ConnIndex) {
+        if self.connections.slots[index].protocol == Protocol::NativeStart {
             return self.close_native(index, CloseCode::HandshakeTimeout);
         }
         self.answer_fault(index, &Answer::default(), &ErrorCode::RequestTimeout.into());
     }
 
-    pub(crate) fn close_idle(&mut self, index: u32) {
+    pub(crate) fn close_idle(&mut self, index: ConnIndex) {
         self.close(index);
     }
 }
 
 /// A client behind a proxy is not served. Its request has not been consumed, and nothing more is
 /// read.
-pub(crate) fn refuse_client(edge: &mut Edge, index: u32, code: ErrorCode) {
+pub(crate) fn refuse_client(edge: &mut Edge, index: ConnIndex, code: ErrorCode) {
     edge.statistics.turned_away.clients_refused += 1;
     edge.answer_fault(index, &Answer::default(), &code.into());
 }

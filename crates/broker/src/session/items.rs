@@ -12,6 +12,7 @@
 
 use super::State;
 use crate::edge::{Edge, NONE, flag};
+use crate::ids::ConnIndex;
 use stdx::handing::Hand;
 use wire::native::{Element, ListIter, SubscribeItem};
 
@@ -46,19 +47,19 @@ impl Items {
 impl Edge {
     /// A turn begins.
     pub(crate) fn renew_work(&mut self) {
-        self.work_left = WORK_TURN_MAX;
+        self.work.left = WORK_TURN_MAX;
     }
 
     /// A subscription to a filter has been asked for: every home looks at all its partitions.
     pub(crate) fn charge_filter(&mut self) {
         let work = self.settings.partitions_count();
-        self.work_left = self.work_left.saturating_sub(work);
+        self.work.left = self.work.left.saturating_sub(work);
     }
 
     /// The items of a SUBSCRIBE.
     pub(super) fn subscribe_items<'a>(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         mut items: ListIter<'a, SubscribeItem<'a>>,
     ) {
         let is_left = self.take_items(index, &mut items, |edge, item| {
@@ -70,7 +71,7 @@ impl Edge {
     }
 
     /// The items of an UNSUBSCRIBE.
-    pub(super) fn unsubscribe_items(&mut self, index: u32, mut items: ListIter<'_, u32>) {
+    pub(super) fn unsubscribe_items(&mut self, index: ConnIndex, mut items: ListIter<'_, u32>) {
         let is_left = self.take_items(index, &mut items, |edge, client| {
             edge.native_unsubscribe(index, client);
         });
@@ -80,12 +81,15 @@ impl Edge {
     }
 
     /// Whether items of a frame wait.
-    pub(crate) fn has_items(&self, index: u32) -> bool {
-        matches!(self.states.get(self.slots[index].state), Some(State::Items(_)))
+    pub(crate) fn has_items(&self, index: ConnIndex) -> bool {
+        matches!(
+            self.sessions.states.get(self.connections.slots[index].state),
+            Some(State::Items(_))
+        )
     }
 
     /// Goes on with the items of a frame. True when none is left.
-    pub(crate) fn continue_items(&mut self, index: u32) -> bool {
+    pub(crate) fn continue_items(&mut self, index: ConnIndex) -> bool {
         if !self.has_items(index) {
             return true;
         }
@@ -100,7 +104,7 @@ impl Edge {
         !self.has_items(index)
     }
 
-    fn some_items(&mut self, index: u32, items: &mut Items) -> bool {
+    fn some_items(&mut self, index: ConnIndex, items: &mut Items) -> bool {
         let rest = &items.bytes[items.done..];
         let (is_left, (count, rest)) = match items.kind {
             Kind::Subscribe => {
@@ -125,35 +129,35 @@ impl Edge {
     /// As many items as this turn has work for, at least one. True if some are left.
     fn take_items<'a, T: Element<'a>>(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         items: &mut ListIter<'a, T>,
         mut take: impl FnMut(&mut Edge, T),
     ) -> bool {
-        while !self.slots[index].is(flag::CLOSING)
+        while !self.connections.slots[index].is(flag::CLOSING)
             && let Some(item) = items.next()
         {
             take(self, item);
-            self.work_left = self.work_left.saturating_sub(ITEM_WORK);
-            let is_over = self.work_left == 0 || !self.has_room() || self.is_choked(index);
-            if is_over && items.len() > 0 && !self.slots[index].is(flag::CLOSING) {
+            self.work.left = self.work.left.saturating_sub(ITEM_WORK);
+            let is_over = self.work.left == 0 || !self.has_room() || self.is_choked(index);
+            if is_over && items.len() > 0 && !self.connections.slots[index].is(flag::CLOSING) {
                 return true;
             }
         }
         false
     }
 
-    fn leave_items(&mut self, index: u32, kind: Kind, (count, bytes): (usize, &[u8])) {
-        debug_assert!(self.slots[index].state == NONE, "a frame is whole");
+    fn leave_items(&mut self, index: ConnIndex, kind: Kind, (count, bytes): (usize, &[u8])) {
+        debug_assert!(self.connections.slots[index].state == NONE, "a frame is whole");
         let items = Items { kind, count, bytes: bytes.to_vec(), done: 0 };
         self.set_state(index, State::Items(items));
         self.go_on_later(index);
     }
 
     /// In the next turn; or when a home has room.
-    fn go_on_later(&mut self, index: u32) {
+    fn go_on_later(&mut self, index: ConnIndex) {
         if !self.pause_for_room(index) {
-            self.slots[index].set(flag::RESUMED);
-            let key = self.slots.key(index);
+            self.connections.slots[index].set(flag::RESUMED);
+            let key = self.connections.slots.key(index);
             self.spend(key);
         }
     }

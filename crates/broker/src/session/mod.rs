@@ -31,6 +31,7 @@ mod route;
 pub(crate) mod ticket;
 mod websocket;
 
+use crate::ids::{ConnIndex, SubIndex};
 pub(crate) use credential::Credential;
 pub(crate) use http::refuse_client;
 pub(crate) use json::append_message;
@@ -95,9 +96,9 @@ impl State {
 
 impl Edge {
     /// A plain subscription holds.
-    pub(crate) fn tell_subscribed(&mut self, subscription: u32, grant: &Grant) {
+    pub(crate) fn tell_subscribed(&mut self, subscription: SubIndex, grant: &Grant) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_subscribed(index, subscription, grant),
             Protocol::Events => self.events_subscribed(index, subscription, grant),
             _ => self.poll_subscribed(index, subscription, grant),
@@ -108,11 +109,11 @@ impl Edge {
     /// Subscriptions to filters hold; one, or all of an event stream.
     pub(crate) fn tell_subscribed_filters(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         subscriptions: &[u32],
         beginnings: &[Beginning],
     ) {
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => {
                 for &subscription in subscriptions {
                     self.native_subscribed_filter(index, subscription, beginnings);
@@ -125,9 +126,14 @@ impl Edge {
     }
 
     /// Messages of a subscription to a filter cannot be had.
-    pub(crate) fn tell_filter_gap(&mut self, subscription: u32, partition: PartitionId, gap: Gap) {
+    pub(crate) fn tell_filter_gap(
+        &mut self,
+        subscription: SubIndex,
+        partition: PartitionId,
+        gap: Gap,
+    ) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_filter_gap(index, subscription, partition, gap),
             Protocol::Events => self.events_filter_gap(subscription, partition, gap),
             _ => {}
@@ -137,12 +143,12 @@ impl Edge {
     /// A subscription to a filter is live again in a partition.
     pub(crate) fn tell_filter_caught_up(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         through: u64,
     ) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => {
                 self.native_filter_caught_up(index, subscription, partition, through);
             }
@@ -154,9 +160,9 @@ impl Edge {
     }
 
     /// A subscription is refused; it is forgotten after this call.
-    pub(crate) fn tell_refused(&mut self, subscription: u32, refusal: Refusal) {
+    pub(crate) fn tell_refused(&mut self, subscription: SubIndex, refusal: Refusal) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_refused(index, subscription, refusal),
             Protocol::Events => self.events_refused(index, subscription, refusal),
             _ => self.poll_refused(index, refusal),
@@ -164,9 +170,9 @@ impl Edge {
     }
 
     /// Messages of a plain subscription cannot be had.
-    pub(crate) fn tell_gap(&mut self, subscription: u32, gap: Gap) {
+    pub(crate) fn tell_gap(&mut self, subscription: SubIndex, gap: Gap) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_gap(index, subscription, gap),
             Protocol::Events => self.events_gap(index, subscription, gap),
             _ => self.poll_gap(index, gap),
@@ -175,9 +181,9 @@ impl Edge {
 
     /// A replay is over; live messages follow. `told` is what the client has settled without being
     /// told.
-    pub(crate) fn tell_caught_up(&mut self, subscription: u32, told: u64, through: u64) {
+    pub(crate) fn tell_caught_up(&mut self, subscription: SubIndex, told: u64, through: u64) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_caught_up(index, subscription, told, through),
             Protocol::Events => self.events_caught_up(subscription, told, through),
             _ => self.poll_caught_up(index, through),
@@ -185,9 +191,9 @@ impl Edge {
     }
 
     /// Messages of a plain subscription were left out, as its policy says.
-    pub(crate) fn tell_left_out(&mut self, subscription: u32, left_out: LeftOut) {
+    pub(crate) fn tell_left_out(&mut self, subscription: SubIndex, left_out: LeftOut) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_left_out(index, subscription, left_out),
             Protocol::Events => self.events_left_out(index, subscription, left_out),
             _ => {}
@@ -197,12 +203,12 @@ impl Edge {
     /// The same for one to a filter, in one partition.
     pub(crate) fn tell_filter_left_out(
         &mut self,
-        subscription: u32,
+        subscription: SubIndex,
         partition: PartitionId,
         left_out: LeftOut,
     ) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => {
                 self.native_filter_left_out(index, subscription, partition, left_out);
             }
@@ -215,9 +221,9 @@ impl Edge {
 
     /// A subscription did not keep up, and ends as its policy says; it is forgotten after this
     /// call.
-    pub(crate) fn tell_disconnected(&mut self, subscription: u32) {
+    pub(crate) fn tell_disconnected(&mut self, subscription: SubIndex) {
         let index = self.subscription_connection(subscription);
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_disconnected(index, subscription),
             Protocol::Events => self.events_disconnected(index, subscription),
             _ => {}
@@ -230,11 +236,11 @@ impl Edge {
         reply: Reply,
         result: Result<Appended, PublishRefusal>,
     ) {
-        if self.slots.get(reply.connection).is_none() {
+        if self.connections.slots.get(reply.connection).is_none() {
             return self.operator_answered(reply, Answer::Published(result));
         }
         let index = reply.connection.index;
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_published(index, reply.request, result),
             _ => self.http_published(index, reply.request, result),
         }
@@ -246,19 +252,19 @@ impl Edge {
         reply: Reply,
         result: Result<HistoryPage, ErrorCode>,
     ) {
-        if self.slots.get(reply.connection).is_none() {
+        if self.connections.slots.get(reply.connection).is_none() {
             return self.operator_answered(reply, Answer::History(result));
         }
         let index = reply.connection.index;
-        match self.slots[index].protocol {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.native_history(index, reply.request, result),
             _ => self.http_history(index, result),
         }
     }
 
     /// The node drains: the client is led away, to return after so many milliseconds.
-    pub(crate) fn send_away(&mut self, index: u32, return_after_ms: u64) {
-        match self.slots[index].protocol {
+    pub(crate) fn send_away(&mut self, index: ConnIndex, return_after_ms: u64) {
+        match self.connections.slots[index].protocol {
             Protocol::Native => self.want_to_go_away(index, return_after_ms),
             Protocol::NativeStart | Protocol::Echo => self.close_native(index, CloseCode::Shutdown),
             Protocol::Events => self.events_send_away(index, return_after_ms),
@@ -266,7 +272,8 @@ impl Edge {
             // Between requests there is nothing to say; an answer that is due says `Connection:
             // close`.
             Protocol::Http
-                if !self.slots[index].is(flag::PAUSED) && self.slots[index].state == NONE =>
+                if !self.connections.slots[index].is(flag::PAUSED)
+                    && self.connections.slots[index].state == NONE =>
             {
                 self.close_idle(index);
             }

@@ -5,6 +5,7 @@ use crate::edge::{
     flag, retained,
 };
 use crate::entitlement::Action;
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{
     Appended, Gap, GapReason, HistoryPage, PageLimits, ProducerStamp, Publication, PublishRefusal,
     Reply, Start, ToHome,
@@ -24,7 +25,7 @@ use wire::websocket::frame::{Opcode, encode_header};
 
 impl Edge {
     /// One native frame from a client.
-    pub(crate) fn native_frame(&mut self, index: u32, bytes: &[u8]) {
+    pub(crate) fn native_frame(&mut self, index: ConnIndex, bytes: &[u8]) {
         let frame = match ClientFrame::decode(bytes) {
             Ok(frame) => frame,
             Err(error) => {
@@ -42,7 +43,7 @@ impl Edge {
                 return;
             }
         };
-        let is_first = self.slots[index].protocol == Protocol::NativeStart;
+        let is_first = self.connections.slots[index].protocol == Protocol::NativeStart;
         match frame {
             ClientFrame::Hello(hello) if is_first => {
                 self.native_hello(index, &hello, bytes);
@@ -78,14 +79,14 @@ impl Edge {
         }
     }
 
-    fn native_hello(&mut self, index: u32, hello: &native::Hello<'_>, frame: &[u8]) {
+    fn native_hello(&mut self, index: ConnIndex, hello: &native::Hello<'_>, frame: &[u8]) {
         if self.identify(index, hello, frame) {
             self.native_welcome(index, hello);
         }
     }
 
     /// Begins the session of a client that is known by now.
-    pub(super) fn native_welcome(&mut self, index: u32, hello: &native::Hello<'_>) {
+    pub(super) fn native_welcome(&mut self, index: ConnIndex, hello: &native::Hello<'_>) {
         let ticket = hello.ticket.map(|bytes| self.open_ticket(index, bytes));
         let connection = self.connection_number(index);
         let limits = &self.settings.limits;
@@ -115,7 +116,7 @@ impl Edge {
             },
             ticket_lifetime_s: settings.tickets.lifetime_s(),
         });
-        self.slots[index].protocol = Protocol::Native;
+        self.connections.slots[index].protocol = Protocol::Native;
         self.set_ping_interval(index, ping_interval_s);
         self.count_handshake(index);
         self.stamp_hello(index);
@@ -133,12 +134,12 @@ impl Edge {
 
     pub(super) fn native_subscribe(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         client: u32,
         request: Result<native::SubscribeRequest<'_>, ItemError>,
     ) {
         let reference = Reference::Subscription(client);
-        if self.slots[index].is(flag::AWAY) {
+        if self.connections.slots[index].is(flag::AWAY) {
             return self.native_refuse(index, reference, ErrorCode::ShuttingDown);
         }
         if let Err(code) = self.refuse_from(Pressure::Newcomers) {
@@ -160,7 +161,7 @@ impl Edge {
             };
             return self.send_native(index, &ServerFrame::Error(frame));
         }
-        if self.slots[index].subscriptions_count >= limit {
+        if self.connections.slots[index].subscriptions_count >= limit {
             self.statistics.turned_away.subscriptions_too_many += 1;
             let frame = ErrorFrame {
                 limit: Some(u64::from(limit)),
@@ -201,10 +202,10 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_unsubscribe(&mut self, index: u32, client: u32) {
+    pub(super) fn native_unsubscribe(&mut self, index: ConnIndex, client: u32) {
         match self.find_client(index, client) {
             // It ended with GO_AWAY.
-            None if self.slots[index].is(flag::AWAY) => {}
+            None if self.connections.slots[index].is(flag::AWAY) => {}
             None => self.native_refuse(
                 index,
                 Reference::Subscription(client),
@@ -221,7 +222,7 @@ impl Edge {
         }
     }
 
-    fn native_publish(&mut self, index: u32, publish: &native::Publish<'_>) {
+    fn native_publish(&mut self, index: ConnIndex, publish: &native::Publish<'_>) {
         self.statistics.publishes += 1;
         let mut block = Vec::new();
         if !publish.attributes.is_empty() {
@@ -241,10 +242,10 @@ impl Edge {
         };
         let (producer, idempotency_key) = match publish.options.once {
             None => (None, Slice::empty()),
-            Some(Once::Key(key)) => (None, self.mail.copy(key)),
+            Some(Once::Key(key)) => (None, self.work.mail.copy(key)),
             Some(Once::Producer(native::Producer { id, sequence })) => {
                 let stamp = ProducerStamp {
-                    id: self.mail.copy(id),
+                    id: self.work.mail.copy(id),
                     sequence,
                     connection: self.producer_stamp(index),
                 };
@@ -252,21 +253,22 @@ impl Edge {
             }
         };
         let publication = Publication {
-            topic: self.mail.copy(publish.topic.as_bytes()),
-            attributes: self.mail.copy(&block),
-            payload: self.mail.copy(publish.payload),
+            topic: self.work.mail.copy(publish.topic.as_bytes()),
+            attributes: self.work.mail.copy(&block),
+            payload: self.work.mail.copy(publish.payload),
             retain: publish.options.retain,
             producer,
             idempotency_key,
             expected_epoch: publish.options.expected_epoch,
         };
         // ToHome 0 is the one that waits for a refusal only.
-        let reply = Some(Reply { connection: self.slots.key(index), request: publish.request });
+        let reply =
+            Some(Reply { connection: self.connections.slots.key(index), request: publish.request });
         let home = self.settings.home_of(partition);
         self.request(home, ToHome::Publish { partition, rule, reply, publication });
     }
 
-    fn native_ask_history(&mut self, index: u32, history: &native::History<'_>) {
+    fn native_ask_history(&mut self, index: ConnIndex, history: &native::History<'_>) {
         let reference = Reference::Request(history.request);
         let Ok(topic) = TopicName::parse(history.topic) else {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
@@ -290,8 +292,11 @@ impl Edge {
         let request = ToHome::History {
             partition,
             rule,
-            topic: self.mail.copy(history.topic.as_bytes()),
-            reply: Reply { connection: self.slots.key(index), request: history.request },
+            topic: self.work.mail.copy(history.topic.as_bytes()),
+            reply: Reply {
+                connection: self.connections.slots.key(index),
+                request: history.request,
+            },
             beyond: history
                 .position
                 .map(|position| Position { epoch: position.epoch, offset: position.offset }),
@@ -301,7 +306,12 @@ impl Edge {
         self.request(self.settings.home_of(partition), request);
     }
 
-    pub(super) fn native_subscribed(&mut self, index: u32, subscription: u32, grant: &Grant) {
+    pub(super) fn native_subscribed(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        grant: &Grant,
+    ) {
         let client = self.subscription_client(subscription);
         let (home, topic) = self.subscription_topic(subscription);
         // A retained message stands before what is settled; CAUGHT_UP settles what lies between.
@@ -337,7 +347,12 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_refused(&mut self, index: u32, subscription: u32, refusal: Refusal) {
+    pub(super) fn native_refused(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        refusal: Refusal,
+    ) {
         let client = self.subscription_client(subscription);
         let restart = refusal
             .restart
@@ -351,13 +366,13 @@ impl Edge {
     }
 
     /// A gap that a page found.
-    pub(super) fn native_gap(&mut self, index: u32, subscription: u32, gap: Gap) {
+    pub(super) fn native_gap(&mut self, index: ConnIndex, subscription: SubIndex, gap: Gap) {
         let frame = self.gap_frame(subscription, gap);
         let settled = (gap.from, gap.to);
         self.send_native_mark(index, subscription, settled, &ServerFrame::Gap(frame));
     }
 
-    fn gap_frame(&self, subscription: u32, gap: Gap) -> native::Gap {
+    fn gap_frame(&self, subscription: SubIndex, gap: Gap) -> native::Gap {
         native::Gap {
             subscription: self.subscription_client(subscription),
             partition: None,
@@ -369,7 +384,12 @@ impl Edge {
     }
 
     /// Messages that the subscription's policy left out.
-    pub(super) fn native_left_out(&mut self, index: u32, subscription: u32, left_out: LeftOut) {
+    pub(super) fn native_left_out(
+        &mut self,
+        index: ConnIndex,
+        subscription: SubIndex,
+        left_out: LeftOut,
+    ) {
         let LeftOut { from, through, reason } = left_out;
         let frame = native::Skipped {
             subscription: self.subscription_client(subscription),
@@ -382,7 +402,7 @@ impl Edge {
         self.send_native_mark(index, subscription, settled, &ServerFrame::Skipped(frame));
     }
 
-    pub(super) fn native_disconnected(&mut self, index: u32, subscription: u32) {
+    pub(super) fn native_disconnected(&mut self, index: ConnIndex, subscription: SubIndex) {
         let frame = Unsubscribed {
             subscription: self.subscription_client(subscription),
             code: u32::from(UnsubscribeCode::SlowConsumer.number()),
@@ -392,8 +412,8 @@ impl Edge {
 
     pub(super) fn native_caught_up(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         told: u64,
         through: u64,
     ) {
@@ -408,7 +428,7 @@ impl Edge {
 
     pub(super) fn native_published(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: u32,
         result: Result<Appended, PublishRefusal>,
     ) {
@@ -435,7 +455,7 @@ impl Edge {
 
     pub(super) fn native_history(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: u32,
         result: Result<HistoryPage, ErrorCode>,
     ) {
@@ -486,7 +506,7 @@ impl Edge {
     /// subscribes to nothing more.
     pub(super) fn native_go_away(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         return_after_ms: u64,
         ticket: Option<&[u8]>,
     ) {
@@ -505,33 +525,33 @@ impl Edge {
         self.statistics.sent_away += 1;
         match self.lets_finish() {
             true => {
-                self.slots[index].set(flag::AWAY);
+                self.connections.slots[index].set(flag::AWAY);
                 self.unsubscribe_all(index);
             }
             false => self.close_native(index, CloseCode::GoingAway),
         }
     }
 
-    pub(super) fn native_ping(&mut self, index: u32) {
+    pub(super) fn native_ping(&mut self, index: ConnIndex) {
         let token = u64::from(self.now_s());
         self.send_native(index, &ServerFrame::Ping(token));
     }
 
-    fn native_fail(&mut self, index: u32, code: ErrorCode, close: CloseCode) {
+    fn native_fail(&mut self, index: ConnIndex, code: ErrorCode, close: CloseCode) {
         self.statistics.protocol_errors += 1;
         self.native_refuse(index, Reference::Connection, code);
         self.close_websocket(index, WebSocketClose(close.number()), code.text());
     }
 
-    pub(super) fn send_native(&mut self, index: u32, frame: &ServerFrame<'_>) {
-        if self.slots[index].is(flag::CLOSING) {
+    pub(super) fn send_native(&mut self, index: ConnIndex, frame: &ServerFrame<'_>) {
+        if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
         let (bytes, start) = self.encode_native(frame);
         if !self.send_packed(index, &bytes[HEADER_ROOM..]) {
             self.send_private(index, &bytes[start..]);
         }
-        self.scratch = bytes;
+        self.work.scratch = bytes;
         if let ServerFrame::Error(error) = frame {
             self.count_error(index, error);
         }
@@ -540,22 +560,22 @@ impl Edge {
     /// The same for what settles a plain subscription (`Edge::send_mark`).
     fn send_native_mark(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         (from, to): (u64, u64),
         frame: &ServerFrame<'_>,
     ) {
-        if self.slots[index].is(flag::CLOSING) {
+        if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
         let (bytes, start) = self.encode_native(frame);
         self.send_mark(subscription, from, to, &[&bytes[start..]]);
-        self.scratch = bytes;
+        self.work.scratch = bytes;
     }
 
-    /// The frame and where it begins. The caller gives the buffer back to `self.scratch`.
+    /// The frame and where it begins. The caller gives the buffer back to `self.work.scratch`.
     pub(super) fn encode_native(&mut self, frame: &ServerFrame<'_>) -> (Vec<u8>, usize) {
-        let mut bytes = std::mem::take(&mut self.scratch);
+        let mut bytes = std::mem::take(&mut self.work.scratch);
         bytes.clear();
         // Room for the longest header a server writes; the frame begins right behind the header it
         // gets.

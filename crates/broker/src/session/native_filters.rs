@@ -3,6 +3,7 @@
 
 use super::native::{policy_of, wire_reason};
 use crate::edge::{self, Edge, LeftOut, flag};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Gap, PartitionCursor, PartitionId};
 use crate::position::Position;
 use crate::topic::Filter;
@@ -15,7 +16,7 @@ use wire::native::{
 impl Edge {
     pub(super) fn native_subscribe_filter(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         client: u32,
         filter: Filter<'_>,
         request: &native::SubscribeRequest<'_>,
@@ -55,8 +56,8 @@ impl Edge {
 
     pub(super) fn native_subscribed_filter(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         beginnings: &[edge::Beginning],
     ) {
         let client = self.subscription_client(subscription);
@@ -86,8 +87,8 @@ impl Edge {
 
     pub(super) fn native_filter_gap(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         partition: PartitionId,
         gap: Gap,
     ) {
@@ -98,8 +99,8 @@ impl Edge {
 
     pub(super) fn native_filter_caught_up(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         partition: PartitionId,
         through: u64,
     ) {
@@ -114,8 +115,8 @@ impl Edge {
     /// Messages that the subscription's policy left out.
     pub(super) fn native_filter_left_out(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         partition: PartitionId,
         left_out: LeftOut,
     ) {
@@ -133,7 +134,12 @@ impl Edge {
         self.send_native_filter_mark(index, subscription, partition, from, &frame);
     }
 
-    fn filter_gap_frame(&self, subscription: u32, partition: PartitionId, gap: Gap) -> native::Gap {
+    fn filter_gap_frame(
+        &self,
+        subscription: SubIndex,
+        partition: PartitionId,
+        gap: Gap,
+    ) -> native::Gap {
         native::Gap {
             subscription: self.subscription_client(subscription),
             partition: Some(partition),
@@ -147,17 +153,17 @@ impl Edge {
     /// What settles a subscription to a filter (`Edge::send_filter_mark`).
     fn send_native_filter_mark(
         &mut self,
-        index: u32,
-        subscription: u32,
+        index: ConnIndex,
+        subscription: SubIndex,
         partition: PartitionId,
         after: u64,
         frame: &ServerFrame<'_>,
     ) {
-        if self.slots[index].is(flag::CLOSING) {
+        if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
         let (bytes, start) = self.encode_native(frame);
         self.send_filter_mark(subscription, partition, after, &[&bytes[start..]]);
-        self.scratch = bytes;
+        self.work.scratch = bytes;
     }
 }

@@ -4,11 +4,17 @@
 
 use crate::edge::{Detail, Edge, NotAdmitted};
 use crate::entitlement::Action;
+use crate::ids::ConnIndex;
 use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
 
 impl Edge {
     /// Refuses a request.
-    pub(super) fn native_refuse(&mut self, index: u32, reference: Reference, code: ErrorCode) {
+    pub(super) fn native_refuse(
+        &mut self,
+        index: ConnIndex,
+        reference: Reference,
+        code: ErrorCode,
+    ) {
         self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
     }
 
@@ -17,7 +23,7 @@ impl Edge {
     #[cold]
     pub(super) fn native_refuse_act(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         reference: Reference,
         (action, wanted): (Action, &str),
         code: ErrorCode,
@@ -34,7 +40,7 @@ impl Edge {
     #[cold]
     pub(super) fn native_not_admitted(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         reference: Reference,
         NotAdmitted { code, detail }: NotAdmitted<'_>,
     ) {

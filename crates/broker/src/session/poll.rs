@@ -5,6 +5,7 @@ use super::history::append_page;
 use super::http::Answer;
 use super::parameters::DataForm;
 use crate::edge::{Edge, Grant, Refusal, Wish, flag};
+use crate::ids::ConnIndex;
 use crate::mail::{Gap, HistoryPage, Start, SubscriptionKey};
 use crate::position::Position;
 use crate::settings::LagPolicy;
@@ -59,12 +60,12 @@ impl Edge {
     /// Subscribes and waits. Without a position it waits for the next message.
     pub(super) fn begin_poll(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         mut poll: Poll,
         since: Option<Position>,
         wait_ms: u64,
     ) {
-        self.slots[index].set(flag::PAUSED);
+        self.connections.slots[index].set(flag::PAUSED);
         let start = since.map_or(Start::Live, Start::Since);
         // An answer ends with what there is; the next poll asks from there, so that nothing of it
         // can lag.
@@ -72,11 +73,11 @@ impl Edge {
         let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
         poll.subscription = Some(self.subscription_key(subscription));
         poll.deadline_ms = self.now.monotonic_ms + wait_ms;
-        self.polls.insert((poll.deadline_ms, index));
+        self.sessions.polls.insert((poll.deadline_ms, index));
         self.set_state(index, State::Poll(Box::new(poll)));
     }
 
-    pub(super) fn poll_subscribed(&mut self, index: u32, _subscription: u32, grant: &Grant) {
+    pub(super) fn poll_subscribed(&mut self, index: ConnIndex, _subscription: u32, grant: &Grant) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };
@@ -87,13 +88,13 @@ impl Edge {
         }
     }
 
-    pub(super) fn poll_refused(&mut self, index: u32, refusal: Refusal) {
+    pub(super) fn poll_refused(&mut self, index: ConnIndex, refusal: Refusal) {
         if let Some(poll) = self.take_poll(index) {
             self.answer_fault(index, &poll.answer, &refusal.code.into());
         }
     }
 
-    pub(super) fn poll_gap(&mut self, index: u32, gap: Gap) {
+    pub(super) fn poll_gap(&mut self, index: ConnIndex, gap: Gap) {
         if let Some(State::Poll(poll)) = self.state(index) {
             match &mut poll.gap {
                 _ if !poll.records.is_empty() => {
@@ -108,7 +109,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn poll_caught_up(&mut self, index: u32, through: u64) {
+    pub(super) fn poll_caught_up(&mut self, index: ConnIndex, through: u64) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };
@@ -121,7 +122,7 @@ impl Edge {
     }
 
     /// A message for a connection that may be a long poll.
-    pub(crate) fn deliver_to_poll(&mut self, index: u32, record: &Slice) {
+    pub(crate) fn deliver_to_poll(&mut self, index: ConnIndex, record: &Slice) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };
@@ -135,7 +136,7 @@ impl Edge {
     }
 
     /// The turn is over: answers if there is something to say.
-    pub(crate) fn poll_settled(&mut self, index: u32) {
+    pub(crate) fn poll_settled(&mut self, index: ConnIndex) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };
@@ -149,7 +150,7 @@ impl Edge {
     }
 
     /// The time is over, or the node drains.
-    pub(crate) fn poll_timed_out(&mut self, index: u32) {
+    pub(crate) fn poll_timed_out(&mut self, index: ConnIndex) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };
@@ -167,18 +168,18 @@ impl Edge {
     }
 
     /// Gives the home the time to say what there is.
-    fn extend_poll(&mut self, index: u32) {
+    fn extend_poll(&mut self, index: ConnIndex) {
         let deadline_ms = self.now.monotonic_ms + HOME_PATIENCE_MS;
         if let Some(State::Poll(poll)) = self.state(index) {
             poll.is_over = true;
             let before_ms = std::mem::replace(&mut poll.deadline_ms, deadline_ms);
-            self.polls.remove(&(before_ms, index));
-            self.polls.insert((deadline_ms, index));
+            self.sessions.polls.remove(&(before_ms, index));
+            self.sessions.polls.insert((deadline_ms, index));
         }
     }
 
     /// Its client's entitlement holds no more. False if no poll is there.
-    pub(crate) fn poll_ended(&mut self, index: u32, code: ErrorCode) -> bool {
+    pub(crate) fn poll_ended(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
         let poll = self.end_poll(index);
         if let Some(poll) = &poll {
             self.answer_fault(index, &poll.answer, &code.into());
@@ -186,7 +187,7 @@ impl Edge {
         poll.is_some()
     }
 
-    fn finish_poll(&mut self, index: u32) {
+    fn finish_poll(&mut self, index: ConnIndex) {
         if let Some(at) = self.entitlement_of(index)
             && let Err(code) = self.check_entitlement(at)
         {
@@ -222,7 +223,7 @@ impl Edge {
         self.answer_json(index, &poll.answer, 200, &body);
     }
 
-    fn end_poll(&mut self, index: u32) -> Option<Poll> {
+    fn end_poll(&mut self, index: ConnIndex) -> Option<Poll> {
         let poll = self.take_poll(index)?;
         if let Some(key) = poll.subscription {
             self.unsubscribe_key(key);
@@ -230,24 +231,24 @@ impl Edge {
         Some(poll)
     }
 
-    pub(super) fn is_poll(&self, index: u32) -> bool {
-        let state = self.states.get(self.slots[index].state);
+    pub(super) fn is_poll(&self, index: ConnIndex) -> bool {
+        let state = self.sessions.states.get(self.connections.slots[index].state);
         matches!(state, Some(State::Poll(_)))
     }
 
-    fn take_poll(&mut self, index: u32) -> Option<Poll> {
+    fn take_poll(&mut self, index: ConnIndex) -> Option<Poll> {
         if !self.is_poll(index) {
             return None;
         }
         let Some(State::Poll(poll)) = self.take_state(index) else {
             return None;
         };
-        self.polls.remove(&(poll.deadline_ms, index));
+        self.sessions.polls.remove(&(poll.deadline_ms, index));
         Some(*poll)
     }
 
     /// The connection of a poll has gone.
-    pub(crate) fn forget_poll(&mut self, index: u32) {
+    pub(crate) fn forget_poll(&mut self, index: ConnIndex) {
         self.take_poll(index);
     }
 }

@@ -4,6 +4,7 @@
 use super::State;
 use super::events::NO_EVENT;
 use crate::edge::Edge;
+use crate::ids::ConnIndex;
 use crate::mail::PartitionId;
 use wire::native::{CaughtUp, ServerFrame};
 
@@ -26,7 +27,7 @@ impl Edge {
             });
             let (bytes, start) = self.encode_native(&frame);
             frames.extend_from_slice(&bytes[start..]);
-            self.scratch = bytes;
+            self.work.scratch = bytes;
         }
         frames
     }
@@ -35,7 +36,7 @@ impl Edge {
     /// it; none if that is no news, unless it `is_owed`, or if the stream has no cursor yet.
     pub(crate) fn stream_positions(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         settled: &[(PartitionId, u64)],
         is_owed: bool,
     ) -> Option<Vec<u8>> {

@@ -9,6 +9,7 @@ use super::json;
 use super::once::Once;
 use super::parameters;
 use crate::edge::{ATTRIBUTES_BYTES_MAX, Edge, Offer, flag};
+use crate::ids::ConnIndex;
 use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, ToHome};
 use crate::position::Position;
 use stdx::handing::Hand;
@@ -94,7 +95,7 @@ impl Edge {
     /// understood.
     pub(super) fn publish_body(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         intent: Intent,
         body: Vec<u8>,
         answer: &Answer,
@@ -125,23 +126,23 @@ impl Edge {
         });
         self.admit_all(index, offers)?;
         let count: usize = messages.iter().map(|message| message.topics.len()).sum();
-        let key = self.slots.key(index);
+        let key = self.connections.slots.key(index);
         // Clients pool their connections, so that a request counts as one that has just begun.
         let connection = self.request_stamp();
         let mut results = Vec::with_capacity(count);
         for message in messages {
-            let payload = self.mail.copy(&message.payload);
-            let attributes = self.mail.copy(&message.attributes);
-            let idempotency_key = self.mail.copy(&message.once.idempotency_key);
+            let payload = self.work.mail.copy(&message.payload);
+            let attributes = self.work.mail.copy(&message.attributes);
+            let idempotency_key = self.work.mail.copy(&message.once.idempotency_key);
             let producer = message.once.producer.map(|(id, sequence)| ProducerStamp {
-                id: self.mail.copy(id.as_bytes()),
+                id: self.work.mail.copy(id.as_bytes()),
                 sequence,
                 connection,
             });
             for topic in message.topics {
                 let (rule, partition) = self.settings.locate(&topic);
                 let publication = Publication {
-                    topic: self.mail.copy(topic.as_bytes()),
+                    topic: self.work.mail.copy(topic.as_bytes()),
                     attributes: attributes.clone(),
                     payload: payload.clone(),
                     retain: message.retain,
@@ -163,7 +164,7 @@ impl Edge {
             self.answer_json(index, answer, 200, b"{\"results\":[]}");
             return Ok(());
         }
-        self.slots[index].set(flag::PAUSED);
+        self.connections.slots[index].set(flag::PAUSED);
         let waiting = results.len();
         self.set_state(
             index,
@@ -179,7 +180,7 @@ impl Edge {
 
     pub(super) fn http_published(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: u32,
         result: Result<Appended, PublishRefusal>,
     ) {

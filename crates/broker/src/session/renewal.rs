@@ -20,6 +20,7 @@ use super::credential::Credential;
 use super::ticket::names_in;
 use crate::edge::{Edge, Shown, flag};
 use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, ToHome};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
@@ -70,7 +71,7 @@ struct Asked {
 
 impl Edge {
     /// A client wants to go on with a new token.
-    pub(super) fn native_renew(&mut self, index: u32, request: u32, token: &str) {
+    pub(super) fn native_renew(&mut self, index: ConnIndex, request: u32, token: &str) {
         if self.settings.entitlement.is_none() {
             // Nobody is asked, and nothing expires.
             let frame = Renewed { request, expires_ms: 0 };
@@ -88,7 +89,7 @@ impl Edge {
                 self.set_state(index, State::Credential(waits));
             }
             Ok(Shown::Known(at)) => {
-                self.slots[index].set(flag::PAUSED);
+                self.connections.slots[index].set(flag::PAUSED);
                 self.renew(index, request, at);
             }
         }
@@ -97,7 +98,7 @@ impl Edge {
     /// The verdict of the new token.
     pub(crate) fn renewal_judged(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         request: u32,
         verdict: Result<u32, ErrorCode>,
     ) {
@@ -111,21 +112,21 @@ impl Edge {
         }
     }
 
-    fn refuse_renewal(&mut self, index: u32, request: u32, code: ErrorCode) {
+    fn refuse_renewal(&mut self, index: ConnIndex, request: u32, code: ErrorCode) {
         self.native_refuse(index, Reference::Request(request), code);
     }
 
     /// The new token holds.
-    fn renew(&mut self, index: u32, request: u32, at: u32) {
+    fn renew(&mut self, index: ConnIndex, request: u32, at: u32) {
         let Some(before) = self.entitlement_of(index) else {
-            return self.judging.entitlements.release(at);
+            return self.access.judging.entitlements.release(at);
         };
-        let entitlements = &self.judging.entitlements;
+        let entitlements = &self.access.judging.entitlements;
         // Whoever an API key names is not the user of that name.
         if entitlements.kind(before) != entitlements.kind(at)
             || !entitlements.are_of_one_user(before, at)
         {
-            self.judging.entitlements.release(at);
+            self.access.judging.entitlements.release(at);
             self.refuse_renewal(index, request, ErrorCode::Forbidden);
             return self.resume(index);
         }
@@ -133,24 +134,24 @@ impl Edge {
         if entitlements.have_equal_terms(before, at) && self.may_entitle(index, at) {
             return self.finish_renewal(index, renewal);
         }
-        self.slots[index].set(flag::ASKED);
-        self.renewals.by_connection.insert(index, renewal);
+        self.connections.slots[index].set(flag::ASKED);
+        self.access.renewals.by_connection.insert(index, renewal);
         self.ask_for_renewal(index);
     }
 
     /// A subscription of the connection has been granted or refused: a renewal may have waited for
     /// it.
-    pub(crate) fn settled_for_renewal(&mut self, index: u32) {
-        if !self.renewals.by_connection.is_empty() {
-            self.renewals.settled.push(index);
+    pub(crate) fn settled_for_renewal(&mut self, index: ConnIndex) {
+        if !self.access.renewals.by_connection.is_empty() {
+            self.access.renewals.settled.push(index);
         }
     }
 
     /// Goes on with renewals whose connections had a subscription settled by a letter. Once that
     /// has been dealt with: a renewal may end subscriptions.
     pub(crate) fn continue_renewals(&mut self) {
-        for index in std::mem::take(&mut self.renewals.settled) {
-            let renewal = self.renewals.by_connection.get(&index);
+        for index in std::mem::take(&mut self.access.renewals.settled) {
+            let renewal = self.access.renewals.by_connection.get(&index);
             if renewal.is_some_and(|renewal| renewal.asked.is_none()) {
                 self.ask_for_renewal(index);
             }
@@ -158,7 +159,7 @@ impl Edge {
     }
 
     /// Asks the homes for names, unless a subscription still waits for one.
-    fn ask_for_renewal(&mut self, index: u32) {
+    fn ask_for_renewal(&mut self, index: ConnIndex) {
         if self.chain(index).any(|at| self.is_pending(at)) {
             return;
         }
@@ -171,7 +172,7 @@ impl Edge {
             let (home, topic) = self.subscription_topic(at);
             asked.waiting.entry(home).or_default().push(topic);
         }
-        let connection = self.slots.key(index);
+        let connection = self.connections.slots.key(index);
         for (&home, indexes) in &asked.waiting {
             // It may go beyond the room that the home has, as one frame of a connection may.
             let request = ToHome::Describe {
@@ -183,7 +184,7 @@ impl Edge {
             self.request(home, request);
         }
         let is_known = asked.waiting.is_empty();
-        if let Some(renewal) = self.renewals.by_connection.get_mut(&index) {
+        if let Some(renewal) = self.access.renewals.by_connection.get_mut(&index) {
             renewal.asked = Some(asked);
         }
         if is_known {
@@ -195,11 +196,11 @@ impl Edge {
     pub(super) fn described_for_renewal(
         &mut self,
         home: HomeId,
-        index: u32,
+        index: ConnIndex,
         number: u32,
         names: &Slice,
     ) {
-        let renewal = self.renewals.by_connection.get_mut(&index);
+        let renewal = self.access.renewals.by_connection.get_mut(&index);
         let asked = renewal.and_then(|renewal| renewal.asked.as_mut());
         let Some(asked) = asked.filter(|asked| asked.number == number) else {
             return;
@@ -215,20 +216,20 @@ impl Edge {
     }
 
     /// All is known: ends what the new token does not cover.
-    fn end_renewal(&mut self, index: u32) {
-        let Some(mut renewal) = self.renewals.by_connection.remove(&index) else {
+    fn end_renewal(&mut self, index: ConnIndex) {
+        let Some(mut renewal) = self.access.renewals.by_connection.remove(&index) else {
             return;
         };
-        self.slots[index].clear(flag::ASKED);
+        self.connections.slots[index].clear(flag::ASKED);
         // It may have ended while the homes were asked.
         if let Err(code) = self.check_entitlement(renewal.at) {
-            self.judging.entitlements.release(renewal.at);
+            self.access.judging.entitlements.release(renewal.at);
             self.refuse_renewal(index, renewal.request, code);
             return self.resume(index);
         }
         if !self.may_entitle(index, renewal.at) {
             self.ask_for_user_again(index, renewal.at);
-            self.renewals.by_connection.insert(index, renewal);
+            self.access.renewals.by_connection.insert(index, renewal);
             return;
         }
         let names = renewal.asked.take().map_or(BTreeMap::new(), |asked| asked.names);
@@ -239,7 +240,7 @@ impl Edge {
             };
             let filter = name.and_then(|name| Filter::parse(name).ok());
             filter.is_some_and(|filter| {
-                edge.judging.entitlements.permits(renewal.at, Action::Subscribe, filter)
+                edge.access.judging.entitlements.permits(renewal.at, Action::Subscribe, filter)
             })
         };
         let ends: Vec<u32> = self.chain(index).filter(|&at| !is_covered(self, at)).collect();
@@ -252,16 +253,16 @@ impl Edge {
 
     /// Whether a renewal has all answers of the homes, and waits for the shell to let its
     /// connection count.
-    pub(crate) fn renewal_waits_for_user(&self, index: u32) -> bool {
-        let renewal = self.renewals.by_connection.get(&index);
+    pub(crate) fn renewal_waits_for_user(&self, index: ConnIndex) -> bool {
+        let renewal = self.access.renewals.by_connection.get(&index);
         renewal
             .and_then(|renewal| renewal.asked.as_ref())
             .is_some_and(|asked| asked.waiting.is_empty())
     }
 
     /// The shell's answer to such a renewal.
-    pub(crate) fn renewal_settled(&mut self, index: u32, verdict: Result<(), ErrorCode>) {
-        let Some(renewal) = self.renewals.by_connection.get(&index) else {
+    pub(crate) fn renewal_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
+        let Some(renewal) = self.access.renewals.by_connection.get(&index) else {
             return;
         };
         let (at, request) = (renewal.at, renewal.request);
@@ -278,11 +279,11 @@ impl Edge {
         self.resume(index);
     }
 
-    fn finish_renewal(&mut self, index: u32, renewal: Renewal) {
+    fn finish_renewal(&mut self, index: ConnIndex, renewal: Renewal) {
         let Renewal { request, at, .. } = renewal;
         self.entitle(index, at);
         self.statistics.renewals += 1;
-        let expires_ms = match self.judging.entitlements.expires_s(at) {
+        let expires_ms = match self.access.judging.entitlements.expires_s(at) {
             NEVER => 0,
             expires_s => u64::from(expires_s) * 1_000,
         };
@@ -291,7 +292,7 @@ impl Edge {
         self.resume(index);
     }
 
-    fn native_forbidden(&mut self, index: u32, subscription: u32) {
+    fn native_forbidden(&mut self, index: ConnIndex, subscription: SubIndex) {
         let frame = Unsubscribed {
             subscription: self.subscription_client(subscription),
             code: u32::from(UnsubscribeCode::Forbidden.number()),
@@ -300,9 +301,9 @@ impl Edge {
     }
 
     /// The connection goes, or its session ends.
-    pub(crate) fn forget_renewal(&mut self, index: u32) {
-        if let Some(renewal) = self.renewals.by_connection.remove(&index) {
-            self.judging.entitlements.release(renewal.at);
+    pub(crate) fn forget_renewal(&mut self, index: ConnIndex) {
+        if let Some(renewal) = self.access.renewals.by_connection.remove(&index) {
+            self.access.judging.entitlements.release(renewal.at);
         }
     }
 }

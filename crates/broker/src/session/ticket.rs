@@ -28,6 +28,7 @@
 
 use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{HomeId, PartitionId, ToHome};
 use crate::position::Position;
 use crate::session::native::wire_policy;
@@ -83,15 +84,15 @@ const SUBSCRIPTIONS_MAX: usize = TICKET_BYTES_MAX / SUBSCRIPTION_BYTES_MIN;
 
 impl Edge {
     /// The client asks for a ticket.
-    pub(super) fn want_ticket(&mut self, index: u32, request: u32) {
+    pub(super) fn want_ticket(&mut self, index: ConnIndex, request: u32) {
         let reference = Reference::Request(request);
         if self.settings.tickets.keys.is_empty() {
             return self.native_refuse(index, reference, ErrorCode::UnsupportedFrame);
         }
-        if self.slots[index].is(flag::AWAY) {
+        if self.connections.slots[index].is(flag::AWAY) {
             return self.native_refuse(index, reference, ErrorCode::ShuttingDown);
         }
-        let wanted = self.tickets.wanted.entry(index).or_default();
+        let wanted = self.sessions.tickets.wanted.entry(index).or_default();
         if wanted.request.is_some() {
             return self.native_refuse(index, reference, ErrorCode::TooManyRequestsInFlight);
         }
@@ -101,22 +102,22 @@ impl Edge {
     }
 
     /// The client is to be led away: with a ticket, if it has anything that could be in one.
-    pub(super) fn want_to_go_away(&mut self, index: u32, return_after_ms: u64) {
-        if self.slots[index].is(flag::CLOSING) {
+    pub(super) fn want_to_go_away(&mut self, index: ConnIndex, return_after_ms: u64) {
+        if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
-        let has_subscriptions = self.slots[index].subscriptions_count > 0;
+        let has_subscriptions = self.connections.slots[index].subscriptions_count > 0;
         if self.settings.tickets.keys.is_empty() || !has_subscriptions {
             return self.native_go_away(index, return_after_ms, None);
         }
-        let wanted = self.tickets.wanted.entry(index).or_default();
+        let wanted = self.sessions.tickets.wanted.entry(index).or_default();
         wanted.away_ms = Some(return_after_ms);
         self.touch(index);
     }
 
     /// The ticket that the client was to be led away with does not come: it goes without.
-    pub(crate) fn go_away_without_ticket(&mut self, index: u32) {
-        let wanted = self.tickets.wanted.get(&index);
+    pub(crate) fn go_away_without_ticket(&mut self, index: ConnIndex) {
+        let wanted = self.sessions.tickets.wanted.get(&index);
         if let Some(return_after_ms) = wanted.and_then(|wanted| wanted.away_ms) {
             self.take_wanted(index);
             self.native_go_away(index, return_after_ms, None);
@@ -124,40 +125,40 @@ impl Edge {
     }
 
     /// Whether a ticket is on its way to the connection.
-    pub(crate) fn wants_ticket(&self, index: u32) -> bool {
-        self.tickets.wanted.contains_key(&index)
+    pub(crate) fn wants_ticket(&self, index: ConnIndex) -> bool {
+        self.sessions.tickets.wanted.contains_key(&index)
     }
 
     /// The connection goes.
-    pub(crate) fn forget_ticket(&mut self, index: u32) {
-        if !self.tickets.wanted.is_empty() {
+    pub(crate) fn forget_ticket(&mut self, index: ConnIndex) {
+        if !self.sessions.tickets.wanted.is_empty() {
             self.take_wanted(index);
         }
     }
 
-    fn take_wanted(&mut self, index: u32) -> Option<Wanted> {
-        let wanted = self.tickets.wanted.remove(&index);
-        if self.tickets.wanted.is_empty() {
-            self.tickets.released.clear();
+    fn take_wanted(&mut self, index: ConnIndex) -> Option<Wanted> {
+        let wanted = self.sessions.tickets.wanted.remove(&index);
+        if self.sessions.tickets.wanted.is_empty() {
+            self.sessions.tickets.released.clear();
         }
         wanted
     }
 
     /// A home has taken an index back: what it has said of it does not hold for the next topic.
-    pub(crate) fn ticket_index_released(&mut self, home: HomeId, index: u32) {
-        if !self.tickets.wanted.is_empty() {
-            self.tickets.released_count += 1;
-            let count = self.tickets.released_count;
-            self.tickets.released.insert((home, index), count);
+    pub(crate) fn ticket_index_released(&mut self, home: HomeId, index: TopicIndex) {
+        if !self.sessions.tickets.wanted.is_empty() {
+            self.sessions.tickets.released_count += 1;
+            let count = self.sessions.tickets.released_count;
+            self.sessions.tickets.released.insert((home, index), count);
         }
     }
 
     /// All that waited for the connection has been written.
-    pub(crate) fn ticket_may_go_on(&mut self, index: u32) {
-        if self.tickets.wanted.is_empty() {
+    pub(crate) fn ticket_may_go_on(&mut self, index: ConnIndex) {
+        if self.sessions.tickets.wanted.is_empty() {
             return;
         }
-        let Some(wanted) = self.tickets.wanted.get(&index) else {
+        let Some(wanted) = self.sessions.tickets.wanted.get(&index) else {
             return;
         };
         match &wanted.asked {
@@ -169,11 +170,11 @@ impl Edge {
 
     /// Asks the homes, unless a subscription still waits for one: when that is answered, the outbox
     /// drains again.
-    fn ask_for_ticket(&mut self, index: u32) {
+    fn ask_for_ticket(&mut self, index: ConnIndex) {
         if self.chain(index).any(|at| self.is_pending(at)) {
             return;
         }
-        if self.slots[index].subscriptions_count as usize > SUBSCRIPTIONS_MAX {
+        if self.connections.slots[index].subscriptions_count as usize > SUBSCRIPTIONS_MAX {
             return self.end_ticket(index, Err(()));
         }
         if let Some(home) = (0..self.settings.homes_count).find(|&home| !self.may_request(home)) {
@@ -181,7 +182,7 @@ impl Edge {
         }
         let mut asked = Asked {
             number: self.next_describe_number(),
-            released_count: self.tickets.released_count,
+            released_count: self.sessions.tickets.released_count,
             ..Asked::default()
         };
         let mut has_filters = false;
@@ -198,7 +199,7 @@ impl Edge {
                 asked.waiting.entry(home).or_default();
             }
         }
-        let connection = self.slots.key(index);
+        let connection = self.connections.slots.key(index);
         for (&home, indexes) in &asked.waiting {
             let request = ToHome::Describe {
                 connection,
@@ -211,7 +212,7 @@ impl Edge {
         if asked.waiting.is_empty() {
             self.touch(index);
         }
-        if let Some(wanted) = self.tickets.wanted.get_mut(&index) {
+        if let Some(wanted) = self.sessions.tickets.wanted.get_mut(&index) {
             wanted.asked = Some(asked);
         }
     }
@@ -224,11 +225,11 @@ impl Edge {
         names: &Slice,
         positions: &[(PartitionId, u64)],
     ) {
-        if self.slots.get(connection).is_none() {
+        if self.connections.slots.get(connection).is_none() {
             return;
         }
         let index = connection.index;
-        let wanted = self.tickets.wanted.get_mut(&index);
+        let wanted = self.sessions.tickets.wanted.get_mut(&index);
         let asked = wanted.and_then(|wanted| wanted.asked.as_mut());
         let Some(asked) = asked.filter(|asked| asked.number == number) else {
             return self.described_for_renewal(home, index, number, names);
@@ -245,8 +246,8 @@ impl Edge {
     }
 
     /// Makes the ticket of what holds now; see the module.
-    fn issue_ticket(&mut self, index: u32) {
-        let wanted = self.tickets.wanted.get_mut(&index);
+    fn issue_ticket(&mut self, index: ConnIndex) {
+        let wanted = self.sessions.tickets.wanted.get_mut(&index);
         let Some(asked) = wanted.and_then(|wanted| wanted.asked.take()) else {
             return;
         };
@@ -278,7 +279,7 @@ impl Edge {
                 true => self.ticket_of_filter(at),
                 false => {
                     let topic = self.subscription_topic(at);
-                    let released = self.tickets.released.get(&topic).copied();
+                    let released = self.sessions.tickets.released.get(&topic).copied();
                     let name = asked.names.get(&topic);
                     name.filter(|_| released.is_none_or(|count| count <= asked.released_count))
                         .map(|name| self.ticket_of_topic(at, name))
@@ -297,7 +298,7 @@ impl Edge {
         }
     }
 
-    fn ticket_of_topic(&self, subscription: u32, name: &str) -> TicketSubscription {
+    fn ticket_of_topic(&self, subscription: SubIndex, name: &str) -> TicketSubscription {
         let (rule, _) = self.settings.locate(name);
         let of_rule = self.settings.rules[usize::from(rule)].when_lagging;
         let (policy, fail_on_gap) = self.subscription_terms(subscription);
@@ -313,7 +314,7 @@ impl Edge {
         }
     }
 
-    fn ticket_of_filter(&self, subscription: u32) -> Option<TicketSubscription> {
+    fn ticket_of_filter(&self, subscription: SubIndex) -> Option<TicketSubscription> {
         let behind = self.behind_of(subscription).into_iter();
         let at_log = |(partition, offset): (PartitionId, u64)| {
             let epoch = self.settings.log_of(partition).epoch;
@@ -332,7 +333,7 @@ impl Edge {
     }
 
     /// Tells the client, and leads it away if it is to go.
-    fn end_ticket(&mut self, index: u32, result: Result<(u64, Vec<u8>), ()>) {
+    fn end_ticket(&mut self, index: ConnIndex, result: Result<(u64, Vec<u8>), ()>) {
         let Some(wanted) = self.take_wanted(index) else {
             return;
         };
@@ -363,7 +364,7 @@ impl Edge {
     /// nobody, or to a node that asks nobody, may be anybody.
     pub(super) fn open_ticket(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         bytes: &[u8],
     ) -> Result<Ticket, TicketRefusal> {
         let ticket = Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms);
@@ -378,7 +379,7 @@ impl Edge {
         ticket
     }
 
-    fn is_ticket_of(&self, index: u32, ticket: &Ticket) -> bool {
+    fn is_ticket_of(&self, index: ConnIndex, ticket: &Ticket) -> bool {
         if self.settings.entitlement.is_none() || ticket.identity.is_empty() {
             return true;
         }
@@ -398,7 +399,7 @@ impl Edge {
     /// two cursors; the older one where only that says something to this node.
     pub(super) fn resume_ticket(
         &mut self,
-        index: u32,
+        index: ConnIndex,
         ticket: &Ticket,
         cursors: List<'_, ResumeCursor>,
     ) {
@@ -423,7 +424,7 @@ impl Edge {
             native::Position { epoch: position.epoch, offset: position.offset }
         };
         for subscription in &ticket.subscriptions {
-            if self.slots[index].is(flag::CLOSING) {
+            if self.connections.slots[index].is(flag::CLOSING) {
                 return;
             }
             let client = subscription.client;

@@ -3,6 +3,7 @@
 
 use super::State;
 use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
+use crate::ids::ConnIndex;
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
 use wire::websocket::close::{CloseCode, ClosePayload};
@@ -11,8 +12,8 @@ use wire::websocket::message::{Assembler, Event};
 
 impl Edge {
     /// One WebSocket frame from the front of `input`.
-    pub(crate) fn websocket_input(&mut self, index: u32, input: &mut [u8]) -> Progress {
-        let protocol = self.slots[index].protocol;
+    pub(crate) fn websocket_input(&mut self, index: ConnIndex, input: &mut [u8]) -> Progress {
+        let protocol = self.connections.slots[index].protocol;
         // Before the frame is unmasked in place: it may need a home to have room.
         if protocol == Protocol::Native && self.pause_for_room(index) {
             return Progress::Stop;
@@ -24,7 +25,7 @@ impl Edge {
             _ => self.input_bytes_max(index, limits.frame_bytes_max),
         };
         let new = Assembler::with_deflate(self.window_bits(index) != 0);
-        let (mut assembler, mut buffer) = match self.slots[index].state {
+        let (mut assembler, mut buffer) = match self.connections.slots[index].state {
             NONE => (new, Vec::new()),
             _ => match self.take_state(index) {
                 Some(State::Assembly(assembler, buffer)) => (assembler, buffer),
@@ -63,8 +64,8 @@ impl Edge {
         progress
     }
 
-    fn websocket_event(&mut self, index: u32, event: Event<'_>) {
-        let is_echo = self.slots[index].protocol == Protocol::Echo;
+    fn websocket_event(&mut self, index: ConnIndex, event: Event<'_>) {
+        let is_echo = self.connections.slots[index].protocol == Protocol::Echo;
         match event {
             // What is compressed comes here once it is inflated.
             Event::Fragment | Event::Pong(_) | Event::Compressed(..) => {}
@@ -99,26 +100,26 @@ impl Edge {
         }
     }
 
-    fn echo(&mut self, index: u32, opcode: Opcode, message: &[u8]) {
+    fn echo(&mut self, index: ConnIndex, opcode: Opcode, message: &[u8]) {
         if !self.send_packed_echo(index, opcode, message) {
             self.send_frame(index, opcode, message);
         }
     }
 
     /// Queues one whole frame.
-    pub(crate) fn send_frame(&mut self, index: u32, opcode: Opcode, payload: &[u8]) {
+    pub(crate) fn send_frame(&mut self, index: ConnIndex, opcode: Opcode, payload: &[u8]) {
         let header = encode_header(true, opcode, payload.len(), None);
-        let mut bytes = std::mem::take(&mut self.scratch);
+        let mut bytes = std::mem::take(&mut self.work.scratch);
         bytes.clear();
         bytes.extend_from_slice(header.as_bytes());
         bytes.extend_from_slice(payload);
         self.send_private(index, &bytes);
-        self.scratch = bytes;
+        self.work.scratch = bytes;
     }
 
     /// Begins (or ends) the closing handshake and closes when the frame has left.
-    pub(crate) fn close_websocket(&mut self, index: u32, code: CloseCode, reason: &str) {
-        if self.slots[index].is(flag::CLOSING) {
+    pub(crate) fn close_websocket(&mut self, index: ConnIndex, code: CloseCode, reason: &str) {
+        if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
         self.note_end(index, End::of_node(code.0));
@@ -129,13 +130,13 @@ impl Edge {
     }
 
     /// Closes with one of our own codes.
-    pub(crate) fn close_native(&mut self, index: u32, code: NativeClose) {
+    pub(crate) fn close_native(&mut self, index: ConnIndex, code: NativeClose) {
         self.close_websocket(index, CloseCode(code.number()), code.text());
     }
 
     /// Asks the peer for a sign of life.
-    pub(crate) fn send_ping(&mut self, index: u32) {
-        match self.slots[index].protocol {
+    pub(crate) fn send_ping(&mut self, index: ConnIndex) {
+        match self.connections.slots[index].protocol {
             // A frame that scripts see, so that a page can tell a dead server from a quiet one.
             Protocol::Native => self.native_ping(index),
             _ => self.send_frame(index, Opcode::Ping, &[]),

@@ -9,6 +9,7 @@
 //! Invariant: an outbox is rid of these frames before it is written or spilled.
 
 use super::Place;
+use crate::ids::ConnIndex;
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
@@ -29,12 +30,12 @@ impl Ended {
     }
 
     /// Notes that a connection's topic has ended; its frames end before the place `behind`.
-    pub fn end(&mut self, index: u32, topic: (HomeId, u32), behind: Place) {
+    pub fn end(&mut self, index: ConnIndex, topic: (HomeId, u32), behind: Place) {
         self.by_connection.entry(index).or_default().insert(topic, behind);
     }
 
     /// Takes the ended topics of a connection.
-    pub fn take(&mut self, index: u32) -> Option<Topics> {
+    pub fn take(&mut self, index: ConnIndex) -> Option<Topics> {
         self.by_connection.remove(&index)
     }
 

@@ -11,6 +11,7 @@ mod ended;
 mod ring;
 mod writing;
 
+use crate::ids::{ConnIndex, TopicIndex};
 pub(crate) use ring::{BODY_COPY_MAX, Origin, Place};
 pub use writing::Written;
 pub(super) use writing::{Flushed, Writer};
@@ -64,7 +65,7 @@ struct Part {
 
 /// The bound that a slow connection has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(super) enum Excess {
+pub(crate) enum Excess {
     /// `outbox_bytes_max`, of the connection alone.
     Own,
     /// `pinned_bytes_max`, of all connections of the edge.
@@ -115,7 +116,7 @@ impl Outboxes {
     }
 
     /// Takes back a connection of [`Outboxes::take_holders`], if it still has places.
-    pub fn hold_on(&mut self, slots: &mut Slots, index: u32) {
+    pub fn hold_on(&mut self, slots: &mut Slots, index: ConnIndex) {
         let slot = &mut slots[index];
         if slot.places.is_empty() {
             self.let_go(slot);
@@ -163,7 +164,13 @@ impl Outboxes {
 
     /// Queues a place for a connection.
     #[inline]
-    pub fn push(&mut self, slots: &mut Slots, index: u32, place: Place, len_max: u32) -> Queued {
+    pub fn push(
+        &mut self,
+        slots: &mut Slots,
+        index: ConnIndex,
+        place: Place,
+        len_max: u32,
+    ) -> Queued {
         let slot = &mut slots[index];
         if slot.is(flag::DEAD) {
             return Queued::Waits;
@@ -183,7 +190,7 @@ impl Outboxes {
     }
 
     /// Takes all places of a connection. [`Outboxes::put_places`] gives it those that stay.
-    pub fn take_places(&mut self, slots: &mut Slots, index: u32) -> List {
+    pub fn take_places(&mut self, slots: &mut Slots, index: ConnIndex) -> List {
         self.drop_ended(slots, index);
         std::mem::take(&mut slots[index].places)
     }
@@ -207,7 +214,7 @@ impl Outboxes {
     }
 
     /// Has the next flush look at a connection.
-    pub fn touch(&mut self, slots: &mut Slots, index: u32) {
+    pub fn touch(&mut self, slots: &mut Slots, index: ConnIndex) {
         let slot = &mut slots[index];
         if !slot.is(flag::DIRTY) {
             slot.set(flag::DIRTY);
@@ -255,7 +262,7 @@ impl Outboxes {
     pub fn keep_begun(
         &mut self,
         slots: &mut Slots,
-        index: u32,
+        index: ConnIndex,
         close: &[u8],
         bytes_max: u64,
     ) -> bool {
@@ -303,7 +310,7 @@ impl Outboxes {
     }
 
     /// Notes that a blocked connection has places, for when the ring needs their room.
-    fn hold(&mut self, slots: &mut Slots, index: u32) {
+    fn hold(&mut self, slots: &mut Slots, index: ConnIndex) {
         if slots[index].is(flag::HOLDS) {
             return;
         }
@@ -327,13 +334,13 @@ impl Outboxes {
     }
 
     /// Notes that a connection's topic has ended, so that frames of it that wait are not sent.
-    pub fn end_topic(&mut self, slot: &Slot, index: u32, home: HomeId, topic: u32) {
+    pub fn end_topic(&mut self, slot: &Slot, index: ConnIndex, home: HomeId, topic: TopicIndex) {
         if !slot.places.is_empty() {
             self.ended.end(index, (home, topic), self.ring.next_place());
         }
     }
 
-    fn drop_ended(&mut self, slots: &mut Slots, index: u32) {
+    fn drop_ended(&mut self, slots: &mut Slots, index: ConnIndex) {
         if self.ended.is_empty() {
             return;
         }
@@ -366,7 +373,7 @@ impl Outboxes {
     }
 
     /// Frees all that waits for a connection.
-    pub fn release(&mut self, slots: &mut Slots, index: u32) {
+    pub fn release(&mut self, slots: &mut Slots, index: ConnIndex) {
         let slot = &mut slots[index];
         self.let_go(slot);
         self.ended.take(index);

@@ -6,6 +6,7 @@
 //! places rise by one (wrapping); at most `capacity` bytes lie inline; what is larger hangs beside
 //! the ring as a reference to where it already is, [`BODIES`] times `capacity` of it.
 
+use crate::ids::TopicIndex;
 use crate::mail::{HomeId, PartitionId, SubscriptionKey};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
@@ -21,7 +22,7 @@ pub(crate) enum Origin {
     /// An answer to one connection: never dropped.
     Private,
     /// A message for plain subscriptions of a topic.
-    Plain { home: HomeId, index: u32, prev: u64, offset: u64 },
+    Plain { home: HomeId, index: TopicIndex, prev: u64, offset: u64 },
     /// A message for all subscriptions to filters of a native connection that cover its topic.
     Named {
         partition: PartitionId,

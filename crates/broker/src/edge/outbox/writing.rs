@@ -6,6 +6,7 @@
 
 use super::super::slots::{NONE, Slots, flag};
 use super::{Excess, Outboxes};
+use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::io::IoSlice;
 use stdx::chunk::Slice;
@@ -83,7 +84,7 @@ impl Outboxes {
     pub fn flush(
         &mut self,
         slots: &mut Slots,
-        index: u32,
+        index: ConnIndex,
         limits: &Limits,
         written_bytes: &mut u64,
         write: &mut Writer<'_>,
@@ -121,7 +122,12 @@ impl Outboxes {
     }
 
     /// Offers the socket the only frame that waits: the bytes offered, and the result.
-    fn offer_frame(&self, slots: &Slots, index: u32, write: &mut Writer<'_>) -> (usize, Written) {
+    fn offer_frame(
+        &self,
+        slots: &Slots,
+        index: ConnIndex,
+        write: &mut Writer<'_>,
+    ) -> (usize, Written) {
         let slot = &slots[index];
         let Some(place) = self.lists.first(&slot.places) else {
             return (0, Written::Bytes(0));
@@ -143,7 +149,7 @@ impl Outboxes {
     fn offer<const N: usize>(
         &self,
         slots: &Slots,
-        index: u32,
+        index: ConnIndex,
         write: &mut Writer<'_>,
     ) -> (usize, Written) {
         let slot = &slots[index];
@@ -170,7 +176,7 @@ impl Outboxes {
     fn advance(
         &mut self,
         slots: &mut Slots,
-        index: u32,
+        index: ConnIndex,
         limits: &Limits,
         mut taken: usize,
     ) -> Option<Excess> {

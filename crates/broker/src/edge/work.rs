@@ -1,0 +1,49 @@
+//! Places to work in: buffers that every turn uses anew, and what a turn may still do.
+//!
+//! Nothing here is state: a live upgrade leaves it.
+
+use super::compression::Compression;
+use stdx::chunk::{ChunkWriter, Slice};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// What subscriptions may still cost in this turn.
+    pub left: u32,
+    pub mail: Mail,
+    pub targets: Vec<u32>,
+    pub scratch: Vec<u8>,
+    pub attributes: Vec<u8>,
+    pub compression: Compression,
+}
+
+/// Where bytes wait that go to other shards: one area after another, each freed when the last
+/// letter that refers to it has been dealt with.
+#[derive(Default)]
+pub(crate) struct Mail {
+    area: Option<ChunkWriter>,
+}
+
+const MAIL_AREA_BYTES: usize = 64 << 10;
+
+impl Mail {
+    /// Of the area that is being filled.
+    pub fn memory_bytes(&self) -> usize {
+        self.area.as_ref().map_or(0, ChunkWriter::len)
+    }
+
+    /// A copy that letters can carry.
+    pub fn copy(&mut self, bytes: &[u8]) -> Slice {
+        if bytes.is_empty() {
+            return Slice::empty();
+        }
+        if bytes.len() > MAIL_AREA_BYTES / 4 {
+            return Slice::copy_of(bytes);
+        }
+        if let Some(slice) = self.area.as_mut().and_then(|area| area.append(&[bytes])) {
+            return slice;
+        }
+        let area = self.area.insert(ChunkWriter::heap(MAIL_AREA_BYTES));
+        area.append(&[bytes]).unwrap_or_else(|| Slice::copy_of(bytes))
+    }
+}
