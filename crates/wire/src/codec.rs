@@ -1,17 +1,17 @@
-//! What every codec of this crate promises, in one place.
+//! The contract of every codec of this crate.
 //!
-//! Purpose: the result type that all decoders share and the contract that callers and fuzzers rely
-//! on. Place on the path: line 2 (`wire`), between the reactor's receive buffer and a session.
+//! Purpose: the result type of all decoders and the contract that callers and fuzzers rely on.
+//! Place on the path: step 2 (`wire`), between the reactor's receive buffer and a session.
 //!
 //! Invariants:
-//! - **Chunking never changes the result.** The values (or the error) that come out depend on the
-//!   bytes, never on where the transport cut them.
-//! - A *stateless* decoder (frame, head) answers [`Step::More`] without consuming anything: the
-//!   caller keeps the unfinished tail and calls again when at least `needed` bytes are there.
-//! - A *stream* decoder (body, event stream) keeps what it needs and consumes all it is given; it
-//!   answers [`Step::More`] only for an empty input.
-//! - Hostile bytes become a typed error, never a panic. After an error the connection is of no
-//!   further use: the decoder's state is unspecified (but safe) and the owner closes.
+//! - **Chunking never changes the result.** The decoded values (or the error) depend on the bytes,
+//!   never on the transport's cuts.
+//! - A *stateless* decoder (frame, head) returns [`Step::More`] without consuming anything: the
+//!   caller keeps the unfinished tail and calls again with at least `needed` bytes.
+//! - A *stream* decoder (body, event stream) stores its own state and consumes all of its input; it
+//!   returns [`Step::More`] only for an empty input.
+//! - Hostile bytes become a typed error, never a panic. After an error the connection must be
+//!   closed: the decoder's state is unspecified (but safe).
 //! - Encoders append to a buffer that the caller owns, and write whole units only.
 //! - No I/O, no clock, no entropy: nonces and masking keys are arguments.
 
@@ -21,22 +21,22 @@
 pub enum Step<T> {
     /// A whole value was decoded from the first `consumed` bytes of the input.
     Done {
-        /// What was decoded; it may borrow from the input.
+        /// The decoded value; it may borrow from the input.
         value: T,
-        /// Bytes of the input that belong to it. At least one, except for the end of a body that
-        /// has already come.
+        /// The value's bytes in the input. At least one, except for the end of a body that was
+        /// already reported.
         consumed: usize,
     },
     /// The input ends before the value does. Nothing was consumed.
     More {
-        /// The length in bytes that the input must have before another call can get further: a
-        /// lower bound, always greater than the length of the input that was given.
+        /// The minimum length of the input, in bytes, for another call to make progress: a lower
+        /// bound, always greater than the length of this input.
         needed: usize,
     },
 }
 
 impl<T> Step<T> {
-    /// The same step with its value changed by `change`.
+    /// Applies `change` to the value.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Step<U> {
         match self {
             Step::Done { value, consumed } => Step::Done { value: change(value), consumed },

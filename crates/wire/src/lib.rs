@@ -1,8 +1,8 @@
-//! Bytes to frames and back: the codecs of every protocol that Crore speaks.
+//! Bytes to frames and back: the codecs of every protocol of Crore.
 //!
-//! Place on the path: line 2. Pure: no I/O, no clock, no threads, no entropy, no knowledge of
+//! Place on the path: step 2. Pure: no I/O, no clock, no threads, no entropy, no knowledge of
 //! topics or sessions. The server, the client, the benchmark, the simulator and the fuzzers use the
-//! same codecs. [`codec`] says what all of them promise.
+//! same codecs. [`codec`] has their common contract.
 #![forbid(unsafe_code)]
 
 pub mod codec;

@@ -1,25 +1,25 @@
-//! The header that a proxy puts before a connection's own bytes: who is behind it (HAProxy's PROXY
-//! protocol, versions 1 and 2).
+//! The header that a proxy sends before the client's bytes, with the client's address (HAProxy's
+//! PROXY protocol, versions 1 and 2).
 //!
-//! Place on the path: before TLS and before anything that a client says. The caller trusts what
-//! stands here only if it trusts who has connected.
+//! Place on the path: before TLS and before any byte of a client. The caller trusts the header only
+//! if it trusts the peer.
 //!
-//! Invariants: a header has a bound, whatever it announces ([`HEADER_BYTES_MAX`]); a checksum that
-//! is there is right; what is not understood is an error, never a guess.
+//! Invariants: a header is bounded, whatever length it announces ([`HEADER_BYTES_MAX`]); a
+//! checksum, if present, is correct; unknown content is an error, never a guess.
 
 use crate::codec::Step;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Longest header of version 1, with its line end.
+/// The maximum length of a header of version 1, with its line end.
 pub const LINE_BYTES_MAX: usize = 107;
-/// Longest header of version 2 that is taken: the longest addresses, and 536 bytes of further
-/// fields.
+/// The maximum length of an accepted header of version 2: the longest addresses, and 536 bytes of
+/// further fields.
 pub const HEADER_BYTES_MAX: usize = FIXED_BYTES + UNIX_BYTES + 536;
 
 const LINE_START: &[u8] = b"PROXY ";
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Of version 2: signature, command, family and length.
+/// The fixed part of version 2: signature, command, family and length.
 const FIXED_BYTES: usize = 16;
 const INET_BYTES: usize = 12;
 const INET6_BYTES: usize = 36;
@@ -28,36 +28,36 @@ const UNIX_BYTES: usize = 216;
 const CHECKSUM_TYPE: u8 = 3;
 const CHECKSUM_BYTES: usize = 4;
 
-/// What a header announces.
+/// The content of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Announced {
-    /// The proxy speaks for itself (a health check).
+    /// The proxy itself connects (a health check).
     Local,
-    /// It does not know, or not in a way that is known here.
+    /// The proxy does not know the client's address, or uses an unknown family.
     Unknown,
-    /// Its client came by a socket of its own machine.
+    /// The client connected over a Unix socket of the proxy's machine.
     Unix,
-    /// Its client came over TCP.
+    /// The client connected over TCP.
     Tcp {
-        /// Where the client connects from.
+        /// The client's address.
         source: SocketAddr,
-        /// Where it connected to.
+        /// The address that the client connected to.
         target: SocketAddr,
     },
 }
 
-/// Why bytes are no header.
+/// The reason why a header is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyError {
-    /// They begin like neither version.
+    /// The bytes match neither version.
     NotProxy,
-    /// Longer than [`LINE_BYTES_MAX`] or [`HEADER_BYTES_MAX`].
+    /// The header exceeds [`LINE_BYTES_MAX`] or [`HEADER_BYTES_MAX`].
     TooLong,
-    /// A line that is none of version 1.
+    /// The line is not valid in version 1.
     BadLine,
-    /// A version, command, family or transport that does not exist, or carries no stream.
+    /// The version, command, family or transport is unknown, or not a stream.
     BadKind,
-    /// Addresses or fields do not fit into the length.
+    /// The addresses or fields do not match the length.
     BadLength,
     /// The checksum is wrong.
     BadChecksum,
@@ -81,7 +81,7 @@ impl std::error::Error for ProxyError {}
 /// Decodes a header of either version from the front of `input`.
 ///
 /// # Errors
-/// [`ProxyError`]: the connection is to be closed without a word.
+/// [`ProxyError`]: the caller closes the connection without an answer.
 pub fn decode(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
     if starts_like(input, LINE_START) {
         decode_line(input)
@@ -92,7 +92,7 @@ pub fn decode(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
     }
 }
 
-/// Whether the input agrees with `start` as far as both go.
+/// Whether one of `input` and `start` is a prefix of the other.
 fn starts_like(input: &[u8], start: &[u8]) -> bool {
     let len = input.len().min(start.len());
     input[..len] == start[..len]
@@ -119,7 +119,7 @@ fn parse_line(line: &str) -> Option<Announced> {
     }
     let family = words.next()?;
     if family == "UNKNOWN" {
-        // Whatever follows is to be ignored.
+        // The rest must be ignored.
         return Some(Announced::Unknown);
     }
     let mut address = || -> Option<IpAddr> {
@@ -141,7 +141,7 @@ fn parse_line(line: &str) -> Option<Announced> {
     })
 }
 
-/// Decimal, without a sign and without zeros in front.
+/// Parses a decimal port, without a sign and without leading zeros.
 fn port(word: &str) -> Option<u16> {
     let is_decimal = word.bytes().all(|byte| byte.is_ascii_digit());
     let is_short = word == "0" || !word.starts_with('0');
@@ -170,7 +170,7 @@ fn decode_binary(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
         return Ok(Step::More { needed: bytes });
     };
     let value = match is_local {
-        // The block is to be discarded, with its family.
+        // The address block must be discarded, whatever its family.
         true => Announced::Local,
         false => parse_block(header, family, transport)?,
     };
@@ -181,7 +181,7 @@ fn parse_block(header: &[u8], family: u8, transport: u8) -> Result<Announced, Pr
     let block = &header[FIXED_BYTES..];
     let (announced, address_bytes) = match (family, transport) {
         (0, _) | (_, 0) => (Announced::Unknown, address_bytes(family)),
-        // Datagrams do not come by a stream.
+        // Datagrams do not arrive over a stream.
         (_, 2) => return Err(ProxyError::BadKind),
         (1, _) => (parse_inet(block)?, INET_BYTES),
         (2, _) => (parse_inet6(block)?, INET6_BYTES),
@@ -221,8 +221,8 @@ fn tcp(source: IpAddr, target: IpAddr, [a, b, c, d]: [u8; 4]) -> Announced {
     }
 }
 
-/// Fields (type, length, value) fill the rest exactly; the one with a checksum holds it of the
-/// whole header, itself taken as zeros.
+/// Checks that fields (type, length, value) fill the rest exactly, and that a checksum matches the
+/// whole header, with its own bytes as zeros.
 fn check_fields(header: &[u8], fields: &[u8]) -> Result<(), ProxyError> {
     let mut rest = fields;
     while let [kind, high, low, after @ ..] = rest {
@@ -263,7 +263,7 @@ pub fn encode_line(out: &mut Vec<u8>, announced: &Announced) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends a header of version 2, with a checksum if asked for. Paths of sockets are left empty.
+/// Appends a header of version 2, optionally with a checksum. Paths of sockets are left empty.
 pub fn encode_binary(out: &mut Vec<u8>, announced: &Announced, with_checksum: bool) {
     let start = out.len();
     out.extend_from_slice(SIGNATURE);
@@ -293,7 +293,7 @@ pub fn encode_binary(out: &mut Vec<u8>, announced: &Announced, with_checksum: bo
     if with_checksum {
         out.extend_from_slice(&[CHECKSUM_TYPE, 0, CHECKSUM_BYTES as u8, 0, 0, 0, 0]);
     }
-    // At most addresses and one field.
+    // The rest is bounded: addresses and one field.
     let rest_bytes = (out.len() - start - FIXED_BYTES) as u16;
     out[start + 14..start + FIXED_BYTES].copy_from_slice(&rest_bytes.to_be_bytes());
     if with_checksum {
@@ -303,8 +303,7 @@ pub fn encode_binary(out: &mut Vec<u8>, announced: &Announced, with_checksum: bo
     }
 }
 
-/// CRC-32C of parts that lie one behind the other. A header is short and comes once for a
-/// connection.
+/// CRC-32C of consecutive parts. A header is short and occurs once per connection.
 fn crc32c(parts: &[&[u8]]) -> u32 {
     let bytes = parts.iter().copied().flatten();
     !bytes.fold(u32::MAX, |sum, byte| sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)])
@@ -331,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_of_the_catalogue() {
+    fn crc32c_agrees_with_the_catalogue() {
         assert_eq!(crc32c(&[b"1234", b"56789"]), 0xe306_9283);
         assert_eq!(crc32c(&[&[0; 32]]), 0x8a91_36aa);
     }

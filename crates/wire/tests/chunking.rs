@@ -1,5 +1,5 @@
-//! However an input is cut, every decoder says the same: over generated valid inputs, damaged ones,
-//! and noise.
+//! Every decoder gives the same result for all cuts of an input: over generated valid inputs,
+//! damaged ones, and noise.
 
 mod drive;
 
@@ -11,7 +11,7 @@ use wire::http::event_stream::{OutgoingEvent, append_comment};
 use wire::http::{BodyFraming, HeadLimits, body};
 use wire::websocket::{CloseCode, Opcode, Role, close, frame};
 
-/// One frame as its sender would write it.
+/// One frame of a sender.
 #[derive(Clone, Debug)]
 struct Sent {
     opcode: Opcode,
@@ -54,7 +54,7 @@ fn encode(frames: &[Sent], role: Role) -> Vec<u8> {
     out
 }
 
-/// Text cut into fragments at any byte, pings between them.
+/// Text split into fragments at any byte, with pings between them.
 fn fragmented_text() -> impl Strategy<Value = Vec<Sent>> {
     (".{0,60}", vec(1..7usize, 1..20), any::<[u8; 4]>()).prop_map(|(text, sizes, key)| {
         let mut rest = text.as_bytes();
@@ -122,7 +122,7 @@ proptest! {
     })]
 
     #[test]
-    fn frames(frames in vec(sent(), 0..6), seed: u64, damage in proptest::option::of((any::<prop::sample::Index>(), any::<u8>()))) {
+    fn frames_decode_equally_for_all_cuts(frames in vec(sent(), 0..6), seed: u64, damage in proptest::option::of((any::<prop::sample::Index>(), any::<u8>()))) {
         for role in [Role::Server, Role::Client] {
             let mut input = encode(&frames, role);
             if let (Some((at, byte)), false) = (damage, input.is_empty()) {
@@ -135,14 +135,14 @@ proptest! {
     }
 
     #[test]
-    fn frames_of_noise(input in vec(any::<u8>(), 0..64), seed: u64) {
+    fn noise_as_frames_decodes_equally_for_all_cuts(input in vec(any::<u8>(), 0..64), seed: u64) {
         for role in [Role::Server, Role::Client] {
             check_cuts(seed, |cuts| drive::websocket_messages(&input, role, 32, cuts));
         }
     }
 
     #[test]
-    fn a_fragmented_text_is_the_text(frames in fragmented_text(), seed: u64) {
+    fn a_fragmented_text_is_reassembled(frames in fragmented_text(), seed: u64) {
         let input = encode(&frames, Role::Server);
         let lines = check_cuts(seed, |cuts| drive::websocket_messages(&input, Role::Server, 1024, cuts));
         let text: Vec<u8> = frames.iter().filter(|sent| sent.opcode != Opcode::Ping)
@@ -153,14 +153,14 @@ proptest! {
     }
 
     #[test]
-    fn requests(input in request_text(), seed: u64) {
+    fn requests_decode_equally_for_all_cuts(input in request_text(), seed: u64) {
         check_cuts(seed, |cuts| drive::http_requests(&input, HeadLimits::default(), 64, cuts));
         let small = HeadLimits { head_bytes_max: 60, target_bytes_max: 5 };
         check_cuts(seed, |cuts| drive::http_requests(&input, small, 4, cuts));
     }
 
     #[test]
-    fn responses(start in prop_oneof![Just("HTTP/1.1 200 OK\r\n"), Just("HTTP/1.1 204 \r\n"), Just("HTTP/1.0 200 OK\r\n")],
+    fn responses_decode_equally_for_all_cuts(start in prop_oneof![Just("HTTP/1.1 200 OK\r\n"), Just("HTTP/1.1 204 \r\n"), Just("HTTP/1.0 200 OK\r\n")],
                  rest in request_text(), seed: u64) {
         let input = [start.as_bytes(), &rest[rest.iter().position(|byte| *byte == b'\n').unwrap() + 1..]].concat();
         check_cuts(seed, |cuts| drive::http_responses(&input, HeadLimits::default(), 64, cuts));
@@ -179,14 +179,14 @@ proptest! {
     }
 
     #[test]
-    fn bodies_of_noise(input in "[0-9a-f;\r\nX: ]{0,40}", seed: u64) {
+    fn noise_as_a_body_decodes_equally_for_all_cuts(input in "[0-9a-f;\r\nX: ]{0,40}", seed: u64) {
         for framing in [BodyFraming::Chunked, BodyFraming::Length(7), BodyFraming::UntilClose] {
             check_cuts(seed, |cuts| drive::http_body(input.as_bytes(), framing, 9, cuts));
         }
     }
 
     #[test]
-    fn event_streams(input in prop_oneof![
+    fn event_streams_decode_equally_for_all_cuts(input in prop_oneof![
         "(data|id|event|retry|other|):? ?[a-z0-9\0é\u{feff}]{0,9}[\r\n]{1,3}",
         "((data|id|event|retry|)(: ?[a-z0-9é]{0,9})?(\r\n|\n|\r)){0,12}",
     ], seed: u64) {
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn event_streams_of_noise(input in vec(any::<u8>(), 0..64), seed: u64) {
+    fn noise_as_an_event_stream_decodes_equally_for_all_cuts(input in vec(any::<u8>(), 0..64), seed: u64) {
         check_cuts(seed, |cuts| drive::event_stream(&input, 1024, cuts));
     }
 

@@ -1,4 +1,4 @@
-//! What travels in HTTP: bodies, targets, event streams, problems.
+//! Formats inside HTTP: bodies, targets, event streams, problems.
 
 mod drive;
 
@@ -11,7 +11,7 @@ use wire::http::{BodyDecoder, BodyFraming, Problem, Target, body};
 fn check_body(framing: BodyFraming, input: &str, expected: &[&str]) {
     let lines = check_cuts(11, |cuts| drive::http_body(input.as_bytes(), framing, 16, cuts));
     let mut lines: Vec<String> = lines;
-    // The content is shown as text.
+    // The content appears as text.
     if let Some(content) = lines.first_mut().filter(|line| line.starts_with('[')) {
         let bytes =
             content.trim_matches(['[', ']']).split(", ").filter_map(|byte| byte.parse().ok());
@@ -21,7 +21,7 @@ fn check_body(framing: BodyFraming, input: &str, expected: &[&str]) {
 }
 
 #[test]
-fn bodies_of_known_length() {
+fn bodies_of_known_length_are_read() {
     check_body(BodyFraming::None, "next", &["", "Ok(()), 4 bytes left"]);
     check_body(BodyFraming::Length(0), "next", &["", "Ok(()), 4 bytes left"]);
     check_body(BodyFraming::Length(3), "onenext", &["one", "Ok(()), 4 bytes left"]);
@@ -34,7 +34,7 @@ fn bodies_of_known_length() {
 }
 
 #[test]
-fn chunked_bodies() {
+fn chunked_bodies_are_read() {
     let check = |input: &str, expected: &[&str]| check_body(BodyFraming::Chunked, input, expected);
     check("0\r\n\r\n", &["", "Ok(()), 0 bytes left"]);
     check("3\r\none\r\n2\r\nab\r\n0\r\n\r\nnext", &["oneab", "Ok(()), 4 bytes left"]);
@@ -77,7 +77,7 @@ fn chunked_bodies() {
 }
 
 #[test]
-fn what_surrounds_chunks_is_bounded() {
+fn extensions_and_trailers_are_bounded() {
     let extension = "x".repeat(usize::from(body::EXTENSION_BYTES_MAX));
     check_body(
         BodyFraming::Chunked,
@@ -109,7 +109,7 @@ fn chunks_are_written() {
 }
 
 #[test]
-fn targets() {
+fn targets_are_split() {
     let check = |target: &str, expected: Result<(&str, Option<&str>), TargetError>| {
         let parsed = Target::parse(target).map(|target| (target.path, target.query));
         assert_eq!(parsed, expected, "{target}");
@@ -130,7 +130,7 @@ fn targets() {
 }
 
 #[test]
-fn percent_decoding() {
+fn percent_escapes_are_decoded() {
     let check = |encoded: &str, expected: Result<&str, TargetError>| {
         assert_eq!(
             percent_decode(encoded).as_deref().map_err(|error| *error),
@@ -163,7 +163,7 @@ fn percent_decoding() {
 }
 
 #[test]
-fn queries() {
+fn queries_are_split_into_pairs() {
     let check = |query: &str, expected: &[(&str, &str)]| {
         let target = format!("/?{query}");
         let pairs: Result<Vec<_>, _> = Target::parse(&target).unwrap().query_pairs().collect();
@@ -252,7 +252,7 @@ fn event_streams_are_read() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_replaced() {
+fn invalid_utf8_is_replaced() {
     let lines = check_cuts(1, |cuts| drive::event_stream(b"data: a\xffb\xe2\x82\n\n", 64, cuts));
     assert!(lines[0].contains("a\u{fffd}b\u{fffd}"), "{lines:?}");
 }
@@ -295,7 +295,7 @@ fn events_are_written() {
 }
 
 #[test]
-fn problems() {
+fn problems_are_encoded() {
     let mut out = Vec::new();
     Problem {
         title: "Bad Request",

@@ -1,5 +1,5 @@
-//! Who is behind a proxy: the rightmost address that no trusted proxy has, whatever the client
-//! wrote left of it.
+//! The client behind a proxy: the rightmost address that does not belong to a trusted proxy,
+//! regardless of the elements to its left.
 
 use std::net::IpAddr;
 use wire::Step;
@@ -25,7 +25,7 @@ fn client(
 }
 
 #[test]
-fn x_forwarded_for() {
+fn x_forwarded_for_names_the_client() {
     let check = |lines: &[&str], expected: Result<&str, ()>| {
         let client = client(ForwardedField::XForwardedFor, "X-Forwarded-For", lines);
         let expected = expected.map(|text| Some(text.parse().unwrap()));
@@ -50,7 +50,7 @@ fn x_forwarded_for() {
 }
 
 #[test]
-fn forwarded() {
+fn forwarded_names_the_client() {
     let check = |lines: &[&str], expected: Result<&str, ()>| {
         let client = client(ForwardedField::Forwarded, "Forwarded", lines);
         let expected = expected.map(|text| Some(text.parse().unwrap()));
@@ -61,7 +61,7 @@ fn forwarded() {
     check(&["for=192.0.2.60;proto=http;by=203.0.113.43"], Ok("192.0.2.60"));
     check(&["proto=http; for=\"192.0.2.60:1\" ;by=10.0.0.1"], Ok("192.0.2.60"));
     check(&["for=192.0.2.43, for=10.0.0.1"], Ok("192.0.2.43"));
-    // A client leaves a quote open, and hides nothing by it.
+    // A quote left open by the client hides nothing.
     check(&["for=\"evil, for=192.0.2.43, for=\"10.0.0.1\""], Ok("192.0.2.43"));
     for line in ["for=unknown", "for=_hidden", "proto=http", "for=\"192.0.2.1", "for=", "192.0.2.1"]
     {

@@ -1,5 +1,5 @@
-//! Heads of requests and responses: what is read, and everything that is refused because two
-//! implementations could read it differently. Each case also runs in pieces.
+//! Heads of requests and responses: valid ones, and the refusal of every ambiguity between two
+//! implementations. Each case also runs in pieces.
 
 mod drive;
 
@@ -11,8 +11,8 @@ use wire::http::{BodyFraming, HeadLimits, Request, Response, ResponseWriter};
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, target_bytes_max: 64 };
 
-/// A GET with these field lines, `\n` standing for CRLF; `Host` is added unless the lines begin
-/// with `!`.
+/// Builds a GET with these field lines, `\n` standing for CRLF; `Host` is added unless the lines
+/// begin with `!`.
 fn head(lines: &str) -> String {
     let lines = match lines.strip_prefix('!') {
         Some(lines) => lines.to_string(),
@@ -63,7 +63,7 @@ fn empty_lines_before_a_request_are_skipped_within_reason() {
 }
 
 #[test]
-fn keep_alive() {
+fn keep_alive_depends_on_version_and_fields() {
     let cases = [
         ("1.1", "", true),
         ("1.1", "Connection: close\r\n", false),
@@ -80,7 +80,7 @@ fn keep_alive() {
 }
 
 #[test]
-fn framing() {
+fn the_framing_of_a_body_is_unambiguous() {
     let framing = |lines: &str| decode(&head(lines)).map(|request| request.body);
     assert_eq!(framing(""), Ok(BodyFraming::None));
     assert_eq!(framing("Content-Length: 0\n"), Ok(BodyFraming::Length(0)));
@@ -118,7 +118,7 @@ fn framing() {
 }
 
 #[test]
-fn hosts() {
+fn a_host_is_required_and_valid() {
     refused(&head("!"), HeadError::MissingHost, 400);
     refused(&head("Host: a\n"), HeadError::BadHost, 400);
     for host in ["a b", "a/b", "user@a", "a\u{e9}", "a?b"] {
@@ -130,7 +130,7 @@ fn hosts() {
     assert!(decode("GET / HTTP/1.0\r\n\r\n").is_ok());
 }
 
-/// What a front end might read as one request and we as another.
+/// A front end might read these lines as one request and this codec as another.
 #[test]
 fn ambiguous_lines_are_refused() {
     refused(&head("X : 1\n"), HeadError::BadField, 400);
@@ -150,7 +150,7 @@ fn ambiguous_lines_are_refused() {
 }
 
 #[test]
-fn start_lines() {
+fn start_lines_are_checked() {
     for line in
         ["GET", "GET /", "GET  / HTTP/1.1", "GET / HTTP/1.1 ", "G@T( / HTTP/1.1", " GET / HTTP/1.1"]
     {
@@ -173,7 +173,7 @@ fn start_lines() {
 }
 
 #[test]
-fn limits() {
+fn limits_of_a_head_hold() {
     let fields = |count: usize| head(&"X: 1\n".repeat(count));
     assert!(decode(&fields(HEADERS_MAX - 1)).is_ok());
     refused(&fields(HEADERS_MAX), HeadError::TooManyHeaders, 431);
@@ -182,7 +182,7 @@ fn limits() {
     assert!(decode(&padding(room)).is_ok());
     let too_large = HeadError::HeadTooLarge { head_bytes_max: 4096 };
     refused(&padding(room + 1), too_large, 431);
-    // Refused before it ends.
+    // Refused before its end.
     let open = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(5000));
     let decoded = Request::decode(open.as_bytes(), &mut HeadScan::new(), &LIMITS);
     assert_eq!(decoded, Err(too_large));
@@ -196,7 +196,7 @@ fn limits() {
     }
 }
 
-/// A byte that cannot be HTTP is refused at once, not at the end of a head that never comes.
+/// A byte that is invalid in HTTP is refused at once, not at the end of an endless head.
 #[test]
 fn noise_is_refused_early() {
     for (input, byte) in
@@ -208,7 +208,7 @@ fn noise_is_refused_early() {
 }
 
 #[test]
-fn pipelined_requests_with_bodies() {
+fn pipelined_requests_with_bodies_are_read() {
     let input = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none\
         POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\ntwo\r\n0\r\nT: 1\r\n\r\n\
         GET /c HTTP/1.1\r\nHost: a\r\n\r\n";

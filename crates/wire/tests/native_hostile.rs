@@ -1,5 +1,4 @@
-//! The native codec under bytes that nobody meant: it never panics, and what it accepts survives
-//! encoding.
+//! The native codec with hostile bytes: it never panics, and accepted frames survive encoding.
 
 mod native_json;
 
@@ -33,7 +32,7 @@ fn vectors() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_single_changed_byte_is_borne() {
+fn a_changed_byte_never_panics() {
     for vector in vectors() {
         for index in 0..vector.len() {
             for value in [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, vector[index] ^ 1] {
@@ -47,12 +46,12 @@ fn every_single_changed_byte_is_borne() {
 
 proptest! {
     #[test]
-    fn random_bytes_are_borne(kind in prop_oneof![0u8..0x10, 0x80u8..0x90], bytes: Vec<u8>) {
+    fn random_bytes_never_panic(kind in prop_oneof![0u8..0x10, 0x80u8..0x90], bytes: Vec<u8>) {
         survives(&[&[kind], &bytes[..]].concat());
     }
 
     #[test]
-    fn the_fast_heads_are_the_frames_own(
+    fn fast_heads_equal_the_encoded_frames(
         alias: u32,
         (offset, prev) in (1..=u64::MAX).prop_flat_map(|offset| (Just(offset), 0..offset)),
         epoch: u64,
@@ -97,7 +96,7 @@ proptest! {
 
 #[test]
 fn decoding_walks_each_byte_a_bounded_number_of_times() {
-    // Lists and blocks of a megabyte: a walk that were quadratic would not end here.
+    // Lists and blocks of a megabyte: a quadratic walk would not end.
     let mut bytes = vec![0x03, 0x00];
     wire::native::varint::encode(1 << 20, &mut bytes);
     bytes.extend(std::iter::repeat_n(1, 1 << 20));

@@ -1,8 +1,8 @@
-//! The proof of no loss as `spec/protocol.md` words it, over the sequences of
+//! The proof of completeness as in `spec/protocol.md`, over the sequences of
 //! `spec/vectors/proof.json`.
 //!
-//! The judge here is the specification's text, line by line; clients have their own and pass the
-//! same file.
+//! This implementation follows the text of the specification line by line; clients have their own
+//! and pass the same file.
 
 mod native_json;
 
@@ -14,7 +14,7 @@ use wire::native::{Beginning, Position, ServerFrame};
 #[derive(Default)]
 struct Cursor {
     position: Option<Position>,
-    /// SUBSCRIBED does not continue behind this offset, and no GAP has said so yet.
+    /// SUBSCRIBED does not continue behind this offset, and no GAP has announced that yet.
     unannounced: Option<u64>,
     is_new_epoch: bool,
 }
@@ -96,7 +96,7 @@ impl Cursor {
 }
 
 #[test]
-fn clients_report_exactly_what_is_missing() {
+fn clients_report_exactly_the_missing_messages() {
     for case in files::list("proof.json", "cases") {
         let mut cursor = Cursor::default();
         let start = field(&case, "start");

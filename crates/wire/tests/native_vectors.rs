@@ -112,7 +112,7 @@ fn a_frame_without_payload_is_refused_when_cut_anywhere() {
 }
 
 #[test]
-fn partitions_agree() {
+fn partitions_agree_with_the_vectors() {
     for case in files::list("partitions.json", "partitions") {
         let topic = text(field(&case, "topic")).as_bytes();
         let murmur2 = field(&case, "murmur2").as_i64().unwrap();
@@ -138,7 +138,7 @@ fn check_refusal(case: &Value, error: &FrameError) {
     let reference = native_json::reference_json(error.reference());
     assert_eq!(reference, *field(case, "reference"), "{case}");
     assert_eq!(error.closes(), error.reference() == Reference::Connection, "{case}");
-    // What the sender is told is itself a frame.
+    // The answer to the sender is itself a frame.
     let mut bytes = Vec::new();
     let answer = ErrorFrame::of_frame(error);
     ServerFrame::Error(answer).encode(&mut bytes);
@@ -146,7 +146,7 @@ fn check_refusal(case: &Value, error: &FrameError) {
 }
 
 #[test]
-fn the_specification_draws_true_frames() {
+fn the_frames_of_the_specification_are_valid() {
     let document = include_str!("../../../spec/protocol.md");
     let mut kinds = std::collections::BTreeSet::new();
     for block in document.split("```hex\n").skip(1) {

@@ -1,5 +1,5 @@
-//! Headers of the PROXY protocol: what the specification shows, what is refused, and any
-//! announcement there and back.
+//! Headers of the PROXY protocol: the examples of the specification, refusals, and round trips of
+//! any header.
 
 mod drive;
 
@@ -18,7 +18,7 @@ fn tcp(source: &str, target: &str) -> Announced {
     Announced::Tcp { source: source.parse().unwrap(), target: target.parse().unwrap() }
 }
 
-/// What a header followed by other bytes announces.
+/// Decodes a header followed by other bytes.
 fn announced(header: &[u8]) -> Result<Announced, ProxyError> {
     let input = [header, b"GET /"].concat();
     match decode(&input)? {
@@ -30,14 +30,14 @@ fn announced(header: &[u8]) -> Result<Announced, ProxyError> {
     }
 }
 
-/// A header of version 2.
+/// Builds a header of version 2.
 fn binary(command: u8, kind: u8, block: &[u8]) -> Vec<u8> {
     let len = (block.len() as u16).to_be_bytes();
     [SIGNATURE, &[command, kind], &len, block].concat()
 }
 
 #[test]
-fn lines() {
+fn headers_of_version_1_are_decoded_or_refused() {
     let check = |line: &str, expected| assert_eq!(announced(line.as_bytes()), expected, "{line:?}");
     check(
         "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n",
@@ -71,7 +71,7 @@ fn lines() {
 }
 
 #[test]
-fn binaries() {
+fn headers_of_version_2_are_decoded_or_refused() {
     let inet = [192, 0, 2, 1, 192, 0, 2, 2, 0x1f, 0x90, 1, 0xbb];
     let mut inet6 = [0; 36];
     inet6[..2].copy_from_slice(&[0x20, 1]);
@@ -82,9 +82,9 @@ fn binaries() {
     check(binary(0x21, 0x31, &[0; 216]), Ok(Announced::Unix));
     check(binary(0x21, 0, &[]), Ok(Announced::Unknown));
     check(binary(0x20, 0, &[]), Ok(Announced::Local));
-    // What comes with LOCAL is thrown away unread.
+    // The address block of LOCAL is discarded.
     check(binary(0x20, 0x11, &[1, 2]), Ok(Announced::Local));
-    // Further fields: one of no known type, and an empty one.
+    // Further fields: one of unknown type, and an empty one.
     let fields = [0xea, 0, 2, 7, 7, 4, 0, 0];
     check(
         binary(0x21, 0x11, &[&inet[..], &fields].concat()),
@@ -123,7 +123,7 @@ fn a_checksum_covers_every_byte() {
     for place in 16..header.len() {
         let mut damaged = header.clone();
         damaged[place] ^= 1;
-        // The type of the field is covered by nothing: it is not known to be a checksum then.
+        // The type of the field is not covered: after the change, the field is not a checksum.
         if place != header.len() - 7 {
             assert!(announced(&damaged).is_err(), "{place}");
         }
@@ -152,7 +152,7 @@ proptest! {
     })]
 
     #[test]
-    fn there_and_back(sent in any_announced(), with_checksum: bool, seed: u64) {
+    fn headers_survive_encoding(sent in any_announced(), with_checksum: bool, seed: u64) {
         let mut header = Vec::new();
         encode_binary(&mut header, &sent, with_checksum);
         let came = announced(&header).unwrap();
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn noise(start in 0..3_usize, mut bytes in proptest::collection::vec(any::<u8>(), 0..900), seed: u64) {
+    fn noise_never_panics(start in 0..3_usize, mut bytes in proptest::collection::vec(any::<u8>(), 0..900), seed: u64) {
         let starts = [&b""[..], b"PROXY TCP4 ", SIGNATURE];
         bytes.splice(0..0, starts[start].iter().copied());
         check_cuts(seed, |cuts| drive::proxy(&bytes, cuts));

@@ -31,7 +31,7 @@ fn deflated(message: &[u8], level: u8) -> Option<Vec<u8>> {
     is_shorter.then_some(payload)
 }
 
-/// The one message of these frames, as a server receives it.
+/// The only message of these frames, as a server receives it.
 fn received(frames: &[u8]) -> Result<Vec<u8>, MessageError> {
     let (mut assembler, mut assembly) = (Assembler::with_deflate(true), Vec::new());
     let mut inflater = Inflater::new();
@@ -60,7 +60,7 @@ fn received(frames: &[u8]) -> Result<Vec<u8>, MessageError> {
 }
 
 #[test]
-fn examples_of_the_rfc() {
+fn examples_of_the_rfc_decode() {
     let check = |frames: &str, message: &str| {
         assert_eq!(received(&hex(frames)).unwrap(), message.as_bytes(), "{frames}");
     };
@@ -76,14 +76,14 @@ fn examples_of_the_rfc() {
     check("c1 07 f3 48 cd c9 c9 07 00", "Hello");
     // 7.2.3.5: two blocks.
     check("c1 0d f2 48 05 00 00 00 ff ff ca c9 c9 07 00", "Hello");
-    // 7.2.3.6: nothing; and how some write it.
+    // 7.2.3.6: an empty message; and the form that some senders use.
     check("c1 01 00", "");
     check("c1 00", "");
     // Two streams in one message.
     check("c2 0e f3 48 cd c9 c9 07 00 f2 48 cd c9 c9 07 00", "HelloHello");
-    // Not every message is compressed.
+    // A connection with compression may send uncompressed messages.
     check("81 05 48 65 6c 6c 6f", "Hello");
-    // 7.2.3.2: the second message of a sender that keeps its context means nothing alone.
+    // 7.2.3.2: the second message of a sender that keeps its context is invalid alone.
     assert_eq!(
         received(&hex("c1 05 f2 00 11 00 00")),
         Err(MessageError::Inflate(InflateError::Corrupt))
@@ -92,10 +92,10 @@ fn examples_of_the_rfc() {
 }
 
 #[test]
-fn the_bit_may_stand_in_the_first_frame_of_a_data_message_only() {
+fn the_bit_is_valid_only_in_the_first_frame_of_a_data_message() {
     let check = |frames: &str, error| assert_eq!(received(&hex(frames)), Err(error), "{frames}");
     let reserved = |bits| MessageError::Frame(FrameError::ReservedBits(bits));
-    // On a continuation, on control frames, and the other two bits at any time.
+    // On a continuation, on control frames, and the other two bits in any frame.
     check("41 03 f2 48 cd c0 04 c9 c9 07 00", reserved(0x40));
     check("c9 00", reserved(0x40));
     check("ca 00", reserved(0x40));
@@ -105,7 +105,7 @@ fn the_bit_may_stand_in_the_first_frame_of_a_data_message_only() {
     check("a1 01 00", reserved(0x20));
     // A compressed message inside a fragmented one.
     check("41 03 f2 48 cd c1 01 00", MessageError::ExpectedContinuation);
-    // Nowhere where nothing was agreed.
+    // On a connection without compression.
     let mut frame = hex("c1 01 00");
     assert_eq!(
         Assembler::new().decode(&mut frame, Role::Client, BYTES_MAX, &mut Vec::new()),
@@ -114,7 +114,7 @@ fn the_bit_may_stand_in_the_first_frame_of_a_data_message_only() {
 }
 
 #[test]
-fn text_is_checked_when_it_is_inflated() {
+fn inflated_text_is_validated() {
     let mut payload = Vec::new();
     assert!(Deflater::new(1).deflate(&[&[0xff; 100]], &mut payload));
     let error = Inflater::new().message(Kind::Text, &payload, BYTES_MAX).unwrap_err();
@@ -126,7 +126,7 @@ fn text_is_checked_when_it_is_inflated() {
 }
 
 #[test]
-fn a_bomb_is_refused_at_the_bound() {
+fn a_decompression_bomb_is_refused_at_the_bound() {
     let mut payload = Vec::new();
     assert!(Deflater::new(9).deflate(&[&vec![0; 10 << 20]], &mut payload));
     assert!(payload.len() < 20_000);
@@ -139,14 +139,14 @@ fn a_bomb_is_refused_at_the_bound() {
         assert_eq!(error.close_code(), CloseCode::MESSAGE_TOO_BIG);
     }
     assert_eq!(inflater.decode(&payload, 10 << 20).unwrap().len(), 10 << 20);
-    // Also one of many streams.
+    // A payload of many streams is refused as well.
     let many = hex("f3 48 cd c9 c9 07 00").repeat(1_000);
     assert_eq!(inflater.decode(&many, 5_000).unwrap().len(), 5_000);
     assert!(inflater.decode(&many, 4_999).is_err());
 }
 
 #[test]
-fn what_is_cut_short_is_recognised() {
+fn a_truncated_payload_is_refused() {
     let message =
         br#"{"topic":"prices/eur","bid":1.0823,"ask":1.0825,"at":"2026-11-22T10:00:00Z"}"#
             .repeat(4);
@@ -165,7 +165,7 @@ fn what_is_cut_short_is_recognised() {
 }
 
 #[test]
-fn what_does_not_shrink_is_left() {
+fn incompressible_messages_stay_uncompressed() {
     let mut random = stdx::prng::Prng::new(1);
     let mut noise = vec![0; 4_096];
     random.fill(&mut noise);
@@ -174,7 +174,7 @@ fn what_does_not_shrink_is_left() {
         assert_eq!(deflated(b"", level), None);
         assert_eq!(deflated(b"a", level), None);
     }
-    // The compressor is as good as new after that, however often.
+    // After that the compressor still works, any number of times.
     for level in 1..=9 {
         let mut deflater = Deflater::new(level);
         for round in 0..100 {
@@ -188,7 +188,7 @@ fn what_does_not_shrink_is_left() {
     }
 }
 
-/// Bytes that compress more or less well.
+/// Bytes of varying compressibility.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..2_000),
@@ -199,7 +199,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn round_trips(message in messages(), level in 0u8..12, cuts in proptest::collection::vec(0usize..20_000, 0..4)) {
+    fn messages_survive_compression(message in messages(), level in 0u8..12, cuts in proptest::collection::vec(0usize..20_000, 0..4)) {
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(message.len())).collect();
         cuts.sort_unstable();
         let mut parts = Vec::new();
@@ -213,7 +213,7 @@ proptest! {
         if Deflater::new(level).deflate(&parts, &mut payload) {
             prop_assert!(payload.len() < message.len());
             prop_assert_eq!(inflated(&payload), Ok(message.clone()));
-            // In frames of any length.
+            // Frames of any length.
             let mut frames = Vec::new();
             let chunk = payload.len().div_ceil(1 + message.len() % 5);
             let count = payload.chunks(chunk).count();
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_end_in_a_result(payload in proptest::collection::vec(any::<u8>(), 0..600), bytes_max in 0usize..5_000) {
+    fn random_bytes_never_panic(payload in proptest::collection::vec(any::<u8>(), 0..600), bytes_max in 0usize..5_000) {
         let mut inflater = Inflater::new();
         match inflater.decode(&payload, bytes_max) {
             Ok(message) => prop_assert!(message.len() <= bytes_max),

@@ -4,7 +4,7 @@ use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request, Response};
 use wire::websocket::handshake::{ClientHandshake, Refusal, Upgrade};
 
-/// What a server answers to a request with these lines: the field's value; empty for none.
+/// The server's answer to a request with these lines: the field's value; empty for none.
 fn answered(lines: &[&str]) -> Result<String, Refusal> {
     let mut head =
         b"GET /echo HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -35,14 +35,14 @@ fn answered(lines: &[&str]) -> Result<String, Refusal> {
 const GRANTED: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
 #[test]
-fn offers() {
+fn offers_are_accepted_or_declined() {
     let check = |offer: &str, answer: &str| {
         assert_eq!(answered(&[offer]).as_deref(), Ok(answer), "{offer}");
     };
     let granted = |offer: &str| check(offer, GRANTED);
     let declined = |offer: &str| check(offer, "");
     granted("permessage-deflate");
-    // What browsers send.
+    // The offers of browsers.
     granted("permessage-deflate; client_max_window_bits");
     granted("permessage-deflate; client_no_context_takeover; server_no_context_takeover");
     granted("permessage-deflate;client_max_window_bits=9;server_no_context_takeover");
@@ -52,7 +52,7 @@ fn offers() {
         let answer = format!("{GRANTED}; server_max_window_bits={bits}");
         check(&format!("permessage-deflate; server_max_window_bits={bits}"), &answer);
     }
-    // Unknown, repeated, without or with a value that it cannot have.
+    // Unknown, repeated, without a required value or with an invalid one.
     declined("");
     declined("x-webkit-deflate-frame");
     declined("Permessage-Deflate");
@@ -71,7 +71,7 @@ fn offers() {
 }
 
 #[test]
-fn the_first_offer_that_can_be_granted_is() {
+fn the_first_acceptable_offer_is_granted() {
     let check = |lines: &[&str], answer: &str| {
         assert_eq!(answered(lines).as_deref(), Ok(answer), "{lines:?}");
     };
@@ -85,7 +85,7 @@ fn the_first_offer_that_can_be_granted_is() {
 }
 
 #[test]
-fn what_does_not_follow_the_grammar_is_refused() {
+fn malformed_fields_are_refused() {
     for line in [
         ";",
         "permessage-deflate;",
@@ -107,7 +107,7 @@ fn what_does_not_follow_the_grammar_is_refused() {
 }
 
 #[test]
-fn answers() {
+fn answers_are_accepted_or_refused() {
     let check = |deflate: bool, answer: Option<&str>, expected: Option<bool>| {
         let client = ClientHandshake {
             host: "h",
@@ -139,7 +139,7 @@ fn answers() {
     check(true, Some("permessage-deflate; server_no_context_takeover"), Some(true));
     let small = format!("{GRANTED}; server_max_window_bits=10");
     check(true, Some(&small), Some(true));
-    // The server would keep its context, bounds ours, repeats itself, or talks of something else.
+    // The server keeps its context, bounds ours, repeats a parameter, or names another extension.
     check(true, Some("permessage-deflate"), None);
     check(true, Some("permessage-deflate; client_no_context_takeover"), None);
     let bounded = format!("{GRANTED}; client_max_window_bits=10");
@@ -150,7 +150,7 @@ fn answers() {
     check(true, Some(&unknown), None);
     check(true, Some("other"), None);
     check(true, Some(";"), None);
-    // Nothing was offered.
+    // The client offered nothing.
     check(false, Some(GRANTED), None);
     check(false, None, Some(false));
 }

@@ -1,5 +1,4 @@
-//! Frames: the RFC's own examples, every rule that a header can break with its close code, and the
-//! limits.
+//! Frames: the RFC's own examples, every rule about a header with its close code, and the limits.
 
 use wire::Step;
 use wire::websocket::frame::{
@@ -36,7 +35,7 @@ fn check_error(bytes: &str, role: Role, error: FrameError, close_code: u16) {
 
 /// RFC 6455 section 5.7.
 #[test]
-fn examples_of_the_rfc() {
+fn examples_of_the_rfc_decode() {
     use Opcode::{Binary, Continuation, Ping, Pong, Text};
     check("81 05 48 65 6c 6c 6f", Role::Client, true, Text, b"Hello");
     check("81 85 37 fa 21 3d 7f 9f 4d 51 58", Role::Server, true, Text, b"Hello");
@@ -57,7 +56,7 @@ fn examples_of_the_rfc() {
 }
 
 #[test]
-fn rules_that_a_header_breaks() {
+fn invalid_headers_are_refused() {
     use Role::{Client, Server};
     check_error("c1", Server, FrameError::ReservedBits(0x40), 1002);
     check_error("a1 80", Server, FrameError::ReservedBits(0x20), 1002);
@@ -80,9 +79,9 @@ fn rules_that_a_header_breaks() {
     check_error("82 7f 80 00 00 00 00 01 00 00", Client, FrameError::BadLength, 1002);
 }
 
-/// The limit holds from the header alone: no payload byte is there.
+/// The limit is enforced from the header alone: no payload byte has arrived.
 #[test]
-fn limits() {
+fn limits_hold_from_the_header_alone() {
     let too_large = |payload_bytes| FrameError::TooLarge { payload_bytes, payload_bytes_max: 1000 };
     check_error("82 7e 03 e9", Role::Client, too_large(1001), 1009);
     check_error("82 fe 03 e9", Role::Server, too_large(1001), 1009);
@@ -94,9 +93,9 @@ fn limits() {
     assert!(Frame::decode(&mut ping, Role::Client, 0).unwrap().done().is_some());
 }
 
-/// The hint names exactly the bytes that let the decoder get further.
+/// `needed` is exactly the number of bytes with which the decoder makes progress.
 #[test]
-fn hints() {
+fn needed_bytes_are_exact() {
     let cases = [
         ("", Role::Client, 2),
         ("", Role::Server, 6),
@@ -119,7 +118,7 @@ fn hints() {
 }
 
 #[test]
-fn header_lengths() {
+fn header_lengths_depend_on_the_payload() {
     for payload_bytes in [0, 1, 125, 126, 65_535, 65_536, usize::MAX >> 1] {
         let header = encode_header(true, Opcode::Binary, payload_bytes, None);
         assert_eq!(header.as_bytes().len(), header_len(payload_bytes));

@@ -50,7 +50,7 @@ fn the_example_is_accepted() {
     assert_eq!(&accept_key(b"dGhlIHNhbXBsZSBub25jZQ=="), b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 }
 
-/// The example with one line changed (or taken away).
+/// Checks the example with one line changed (or removed).
 fn check(from: &str, to: &str, expected: Result<(), Refusal>) {
     assert!(EXAMPLE.contains(from), "{from}");
     let head = EXAMPLE.replace(from, to);
@@ -59,7 +59,7 @@ fn check(from: &str, to: &str, expected: Result<(), Refusal>) {
 }
 
 #[test]
-fn what_is_accepted_and_refused() {
+fn handshakes_are_accepted_or_refused() {
     check("Upgrade: websocket", "upgrade: h2c, WebSocket", Ok(()));
     check("Connection: Upgrade", "Connection: keep-alive, upgrade", Ok(()));
     check("Connection: Upgrade", "Connection: keep-alive\r\nConnection: Upgrade", Ok(()));
@@ -102,7 +102,7 @@ fn what_is_accepted_and_refused() {
 }
 
 #[test]
-fn refusals_say_what_they_must() {
+fn refusals_have_their_required_fields() {
     let cases = [
         (Refusal::Method, 405, Some(("allow", "GET"))),
         (Refusal::HttpVersion, 400, None),
@@ -153,7 +153,7 @@ fn a_client_and_a_server_agree() {
 }
 
 #[test]
-fn what_a_client_refuses() {
+fn a_client_refuses_invalid_answers() {
     let good = "HTTP/1.1 101 Switching Protocols\r\n\
         Upgrade: WebSocket\r\n\
         Connection: upgrade\r\n\

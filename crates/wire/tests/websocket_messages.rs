@@ -1,5 +1,5 @@
 //! Messages: fragmentation, text validation, size, close payloads. Together with `websocket_frames`
-//! these are the cases of the Autobahn suite that a codec decides (its chapters 1 to 7), as data.
+//! these are the cases of the Autobahn suite that concern a codec (its chapters 1 to 7), as data.
 
 mod drive;
 
@@ -39,7 +39,7 @@ fn check(frames: &str, expected: &[&str]) {
 }
 
 #[test]
-fn messages() {
+fn unfragmented_messages_are_events() {
     check("t48656c6c6f", &["Text(\"Hello\")"]);
     check("t", &["Text(\"\")"]);
     check("b", &["Binary([])"]);
@@ -48,7 +48,7 @@ fn messages() {
 }
 
 #[test]
-fn fragments() {
+fn fragments_are_assembled() {
     check("t+48 c69", &["Text(\"Hi\")"]);
     check("b+01 c+02 c+ c03", &["Binary([1, 2, 3])"]);
     check("t+ c+ c", &["Text(\"\")"]);
@@ -63,8 +63,8 @@ fn fragments() {
 }
 
 #[test]
-fn text_is_utf8() {
-    // A character cut at each of its bytes.
+fn text_must_be_utf8() {
+    // A character split at each of its bytes.
     check("t+f0 c+9d c+84 c9e", &["Text(\"𝄞\")"]);
     check("t+e282 p c+acce c+ cba", &["Ping([])", "Text(\"€κ\")"]);
     check("tcebae1bdb9cf83cebcceb5", &["Text(\"κ\u{1f79}σμε\")"]);
@@ -77,18 +77,18 @@ fn text_is_utf8() {
     check("t+f4 c+90", &["error 1007 InvalidUtf8"]);
     check("t+ed c+a0", &["error 1007 InvalidUtf8"]);
     check("t+61 c+ff", &["error 1007 InvalidUtf8"]);
-    // Refused with the last when a character stays unfinished.
+    // Refused with the last fragment if a character stays unfinished.
     check("t+e2 c82", &["error 1007 InvalidUtf8"]);
     check("t+e2 c", &["error 1007 InvalidUtf8"]);
-    // Binary is anything; so are pings.
+    // Binary messages and pings may contain any bytes.
     check("b+ff c+fe cf4", &["Binary([255, 254, 244])"]);
     check("pff", &["Ping([255])"]);
-    // Nothing of one message is left for the next.
+    // No state of one message affects the next.
     check("t+e282 cac t61", &["Text(\"€\")", "Text(\"a\")"]);
 }
 
 #[test]
-fn size() {
+fn messages_are_bounded() {
     let sixteen = "61".repeat(16);
     let eight = "61".repeat(8);
     check(&format!("t{sixteen}"), &["Text(\"aaaaaaaaaaaaaaaa\")"]);
@@ -98,21 +98,21 @@ fn size() {
         &["error 1009 Frame(TooLarge { payload_bytes: 17, payload_bytes_max: 16 })"],
     );
     check(&format!("b+{eight} c+{eight} c01"), &["error 1009 TooLarge { message_bytes_max: 16 }"]);
-    // A full message may still end, and control frames do not count.
+    // A message at the limit may still end, and control frames do not count.
     check(&format!("t+{eight} c+{eight} p01 c"), &["Ping([1])", "Text(\"aaaaaaaaaaaaaaaa\")"]);
     check(&format!("p{sixteen}61"), &[&format!("Ping({:?})", [0x61; 17])]);
 }
 
 /// Close frames (RFC 6455 section 7.4): every range of codes and every shape of payload.
 #[test]
-fn close_payloads() {
+fn close_payloads_are_checked() {
     check("x", &["Close(Close { code: None, reason: \"\" })"]);
     check("x03", &["error 1002 Close(OneByte)"]);
     check("x03e8c2a7", &["Close(Close { code: Some(CloseCode(1000)), reason: \"§\" })"]);
     check("x03e8ff", &["error 1007 Close(InvalidReason)"]);
     check("x03e8c2", &["error 1007 Close(InvalidReason)"]);
     check("x0000ff", &["error 1002 Close(ForbiddenCode(CloseCode(0)))"]);
-    // What follows a close is the owner's to ignore; the driver stops there.
+    // The owner ignores data after a close; the driver stops there.
     check("x03e8 t61", &["Close(Close { code: Some(CloseCode(1000)), reason: \"\" })"]);
 
     let allowed = [1000..=1003, 1007..=1014, 3000..=4999];

@@ -1,9 +1,10 @@
-//! Our WebSocket codec against `tungstenite`, an implementation by others: both read the same bytes
-//! in both roles, and each reads what the other writes.
+//! Our WebSocket codec against the independent implementation `tungstenite`: both decode the same
+//! bytes in both roles, and each decodes the output of the other.
 //!
-//! Known differences, each allowed for by name below:
-//! - we refuse a bad frame from its header, the other waits for its payload first;
-//! - we refuse lengths that are not minimal (RFC 6455 section 5.2 "MUST"), the other takes them;
+//! Known differences, each permitted by name below:
+//! - this codec refuses a bad frame from its header, tungstenite waits for its payload first;
+//! - this codec refuses lengths that are not minimal (RFC 6455 section 5.2 "MUST"), tungstenite
+//!   accepts them;
 //! - a frame with two faults may be refused for either;
 //! - a forbidden close code is an error here and a close event with code 1002 there; 1014 is
 //!   allowed here only.
@@ -23,7 +24,7 @@ use wire::websocket::{Assembler, CloseCode, Event, Opcode, Role};
 
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// What came out of a connection's bytes.
+/// The output for a connection's bytes.
 #[derive(Clone, Debug, PartialEq)]
 struct Outcome {
     events: Vec<Seen>,
@@ -43,7 +44,7 @@ enum Seen {
 enum End {
     /// The bytes ended, or the peer closed.
     Over,
-    /// The close code that answers the error.
+    /// The close code of the error.
     Refused(u16),
 }
 
@@ -82,7 +83,7 @@ fn ours(input: &[u8], role: Role) -> (Outcome, Option<MessageError>) {
     }
 }
 
-/// Bytes to read; what is written goes nowhere.
+/// Bytes to read; written bytes are discarded.
 struct Script(Cursor<Vec<u8>>);
 
 impl Read for Script {
@@ -159,16 +160,17 @@ fn check(input: &[u8], role: Role) {
     );
     let allowed = match (&ours.end, &theirs.end) {
         (End::Refused(_), _) if error == Some(MessageError::Frame(FrameError::BadLength)) => true,
-        // Refused from the header, or from the first bad byte of text: the other is still waiting.
+        // Refused from the header, or from the first bad byte of text: tungstenite is still
+        // waiting.
         (End::Refused(_), End::Over) => ours.events == theirs.events,
-        // Two faults.
+        // Two faults in one frame.
         (End::Refused(_), End::Refused(_)) => ours.events == theirs.events,
         _ => false,
     };
     assert!(allowed, "{role:?} {input:x?}\n ours {ours:?} {error:?}\n theirs {theirs:?}");
 }
 
-/// Frames as they are, right or wrong.
+/// Arbitrary frames, valid or not.
 fn frames() -> impl Strategy<Value = Vec<(bool, Opcode, Vec<u8>, [u8; 4])>> {
     let opcodes = prop_oneof![
         8 => Just(Opcode::Continuation),
@@ -187,7 +189,7 @@ fn frames() -> impl Strategy<Value = Vec<(bool, Opcode, Vec<u8>, [u8; 4])>> {
         1 => (120..130usize).prop_map(|bytes| vec![0x62; bytes]),
         1 => (400..700usize).prop_map(|bytes| vec![0x63; bytes]),
     ];
-    // Nine of ten data frames stand where one may; the rest break the sequence.
+    // Nine of ten data frames are in a valid sequence; the rest break it.
     let obeys = prop::bool::weighted(0.9);
     let frame = (any::<bool>(), opcodes, payload, any::<[u8; 4]>(), obeys);
     vec(frame, 0..12).prop_map(|frames| {
@@ -197,7 +199,7 @@ fn frames() -> impl Strategy<Value = Vec<(bool, Opcode, Vec<u8>, [u8; 4])>> {
             .map(|(fin, mut opcode, mut payload, key, obeys)| {
                 if opcode.is_control() {
                     payload.truncate(125);
-                    // The one close code that the two judge differently.
+                    // The only close code with different results.
                     if payload.starts_with(&1014u16.to_be_bytes()) {
                         payload[1] = 0;
                     }
@@ -233,14 +235,14 @@ proptest! {
     })]
 
     #[test]
-    fn agrees_on_frames(frames in frames()) {
+    fn both_agree_on_frames(frames in frames()) {
         for role in [Role::Server, Role::Client] {
             check(&encode(&frames, role), role);
         }
     }
 
     #[test]
-    fn agrees_on_damaged_frames(frames in frames(), damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..3)) {
+    fn both_agree_on_damaged_frames(frames in frames(), damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..3)) {
         for role in [Role::Server, Role::Client] {
             let mut input = encode(&frames, role);
             for (at, byte) in &damage {
@@ -254,14 +256,14 @@ proptest! {
     }
 
     #[test]
-    fn agrees_on_noise(input in vec(any::<u8>(), 0..32)) {
+    fn both_agree_on_noise(input in vec(any::<u8>(), 0..32)) {
         for role in [Role::Server, Role::Client] {
             check(&input, role);
         }
     }
 }
 
-/// One message in, the bytes that `tungstenite` puts on the wire out.
+/// The bytes that `tungstenite` writes for one message.
 fn written_by_them(message: Message, role: Role) -> Vec<u8> {
     let mut socket = WebSocket::from_raw_socket(Cursor::new(Vec::new()), their_role(role), None);
     socket.send(message).unwrap();
@@ -269,7 +271,7 @@ fn written_by_them(message: Message, role: Role) -> Vec<u8> {
 }
 
 #[test]
-fn reads_what_tungstenite_writes_and_writes_the_same() {
+fn both_write_the_same_bytes() {
     for bytes in [0, 1, 125, 126, 127, 512, 1024] {
         let text = "é".repeat(bytes / 2);
         let cases = [
@@ -302,7 +304,7 @@ fn reads_what_tungstenite_writes_and_writes_the_same() {
     );
 }
 
-/// The role of the one who writes what `reader` reads.
+/// The role of the peer of `reader`.
 fn tungstenite_peer(reader: Role) -> Role {
     match reader {
         Role::Server => Role::Client,

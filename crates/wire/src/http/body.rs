@@ -1,68 +1,68 @@
-//! The content of an HTTP message: its framing taken off on the way in (RFC 9112 sections 6 and 7),
-//! and chunks written on the way out.
+//! The content of an HTTP message: the decoder removes its framing (RFC 9112 sections 6 and 7), and
+//! the encoder writes chunks.
 //!
-//! Place on the path: line 2. A stream decoder: it consumes all it is given and owns no buffer.
+//! Place on the path: step 2. A stream decoder: it consumes all of its input and owns no buffer.
 //!
-//! Invariants: content never exceeds the caller's limit, and a length that does is refused before a
+//! Invariants: content never exceeds the caller's limit, and too large a length is refused before a
 //! byte is read. Chunk extensions and trailers are bounded over the whole body, and dropped. Lines
-//! end with CRLF and nothing else.
+//! end only with CRLF.
 
 use std::fmt;
 use stdx::handing::Hand;
 
 use crate::codec::Step;
 
-/// The most bytes of chunk extensions in one body.
+/// The maximum size of all chunk extensions in one body.
 pub const EXTENSION_BYTES_MAX: u16 = 16 * 1024;
-/// The most bytes of trailers.
+/// The maximum size of the trailers.
 pub const TRAILER_BYTES_MAX: u16 = 8 * 1024;
 
-/// How the end of a body is known.
+/// The rule that determines the end of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
     /// There is no body.
     None,
-    /// So many bytes.
+    /// The body has this length in bytes.
     Length(u64),
-    /// Chunks.
+    /// The body arrives in chunks.
     Chunked,
-    /// All that comes until the connection is closed; responses only.
+    /// The body ends with the connection; responses only.
     UntilClose,
 }
 
-/// What a step of the decoder yields.
+/// The result of one step of the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyPart<'a> {
     /// The next bytes of content; empty when only framing was consumed.
     Data(&'a [u8]),
-    /// The body is complete. What follows in the input is the next message.
+    /// The body is complete. The rest of the input is the next message.
     End,
 }
 
-/// Why a body cannot be read.
+/// The reason why a body is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// Larger than the limit.
+    /// The content is larger than the limit.
     TooLarge {
         /// The limit of content in bytes.
         body_bytes_max: u64,
     },
-    /// A chunk's size line cannot be read.
+    /// The size line of a chunk is malformed.
     BadChunkSize,
-    /// A chunk does not end where its size says.
+    /// The end of a chunk does not match its size.
     BadChunkEnd,
-    /// Extensions over [`EXTENSION_BYTES_MAX`].
+    /// The extensions exceed [`EXTENSION_BYTES_MAX`].
     ExtensionsTooLarge,
-    /// Trailers over [`TRAILER_BYTES_MAX`].
+    /// The trailers exceed [`TRAILER_BYTES_MAX`].
     TrailersTooLarge,
-    /// A control byte, or a CR or LF alone, in an extension or trailer.
+    /// An extension or trailer contains a control byte, or a CR or LF alone.
     BadByte(u8),
     /// The connection ended before the body.
     Truncated,
 }
 
 impl BodyError {
-    /// The status to answer with before closing.
+    /// The status of the answer; then the connection is closed.
     pub const fn status(self) -> u16 {
         match self {
             BodyError::TooLarge { .. } => 413,
@@ -90,7 +90,7 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// Where the decoder is.
+/// The decoder's position in the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hand)]
 enum State {
     Length,
@@ -99,7 +99,7 @@ enum State {
     Size {
         digits: u8,
     },
-    /// Space after the digits, which some senders write before the line ends.
+    /// Space after the digits, which some senders add before the end of the line.
     SizeSpace,
     Extension,
     SizeLf,
@@ -114,10 +114,10 @@ enum State {
     End,
 }
 
-/// Takes the framing off one body.
+/// The decoder of one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hand)]
 pub struct BodyDecoder {
-    /// Content still to come in this chunk, or in the whole body when its length is known.
+    /// Remaining content of this chunk, or of the whole body if its length is known.
     remaining_bytes: u64,
     content_bytes: u64,
     body_bytes_max: u64,
@@ -129,10 +129,10 @@ pub struct BodyDecoder {
 const _: () = assert!(size_of::<BodyDecoder>() <= 32);
 
 impl BodyDecoder {
-    /// A decoder for one body of at most `body_bytes_max` bytes of content.
+    /// Creates a decoder for one body of at most `body_bytes_max` bytes of content.
     ///
     /// # Errors
-    /// [`BodyError::TooLarge`] when the announced length is over the limit.
+    /// [`BodyError::TooLarge`] if the announced length is over the limit.
     pub fn new(framing: BodyFraming, body_bytes_max: u64) -> Result<BodyDecoder, BodyError> {
         let (state, remaining_bytes) = match framing {
             BodyFraming::None => (State::End, 0),
@@ -159,14 +159,14 @@ impl BodyDecoder {
         self.state == State::End
     }
 
-    /// Bytes of content yielded so far.
+    /// The size of the content decoded so far.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
     /// Decodes the front of `input`: up to one slice of content, or the end.
     ///
-    /// Once the body is complete the answer is [`BodyPart::End`] with nothing consumed, for ever.
+    /// After the end of the body, every call returns [`BodyPart::End`] and consumes nothing.
     ///
     /// # Errors
     /// See [`BodyError`].
@@ -193,10 +193,10 @@ impl BodyDecoder {
         Ok(Step::Done { value: BodyPart::Data(&[]), consumed: at })
     }
 
-    /// The connection was closed by the peer.
+    /// Reports that the peer closed the connection.
     ///
     /// # Errors
-    /// [`BodyError::Truncated`] unless the body is complete or was to last until then.
+    /// [`BodyError::Truncated`] unless the body is complete or ends with the connection.
     pub fn finish(&self) -> Result<(), BodyError> {
         match self.state {
             State::End | State::UntilClose => Ok(()),
@@ -209,7 +209,7 @@ impl BodyDecoder {
             State::UntilClose => self.body_bytes_max - self.content_bytes,
             _ => self.remaining_bytes,
         };
-        // Only content without an end of its own can reach the limit here; other framings are
+        // Only content whose end is not announced can reach the limit here; other framings are
         // refused earlier.
         if allowed_bytes == 0 {
             return Err(BodyError::TooLarge { body_bytes_max: self.body_bytes_max });
@@ -239,7 +239,7 @@ impl BodyDecoder {
                 }
                 let digit = (byte as char).to_digit(16).unwrap_or(0);
                 self.remaining_bytes = self.remaining_bytes << 4 | u64::from(digit);
-                // Refused at once: a size only grows with more digits.
+                // Refuse at once: further digits only increase the size.
                 if self.remaining_bytes > self.body_bytes_max - self.content_bytes {
                     return Err(BodyError::TooLarge { body_bytes_max: self.body_bytes_max });
                 }

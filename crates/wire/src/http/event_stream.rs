@@ -1,11 +1,12 @@
-//! `text/event-stream` (WHATWG HTML, "Server-sent events"): written by the server, read by clients.
+//! `text/event-stream` (WHATWG HTML, "Server-sent events"): the server's encoder, the clients'
+//! decoder.
 //!
-//! Place on the path: line 9 outbound; line 2 in the client and the benchmark.
+//! Place on the path: step 7 outbound; step 2 in the client and the benchmark.
 //!
-//! Invariants: whatever the data, an encoded event decodes to the same data, with every line end as
-//! `\n`. The decoder is a stream decoder: it gives the same items however the stream was cut, in
-//! the middle of CRLF or of a character too, and holds at most `event_bytes_max` bytes of an
-//! unfinished event.
+//! Invariants: for all data, an encoded event decodes to the same data, with every line end as
+//! `\n`. The decoder is a stream decoder: it returns the same items for all cuts of the stream,
+//! even inside CRLF or a character, and holds at most `event_bytes_max` bytes of an unfinished
+//! event.
 
 use std::fmt;
 
@@ -20,16 +21,16 @@ pub const EVENT_STREAM_MEDIA_TYPE: &str = "text/event-stream";
 pub struct OutgoingEvent<'a> {
     /// Becomes the client's last event id; `Some("")` resets it.
     pub id: Option<&'a str>,
-    /// The name that scripts listen for; `None` is `message`.
+    /// The event's name for listeners; `None` is `message`.
     pub event: Option<&'a str>,
-    /// How long the client is to wait before it reconnects, in milliseconds.
+    /// The client's delay before a reconnect, in milliseconds.
     pub retry_ms: Option<u64>,
     /// The data; lines may end in `\n`, `\r` or `\r\n`. `None` writes a block without data, which
     /// sets the id and the delay but dispatches nothing.
     pub data: Option<&'a str>,
 }
 
-/// A field that cannot be written.
+/// The reason why an event cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventFieldError {
     /// The id contains CR, LF or NUL.
@@ -53,7 +54,7 @@ impl OutgoingEvent<'_> {
     /// Appends the event and its final empty line to `out`.
     ///
     /// # Errors
-    /// An id or name that no line can hold; nothing is written then.
+    /// An id or name with a forbidden byte; then nothing is written.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), EventFieldError> {
         if self.id.is_some_and(|id| id.contains(['\r', '\n', '\0'])) {
             return Err(EventFieldError::BadId);
@@ -104,35 +105,34 @@ fn for_each_line(text: &[u8], mut visit: impl FnMut(&[u8])) {
     visit(rest);
 }
 
-/// What the decoder yields; borrowed from it.
+/// The decoder's output, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'d> {
-    /// Bytes were taken, and nothing is complete yet.
+    /// Bytes were consumed, but no item is complete.
     Progress,
     /// An event to dispatch.
     Event(IncomingEvent<'d>),
     /// The delay before a reconnect, in milliseconds.
     Retry(u64),
-    /// A comment line: a sign of life.
+    /// A comment line, usually a heartbeat.
     Comment,
 }
 
-/// An event as a client sees it.
+/// A decoded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncomingEvent<'d> {
-    /// The last event id at this moment, which may come from an earlier event; empty when there is
-    /// none.
+    /// The current last event id, perhaps from an earlier event; empty if there is none.
     pub last_event_id: &'d str,
-    /// The name; `message` when the stream gives none.
+    /// The name; `message` if the stream gives none.
     pub event: &'d str,
     /// The data without the last line end.
     pub data: &'d str,
 }
 
-/// Why a stream is given up.
+/// The reason why a stream is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventStreamError {
-    /// An event, or one line, is larger than the limit.
+    /// An event or one line exceeds the limit.
     TooLarge {
         /// The limit in bytes.
         event_bytes_max: usize,
@@ -148,18 +148,19 @@ impl fmt::Display for EventStreamError {
 
 impl std::error::Error for EventStreamError {}
 
-/// Decodes one stream. Its buffers are empty between events, but for the last event id.
+/// Decodes one stream. Its buffers are empty between events, apart from the last event id.
 #[derive(Clone, Debug)]
 pub struct EventStreamDecoder {
     event_bytes_max: usize,
-    /// A line that has not ended yet.
+    /// The unfinished line.
     line: Vec<u8>,
     data: String,
     event: String,
     /// The id field's latest value; it becomes `last_event_id` with the next empty line.
     id: String,
     last_event_id: String,
-    /// The buffers above hold an event that was yielded, to be cleared before the next line.
+    /// The buffers above hold an event that was already returned; they are cleared before the next
+    /// line.
     dispatched: bool,
     /// The previous byte was CR: a LF now belongs to it.
     after_cr: bool,
@@ -168,8 +169,8 @@ pub struct EventStreamDecoder {
 }
 
 impl EventStreamDecoder {
-    /// A decoder at the start of a stream. `event_bytes_max` bounds each line and each event's
-    /// data, and so the memory held (a few times that).
+    /// Creates a decoder at the start of a stream. `event_bytes_max` bounds each line and each
+    /// event's data, and so the memory (a few times that).
     pub fn new(event_bytes_max: usize) -> EventStreamDecoder {
         EventStreamDecoder {
             event_bytes_max,
@@ -184,17 +185,16 @@ impl EventStreamDecoder {
         }
     }
 
-    /// The last event id, to be sent as `Last-Event-ID` after a reconnect; empty when there is
-    /// none.
+    /// The last event id, for `Last-Event-ID` after a reconnect; empty if there is none.
     pub fn last_event_id(&self) -> &str {
         &self.last_event_id
     }
 
-    /// Takes bytes from the front of `input` up to the next item. All of `input` has been used when
-    /// the answer is [`Item::Progress`]; [`Step::More`] comes only for an empty input.
+    /// Consumes bytes from the front of `input` up to the next item. [`Item::Progress`] means that
+    /// all of `input` was consumed; [`Step::More`] is returned only for an empty input.
     ///
-    /// When the connection ends, an event without its empty line is forgotten, as the standard
-    /// wants.
+    /// An event without its empty line is dropped at the end of the connection, as the standard
+    /// requires.
     ///
     /// # Errors
     /// [`EventStreamError::TooLarge`].
@@ -214,7 +214,7 @@ impl EventStreamDecoder {
             }
             let rest = &input[at..];
             if rest.is_empty() {
-                // A CR may still be waiting for its LF, unless that was the byte just taken.
+                // A CR may still precede its LF, unless the byte just consumed was that LF.
                 self.after_cr &= input[at - 1] == b'\r';
                 return Ok(Step::Done { value: Item::Progress, consumed: at });
             }
@@ -278,8 +278,8 @@ impl EventStreamDecoder {
             }
             None => (line, &line[line.len()..]),
         };
-        // The stream is decoded with replacement characters; line ends are ASCII, so doing it by
-        // the line is the same.
+        // The stream is decoded with replacement characters; line ends are ASCII, so decoding by
+        // line gives the same result.
         let value = String::from_utf8_lossy(value);
         match name {
             b"data" => {
@@ -310,7 +310,7 @@ impl EventStreamDecoder {
     }
 }
 
-/// What a whole line led to.
+/// The effect of a complete line.
 enum Outcome {
     Nothing,
     Comment,

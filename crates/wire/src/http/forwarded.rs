@@ -1,15 +1,16 @@
-//! Who is behind a proxy, as its header fields tell: `X-Forwarded-For`, or `Forwarded` (RFC 7239).
+//! The client's address behind a proxy, from the header fields `X-Forwarded-For` or `Forwarded`
+//! (RFC 7239).
 //!
-//! Place on the path: line 2. The caller asks only about requests of proxies that it trusts, and of
-//! one of the two fields: the proxy sets one and may pass a client's own words on in the other.
-//! Invariant: what stands left of the client's address was written by the client, and is never
-//! looked at.
+//! Place on the path: step 2. The caller uses it only for requests from trusted proxies, and for
+//! one of the two fields: the proxy sets one and may pass the other on from the client unchanged.
+//! Invariant: elements left of the client's address were written by the client, and are never
+//! examined.
 
 use super::head::Fields;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use stdx::handing::Hand;
 
-/// Which field is believed.
+/// The trusted field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum ForwardedField {
     /// `X-Forwarded-For: client, proxy`.
@@ -19,11 +20,11 @@ pub enum ForwardedField {
     Forwarded,
 }
 
-/// The rightmost address that is not of a trusted proxy; if all are, the leftmost. `Ok(None)`: the
-/// field is not there.
+/// The rightmost address that does not belong to a trusted proxy; if all do, the leftmost.
+/// `Ok(None)` if the field is absent.
 ///
 /// # Errors
-/// [`UnknownClient`] if something else stands before such an address.
+/// [`UnknownClient`] if an invalid element stands before such an address.
 pub fn forwarded_client(
     fields: &Fields<'_>,
     field: ForwardedField,
@@ -54,12 +55,12 @@ pub fn forwarded_client(
     Ok(client)
 }
 
-/// A trusted proxy does not say who its client is, or not so that it can be understood.
+/// A trusted proxy names no client, or in an invalid form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownClient;
 
-/// The last element of a list, and what stands before it. Looked at from the right, so that quotes
-/// which the client has left open change nothing.
+/// Splits the last element off a list. The search runs from the right, so that a quote left open by
+/// the client has no effect.
 fn split_last(list: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let mut is_quoted = false;
     for (place, byte) in list.iter().enumerate().rev() {
@@ -72,7 +73,7 @@ fn split_last(list: &[u8]) -> (Option<&[u8]>, &[u8]) {
     (None, list)
 }
 
-/// Pairs of an element of `Forwarded`; what `for` says.
+/// Parses the pairs of an element of `Forwarded` and returns the address in `for`.
 fn parse_element(element: &[u8]) -> Option<IpAddr> {
     let mut pairs = element.split(|&byte| byte == b';');
     let value = pairs.find_map(|pair| {
@@ -86,7 +87,7 @@ fn parse_element(element: &[u8]) -> Option<IpAddr> {
     })
 }
 
-/// An address, with or without a port; IPv6 with a port in brackets.
+/// Parses an address, with or without a port; IPv6 with a port is in brackets.
 fn parse_node(node: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(node).ok()?;
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));

@@ -1,40 +1,41 @@
-//! The head of an HTTP message: finding its end without rescanning, the table of fields, the
+//! The head of an HTTP message: detection of its end without rescanning, the table of fields, the
 //! framing of the body.
 //!
-//! Place on the path: line 2, below `request` and `response`.
+//! Place on the path: step 2, below `request` and `response`.
 //!
-//! Invariants: a head that is handed to the parser is complete, within its limits, and free of bare
-//! CR, bare LF and control bytes. Each byte is scanned once however the head was cut
-//! ([`HeadScan`]); the first bad byte is refused as soon as it is seen.
+//! Invariants: a head given to the parser is complete, within its limits, and free of bare CR, bare
+//! LF and control bytes. Each byte is scanned once for all cuts of the head ([`HeadScan`]); the
+//! first invalid byte is refused when it arrives.
 
 use std::fmt;
 use stdx::handing::Hand;
 
 use super::body::BodyFraming;
 
-/// The most fields one head may have.
+/// The maximum number of fields in one head.
 pub const HEADERS_MAX: usize = 64;
 
-/// The most empty lines before a head; RFC 9112 section 2.2 asks for one to be tolerated.
+/// The maximum number of empty lines before a head; RFC 9112 section 2.2 asks servers to tolerate
+/// one.
 const EMPTY_LINES_MAX: usize = 4;
 
 /// Bounds of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// The whole head in bytes, empty lines before it included. At most 65,535.
+    /// The maximum size of the head in bytes, with empty lines before it. At most 65,535.
     pub head_bytes_max: u16,
-    /// The request target in bytes.
+    /// The maximum length of the request target in bytes.
     pub target_bytes_max: u16,
 }
 
 impl Default for HeadLimits {
-    /// 16 KiB of head, 8 KiB of target.
+    /// 16 KiB for the head, 8 KiB for the target.
     fn default() -> Self {
         HeadLimits { head_bytes_max: 16 * 1024, target_bytes_max: 8 * 1024 }
     }
 }
 
-/// The version of the protocol; others are refused.
+/// The version of HTTP; others are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// HTTP/1.0
@@ -43,16 +44,16 @@ pub enum Version {
     Http11,
 }
 
-/// Why bytes are not a head that can be acted on.
+/// The reason why a head is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
-    /// A byte that no head may contain: a control byte, CR without LF, LF without CR.
+    /// A byte that is forbidden in a head: a control byte, CR without LF, LF without CR.
     BadByte(u8),
-    /// The start line cannot be read.
+    /// The start line is malformed.
     BadStartLine,
-    /// A version other than 1.0 and 1.1.
+    /// The version is neither 1.0 nor 1.1.
     UnsupportedVersion,
-    /// A field line cannot be read: folded, a space before the colon, an empty or bad name.
+    /// A field line is malformed: folded, a space before the colon, an empty or invalid name.
     BadField,
     /// The head is larger than the limit.
     HeadTooLarge {
@@ -66,17 +67,17 @@ pub enum HeadError {
         /// The limit.
         target_bytes_max: u16,
     },
-    /// The request target contains bytes that no target may have, or `#`.
+    /// The request target contains a forbidden byte or `#`.
     BadTarget,
-    /// No `Host` in HTTP/1.1.
+    /// HTTP/1.1 requires a `Host`.
     MissingHost,
-    /// More than one `Host`, or one that cannot be a host.
+    /// `Host` is repeated or invalid.
     BadHost,
-    /// `Content-Length` is not one number.
+    /// `Content-Length` is not a single number.
     BadContentLength,
-    /// `Transfer-Encoding` in a form whose end cannot be known, or in HTTP/1.0.
+    /// `Transfer-Encoding` has a form that does not determine the end, or is used in HTTP/1.0.
     BadTransferEncoding,
-    /// `Transfer-Encoding` beside `Content-Length`.
+    /// `Transfer-Encoding` and `Content-Length` are both present.
     ConflictingFraming,
     /// A transfer coding other than `chunked`.
     UnsupportedTransferCoding,
@@ -85,7 +86,7 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// The status to answer with before closing.
+    /// The status of the answer; then the connection is closed.
     pub const fn status(self) -> u16 {
         match self {
             HeadError::HeadTooLarge { .. } | HeadError::TooManyHeaders => 431,
@@ -128,8 +129,8 @@ impl fmt::Display for HeadError {
 
 impl std::error::Error for HeadError {}
 
-/// How far an unfinished head has been scanned. Four bytes, kept by the caller beside the
-/// unfinished bytes and passed in with each call; it is reset when a head is complete.
+/// The progress of the scan of an unfinished head. Four bytes that the caller stores with the
+/// unfinished bytes and passes to each call; reset when a head is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hand)]
 pub struct HeadScan {
     scanned_bytes: u32,
@@ -141,13 +142,13 @@ impl HeadScan {
         HeadScan { scanned_bytes: 0 }
     }
 
-    /// Whether nothing of a head was seen yet; says whether a closed connection was idle.
+    /// Whether no byte of a head has been seen; then a closed connection was idle.
     pub const fn is_idle(&self) -> bool {
         self.scanned_bytes == 0
     }
 
-    /// Scans what is new in `input`, which begins where the head does, and gives the range of the
-    /// head in it: empty lines before the start line are skipped (RFC 9112 section 2.2), the final
+    /// Scans the new bytes of `input`, which begins at the head's start, and returns the range of
+    /// the head: empty lines before the start line are skipped (RFC 9112 section 2.2), the final
     /// empty line is included.
     pub(super) fn find_head<'a>(
         &mut self,
@@ -158,8 +159,8 @@ impl HeadScan {
         let front = self.scanned_bytes as usize;
         let mut at = front;
         while at < input.len() {
-            // At the front of a line, or of what is left of one, most bytes are plain. Not after a
-            // CR, which is judged by the byte that follows it.
+            // At the front of a line, or of the rest of one, most bytes are plain. Not after a CR,
+            // whose validity depends on the next byte.
             let is_front = match at.checked_sub(1).map(|before| input[before]) {
                 None | Some(b'\n') => true,
                 Some(b'\r') => false,
@@ -173,8 +174,8 @@ impl HeadScan {
                 return Err(HeadError::HeadTooLarge { head_bytes_max });
             }
             let previous = if at == 0 { 0 } else { input[at - 1] };
-            // A CR is judged by the byte after it, so that the answer does not depend on where the
-            // input ends.
+            // The byte after a CR decides its validity, so that the result does not depend on the
+            // end of the input.
             if previous == b'\r' && byte != b'\n' {
                 return Err(HeadError::BadByte(b'\r'));
             }
@@ -188,8 +189,8 @@ impl HeadScan {
                             self.scanned_bytes = 0;
                             return Ok(Some((&input[start..end], end)));
                         }
-                        // Nothing but empty lines: the head has not begun. Bounded, because each is
-                        // counted anew.
+                        // Only empty lines: the head has not begun. They are bounded here, because
+                        // each call counts them anew.
                         if end > 2 * EMPTY_LINES_MAX {
                             return Err(HeadError::BadStartLine);
                         }
@@ -205,8 +206,8 @@ impl HeadScan {
     }
 }
 
-/// How many bytes at the front of `input` are neither line ends nor forbidden. A block is judged
-/// eight bytes at a time, without a branch for each byte.
+/// The number of bytes at the front of `input` that are neither line ends nor forbidden. A block of
+/// eight bytes is tested at a time, without a branch for each byte.
 fn plain_bytes(input: &[u8]) -> usize {
     let (blocks, rest) = input.as_chunks::<8>();
     for (number, block) in blocks.iter().enumerate() {
@@ -219,7 +220,7 @@ fn plain_bytes(input: &[u8]) -> usize {
     input.len() - rest.len() + end.unwrap_or(rest.len())
 }
 
-/// The top bit of each of eight bytes that [`is_control`].
+/// Sets the top bit of each of eight bytes for which [`is_control`] holds.
 fn controls(bytes: u64) -> u64 {
     const LOW: u64 = u64::from_le_bytes([0x7f; 8]);
     // Exact for each byte: the sum of seven bits never carries into the next byte.
@@ -236,7 +237,7 @@ fn leading_empty_lines(input: &[u8]) -> usize {
     2 * pairs.iter().take_while(|pair| *pair == b"\r\n").count()
 }
 
-/// Where a name and its value are in the head.
+/// The location of a name and its value in the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     name_start: u16,
@@ -255,7 +256,7 @@ impl Place {
     }
 }
 
-/// The fields of a head, as places in its bytes: eight bytes each and no allocation.
+/// The fields of a head, as locations in its bytes: eight bytes each, without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields<'a> {
     head: &'a [u8],
@@ -278,17 +279,18 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    /// All fields in order: name as sent, value without the space around it. Values may hold any
-    /// byte but controls.
+    /// All fields in order: the name as sent, the value without surrounding space. Values may
+    /// contain any byte except controls.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         // Names are tokens, so this never fails.
         self.iter_bytes()
             .map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value))
     }
 
-    /// The values of all fields with this name, in any case, in order.
+    /// The values of all fields with this name, case-insensitive, in order.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
-        // Lengths first: most names differ in them, and a head is asked for a dozen names.
+        // Compare lengths first: most names differ in them, and a dozen names are looked up in each
+        // head.
         self.places()
             .iter()
             .filter(move |place| {
@@ -298,18 +300,18 @@ impl<'a> Fields<'a> {
             .map(|place| place.value(self.head))
     }
 
-    /// The first value of this name, in any case.
+    /// The first value of this name, case-insensitive.
     pub fn first(&self, name: &str) -> Option<&'a [u8]> {
         self.all(name).next()
     }
 
-    /// The first value of this name, if it is UTF-8.
+    /// The first value of this name, if it is UTF-8; case-insensitive.
     pub fn first_text(&self, name: &str) -> Option<&'a str> {
         std::str::from_utf8(self.first(name)?).ok()
     }
 
-    /// The elements of a comma-separated list over all fields of this name, trimmed, empty ones
-    /// left out.
+    /// The elements of a comma-separated list over all fields of this name, trimmed, without empty
+    /// ones.
     pub fn list(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.all(name)
             .flat_map(|value| value.split(|byte| *byte == b','))
@@ -317,7 +319,7 @@ impl<'a> Fields<'a> {
             .filter(|element| !element.is_empty())
     }
 
-    /// Whether a comma-separated list has this token, in any case.
+    /// Whether a comma-separated list contains this token, case-insensitive.
     pub fn list_contains(&self, name: &str, token: &str) -> bool {
         self.list(name).any(|element| element.eq_ignore_ascii_case(token.as_bytes()))
     }
@@ -338,8 +340,8 @@ impl<'a> Fields<'a> {
         version == Version::Http11 || self.list_contains("connection", "keep-alive")
     }
 
-    /// The framing that the fields announce (RFC 9112 section 6.3), [`BodyFraming::None`] when they
-    /// are silent.
+    /// The framing announced by the fields (RFC 9112 section 6.3); [`BodyFraming::None`] if they
+    /// announce none.
     pub(super) fn body_framing(&self, version: Version) -> Result<BodyFraming, HeadError> {
         let mut lengths = self.all("content-length");
         let length = match lengths.next() {
@@ -353,7 +355,7 @@ impl<'a> Fields<'a> {
         let Some(coding) = codings.next() else {
             return Ok(length.map_or(BodyFraming::None, BodyFraming::Length));
         };
-        // Section 6.1: a transfer coding in HTTP/1.0 is to be treated as faulty framing.
+        // Section 6.1: a transfer coding in HTTP/1.0 is faulty framing.
         if codings.next().is_some() || version == Version::Http10 {
             return Err(HeadError::BadTransferEncoding);
         }
@@ -375,7 +377,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Digits only: no sign, no space, no list, within `u64`.
+/// Parses digits only: no sign, no space, no list, within `u64`.
 fn content_length(value: &[u8]) -> Result<u64, HeadError> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(HeadError::BadContentLength);
@@ -386,7 +388,7 @@ fn content_length(value: &[u8]) -> Result<u64, HeadError> {
         .ok_or(HeadError::BadContentLength)
 }
 
-/// `part` is a slice of `head`, found by address; heads have at most 65,535 bytes.
+/// The offset of `part`, a slice of `head`, by address; heads have at most 65,535 bytes.
 fn place_in(head: &[u8], part: &[u8]) -> u16 {
     (part.as_ptr().addr().wrapping_sub(head.as_ptr().addr())) as u16
 }
@@ -396,7 +398,7 @@ fn slice(head: &[u8], start: u16, bytes: u16) -> &[u8] {
     head.get(start..start + usize::from(bytes)).unwrap_or_default()
 }
 
-/// Maps what the parser dislikes to our words.
+/// Converts the parser's errors to ours.
 pub(super) fn parse_error(error: httparse::Error) -> HeadError {
     match error {
         httparse::Error::HeaderName | httparse::Error::HeaderValue => HeadError::BadField,
@@ -406,9 +408,9 @@ pub(super) fn parse_error(error: httparse::Error) -> HeadError {
     }
 }
 
-/// Appends `name: value` and CRLF. Control bytes in the value become spaces, so that no value,
-/// wherever it came from, can begin another field. `name` must be a token; it comes from code, not
-/// from peers.
+/// Appends `name: value` and CRLF. Control bytes in the value become spaces, so that no value can
+/// begin another field, whatever its source. `name` must be a token; it comes from code, not from
+/// peers.
 pub(super) fn append_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(name.bytes().all(is_token_byte) && !name.is_empty());
     out.extend_from_slice(name.as_bytes());
@@ -442,7 +444,7 @@ const fn is_control(byte: u8) -> bool {
     (byte < 0x20 && byte != b'\t') || byte == 0x7f
 }
 
-/// A byte of a token (RFC 9110 section 5.6.2).
+/// Whether the byte may occur in a token (RFC 9110 section 5.6.2).
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
         || byte.is_ascii_alphanumeric()
@@ -453,7 +455,7 @@ mod tests {
     use super::{controls, is_control, plain_bytes};
 
     #[test]
-    fn eight_bytes_are_judged_as_each_alone() {
+    fn a_block_of_eight_bytes_is_tested_like_single_bytes() {
         for first in 0..=255 {
             for second in 0..=255 {
                 let block = [first, second, b'a', first, b'\t', second, second, first];
@@ -465,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_bytes_end_at_the_first_control() {
+    fn plain_bytes_end_at_the_first_control_byte() {
         for length in 0..40 {
             let mut line = vec![b'x'; length];
             assert_eq!(plain_bytes(&line), length);

@@ -1,13 +1,12 @@
-//! HTTP/1.1 (RFC 9112) without I/O, for the server and for clients, and the formats that travel in
-//! it.
+//! HTTP/1.1 (RFC 9112) without I/O, for the server and for clients, and the formats inside it.
 //!
-//! Place on the path: line 2. [`head`] finds and checks the head of a message, [`request`] and
-//! [`response`] give it meaning (and encode it), [`body`] takes the framing off the content,
-//! [`target`] decodes paths and queries; [`forwarded`] tells who is behind a proxy;
-//! [`event_stream`] is `text/event-stream`, [`problem`] the body of an error.
+//! Place on the path: step 2. [`head`] finds and checks the head of a message, [`request`] and
+//! [`response`] interpret (and encode) it, [`body`] removes the framing of the content, [`target`]
+//! decodes paths and queries; [`forwarded`] finds the client behind a proxy; [`event_stream`] is
+//! `text/event-stream`, [`problem`] the body of an error.
 //!
-//! Invariant: request smuggling is a threat, so whatever two implementations could read differently
-//! is refused: bare CR or LF, folded lines, space before a colon, more than one length, a length
+//! Invariant: request smuggling is a threat, so every ambiguity between two implementations is
+//! refused: bare CR or LF, folded lines, space before a colon, more than one length, a length
 //! beside a transfer coding.
 
 pub mod body;

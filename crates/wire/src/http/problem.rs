@@ -1,27 +1,27 @@
-//! The body of an error answer (RFC 9457, `application/problem+json`), and the JSON string escaping
-//! it needs.
+//! The body of an error response (RFC 9457, `application/problem+json`), and the JSON string
+//! escaping for it.
 //!
-//! Place on the path: outbound, whenever an HTTP request is refused.
+//! Place on the path: outbound, for every refused HTTP request.
 
 use super::response::ResponseWriter;
 
 /// The media type of a problem.
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 
-/// One problem. Members that are empty are left out.
+/// One problem. Empty members are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Problem<'a> {
-    /// A URI that names the kind of problem; empty means `about:blank`.
+    /// The URI of the kind of problem; empty means `about:blank`.
     pub type_uri: &'a str,
     /// The kind in a few words.
     pub title: &'a str,
     /// The HTTP status.
     pub status: u16,
-    /// What went wrong this time, and what to do about it.
+    /// The cause of this problem, and the remedy.
     pub detail: &'a str,
-    /// Our own name of the error, for programs (extension member `code`).
+    /// The name of the error for programs (extension member `code`).
     pub code: &'a str,
-    /// Where the log stands now, as epoch and offset (extension members `epoch`, a string, and
+    /// The log's current position, as epoch and offset (extension members `epoch`, a string, and
     /// `head`).
     pub present: Option<(u64, u64)>,
 }

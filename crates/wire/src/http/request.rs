@@ -1,7 +1,7 @@
-//! Requests: decoded by the server, encoded by clients (RFC 9112 sections 3 to 6).
+//! Requests: the server's decoder and the clients' encoder (RFC 9112 sections 3 to 6).
 //!
-//! Place on the path: line 2. A [`Request`] borrows from the receive buffer; its body, if any,
-//! follows the `consumed` bytes and is read with a [`BodyDecoder`](super::BodyDecoder).
+//! Place on the path: step 2. A [`Request`] borrows from the receive buffer; its body, if any,
+//! follows the `consumed` bytes; a [`BodyDecoder`](super::BodyDecoder) reads it.
 //!
 //! Invariant: a `Request` that exists has an unambiguous body framing and, in HTTP/1.1, exactly one
 //! `Host`.
@@ -20,13 +20,13 @@ use crate::codec::Step;
 pub struct Request<'a> {
     /// The method, case-sensitive: `GET`.
     pub method: &'a str,
-    /// The request target as sent; [`Target::parse`](super::Target::parse) takes it apart.
+    /// The request target as sent; [`Target::parse`](super::Target::parse) splits it.
     pub target: &'a str,
     /// The version.
     pub version: Version,
     /// The header fields.
     pub fields: Fields<'a>,
-    /// How the body is framed. Never [`BodyFraming::UntilClose`].
+    /// The framing of the body. Never [`BodyFraming::UntilClose`].
     pub body: BodyFraming,
     /// The client waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
@@ -34,11 +34,11 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Decodes a head from the front of `input`. `scan` is the caller's for the head that `input`
-    /// begins with.
+    /// Decodes a head from the front of `input`. `scan` is the state that the caller stores for
+    /// this head.
     ///
     /// # Errors
-    /// See [`HeadError`]; [`HeadError::status`] is the answer to give before closing.
+    /// See [`HeadError`]; [`HeadError::status`] is the answer before the close.
     pub fn decode(
         input: &'a [u8],
         scan: &mut HeadScan,
@@ -52,17 +52,17 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether the client wants the connection to stay open after the answer.
+    /// Whether the client wants to keep the connection open after the answer.
     pub fn keep_alive(&self) -> bool {
         self.keep_alive
     }
 
-    /// The first value of a field, in any case of the name.
+    /// The first value of a field, case-insensitive.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.fields.first(name)
     }
 
-    /// The first value of a field, if it is UTF-8.
+    /// The first value of a field, if it is UTF-8; case-insensitive.
     pub fn header_text(&self, name: &str) -> Option<&'a str> {
         self.fields.first_text(name)
     }
@@ -73,7 +73,7 @@ impl<'a> Request<'a> {
         let status = parsed.parse_with_uninit_headers(head, &mut headers);
         match status.map_err(parse_error)? {
             httparse::Status::Complete(bytes) if bytes == head.len() => {}
-            // The scan found the end of the head; a parser that sees another one disagrees with us.
+            // The scan found the end of the head; a parser with another result disagrees with us.
             _ => return Err(HeadError::BadField),
         }
         let (Some(method), Some(target)) = (parsed.method, parsed.path) else {
@@ -99,7 +99,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// RFC 9112 section 3.2: exactly one valid `Host` in HTTP/1.1, at most one in HTTP/1.0.
+/// Checks RFC 9112 section 3.2: exactly one valid `Host` in HTTP/1.1, at most one in HTTP/1.0.
 fn check_host(fields: &Fields<'_>, version: Version) -> Result<(), HeadError> {
     let mut hosts = fields.all("host");
     let Some(host) = hosts.next() else {
@@ -118,7 +118,7 @@ fn check_host(fields: &Fields<'_>, version: Version) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// RFC 9110 section 10.1.1; HTTP/1.0 expectations are ignored.
+/// Checks `Expect` (RFC 9110 section 10.1.1); HTTP/1.0 expectations are ignored.
 fn expect_continue(fields: &Fields<'_>, version: Version) -> Result<bool, HeadError> {
     if version == Version::Http10 {
         return Ok(false);
@@ -141,8 +141,8 @@ pub struct RequestWriter<'o> {
 }
 
 impl<'o> RequestWriter<'o> {
-    /// Begins an HTTP/1.1 request. `target` must be percent-encoded already and `host` as in a URL
-    /// (`name` or `name:port`); bytes that would break the line are replaced by `_`.
+    /// Begins an HTTP/1.1 request. `target` must be percent-encoded and `host` as in a URL (`name`
+    /// or `name:port`); bytes that would break the line are replaced by `_`.
     pub fn new(out: &'o mut Vec<u8>, method: &str, target: &str, host: &str) -> RequestWriter<'o> {
         out.extend_from_slice(method.as_bytes());
         out.push(b' ');
@@ -157,7 +157,7 @@ impl<'o> RequestWriter<'o> {
         self.header_bytes(name, value.as_bytes())
     }
 
-    /// Adds a field whose value need not be UTF-8; else as [`header`](Self::header).
+    /// Adds a field whose value need not be UTF-8, like [`header`](Self::header).
     pub fn header_bytes(self, name: &str, value: &[u8]) -> RequestWriter<'o> {
         append_field(self.out, name, value);
         self

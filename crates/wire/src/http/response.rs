@@ -1,9 +1,9 @@
-//! Responses: encoded by the server, decoded by clients (RFC 9112 sections 4 and 6).
+//! Responses: the server's encoder and the clients' decoder (RFC 9112 sections 4 and 6).
 //!
-//! Place on the path: line 9 outbound; line 2 in the client and the benchmark.
+//! Place on the path: step 7 outbound; step 2 in the client and the benchmark.
 //!
-//! Invariants: what the writer produces is one complete head, and no value can begin another field.
-//! No clock here: a `Date` is a header that the caller may pass.
+//! Invariants: the writer produces one complete head, and no value can begin another field. This
+//! module reads no clock: the caller may pass a `Date` as a header.
 
 use std::mem::MaybeUninit;
 
@@ -14,7 +14,7 @@ use super::head::{
 };
 use crate::codec::Step;
 
-/// The standard reason phrase of a status, or an empty one.
+/// The standard reason phrase of a status, or an empty string.
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -60,11 +60,11 @@ pub const fn reason_phrase(status: u16) -> &'static str {
     }
 }
 
-/// What lets a client that waits for it send its body.
+/// The interim response after which a waiting client sends its body.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Writes one response into the caller's buffer. Every `finish` ends the head; a writer that is
-/// dropped instead leaves half a head behind.
+/// Writes one response into the caller's buffer. Every `finish` ends the head; dropping the writer
+/// leaves an incomplete head.
 #[derive(Debug)]
 #[must_use = "a response needs one of the `finish` methods"]
 pub struct ResponseWriter<'o> {
@@ -88,13 +88,13 @@ impl<'o> ResponseWriter<'o> {
         self.header_bytes(name, value.as_bytes())
     }
 
-    /// Adds a field whose value need not be UTF-8; else as [`header`](Self::header).
+    /// Adds a field whose value need not be UTF-8, like [`header`](Self::header).
     pub fn header_bytes(self, name: &str, value: &[u8]) -> ResponseWriter<'o> {
         append_field(self.out, name, value);
         self
     }
 
-    /// Adds `Connection: close`, unless the connection is to stay open.
+    /// Adds `Connection: close`, unless the connection stays open.
     pub fn keep_alive(self, keep_alive: bool) -> ResponseWriter<'o> {
         if keep_alive { self } else { self.header("Connection", "close") }
     }
@@ -105,8 +105,8 @@ impl<'o> ResponseWriter<'o> {
         out.extend_from_slice(body);
     }
 
-    /// Ends the head with a `Content-Length`, for an answer to HEAD or a body that is written
-    /// apart. Gives the buffer back, for the body.
+    /// Ends the head with a `Content-Length`, for an answer to HEAD or a separate body. Returns the
+    /// buffer for the body.
     pub fn finish_length(self, body_bytes: u64) -> &'o mut Vec<u8> {
         self.out.extend_from_slice(b"Content-Length: ");
         append_decimal(self.out, body_bytes);
@@ -114,7 +114,8 @@ impl<'o> ResponseWriter<'o> {
         self.out
     }
 
-    /// Ends a head that can have no body (1xx, 204, 304) or whose body ends with the connection.
+    /// Ends the head of a response without a body (1xx, 204, 304) or whose body ends with the
+    /// connection.
     pub fn finish_head(self) {
         self.out.extend_from_slice(b"\r\n");
     }
@@ -126,7 +127,7 @@ impl<'o> ResponseWriter<'o> {
     }
 }
 
-/// The head of a response, as a client sees it.
+/// The decoded head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response<'a> {
     /// The status code.
@@ -137,18 +138,18 @@ pub struct Response<'a> {
     pub version: Version,
     /// The header fields.
     pub fields: Fields<'a>,
-    /// How the body is framed.
+    /// The framing of the body.
     pub body: BodyFraming,
     keep_alive: bool,
 }
 
 impl<'a> Response<'a> {
-    /// Decodes a head from the front of `input`. `scan` is the caller's for the head that `input`
-    /// begins with. `request_method` is the method that is answered: the answer to `HEAD` has no
+    /// Decodes a head from the front of `input`. `scan` is the state that the caller stores for
+    /// this head. `request_method` is the method of the request: the response to `HEAD` has no
     /// body.
     ///
     /// # Errors
-    /// See [`HeadError`]; a client closes the connection.
+    /// See [`HeadError`]; a client then closes the connection.
     pub fn decode(
         input: &'a [u8],
         scan: &mut HeadScan,
@@ -163,17 +164,17 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Whether another request may be sent after this answer.
+    /// Whether the connection accepts another request after this response.
     pub fn keep_alive(&self) -> bool {
         self.keep_alive
     }
 
-    /// The first value of a field, in any case of the name.
+    /// The first value of a field, case-insensitive.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.fields.first(name)
     }
 
-    /// The first value of a field, if it is UTF-8.
+    /// The first value of a field, if it is UTF-8; case-insensitive.
     pub fn header_text(&self, name: &str) -> Option<&'a str> {
         self.fields.first_text(name)
     }
@@ -199,8 +200,8 @@ impl<'a> Response<'a> {
             return Err(HeadError::BadStartLine);
         };
         let fields = Fields::new(head, parsed.headers);
-        // RFC 9112 section 6.3: these have no body whatever their fields say; without framing, it
-        // ends with the connection.
+        // RFC 9112 section 6.3: these have no body, regardless of their fields; without framing,
+        // the body ends with the connection.
         let bodyless = request_method == "HEAD" || matches!(status, 100..=199 | 204 | 304);
         let body = match fields.body_framing(version)? {
             _ if bodyless => BodyFraming::None,

@@ -1,24 +1,24 @@
-//! Request targets: path and query taken apart and percent-decoded (RFC 9112 section 3.2, RFC
+//! Request targets: splitting into path and query, and percent-decoding (RFC 9112 section 3.2, RFC
 //! 3986).
 //!
 //! Place on the path: between a request and its route.
 //!
 //! Invariants: a path is never normalised: slashes are not merged, dot segments not resolved, case
-//! not changed. An escape that is not two hex digits, or that decodes to something other than
+//! not changed. An escape with other characters than two hex digits, or with a result other than
 //! UTF-8, is an error and never passed through. In queries `+` is a space, as forms and every
 //! browser's `URLSearchParams` write it; in paths it is `+`.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a target cannot be decoded.
+/// The reason why a target is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {
     /// Neither a path nor an absolute URL.
     BadForm,
     /// `%` without two hexadecimal digits.
     BadEscape,
-    /// What was escaped is not UTF-8.
+    /// The unescaped bytes are not UTF-8.
     InvalidUtf8,
 }
 
@@ -34,21 +34,21 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-/// A target in its two parts, still encoded.
+/// A target split in two parts, still encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
     /// The path as sent: begins with `/`, or is `*`.
     pub path: &'a str,
-    /// What follows the first `?`, if there is one.
+    /// The part after the first `?`, if there is one.
     pub query: Option<&'a str>,
 }
 
 impl<'a> Target<'a> {
-    /// Takes a target apart: origin form (`/a?b`), asterisk form (`*`), or absolute form
+    /// Splits a target: origin form (`/a?b`), asterisk form (`*`), or absolute form
     /// (`http://host/a?b`, whose scheme and authority are left out).
     ///
     /// # Errors
-    /// [`TargetError::BadForm`] for anything else; the authority form of CONNECT is one.
+    /// [`TargetError::BadForm`] for all others, including the authority form of CONNECT.
     pub fn parse(target: &'a str) -> Result<Target<'a>, TargetError> {
         if target == "*" {
             return Ok(Target { path: target, query: None });
@@ -86,7 +86,7 @@ impl<'a> Target<'a> {
         percent_decode(self.path)
     }
 
-    /// The pairs of the query in order, decoded; a pair without `=` has an empty value. Empty pairs
+    /// The decoded pairs of the query in order; a pair without `=` has an empty value. Empty pairs
     /// are left out.
     pub fn query_pairs(&self) -> QueryPairs<'a> {
         QueryPairs { rest: self.query }
@@ -95,7 +95,7 @@ impl<'a> Target<'a> {
     /// The first value of a name in the query.
     ///
     /// # Errors
-    /// As [`query_pairs`](Self::query_pairs), for the pairs up to the one that is found.
+    /// See [`query_pairs`](Self::query_pairs), for the pairs up to the matching one.
     pub fn query_value(&self, name: &str) -> Result<Option<Cow<'a, str>>, TargetError> {
         for pair in self.query_pairs() {
             let (found, value) = pair?;
@@ -107,7 +107,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Iterates over the pairs of a query, `&` between them. Also reads a form body
+/// Iterates over the pairs of a query, separated by `&`. Also reads a form body
 /// (`application/x-www-form-urlencoded`).
 #[derive(Clone, Debug)]
 pub struct QueryPairs<'a> {
@@ -115,7 +115,7 @@ pub struct QueryPairs<'a> {
 }
 
 impl<'a> QueryPairs<'a> {
-    /// The pairs of a query without its `?`, or of a form body.
+    /// Iterates over a query without its `?`, or over a form body.
     pub fn new(query: &'a str) -> QueryPairs<'a> {
         QueryPairs { rest: Some(query) }
     }
@@ -146,7 +146,7 @@ impl<'a> Iterator for QueryPairs<'a> {
     }
 }
 
-/// Decodes `%xx` escapes; borrowed when there are none.
+/// Decodes `%xx` escapes; borrowed if there are none.
 ///
 /// # Errors
 /// A bad escape, or bytes that are not UTF-8.
@@ -154,8 +154,8 @@ pub fn percent_decode(encoded: &str) -> Result<Cow<'_, str>, TargetError> {
     decode(encoded, false)
 }
 
-/// Appends `text` to `out` with every byte escaped but the unreserved ones and `/`. Good for a path
-/// and for a name or value in a query.
+/// Appends `text` to `out` with every byte escaped except the unreserved ones and `/`. Suitable for
+/// a path and for a name or value in a query.
 pub fn append_percent_encoded(out: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

@@ -1,4 +1,4 @@
-//! What travels beside a payload: the content type and the tags. One encoding in PUBLISH, messages,
+//! Attributes of a message: the content type and the tags. One encoding in PUBLISH, messages,
 //! history and the log.
 
 use super::options::{Options, set_once, write_option};
@@ -8,9 +8,9 @@ use super::{FrameError, flag, option_key, varint};
 /// A key and a value that the publisher gave to a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag<'a> {
-    /// Its name, UTF-8.
+    /// The key, UTF-8.
     pub key: &'a str,
-    /// Its value, UTF-8.
+    /// The value, UTF-8.
     pub value: &'a str,
 }
 
@@ -24,25 +24,25 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// True when there is nothing to encode: no options block is needed.
+    /// Whether there is nothing to encode, so that no options block is needed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.content_type.is_none() && self.tags.is_empty()
     }
 
-    /// Appends a whole options block, also when empty. The log keeps these bytes, and
-    /// [`super::message_head`]'s caller appends them behind the head of each message as they are.
+    /// Appends a complete options block, even an empty one. The log stores these bytes, and the
+    /// caller of [`super::message_head`] appends them unchanged behind the head of each message.
     pub fn encode_block(&self, out: &mut Vec<u8>) {
         varint::encode(self.options_count() as u64, out);
         self.write_options(out);
     }
 
-    /// How many options these are.
+    /// The number of options.
     pub(super) fn options_count(&self) -> usize {
         usize::from(self.content_type.is_some()) + self.tags.iter().count()
     }
 
-    /// The options without their count.
+    /// Writes the options without their count.
     pub(super) fn write_options(&self, out: &mut Vec<u8>) {
         if let Some(content_type) = self.content_type {
             write_option(option_key::CONTENT_TYPE, content_type.as_bytes(), out);
@@ -56,11 +56,11 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Reads what [`Self::encode_block`] wrote; all of `block` must be one block. An empty slice is
-    /// no attributes.
+    /// Decodes the output of [`Self::encode_block`]; `block` must be exactly one block. An empty
+    /// slice means no attributes.
     ///
     /// # Errors
-    /// As for the options block of a frame.
+    /// See [`FrameError`]; the rules are those of a frame's options block.
     pub fn decode_block(block: &'a [u8]) -> Result<Self, FrameError> {
         if block.is_empty() {
             return Ok(Self::default());
@@ -76,7 +76,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The attributes among `options`, and the first odd key that is not known.
+    /// Reads the attributes among `options`, and returns the first unknown odd key.
     pub(super) fn read(options: Options<'a>) -> Result<(Self, Option<u64>), FrameError> {
         let mut content_type = None;
         let mut unsupported = None;
@@ -93,7 +93,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The tags of a message: borrowed from the wire once decoded, from a slice when built.
+/// The tags of a message: borrowed from the input after decoding, from a slice when encoding.
 #[derive(Clone, Copy)]
 pub struct Tags<'a>(Kept<'a>);
 
@@ -148,7 +148,8 @@ impl std::fmt::Debug for Tags<'_> {
     }
 }
 
-/// A tag's value in the options block: the key with its length, then the value up to the end.
+/// Reads the value of a tag in the options block: the key with its length, then the value up to the
+/// end.
 fn read_tag(bytes: &[u8]) -> Result<Tag<'_>, FrameError> {
     let mut reader = Reader::new(bytes);
     let key = reader.string()?;

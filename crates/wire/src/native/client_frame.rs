@@ -1,5 +1,5 @@
-//! Frames from the client to the server. What a SUBSCRIBE holds is in `subscribe`, what a PUBLISH
-//! holds in `publish`.
+//! Frames from the client to the server. The content of SUBSCRIBE is in `subscribe`, that of
+//! PUBLISH in `publish`.
 
 use super::options::{Options, set_once, write_option};
 use super::publish::{Publish, read_publish, write_publish};
@@ -9,49 +9,48 @@ use super::{
     option_key, varint,
 };
 
-/// One frame from a client, borrowed from the message that carried it.
+/// One frame from a client, borrowed from its message.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ClientFrame<'a> {
-    /// Who the client is; must be its first frame.
+    /// Introduces the client; must be its first frame.
     Hello(Hello<'a>),
-    /// Subscribe to topics and filters.
+    /// Subscribes to topics and filters.
     Subscribe(Subscribe<'a>),
-    /// End subscriptions.
+    /// Ends subscriptions.
     Unsubscribe(Unsubscribe<'a>),
-    /// Publish one message.
+    /// Publishes one message.
     Publish(Publish<'a>),
-    /// Ask for one page of history.
+    /// Requests one page of history.
     History(History<'a>),
-    /// Allow further replay.
+    /// Permits further replay.
     Credit(Credit),
-    /// To be answered by a PONG with the same token.
+    /// Requests a PONG with the same token.
     Ping(u64),
     /// The answer to the server's PING, with its token.
     Pong(u64),
-    /// Ask for a resume ticket; the client's number for the answer.
+    /// Requests a resume ticket; the client's number for the answer.
     Ticket(u32),
-    /// Go on with a new token.
+    /// Continues with a new token.
     Renew(Renew<'a>),
 }
 
 /// HELLO.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hello<'a> {
-    /// Seconds between signs of life that the client wishes; 0 leaves it to the server.
+    /// The requested heartbeat interval in seconds; 0 leaves it to the server.
     pub ping_interval_s: u32,
     /// The bearer token.
     pub token: Option<&'a str>,
     /// The client's name, for operators.
     pub name: Option<&'a str>,
-    /// A resume ticket, any bytes; one above [`super::TICKET_BYTES_MAX`] is none that a server
-    /// issued.
+    /// A resume ticket, any bytes; a server never issues one above [`super::TICKET_BYTES_MAX`].
     pub ticket: Option<&'a [u8]>,
-    /// Where the client has come further than the ticket; nothing without one.
+    /// Cursors that are newer than those of the ticket; empty without a ticket.
     pub cursors: List<'a, ResumeCursor>,
 }
 
 impl std::fmt::Debug for Hello<'_> {
-    /// Without token and ticket.
+    /// Omits token and ticket.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let has_token = self.token.is_some();
         let has_ticket = self.ticket.is_some();
@@ -68,7 +67,7 @@ impl std::fmt::Debug for Hello<'_> {
 /// SUBSCRIBE.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Subscribe<'a> {
-    /// What to subscribe to, answered one by one.
+    /// The requested subscriptions, answered one by one.
     pub items: List<'a, SubscribeItem<'a>>,
 }
 
@@ -86,15 +85,15 @@ pub struct History<'a> {
     pub request: u32,
     /// The topic; 1 to 255 bytes, its syntax unchecked.
     pub topic: &'a str,
-    /// Newest first.
+    /// Returns the newest record first.
     pub reverse: bool,
-    /// Go on behind this position (before it when reversed); without it, from the oldest (newest)
-    /// record.
+    /// The page begins behind this position (before it if reversed); without it, at the oldest
+    /// (newest) record.
     pub position: Option<Position>,
-    /// The most records to answer; 0 leaves it to the server.
+    /// The maximum number of records in the answer; 0 leaves it to the server.
     pub records_max: u32,
-    /// The most payload bytes to answer; 0 leaves it to the server. One record is answered whatever
-    /// its size.
+    /// The maximum payload bytes in the answer; 0 leaves it to the server. One record is returned
+    /// regardless of its size.
     pub bytes_max: u32,
 }
 
@@ -103,7 +102,7 @@ pub struct History<'a> {
 pub struct Credit {
     /// The replaying subscription.
     pub subscription: u32,
-    /// How many messages more may be replayed.
+    /// The number of further messages that may be replayed.
     pub messages: u32,
 }
 
@@ -117,17 +116,18 @@ pub struct Renew<'a> {
 }
 
 impl std::fmt::Debug for Renew<'_> {
-    /// Without the token.
+    /// Omits the token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Renew({})", self.request)
     }
 }
 
 impl<'a> ClientFrame<'a> {
-    /// Reads one frame, which is all of `bytes`.
+    /// Decodes one frame, which is all of `bytes`.
     ///
     /// # Errors
-    /// [`FrameError`]: its code goes to the client, and the connection is closed where it says so.
+    /// [`FrameError`]: the client receives its code, and the connection is closed if
+    /// [`FrameError::closes`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(bytes);
         let kind = reader.byte()?;
@@ -156,8 +156,8 @@ impl<'a> ClientFrame<'a> {
         Ok(frame)
     }
 
-    /// Appends the frame. Its strings keep their bounds (a topic has 1 to 255 bytes), which the
-    /// builder answers for.
+    /// Appends the frame. The caller guarantees the bounds of its strings (a topic has 1 to 255
+    /// bytes).
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => write_hello(hello, out),
@@ -192,8 +192,8 @@ impl<'a> ClientFrame<'a> {
 }
 
 fn read_hello<'a>(reader: &mut Reader<'a>) -> Result<Hello<'a>, FrameError> {
-    // The version stands before everything that another version may lay out differently, flags'
-    // meaning included.
+    // The version precedes everything that another version may encode differently, including the
+    // meaning of flags.
     let raw_flags = reader.byte()?;
     let version = reader.byte()?;
     if version != VERSION {
@@ -313,7 +313,7 @@ fn read_renew<'a>(reader: &mut Reader<'a>) -> Result<Renew<'a>, FrameError> {
     Ok(Renew { request, token })
 }
 
-/// PING and PONG, in both directions.
+/// Reads the token of PING or PONG, in both directions.
 pub(super) fn read_token(reader: &mut Reader<'_>) -> Result<u64, FrameError> {
     let flags = reader.flags(0)?;
     let token = reader.varint()?;
@@ -321,19 +321,19 @@ pub(super) fn read_token(reader: &mut Reader<'_>) -> Result<u64, FrameError> {
     Ok(token)
 }
 
-/// PING and PONG, in both directions.
+/// Writes a PING or PONG, in both directions.
 pub(super) fn write_token(kind: u8, token: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&[kind, 0]);
     varint::encode(token, out);
 }
 
-/// Flags and options of a frame that defines neither.
+/// Reads flags and options of a frame that defines neither.
 fn read_plain_flags(reader: &mut Reader<'_>) -> Result<(), FrameError> {
     let flags = reader.flags(0)?;
     read_no_options(reader, flags, Reference::Connection)
 }
 
-/// The options block of a frame that defines no options.
+/// Reads the options block of a frame that defines no options.
 pub(super) fn read_no_options(
     reader: &mut Reader<'_>,
     flags: u8,
@@ -345,7 +345,7 @@ pub(super) fn read_no_options(
     }
 }
 
-/// An option that the frame does not know: skipped when even.
+/// Handles an unknown option: even keys are skipped.
 pub(super) fn skip_option(key: u64, reference: Reference) -> Result<(), FrameError> {
     if key.is_multiple_of(2) {
         Ok(())
@@ -354,7 +354,7 @@ pub(super) fn skip_option(key: u64, reference: Reference) -> Result<(), FrameErr
     }
 }
 
-/// `mask` when `set`.
+/// Returns `mask` if `set`, else 0.
 pub(super) fn bit(set: bool, mask: u8) -> u8 {
     if set { mask } else { 0 }
 }

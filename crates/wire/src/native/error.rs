@@ -1,12 +1,12 @@
-//! Why bytes are no frame, and the code that the sender is told.
+//! Decoding errors, and the code that the sender receives.
 
 use super::{ErrorCode, Reference, TOPIC_BYTES_MAX};
 use stdx::handing::{Hand, Input, Layout};
 
-/// Why bytes are no frame of this protocol.
+/// The reason why bytes are not a frame of this protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameError {
-    /// The frame ends inside a field. WebSocket delimits, so more bytes cannot help.
+    /// The frame ends inside a field. WebSocket delimits frames, so more bytes cannot help.
     Truncated,
     /// Bytes follow the last field.
     TrailingBytes,
@@ -14,45 +14,45 @@ pub enum FrameError {
     VarintOverlong,
     /// A varint exceeds 64 bits.
     VarintOverflow,
-    /// A number is valid as a varint and too large for its field.
+    /// A number is a valid varint but too large for its field.
     NumberTooLarge,
     /// A string is not UTF-8.
     InvalidUtf8,
-    /// A field holds a value that the protocol does not define; the field's name.
+    /// A field has a value that the protocol does not define; the field's name.
     InvalidValue(&'static str),
-    /// This option came twice and may come once; its key.
+    /// An option that may occur once is repeated; its key.
     RepeatedOption(u64),
-    /// The type byte is none that this side may receive.
+    /// The type byte is unknown, or not valid in this direction.
     UnknownFrame(u8),
-    /// Bits of a flags byte that the frame does not define.
+    /// The flags byte has bits that the frame does not define.
     UnsupportedFlags(u8),
-    /// HELLO or WELCOME names a version that is not spoken here.
+    /// HELLO or WELCOME names an unsupported version.
     UnsupportedVersion(u8),
-    /// An option with an odd key that is not understood here.
+    /// An option with an unknown odd key.
     UnsupportedOption {
         /// The option's key.
         key: u64,
-        /// What is refused because of it.
+        /// The refused request, subscription or connection.
         reference: Reference,
     },
-    /// An option has a value that it cannot have, or stands beside one that it excludes.
+    /// An option has an invalid value, or excludes another one.
     InvalidOption {
         /// The option's key.
         key: u64,
-        /// What is refused because of it.
+        /// The refused request, subscription or connection.
         reference: Reference,
     },
     /// A topic or filter is empty or longer than [`TOPIC_BYTES_MAX`].
     TopicLength {
         /// Its length in bytes.
         bytes: u64,
-        /// What is refused because of it.
+        /// The refused request, subscription or connection.
         reference: Reference,
     },
 }
 
 impl FrameError {
-    /// The code to tell the sender.
+    /// The code for the sender.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -73,7 +73,7 @@ impl FrameError {
         }
     }
 
-    /// What the error speaks of. Only an error about a request leaves the connection usable.
+    /// The subject of the error. Only an error about a request leaves the connection usable.
     #[must_use]
     pub fn reference(&self) -> Reference {
         match self {
@@ -84,13 +84,13 @@ impl FrameError {
         }
     }
 
-    /// True when the connection must be closed after the ERROR frame.
+    /// Whether the connection must be closed after the ERROR frame.
     #[must_use]
     pub fn closes(&self) -> bool {
         self.reference() == Reference::Connection
     }
 
-    /// The limit that was passed, for the ERROR frame.
+    /// The exceeded limit, for the ERROR frame.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         match self {
@@ -123,17 +123,17 @@ impl std::fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Why one item of a SUBSCRIBE is refused while the others stand.
+/// The reason why one item of a SUBSCRIBE is refused; the others are not affected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ItemError {
-    /// An option with an odd key that is not understood here; its key.
+    /// An option with an unknown odd key; its key.
     UnsupportedOption(u64),
     /// The topic or filter is empty or longer than [`TOPIC_BYTES_MAX`]; its length in bytes.
     TopicLength(u64),
 }
 
 impl ItemError {
-    /// The code to tell the sender.
+    /// The code for the sender.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -142,7 +142,7 @@ impl ItemError {
         }
     }
 
-    /// The limit that was passed, for the ERROR frame.
+    /// The exceeded limit, for the ERROR frame.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         match self {
@@ -167,7 +167,7 @@ fn topic_length_code(bytes: u64) -> ErrorCode {
     if bytes == 0 { ErrorCode::MalformedTopic } else { ErrorCode::TopicTooLong }
 }
 
-/// An empty topic has passed no limit.
+/// The limit for a topic of this length; none for an empty topic.
 fn topic_length_limit(bytes: u64) -> Option<u64> {
     (bytes > 0).then_some(TOPIC_BYTES_MAX as u64)
 }

@@ -1,9 +1,9 @@
-//! Lists inside frames: borrowed from the wire once decoded, from a slice when built.
+//! Lists inside frames: borrowed from the input after decoding, from a slice when encoding.
 
 use super::reader::Reader;
 use super::{FrameError, varint};
 
-/// What a list may hold. Implemented in this module's frames only.
+/// An element of a list. Implemented in this module's frames only.
 #[allow(private_interfaces)]
 pub trait Element<'a>: Copy {
     #[doc(hidden)]
@@ -12,9 +12,9 @@ pub trait Element<'a>: Copy {
     fn write(&self, out: &mut Vec<u8>);
 }
 
-/// A list of a frame. Iterating cannot fail: the wire form was walked once by `decode`.
+/// A list of a frame. Iterating cannot fail: `decode` has already walked the wire form once.
 ///
-/// Equal when the elements are, wherever they are kept.
+/// Two lists are equal if their elements are, wherever they are stored.
 #[derive(Clone, Copy)]
 pub struct List<'a, T>(Kept<'a, T>);
 
@@ -25,7 +25,7 @@ enum Kept<'a, T> {
 }
 
 impl<'a, T: Element<'a>> List<'a, T> {
-    /// How many elements.
+    /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self.0 {
@@ -34,7 +34,7 @@ impl<'a, T: Element<'a>> List<'a, T> {
         }
     }
 
-    /// True without elements.
+    /// Whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -49,8 +49,8 @@ impl<'a, T: Element<'a>> List<'a, T> {
     /// Reads the count and walks all elements, so that later walks cannot fail.
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, FrameError> {
         let count = reader.varint()?;
-        // Each element takes at least one byte: a larger count cannot be true, and the walk below
-        // is bounded by the frame.
+        // Each element takes at least one byte, so a larger count is false; the walk below is
+        // bounded by the frame.
         let count = usize::try_from(count).map_err(|_| FrameError::Truncated)?;
         let start = *reader;
         for _ in 0..count {
@@ -60,7 +60,7 @@ impl<'a, T: Element<'a>> List<'a, T> {
         Ok(Self(Kept::Wire { count, bytes }))
     }
 
-    /// Reads elements up to the reader's end, where no count stands before them.
+    /// Reads elements without a count, up to the reader's end.
     pub(super) fn read_to_end(mut reader: Reader<'a>) -> Result<Self, FrameError> {
         let bytes = reader.rest;
         let mut count = 0;
@@ -76,7 +76,7 @@ impl<'a, T: Element<'a>> List<'a, T> {
         self.write_elements(out);
     }
 
-    /// The elements without their count.
+    /// Writes the elements without their count.
     pub(super) fn write_elements(&self, out: &mut Vec<u8>) {
         match self.0 {
             Kept::Slice(slice) => slice.iter().for_each(|element| element.write(out)),
@@ -126,7 +126,7 @@ impl<'a, T: Element<'a> + std::fmt::Debug> std::fmt::Debug for List<'a, T> {
     }
 }
 
-/// The walk over a [`List`].
+/// The iterator of a [`List`].
 #[derive(Clone)]
 pub struct ListIter<'a, T>(Kept<'a, T>);
 
@@ -160,8 +160,8 @@ impl<'a, T: Element<'a>> Iterator for ListIter<'a, T> {
 }
 
 impl<'a, T> ListIter<'a, T> {
-    /// What is left of a list from the wire: how many elements, and their bytes. Nothing of one
-    /// that was built.
+    /// The rest of a decoded list: the number of elements, and their bytes. Empty for a list that
+    /// was not decoded.
     #[must_use]
     pub fn rest(&self) -> (usize, &'a [u8]) {
         match self.0 {
@@ -170,8 +170,8 @@ impl<'a, T> ListIter<'a, T> {
         }
     }
 
-    /// Goes on with what [`ListIter::rest`] told. Bytes that do not hold so many elements end the
-    /// walk early.
+    /// Continues from the result of [`ListIter::rest`]. The walk ends early if the bytes hold fewer
+    /// elements.
     #[must_use]
     pub fn of_rest(count: usize, bytes: &'a [u8]) -> Self {
         Self(Kept::Wire { count, bytes })

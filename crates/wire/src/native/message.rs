@@ -1,18 +1,18 @@
 //! The heads of MESSAGE and NAMED_MESSAGE, for the path of a message: encoded once per shard,
 //! without building a frame.
 //!
-//! What follows the head of a MESSAGE, in this order, is the caller's: the options block when
-//! announced ([`super::Attributes::encode_block`]'s bytes), then the payload up to the frame's end.
-//! The head of a NAMED_MESSAGE has its options block in it.
+//! The caller appends the rest of a MESSAGE, in this order: the options block if announced (the
+//! bytes of [`super::Attributes::encode_block`]), then the payload up to the frame's end. The head
+//! of a NAMED_MESSAGE includes its options block.
 
 use super::reader::write_bytes;
 use super::{Position, flag, frame_type, option_key, varint};
 
-/// The longest head of MESSAGE: type, flags, alias, offset, distance to `prev`. Usually 6 to 9
-/// bytes.
+/// The maximum length of the head of MESSAGE: type, flags, alias, offset, distance to `prev`.
+/// Usually 6 to 9 bytes.
 pub const MESSAGE_HEAD_BYTES_MAX: usize = 2 + 5 + varint::BYTES_MAX + varint::BYTES_MAX;
 
-/// Whether a message was published to be retained.
+/// Whether a message was published with RETAIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Retained {
     /// An ordinary message.
@@ -37,8 +37,8 @@ impl std::ops::Deref for MessageHead {
     }
 }
 
-/// The head of a MESSAGE. `prev` is below `offset`; `has_options` promises an options block behind
-/// the head.
+/// Encodes the head of a MESSAGE. `prev` is below `offset`; `has_options` announces an options
+/// block behind the head.
 #[must_use]
 pub fn message_head(
     alias: u32,
@@ -57,25 +57,25 @@ pub fn message_head(
     MessageHead { bytes, length: length as u8 }
 }
 
-/// What the head of a NAMED_MESSAGE says.
+/// The fields of the head of a NAMED_MESSAGE.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedHead<'a> {
     /// The topic.
     pub topic: &'a str,
-    /// The partition where it lives.
+    /// The topic's partition.
     pub partition: u32,
-    /// Its place: the log's epoch and the partition's offset.
+    /// The message's position: the log's epoch and the partition's offset.
     pub position: Position,
-    /// The topic has no record between this offset and the message's; below it.
+    /// The topic has no record between this offset, which is lower, and the message's.
     pub prev: u64,
-    /// Whether it was published to be retained.
+    /// Whether it was published with RETAIN.
     pub retained: Retained,
-    /// A replay's: the one subscription that it is for.
+    /// The subscription of a replay; none for a live message.
     pub subscription: Option<u32>,
 }
 
-/// Appends all of a NAMED_MESSAGE but its payload, which the caller appends up to the frame's end.
-/// `block` is [`super::Attributes::encode_block`]'s bytes, or nothing for a message without
+/// Appends a NAMED_MESSAGE without its payload, which the caller appends up to the frame's end.
+/// `block` is the result of [`super::Attributes::encode_block`], or empty for a message without
 /// attributes.
 pub fn encode_named_message_head(head: &NamedHead<'_>, block: &[u8], out: &mut Vec<u8>) {
     out.push(frame_type::NAMED_MESSAGE);
@@ -89,7 +89,8 @@ pub fn encode_named_message_head(head: &NamedHead<'_>, block: &[u8], out: &mut V
     let Some(subscription) = head.subscription else {
         return out.extend_from_slice(block);
     };
-    // A block begins with its count; the subscription's option goes between that and the others.
+    // A block begins with its count; the subscription's option goes between the count and the other
+    // options.
     let (count, options) = varint::decode(block).unwrap_or_default();
     varint::encode(count + 1, out);
     varint::encode(option_key::SUBSCRIPTION, out);

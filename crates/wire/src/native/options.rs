@@ -1,12 +1,12 @@
-//! The options block: a count, then key, length and value for each.
+//! The options block: a count, then key, length and value of each option.
 //!
-//! Even keys that a frame does not know are skipped; odd ones are reported to the caller, which
-//! refuses what they stand on.
+//! Unknown even keys are skipped; unknown odd ones are reported to the caller, which refuses their
+//! frame, item or record.
 
 use super::reader::{Reader, write_bytes};
 use super::{FrameError, flag, varint};
 
-/// The options of one frame, item or record, already walked once.
+/// The options of one frame, item or record, already checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Options<'a> {
     count: usize,
@@ -14,7 +14,7 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the block when `flags` announce one. The reader then stands behind it.
+    /// Reads the block if `flags` announce one. The reader then stands behind it.
     pub(super) fn read(reader: &mut Reader<'a>, flags: u8) -> Result<Self, FrameError> {
         if flags & flag::OPTIONS == 0 {
             return Ok(Self::default());
@@ -29,7 +29,8 @@ impl<'a> Options<'a> {
         Ok(Self { count, bytes })
     }
 
-    /// Reads the block of a place that defines no options: even keys are skipped.
+    /// Reads a block where no options are defined: even keys are skipped. Returns the first odd
+    /// key.
     pub(super) fn read_none(reader: &mut Reader<'a>, flags: u8) -> Result<Option<u64>, FrameError> {
         let options = Self::read(reader, flags)?;
         Ok(options.iter().map(|(key, _)| key).find(|key| key % 2 == 1))
@@ -40,7 +41,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Keys and values in their order on the wire.
+/// Iterates over keys and values in their order on the wire.
 #[derive(Clone)]
 pub(super) struct OptionsIter<'a> {
     count: usize,
@@ -58,7 +59,7 @@ impl<'a> Iterator for OptionsIter<'a> {
     }
 }
 
-/// Puts `value` where it belongs, once.
+/// Stores `value` in `slot`; an error if the slot is already set.
 pub(super) fn set_once<T>(slot: &mut Option<T>, key: u64, value: T) -> Result<(), FrameError> {
     match slot.replace(value) {
         None => Ok(()),

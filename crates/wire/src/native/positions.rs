@@ -1,4 +1,4 @@
-//! Positions of partitions, as filters and tickets have them: a cursor for each partition.
+//! Positions by partition, in filters and tickets: a cursor for each partition.
 
 use super::list::Element;
 use super::options::Options;
@@ -8,41 +8,41 @@ use super::{FrameError, Position, Reference, flag, varint};
 /// A position of one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PartitionPosition {
-    /// The partition's number, among all that the node has.
+    /// The partition's number, among all of the node.
     pub partition: u32,
-    /// A place in it.
+    /// A position in it.
     pub position: Position,
 }
 
-/// Where a subscription begins, in the one partition that it or this part of it has.
+/// The beginning of a subscription, or of its part, in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Beginning {
-    /// The log's epoch, and `through`: everything up to and including this offset is settled.
+    /// The log's epoch, and the last settled offset.
     pub through: Position,
     /// A replay follows, up to CAUGHT_UP.
     pub replaying: bool,
-    /// The asked position is valid, and everything after it follows, even if the epoch is another
-    /// now.
+    /// The requested position is valid, and everything after it follows, even if the epoch has
+    /// changed.
     pub continued: bool,
 }
 
-/// Where a subscription to a filter begins in one partition.
+/// The beginning of a filter's subscription in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PartitionBeginning {
-    /// The partition's number, among all that the node has.
+    /// The partition's number, among all of the node.
     pub partition: u32,
-    /// Where it begins there.
+    /// The beginning in this partition.
     pub beginning: Beginning,
 }
 
-/// A cursor of a client that returns with a ticket, where it is newer than the ticket's.
+/// A cursor of a returning client that is newer than its ticket's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ResumeCursor {
-    /// The subscription's number, as the ticket has it.
+    /// The subscription's number in the ticket.
     pub subscription: u32,
-    /// For a filter: whose cursor this is; below 2^32 - 1. None for a plain topic.
+    /// The cursor's partition for a filter; below 2^32 - 1. None for a plain topic.
     pub partition: Option<u32>,
-    /// The last position that the client has.
+    /// The last position that the client has received.
     pub position: Position,
 }
 

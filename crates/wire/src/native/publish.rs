@@ -1,7 +1,6 @@
-//! PUBLISH: a message with what travels beside it, and by what a repeat of it is known.
+//! PUBLISH: a message with its attributes, and the identity that makes a repeat recognizable.
 //!
-//! What is wrong with the options of a publication concerns that publication only: the connection
-//! stays.
+//! Invalid options of a publication affect only that publication: the connection stays open.
 
 use super::attributes::Attributes;
 use super::client_frame::bit;
@@ -9,20 +8,21 @@ use super::options::{Options, set_once, write_option};
 use super::reader::{Reader, write_bytes};
 use super::{FrameError, Reference, flag, frame_type, option_key, varint};
 
-/// The longest id of a producer, in bytes.
+/// The maximum length of a producer's id, in bytes.
 pub const PRODUCER_ID_BYTES_MAX: usize = 64;
 
-/// The longest idempotency key, in bytes.
+/// The maximum length of an idempotency key, in bytes.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 
 /// PUBLISH.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Publish<'a> {
-    /// The client's number for the answer; 0 asks for no acknowledgement, errors come all the same.
+    /// The client's number for the answer; 0 requests no acknowledgement, but errors are still
+    /// sent.
     pub request: u32,
     /// The topic; 1 to 255 bytes, its syntax unchecked.
     pub topic: &'a str,
-    /// How to append it.
+    /// Options of the append.
     pub options: PublishOptions<'a>,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
@@ -30,18 +30,18 @@ pub struct Publish<'a> {
     pub payload: &'a [u8],
 }
 
-/// How a publication is appended.
+/// Options of the append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PublishOptions<'a> {
-    /// Keep as the topic's retained message; an empty payload then clears it.
+    /// Stores the message as the topic's retained message; an empty payload clears it.
     pub retain: bool,
-    /// By what the log knows a repeat; without it a repeat is another message.
+    /// The identity for deduplication; without it, a repeat is a new message.
     pub once: Option<Once<'a>>,
-    /// Append only if this is the log's epoch.
+    /// Appends only if this is the log's epoch.
     pub expected_epoch: Option<u64>,
 }
 
-/// By what a repeat of a publication is known.
+/// The identity of a publication, for deduplication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Once<'a> {
     /// A producer's sequence.
@@ -50,18 +50,18 @@ pub enum Once<'a> {
     Key(&'a [u8]),
 }
 
-/// Who publishes, and which of its publications this is.
+/// A producer, and the number of its publication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Producer<'a> {
-    /// The producer's name for itself: 1 to [`PRODUCER_ID_BYTES_MAX`] bytes, any.
+    /// The producer's own id: 1 to [`PRODUCER_ID_BYTES_MAX`] arbitrary bytes.
     pub id: &'a [u8],
-    /// At least 1; increases with each of the producer's publications to a partition, holes
-    /// allowed.
+    /// At least 1; increases with each of the producer's publications to a partition. It may skip
+    /// numbers.
     pub sequence: u64,
 }
 
-/// Appends all of a PUBLISH but its payload, which the caller appends up to the frame's end. The
-/// topic and what `options` borrow keep their bounds, which the builder answers for.
+/// Appends a PUBLISH without its payload, which the caller appends up to the frame's end. The
+/// caller guarantees the bounds of the topic and of the borrowed options.
 pub fn encode_publish_head(
     request: u32,
     topic: &str,

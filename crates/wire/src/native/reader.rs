@@ -1,8 +1,8 @@
-//! A cursor over one frame's bytes: each call takes one field from the front.
+//! A cursor over one frame's bytes: each call reads one field from the front.
 
 use super::{FrameError, Position, TOPIC_BYTES_MAX, flag, varint};
 
-/// The unread rest of a frame. Copying it is how a list remembers where it began.
+/// The unread rest of a frame. A list copies it to remember its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reader<'a> {
     pub(super) rest: &'a [u8],
@@ -19,7 +19,7 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
-    /// A flags byte of which only `defined` and the options bit may be set.
+    /// Reads a flags byte; only bits in `defined` and the options bit may be set.
     pub(super) fn flags(&mut self, defined: u8) -> Result<u8, FrameError> {
         let flags = self.byte()?;
         match flags & !(defined | flag::OPTIONS) {
@@ -50,8 +50,8 @@ impl<'a> Reader<'a> {
         Ok(Position { epoch, offset })
     }
 
-    /// An offset and its `prev`, which travels as the distance to it: at least 1, and never before
-    /// offset 0.
+    /// Reads an offset and its `prev`, which is encoded as the distance to it: at least 1, and
+    /// never before offset 0.
     pub(super) fn offset_and_prev(&mut self) -> Result<(u64, u64), FrameError> {
         let offset = self.varint()?;
         let delta = self.varint()?;
@@ -72,8 +72,8 @@ impl<'a> Reader<'a> {
         text(self.bytes()?)
     }
 
-    /// A topic or filter; the inner error is its unlawful length, and the reader stands behind it
-    /// all the same.
+    /// Reads a topic or filter; the inner error is its invalid length, and the reader stands behind
+    /// it in both cases.
     pub(super) fn topic(&mut self) -> Result<Result<&'a str, u64>, FrameError> {
         let bytes = self.bytes()?;
         if bytes.is_empty() || bytes.len() > TOPIC_BYTES_MAX {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         text(bytes).map(Ok)
     }
 
-    /// Everything that is left: a payload.
+    /// Reads the rest of the frame as the payload.
     pub(super) fn payload(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }

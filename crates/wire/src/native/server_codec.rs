@@ -12,11 +12,10 @@ use super::{
 };
 
 impl<'a> ServerFrame<'a> {
-    /// Reads one frame, which is all of `bytes`.
+    /// Decodes one frame, which is all of `bytes`.
     ///
     /// # Errors
-    /// [`FrameError`]: the server does not speak this protocol; the connection is of no further
-    /// use.
+    /// [`FrameError`]: the server does not speak this protocol; the connection must be closed.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(bytes);
         let kind = reader.byte()?;
@@ -56,7 +55,7 @@ impl<'a> ServerFrame<'a> {
         Ok(frame)
     }
 
-    /// Appends the frame. `prev` is below its offset, which the builder answers for.
+    /// Appends the frame. The caller guarantees that `prev` is below its offset.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Welcome(welcome) => write_welcome(welcome, out),
@@ -125,7 +124,7 @@ impl<'a> ServerFrame<'a> {
 }
 
 fn read_welcome<'a>(reader: &mut Reader<'a>) -> Result<Welcome<'a>, FrameError> {
-    // As in HELLO, the version is judged before anything that another version may change.
+    // As in HELLO, the version is checked before everything that another version may change.
     let flags = reader.byte()?;
     let version = reader.byte()?;
     if version != VERSION {
@@ -166,7 +165,7 @@ fn read_welcome<'a>(reader: &mut Reader<'a>) -> Result<Welcome<'a>, FrameError> 
     })
 }
 
-/// An option that is a number of 32 bits.
+/// Decodes an option that is a number of 32 bits.
 fn number(value: &[u8]) -> Result<u32, FrameError> {
     let mut value = Reader::new(value);
     let number = value.varint_u32()?;
@@ -212,7 +211,7 @@ fn read_subscribed<'a>(reader: &mut Reader<'a>) -> Result<Subscribed<'a>, FrameE
     let flags = reader.flags(flag::FILTER | Beginning::FLAGS)?;
     let subscription = reader.varint_u32()?;
     let is_filter = flags & flag::FILTER != 0;
-    // A filter replays and continues by partition.
+    // A filter replays and continues per partition.
     if is_filter && flags & Beginning::FLAGS != 0 {
         return Err(FrameError::UnsupportedFlags(flags & Beginning::FLAGS));
     }
@@ -245,7 +244,8 @@ fn write_subscribed(subscribed: &Subscribed<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The beginning of what may speak of one partition of a filter: flags, subscription, partition.
+/// Reads the beginning of a frame that may concern one partition of a filter: flags, subscription,
+/// partition.
 fn read_of_partition(reader: &mut Reader<'_>) -> Result<(u8, u32, Option<u32>), FrameError> {
     let flags = reader.flags(flag::HAS_PARTITION)?;
     let subscription = reader.varint_u32()?;
@@ -345,7 +345,7 @@ fn read_attributes<'a>(reader: &mut Reader<'a>, flags: u8) -> Result<Attributes<
     supported(Options::read(reader, flags)?)
 }
 
-/// The attributes among options of which the odd ones are all known.
+/// Returns the attributes among options whose odd keys are all known.
 fn supported(options: Options<'_>) -> Result<Attributes<'_>, FrameError> {
     match Attributes::read(options)? {
         (attributes, None) => Ok(attributes),

@@ -1,16 +1,16 @@
-//! Frames from the server to the client: what they say. `server_codec` reads and writes them.
+//! Frames from the server to the client. `server_codec` encodes and decodes them.
 
 use super::{
     Attributes, Beginning, ErrorCode, FrameError, List, PartitionBeginning, Position, Reference,
     Retained,
 };
 
-/// One frame from the server, borrowed from the message that carried it.
+/// One frame from the server, borrowed from its message.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ServerFrame<'a> {
     /// The answer to HELLO.
     Welcome(Welcome<'a>),
-    /// A subscription holds.
+    /// A subscription is active.
     Subscribed(Subscribed<'a>),
     /// A subscription has ended.
     Unsubscribed(Unsubscribed),
@@ -18,52 +18,52 @@ pub enum ServerFrame<'a> {
     Message(Message<'a>),
     /// A message for filters.
     NamedMessage(NamedMessage<'a>),
-    /// Replay is over.
+    /// Replay is complete.
     CaughtUp(CaughtUp),
     /// Messages that can no longer be replayed.
     Gap(Gap),
-    /// Messages left out on purpose.
+    /// Messages skipped on purpose.
     Skipped(Skipped),
-    /// A publication's acknowledgement.
+    /// Acknowledgement of a publication.
     Published(Published),
     /// One page of history.
     HistoryPage(HistoryPage<'a>),
-    /// Something was refused.
+    /// A refusal.
     Error(ErrorFrame<'a>),
-    /// Leave, and when and where to return.
+    /// The client must disconnect; time and addresses for its return.
     GoAway(GoAway<'a>),
-    /// To be answered by a PONG with the same token.
+    /// Requests a PONG with the same token.
     Ping(u64),
     /// The answer to the client's PING, with its token.
     Pong(u64),
     /// A resume ticket.
     TicketIssued(TicketIssued<'a>),
-    /// The session goes on with a new token.
+    /// The session continues with a new token.
     Renewed(Renewed),
-    /// The token expires soon: when, milliseconds since 1970 by the server's clock.
+    /// The token expires soon: the time in milliseconds since 1970 by the server's clock.
     TokenExpires(u64),
 }
 
 /// WELCOME.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Welcome<'a> {
-    /// The node's name for the connection.
+    /// The connection's identifier on this node.
     pub connection: u64,
-    /// Seconds within which the server expects a sign of life; 0 for never.
+    /// The maximum interval between heartbeats from the client, in seconds; 0 for none.
     pub ping_interval_s: u32,
     /// The server's clock, milliseconds since 1970.
     pub time_ms: u64,
-    /// The longest frame that the server takes, in bytes.
+    /// The maximum frame size that the server accepts, in bytes.
     pub frame_bytes_max: u64,
-    /// The longest payload that the server takes, in bytes.
+    /// The maximum payload size that the server accepts, in bytes.
     pub message_bytes_max: u64,
-    /// How many subscriptions the session may hold.
+    /// The maximum number of subscriptions per session.
     pub subscriptions_per_session_max: u32,
     /// The node's name.
     pub node: Option<&'a str>,
-    /// The ticket was accepted: how many subscriptions it holds, each of which is answered now.
+    /// The number of subscriptions in the accepted ticket; the server answers each of them now.
     pub resumed: Option<u32>,
-    /// Tickets are issued here, and hold for so many seconds.
+    /// The lifetime of tickets in seconds, if the server issues them.
     pub ticket_lifetime_s: Option<u32>,
 }
 
@@ -72,47 +72,48 @@ pub struct Welcome<'a> {
 pub struct Subscribed<'a> {
     /// The client's number.
     pub subscription: u32,
-    /// What it is subscribed to.
+    /// The topic or filter, and the beginning.
     pub to: SubscribedTo<'a>,
 }
 
-/// What a subscription is to, and where it begins.
+/// The topic or filter of a subscription, and its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SubscribedTo<'a> {
     /// A plain topic.
     Topic(PlainTopic),
-    /// A filter: where it begins in each partition. Of one that is not listed nothing is settled.
+    /// A filter: the beginning in each partition. Partitions that are not listed have no settled
+    /// offset.
     Filter(List<'a, PartitionBeginning>),
 }
 
-/// What a subscription to a plain topic starts with.
+/// The beginning of a subscription to a plain topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlainTopic {
-    /// Names the topic in MESSAGE, until a newer SUBSCRIBED takes it.
+    /// The alias of the topic in MESSAGE, until a newer SUBSCRIBED uses it.
     pub alias: u32,
-    /// Where it begins.
+    /// The beginning of the subscription.
     pub beginning: Beginning,
 }
 
 /// UNSUBSCRIBED.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unsubscribed {
-    /// The client's number, free again.
+    /// The client's number, which is free again.
     pub subscription: u32,
-    /// An [`super::UnsubscribeCode`]'s number; unknown ones below 2500 are final.
+    /// The number of an [`super::UnsubscribeCode`]; unknown ones below 2500 are final.
     pub code: u32,
 }
 
 /// MESSAGE.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Message<'a> {
-    /// Names the topic, by the newest SUBSCRIBED that gave this alias.
+    /// The topic, by the newest SUBSCRIBED with this alias.
     pub alias: u32,
-    /// Its place in the partition.
+    /// The message's offset in the partition.
     pub offset: u64,
     /// The topic has no record between this offset and `offset`.
     pub prev: u64,
-    /// Whether it was published to be retained.
+    /// Whether it was published with RETAIN.
     pub retained: Retained,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
@@ -125,16 +126,16 @@ pub struct Message<'a> {
 pub struct NamedMessage<'a> {
     /// The topic.
     pub topic: &'a str,
-    /// The partition where it lives.
+    /// The topic's partition.
     pub partition: u32,
-    /// Its place: the log's epoch and the partition's offset.
+    /// The message's position: the log's epoch and the partition's offset.
     pub position: Position,
     /// The topic has no record between this offset and the message's.
     pub prev: u64,
-    /// Whether it was published to be retained.
+    /// Whether it was published with RETAIN.
     pub retained: Retained,
-    /// A replay's: the one subscription that it is for. None: for all that match and are not
-    /// replaying the partition.
+    /// The subscription of a replay. None: for all matching ones that are not replaying the
+    /// partition.
     pub subscription: Option<u32>,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
@@ -147,7 +148,7 @@ pub struct NamedMessage<'a> {
 pub struct CaughtUp {
     /// The client's number.
     pub subscription: u32,
-    /// For a filter: the partition whose replay is over.
+    /// The partition whose replay is complete, for a filter.
     pub partition: Option<u32>,
     /// Everything up to and including this offset is settled.
     pub through: u64,
@@ -158,30 +159,30 @@ pub struct CaughtUp {
 pub struct Gap {
     /// The client's number.
     pub subscription: u32,
-    /// For a filter: the partition that the offsets belong to.
+    /// The partition of the offsets, for a filter.
     pub partition: Option<u32>,
-    /// The epoch that holds from here on.
+    /// The log's epoch from here on.
     pub epoch: u64,
-    /// The last settled offset; 0 when the asked position belongs to another epoch.
+    /// The last settled offset; 0 if the requested position belongs to another epoch.
     pub from: u64,
     /// Everything up to and including this offset is settled now, as lost or unknown.
     pub to: u64,
-    /// Why.
+    /// The reason.
     pub reason: GapReason,
 }
 
-/// Why messages can no longer be replayed.
+/// The reason why messages can no longer be replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapReason {
-    /// The log has dropped them for age or size.
+    /// The log has dropped them because of age or size.
     Evicted,
     /// The position's epoch is not this log's.
     UnknownEpoch,
     /// The position lies beyond the log's head.
     BeyondHead,
-    /// The rule serves no more history than this.
+    /// The rule limits the history to less than this.
     HistoryLimit,
-    /// They were damaged on disk and are lost.
+    /// They were lost through damage on disk.
     Damaged,
     /// A reason of a later version.
     Other(u8),
@@ -192,17 +193,17 @@ pub enum GapReason {
 pub struct Skipped {
     /// The client's number.
     pub subscription: u32,
-    /// For a filter: the partition that the offsets belong to.
+    /// The partition of the offsets, for a filter.
     pub partition: Option<PartitionEpoch>,
-    /// Exclusive: the last offset before what was left out.
+    /// Exclusive: the last offset before the skipped messages.
     pub from: u64,
     /// Inclusive: everything up to this offset is settled.
     pub through: u64,
-    /// Why.
+    /// The reason.
     pub reason: SkipReason,
 }
 
-/// A partition of a log, in one life of it.
+/// A partition, and the epoch of its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartitionEpoch {
     /// The partition's number.
@@ -211,12 +212,12 @@ pub struct PartitionEpoch {
     pub epoch: u64,
 }
 
-/// Why messages were left out on purpose.
+/// The reason why messages were skipped on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SkipReason {
-    /// Only the newest is sent.
+    /// Only the newest message is sent.
     Conflated,
-    /// The policy of the subscription drops them.
+    /// The subscription's policy drops them.
     Dropped,
     /// A reason of another version.
     Other(u8),
@@ -227,9 +228,9 @@ pub enum SkipReason {
 pub struct Published {
     /// The client's number.
     pub request: u32,
-    /// Where the message is.
+    /// The message's position.
     pub position: Position,
-    /// The log had it already.
+    /// The log already contained the message.
     pub duplicate: bool,
 }
 
@@ -242,37 +243,38 @@ pub struct HistoryPage<'a> {
     pub epoch: u64,
     /// The partition's newest offset.
     pub head: u64,
-    /// There is more behind the last record.
+    /// More records follow the last one.
     pub more: bool,
     /// Newest first.
     pub reverse: bool,
-    /// What lies between the asked position and the first record and can no longer be had.
+    /// The messages between the requested position and the first record that are no longer
+    /// available.
     pub gap: Option<PageGap>,
     /// The records.
     pub records: List<'a, HistoryRecord<'a>>,
 }
 
-/// What a page of history could not serve, in the page's epoch.
+/// The messages that a page of history could not include, in the page's epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageGap {
-    /// Exclusive: the asked offset, or 0 where the asked position belongs to another epoch.
+    /// Exclusive: the requested offset, or 0 if the requested position belongs to another epoch.
     pub from: u64,
-    /// Inclusive.
+    /// Inclusive: the last missing offset.
     pub to: u64,
-    /// Why.
+    /// The reason.
     pub reason: GapReason,
 }
 
 /// One record of a page of history.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HistoryRecord<'a> {
-    /// Its place in the partition.
+    /// The record's offset in the partition.
     pub offset: u64,
     /// The topic has no record between this offset and `offset`.
     pub prev: u64,
-    /// When the server took it, milliseconds since 1970.
+    /// When the server accepted it, milliseconds since 1970.
     pub time_ms: u64,
-    /// Whether it was published to be retained.
+    /// Whether it was published with RETAIN.
     pub retained: Retained,
     /// Content type and tags.
     pub attributes: Attributes<'a>,
@@ -283,23 +285,23 @@ pub struct HistoryRecord<'a> {
 /// ERROR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ErrorFrame<'a> {
-    /// What is refused.
+    /// The subject of the error.
     pub reference: Reference,
-    /// An [`ErrorCode`]'s number; a client must bear unknown ones.
+    /// The number of an [`ErrorCode`]; a client must tolerate unknown ones.
     pub code: u32,
-    /// The same may succeed later.
+    /// A later repetition of the request may succeed.
     pub temporary: bool,
-    /// For people.
+    /// The text for people.
     pub message: &'a str,
-    /// With `position_unavailable`: where to go on. With `epoch_mismatch`: the log's epoch and
-    /// head.
+    /// With `position_unavailable`: the position for a restart. With `epoch_mismatch`: the log's
+    /// epoch and head.
     pub restart: Option<Position>,
-    /// The limit that would have been passed.
+    /// The exceeded limit.
     pub limit: Option<u64>,
 }
 
 impl<'a> ErrorFrame<'a> {
-    /// The error `code` with its own text.
+    /// Creates an error with the text of `code`.
     #[must_use]
     pub fn new(reference: Reference, code: ErrorCode) -> Self {
         Self {
@@ -312,7 +314,7 @@ impl<'a> ErrorFrame<'a> {
         }
     }
 
-    /// What a client is told whose bytes were no frame.
+    /// Creates the answer to a malformed frame.
     #[must_use]
     pub fn of_frame(error: &FrameError) -> Self {
         Self { limit: error.limit(), ..Self::new(error.reference(), error.code()) }
@@ -322,13 +324,13 @@ impl<'a> ErrorFrame<'a> {
 /// GO_AWAY.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GoAway<'a> {
-    /// A [`super::CloseCode`]'s number: what the connection will be closed with.
+    /// The number of the [`super::CloseCode`] with which the connection will be closed.
     pub code: u32,
-    /// How long to wait before returning, in milliseconds.
+    /// The delay before the return, in milliseconds.
     pub return_after_ms: u64,
-    /// Where to return, best first; empty for the same address.
+    /// URLs for the return, best first; empty for the same address.
     pub urls: List<'a, &'a str>,
-    /// A resume ticket to return with.
+    /// A resume ticket for the return.
     pub ticket: Option<&'a [u8]>,
 }
 
@@ -337,9 +339,9 @@ pub struct GoAway<'a> {
 pub struct TicketIssued<'a> {
     /// The client's number.
     pub request: u32,
-    /// Until when it holds, milliseconds since 1970 by the server's clock.
+    /// The expiry, milliseconds since 1970 by the server's clock.
     pub expires_ms: u64,
-    /// The ticket: at most [`super::TICKET_BYTES_MAX`] bytes, which mean nothing to the client.
+    /// The ticket: at most [`super::TICKET_BYTES_MAX`] bytes, opaque to the client.
     pub ticket: &'a [u8],
 }
 
@@ -348,7 +350,7 @@ pub struct TicketIssued<'a> {
 pub struct Renewed {
     /// The client's number.
     pub request: u32,
-    /// When the new token expires, milliseconds since 1970 by the server's clock; 0 for never.
+    /// The expiry of the new token, milliseconds since 1970 by the server's clock; 0 for never.
     pub expires_ms: u64,
 }
 
@@ -364,7 +366,7 @@ impl Subscribed<'_> {
 }
 
 impl GapReason {
-    /// The reason with this number; later versions' reasons are kept as numbers.
+    /// The reason with this number; unknown ones are stored as numbers.
     #[must_use]
     pub fn from_number(number: u8) -> Self {
         match number {
@@ -392,7 +394,7 @@ impl GapReason {
 }
 
 impl SkipReason {
-    /// The reason with this number; later versions' reasons are kept as numbers.
+    /// The reason with this number; unknown ones are stored as numbers.
     #[must_use]
     pub fn from_number(number: u8) -> Self {
         match number {

@@ -1,5 +1,4 @@
-//! The items of a SUBSCRIBE. One that cannot be granted spoils itself only, so it carries its own
-//! error.
+//! The items of a SUBSCRIBE. An invalid item affects only itself, so it carries its own error.
 
 use super::client_frame::bit;
 use super::options::{Options, set_once, write_option};
@@ -13,51 +12,51 @@ use super::{
 pub struct SubscribeItem<'a> {
     /// The client's number for it, unique among its live subscriptions.
     pub subscription: u32,
-    /// What is asked, or why it must be refused with an ERROR about this subscription.
+    /// The request, or the reason for an ERROR about this subscription.
     pub request: Result<SubscribeRequest<'a>, ItemError>,
 }
 
-/// What one item of a SUBSCRIBE asks for.
+/// The request of one item of a SUBSCRIBE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SubscribeRequest<'a> {
     /// A topic, or a filter with wildcards; 1 to 255 bytes, its syntax unchecked.
     pub filter: &'a str,
-    /// From where on.
+    /// The start of the subscription.
     pub start: Start<'a>,
-    /// Answer `position_unavailable` instead of announcing a gap.
+    /// Requests `position_unavailable` instead of a gap.
     pub fail_on_gap: bool,
-    /// Messages that the server may replay before it waits for CREDIT; without it, as the socket
-    /// takes them.
+    /// The number of messages that the server may replay before it waits for CREDIT; without it,
+    /// the socket sets the pace.
     pub replay_credit: Option<u32>,
-    /// What to do when the subscription does not keep up; without it, what the topic's rule says.
+    /// The policy of a lagging subscription; without it, the topic's rule decides.
     pub policy: Option<Policy>,
 }
 
-/// Where a subscription starts.
+/// The start of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start<'a> {
-    /// With what is published from now on.
+    /// With messages published from now on.
     Live,
     /// Behind this position.
     Since(Position),
-    /// With the last so many messages of each topic.
+    /// With the last messages of each topic, up to this number.
     Last(u32),
-    /// With the retained message, else the newest in history.
+    /// With the retained message, or else the newest in history.
     Snapshot,
     /// Filters: behind these positions; partitions that are not listed start live.
     SinceEach(List<'a, PartitionPosition>),
 }
 
-/// What happens to a subscription that does not keep up.
+/// The policy of a lagging subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// It is fed from the log until it has caught up.
+    /// Catches up from the log.
     Replay,
-    /// It gets the newest message of a topic; what lies between is skipped.
+    /// Receives the newest message of a topic; the ones before it are skipped.
     Conflate,
-    /// What it missed is skipped; it goes on live.
+    /// Skips the missed messages and continues live.
     Drop,
-    /// It is ended, and the client may subscribe again from its position.
+    /// Ends; the client may subscribe again from its position.
     Disconnect,
 }
 
@@ -87,7 +86,7 @@ impl Policy {
 }
 
 impl<'a> SubscribeItem<'a> {
-    /// An item that asks for `request`.
+    /// Creates an item with `request`.
     #[must_use]
     pub fn new(subscription: u32, request: SubscribeRequest<'a>) -> Self {
         Self { subscription, request: Ok(request) }
@@ -95,8 +94,8 @@ impl<'a> SubscribeItem<'a> {
 }
 
 impl<'a> SubscribeRequest<'a> {
-    /// A request for `filter` from `start`, with gaps announced, no credit asked for and the rule's
-    /// policy.
+    /// Creates a request for `filter` from `start`, with gaps announced, without credit and with
+    /// the rule's policy.
     #[must_use]
     pub fn new(filter: &'a str, start: Start<'a>) -> Self {
         Self { filter, start, fail_on_gap: false, replay_credit: None, policy: None }
@@ -163,10 +162,10 @@ impl<'a> Element<'a> for SubscribeItem<'a> {
         varint::encode(u64::from(self.subscription), out);
         match self.request {
             Ok(request) => write_request(&request, out),
-            // A refused item came from the wire; written again, it is refused for the same reason.
+            // A refused item came from the wire; its encoding is refused for the same reason.
             Err(ItemError::UnsupportedOption(key)) => {
                 out.extend_from_slice(&[flag::OPTIONS, 1, b'?', START_LIVE, 1]);
-                // No policy has this number.
+                // This number means no policy.
                 let value: &[u8] = if key == option_key::POLICY { &[0xFF] } else { &[] };
                 write_option(key, value, out);
             }

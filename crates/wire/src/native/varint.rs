@@ -1,16 +1,16 @@
-//! LEB128 varints: seven bits a byte, lowest first, the high bit says that more follow.
+//! LEB128 varints: seven bits a byte, lowest first; the high bit announces further bytes.
 //!
 //! Canonical: a value has one encoding, its shortest. At most [`BYTES_MAX`] bytes.
 
 use super::FrameError;
 
-/// The longest varint: a `u64` above 2^63.
+/// The maximum length of a varint: a `u64` above 2^63.
 pub const BYTES_MAX: usize = 10;
 
-/// Reads one varint from the start of `bytes`: its value and the bytes behind it.
+/// Decodes one varint from the start of `bytes`: its value and the bytes behind it.
 ///
 /// # Errors
-/// `Truncated` when the bytes end inside it, `VarintOverlong` for a needless last byte of zero,
+/// `Truncated` if the bytes end inside it, `VarintOverlong` for a needless last byte of zero,
 /// `VarintOverflow` above `u64`.
 pub fn decode(bytes: &[u8]) -> Result<(u64, &[u8]), FrameError> {
     match bytes.split_first() {
@@ -27,10 +27,10 @@ pub fn encode(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[..length]);
 }
 
-/// Writes `value` to the start of `bytes` and returns how many bytes it took, 1 to [`BYTES_MAX`].
+/// Writes `value` to the start of `bytes` and returns its length, 1 to [`BYTES_MAX`].
 ///
 /// # Panics
-/// When `bytes` is too short for the value.
+/// If `bytes` is too short for the value.
 pub fn write(mut value: u64, bytes: &mut [u8]) -> usize {
     let mut length = 0;
     while value >= 0x80 {
@@ -42,7 +42,7 @@ pub fn write(mut value: u64, bytes: &mut [u8]) -> usize {
     length + 1
 }
 
-/// How many bytes `value` takes, 1 to [`BYTES_MAX`].
+/// The length of `value` in bytes, 1 to [`BYTES_MAX`].
 #[must_use]
 pub const fn length(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;

@@ -1,37 +1,36 @@
 //! Close codes and the payload of a close frame (RFC 6455 sections 5.5.1 and 7.4, and the IANA
 //! registry).
 //!
-//! Place on the path: line 2, the last frame of a connection. Invariant: a [`Close`] that was
-//! decoded carries only codes that may appear on the wire and a valid reason.
+//! Place on the path: step 2, the last frame of a connection. Invariant: a decoded [`Close`] has a
+//! code that is valid on the wire and a valid reason.
 
 use std::fmt;
 
-/// The most bytes a close reason may have: a control frame's 125 less the code's two.
+/// The maximum length of a close reason: a control frame's 125 bytes minus the code's two.
 pub const REASON_BYTES_MAX: usize = 123;
 
-/// Why a connection is closed. Any `u16`; [`CloseCode::is_sendable`] says whether it may be on the
-/// wire.
+/// The reason of a close. Any `u16`; [`CloseCode::is_sendable`] says whether it may be on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CloseCode(pub u16);
 
 impl CloseCode {
     /// The purpose of the connection is fulfilled.
     pub const NORMAL: CloseCode = CloseCode(1000);
-    /// The endpoint goes away: a server that shuts down, a page that is left.
+    /// The endpoint goes away: the server shuts down, or the user leaves the page.
     pub const GOING_AWAY: CloseCode = CloseCode(1001);
     /// The peer broke the protocol.
     pub const PROTOCOL_ERROR: CloseCode = CloseCode(1002);
-    /// A kind of data that the endpoint does not take.
+    /// The endpoint does not accept this kind of data.
     pub const UNSUPPORTED_DATA: CloseCode = CloseCode(1003);
     /// Never on the wire: the close frame had no code.
     pub const NO_STATUS: CloseCode = CloseCode(1005);
     /// Never on the wire: the connection ended without a close frame.
     pub const ABNORMAL: CloseCode = CloseCode(1006);
-    /// Data that contradict their type: text that is not UTF-8.
+    /// The data contradict their type: text that is not UTF-8.
     pub const INVALID_PAYLOAD: CloseCode = CloseCode(1007);
     /// A policy is violated and no other code fits.
     pub const POLICY_VIOLATION: CloseCode = CloseCode(1008);
-    /// The message is larger than the endpoint takes.
+    /// The message is larger than the endpoint accepts.
     pub const MESSAGE_TOO_BIG: CloseCode = CloseCode(1009);
     /// The client expected an extension that the server did not grant.
     pub const EXTENSION_REQUIRED: CloseCode = CloseCode(1010);
@@ -68,19 +67,19 @@ pub struct Close<'a> {
     pub reason: &'a str,
 }
 
-/// What is wrong with a close payload.
+/// The reason why a close payload is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseError {
     /// A payload of one byte cannot hold a code.
     OneByte,
-    /// A code that must not be on the wire.
+    /// The code must not be on the wire.
     ForbiddenCode(CloseCode),
     /// The reason is not UTF-8.
     InvalidReason,
 }
 
 impl CloseError {
-    /// The code to close with.
+    /// The close code of the answer.
     pub const fn close_code(self) -> CloseCode {
         match self {
             CloseError::OneByte | CloseError::ForbiddenCode(_) => CloseCode::PROTOCOL_ERROR,
@@ -132,8 +131,8 @@ pub struct ClosePayload {
 }
 
 impl ClosePayload {
-    /// The payload for `code` and `reason`. A reason longer than [`REASON_BYTES_MAX`] bytes is cut
-    /// at a character boundary; a code that may not be on the wire gives the empty payload.
+    /// Creates the payload for `code` and `reason`. A reason longer than [`REASON_BYTES_MAX`] bytes
+    /// is cut at a character boundary; a code that must not be on the wire gives the empty payload.
     pub fn new(code: CloseCode, reason: &str) -> ClosePayload {
         let mut payload = ClosePayload { bytes: [0; 2 + REASON_BYTES_MAX], len: 0 };
         if !code.is_sendable() {
@@ -149,7 +148,7 @@ impl ClosePayload {
         payload
     }
 
-    /// The bytes to put into a frame of opcode close.
+    /// The bytes of a frame with opcode close.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }

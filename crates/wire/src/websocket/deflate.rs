@@ -1,14 +1,14 @@
-//! Compressed messages (RFC 7692 section 7.2): whole messages to DEFLATE and back, without context
-//! from one to the next.
+//! Compressed messages (RFC 7692 section 7.2): complete messages to DEFLATE and back, without
+//! context from one to the next.
 //!
-//! Place on the path: line 2 inbound, behind [`message`](super::message); line 9 outbound, before a
+//! Place on the path: step 2 inbound, behind [`message`](super::message); step 7 outbound, before a
 //! frame's header.
 //!
 //! Invariants: a message depends on no other, so one [`Deflater`] and one [`Inflater`] serve all
-//! connections of a thread, and a compressed message is the same for all that take it. What is
-//! inflated never exceeds the caller's bound, whatever the input promises. Nothing refers further
-//! back than the message is long, so a message of at most 2^N bytes may go to a peer whose window
-//! has N bits.
+//! connections of a thread, and a compressed message is equal for all its receivers. Inflated data
+//! never exceeds the caller's bound, whatever the input announces. References reach back at most
+//! the length of the message, so a message of at most 2^N bytes may go to a peer with a window of N
+//! bits.
 
 use std::fmt;
 
@@ -16,19 +16,19 @@ use zlib_rs::{Deflate, DeflateFlush, Inflate, InflateFlush, Status};
 
 use super::message::{Event, Kind, MessageError};
 
-/// The window of what we write and of what we read, in bits: the largest there is.
+/// The window for both directions, in bits: the maximum.
 pub const WINDOW_BITS_MAX: u8 = 15;
-/// The smallest window that a peer may ask for, in bits.
+/// The smallest window that a peer may request, in bits.
 pub const WINDOW_BITS_MIN: u8 = 8;
 
-/// Section 7.2.1: a flush ends with an empty stored block, of which these four bytes do not travel.
+/// Section 7.2.1: a flush ends with an empty stored block; its last four bytes are not sent.
 const TAIL: [u8; 4] = [0x00, 0x00, 0xff, 0xff];
-/// What stands behind a payload when it is read: the tail, and a final empty block of our own. The
-/// stream ends exactly there if, and only if, the payload ends between two blocks: so a message
-/// that was cut short is recognised.
+/// The bytes appended to a payload for decoding: the tail, and a final empty block. The stream ends
+/// exactly there if, and only if, the payload ends between two blocks: so a truncated message is
+/// detected.
 const END: [u8; 6] = [0x00, 0x00, 0xff, 0xff, 0x03, 0x00];
 
-/// Bytes of output that an [`Inflater`] keeps between messages.
+/// Output buffer that an [`Inflater`] keeps between messages.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Compresses messages, one at a time. About 370 KiB.
@@ -38,20 +38,19 @@ pub struct Deflater {
 }
 
 impl Deflater {
-    /// `level` is 1 (quick) to 9 (small); others are brought into that range.
+    /// Creates a compressor. `level` is 1 (quick) to 9 (small); other values are clamped.
     pub fn new(level: u8) -> Deflater {
         let level = i32::from(level.clamp(1, 9));
         Deflater { stream: Deflate::new(level, false, WINDOW_BITS_MAX), level }
     }
 
-    /// Appends to `out` the compressed payload of a message that is the concatenation of `parts`.
-    /// False, and nothing appended, if that would not be shorter.
+    /// Appends to `out` the compressed payload of a message, the concatenation of `parts`. Returns
+    /// false and appends nothing if the result would not be shorter.
     pub fn deflate(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        // Room for the worst that may come out. To stop before the end, because it has become too
-        // long, would leave bytes in the library's own buffer, and those take its room from all
-        // messages that follow.
+        // Reserve room for the worst case. Stopping early, after too much output, would leave bytes
+        // in the library's own buffer, where they would take the room of all later messages.
         out.resize(start + plain_bytes + plain_bytes / 4 + ROOM_BYTES_MIN, 0);
         let payload_bytes = self.write(parts, &mut out[start..]);
         debug_assert!(payload_bytes.is_some(), "{plain_bytes} bytes");
@@ -63,10 +62,10 @@ impl Deflater {
         shorter.is_some()
     }
 
-    /// The payload's length; `None` if the library has not done what it promises.
+    /// Returns the payload's length; `None` if the library breaks its contract.
     fn write(&mut self, parts: &[&[u8]], room: &mut [u8]) -> Option<usize> {
         self.stream.reset();
-        // The library calls it an error to be given nothing.
+        // The library treats empty input as an error.
         let mut parts = parts.iter().filter(|part| !part.is_empty()).peekable();
         if parts.peek().is_none() {
             return Some(0);
@@ -95,14 +94,14 @@ impl fmt::Debug for Deflater {
     }
 }
 
-/// Why a compressed payload is not a message.
+/// The reason why a compressed payload is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InflateError {
-    /// Not DEFLATE, or it ends within a block.
+    /// The payload is not DEFLATE, or ends within a block.
     Corrupt,
-    /// It would be longer than allowed.
+    /// The message exceeds the limit.
     TooLarge {
-        /// What the caller allowed.
+        /// The caller's limit.
         message_bytes_max: usize,
     },
 }
@@ -120,10 +119,10 @@ impl fmt::Display for InflateError {
 
 impl std::error::Error for InflateError {}
 
-/// Inflates messages, one at a time, into a buffer of its own.
+/// Inflates messages, one at a time, into its own buffer.
 pub struct Inflater {
     stream: Inflate,
-    /// Room that has been used before; what a message fills is in front.
+    /// A buffer that is reused; the message is at its front.
     room: Vec<u8>,
 }
 
@@ -134,15 +133,15 @@ impl Default for Inflater {
 }
 
 impl Inflater {
-    /// An inflater that takes whatever window the sender uses.
+    /// Creates an inflater that accepts every window of the sender.
     pub fn new() -> Inflater {
         Inflater { stream: Inflate::new(false, WINDOW_BITS_MAX), room: Vec::new() }
     }
 
-    /// The message that `payload` is: [`Event::Text`] or [`Event::Binary`].
+    /// Inflates a message of kind `kind` from `payload`: [`Event::Text`] or [`Event::Binary`].
     ///
     /// # Errors
-    /// As [`Inflater::decode`], and text that is not UTF-8.
+    /// See [`Inflater::decode`]; in addition, text other than UTF-8.
     pub fn message(
         &mut self,
         kind: Kind,
@@ -156,8 +155,8 @@ impl Inflater {
         }
     }
 
-    /// The bytes that `payload` stands for, in the inflater's own buffer. Several streams one after
-    /// another (blocks with BFINAL set, section 7.2.3.4) are one message.
+    /// Inflates `payload` into the inflater's own buffer. Several streams one after another (blocks
+    /// with BFINAL set, section 7.2.3.4) are one message.
     ///
     /// # Errors
     /// See [`InflateError`].
@@ -170,7 +169,7 @@ impl Inflater {
         self.room.truncate(KEPT_BYTES_MAX);
         self.room.shrink_to(KEPT_BYTES_MAX);
         if payload.is_empty() {
-            // A correct sender writes one zero byte; nothing is what some write for nothing.
+            // A correct sender writes one zero byte for an empty message; some write nothing.
             return Ok(&[]);
         }
         let mut filled = 0;
@@ -193,11 +192,11 @@ impl Inflater {
                 return Err(InflateError::TooLarge { message_bytes_max });
             }
             match status {
-                // Behind a final block nothing need follow, or another stream does.
+                // After a final block, the payload may end, or another stream may follow.
                 Status::StreamEnd if input.is_empty() => return Ok(&self.room[..filled]),
                 Status::StreamEnd if in_end => return Err(InflateError::Corrupt),
                 Status::StreamEnd => self.stream.reset(false),
-                // There may be more to come out.
+                // More output may follow.
                 _ if filled == self.room.len() => {}
                 _ if input.is_empty() && !in_end => {
                     input = &END;
@@ -209,7 +208,7 @@ impl Inflater {
         }
     }
 
-    /// Makes room for more output: a byte beyond the bound shows that the bound is passed.
+    /// Enlarges the output buffer; one byte beyond the bound detects an overrun.
     fn grow(
         &mut self,
         filled: usize,
@@ -226,7 +225,7 @@ impl Inflater {
     }
 }
 
-/// The least room to begin with, in both directions.
+/// The minimum initial buffer, in both directions.
 const ROOM_BYTES_MIN: usize = 1 << 10;
 
 impl fmt::Debug for Inflater {

@@ -2,16 +2,16 @@
 //!
 //! Place on the path: between an HTTP head and the first frame, part of the handshake.
 //!
-//! Invariants: what is agreed is always without context takeover in both directions; an offer with
-//! anything in it that is unknown, repeated or out of its bounds is declined, and the next one
-//! looked at; a field that does not follow the grammar is an error, as section 9.1 wants.
+//! Invariants: an agreement is always without context takeover in both directions; an offer with an
+//! unknown, repeated or out-of-range parameter is declined, and the next one examined; a malformed
+//! field is an error, as section 9.1 requires.
 
 use super::deflate::{WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 use crate::http::head::{Fields, is_token_byte};
 
 /// The header field.
 pub const FIELD: &str = "Sec-WebSocket-Extensions";
-/// What a client of ours offers.
+/// The offer of our client.
 pub const OFFER: &str =
     "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
@@ -22,16 +22,16 @@ const CLIENT_NO_CONTEXT: &[u8] = b"client_no_context_takeover";
 const SERVER_WINDOW: &[u8] = b"server_max_window_bits";
 const CLIENT_WINDOW: &[u8] = b"client_max_window_bits";
 
-/// The field does not follow the grammar.
+/// The field is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadExtensions;
 
-/// `permessage-deflate` without context takeover, as both ends have agreed.
+/// `permessage-deflate` without context takeover, agreed by both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
-    /// The window of what the server sends has at most so many bits.
+    /// The maximum window of the server's messages, in bits.
     pub server_window_bits: u8,
-    /// The client has asked for that bound, and is told that it holds.
+    /// The client requested that window, so the answer confirms it.
     is_window_told: bool,
 }
 
@@ -41,14 +41,14 @@ struct Parameters {
     server_no_context: bool,
     client_no_context: bool,
     server_window_bits: Option<u8>,
-    /// With a value or without one.
+    /// Present with or without a value.
     client_window: bool,
 }
 
-/// Chooses among a client's offers the first that can be granted; `None`: without compression.
+/// Chooses the first acceptable offer of a client; `None` means without compression.
 ///
 /// # Errors
-/// The field does not follow the grammar: the handshake is refused.
+/// The field is malformed: the handshake is refused.
 pub fn accept(fields: &Fields<'_>) -> Result<Option<Agreement>, BadExtensions> {
     let mut agreement = None;
     for_each(fields, &mut |name, parameters| {
@@ -65,16 +65,16 @@ pub fn accept(fields: &Fields<'_>) -> Result<Option<Agreement>, BadExtensions> {
     Ok(agreement)
 }
 
-/// Judges the server's answer to [`OFFER`]: whether messages may be compressed.
+/// Checks the server's answer to [`OFFER`]: whether messages may be compressed.
 ///
 /// # Errors
-/// The answer is not one to this offer: section 7.1 has the client fail the connection.
+/// The answer does not match the offer: section 7.1 has the client fail the connection.
 pub fn check_answer(fields: &Fields<'_>) -> Result<bool, BadExtensions> {
     let (mut count, mut is_good) = (0, true);
     for_each(fields, &mut |name, parameters| {
         count += 1;
-        // A bound of our own window was not offered. That the server will not take our context over
-        // is no matter: we never do, whatever it says.
+        // We offered no bound of our own window. The server's promise not to take our context over
+        // does not matter: we never keep context.
         is_good &= name == NAME
             && parameters.is_some_and(|answer| answer.server_no_context && !answer.client_window);
     })?;
@@ -96,8 +96,8 @@ impl Agreement {
     }
 }
 
-/// Every element of the field, over all its lines: its name, and its parameters if they are known
-/// and sound.
+/// Calls a function with every element of the field, over all its lines: the name, and the
+/// parameters if they are known and valid.
 fn for_each(
     fields: &Fields<'_>,
     take: &mut dyn FnMut(&[u8], Option<Parameters>),
@@ -127,8 +127,7 @@ fn for_each(
 }
 
 impl Parameters {
-    /// With one more; `None` if that is unknown, was there, or has a value that it cannot have
-    /// (section 7.1).
+    /// Adds a parameter; `None` if it is unknown, repeated, or has an invalid value (section 7.1).
     fn with(mut self, key: &[u8], value: Option<&[u8]>) -> Option<Parameters> {
         let was_there = match (key, value) {
             (SERVER_NO_CONTEXT, None) => std::mem::replace(&mut self.server_no_context, true),
@@ -149,7 +148,7 @@ impl Parameters {
     }
 }
 
-/// Section 7.1.2: 8 to 15 in decimal, without leading zeros.
+/// Parses a window (section 7.1.2): 8 to 15 in decimal, without leading zeros.
 fn window_bits(value: &[u8]) -> Option<u8> {
     let bits = match value {
         [digit @ b'8'..=b'9'] => digit - b'0',
@@ -159,10 +158,10 @@ fn window_bits(value: &[u8]) -> Option<u8> {
     (WINDOW_BITS_MIN..=WINDOW_BITS_MAX).contains(&bits).then_some(bits)
 }
 
-/// Longer values are cut: none that we know is so long.
+/// Longer values are truncated: no known value is that long.
 const VALUE_BYTES_MAX: usize = 16;
 
-/// Reads the grammar of section 9.1 from the front.
+/// A scanner of the grammar of section 9.1.
 struct Scanner<'a> {
     rest: &'a [u8],
 }
@@ -172,7 +171,7 @@ impl<'a> Scanner<'a> {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    /// Whether this byte comes next, after space; then it is taken, and space behind it.
+    /// Consumes this byte, with space before and behind it, if it is next.
     fn takes(&mut self, byte: u8) -> bool {
         self.skip_space();
         let is_next = self.rest.first() == Some(&byte);
@@ -183,7 +182,7 @@ impl<'a> Scanner<'a> {
         is_next
     }
 
-    /// Empty elements are allowed (RFC 9110 section 5.6.1).
+    /// Skips commas: empty elements are allowed (RFC 9110 section 5.6.1).
     fn skip_commas(&mut self) -> bool {
         let mut is_any = false;
         while self.takes(b',') {
@@ -202,7 +201,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A token, or a quoted string that is one once it is unquoted.
+    /// Reads a token, or a quoted string that contains one.
     fn value<'b>(
         &mut self,
         buffer: &'b mut [u8; VALUE_BYTES_MAX],

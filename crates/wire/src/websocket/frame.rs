@@ -1,13 +1,13 @@
-//! One WebSocket frame (RFC 6455 section 5): decoded in place, encoded without a copy where the
-//! caller likes.
+//! One WebSocket frame (RFC 6455 section 5): decoded in place, and encoded without a copy if the
+//! caller prefers.
 //!
-//! Place on the path: line 2 inbound, line 9 outbound.
+//! Place on the path: step 2 inbound, step 7 outbound.
 //!
-//! Invariants: a [`Frame`] that exists obeys every rule that one frame alone can break (reserved
-//! bits and opcodes, masking by role, shape of control frames, minimal length, size), so nothing
-//! behind `decode` checks it again. The limit is enforced from the header alone, before a payload
-//! byte is waited for. Bytes are unmasked once, and only when the frame is whole, so an incomplete
-//! frame leaves the buffer untouched.
+//! Invariants: a decoded [`Frame`] obeys every rule that concerns one frame alone (reserved bits
+//! and opcodes, masking by role, form of control frames, minimal length, size), so the code behind
+//! `decode` does not check them again. The limit is enforced from the header alone, before a
+//! payload byte arrives. Bytes are unmasked once, and only in a complete frame, so an incomplete
+//! frame leaves the buffer unchanged.
 
 use std::fmt;
 
@@ -15,31 +15,31 @@ use super::close::CloseCode;
 use super::mask::{MASK_KEY_BYTES, mask};
 use crate::codec::Step;
 
-/// The largest header: two bytes, eight of length, four of masking key.
+/// The maximum size of a header: two bytes, eight of length, four of masking key.
 pub const HEADER_BYTES_MAX: usize = 14;
-/// The largest payload of a control frame.
+/// The maximum payload of a control frame.
 pub const CONTROL_BYTES_MAX: usize = 125;
 
 /// The reserved bits of a header's first byte.
 const RESERVED_BITS: u8 = 0x70;
-/// The one that marks the first frame of a compressed message.
+/// The reserved bit that marks the first frame of a compressed message.
 pub const RSV1: u8 = 0x40;
 
-/// Which end of the connection decodes: a server demands masked frames, a client refuses them
+/// The decoding end of the connection: a server requires masked frames, a client refuses them
 /// (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Decodes what clients send.
+    /// Decodes frames from clients.
     Server,
-    /// Decodes what servers send.
+    /// Decodes frames from servers.
     Client,
 }
 
-/// What a frame is. The reserved opcodes do not exist here.
+/// The type of a frame. Reserved opcodes are not representable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Opcode {
-    /// Goes on with a fragmented message.
+    /// Continues a fragmented message.
     Continuation = 0x0,
     /// Begins (or is) a text message.
     Text = 0x1,
@@ -49,7 +49,7 @@ pub enum Opcode {
     Close = 0x8,
     /// Asks for a pong with the same payload.
     Ping = 0x9,
-    /// Answers a ping, or is sent unasked as a heartbeat.
+    /// Answers a ping, or is sent as a heartbeat without one.
     Pong = 0xa,
 }
 
@@ -66,34 +66,34 @@ impl Opcode {
         })
     }
 
-    /// Close, ping or pong: may stand between the fragments of a message.
+    /// Whether this is a close, ping or pong, which may stand between the fragments of a message.
     pub const fn is_control(self) -> bool {
         self as u8 & 0x8 != 0
     }
 }
 
-/// Why bytes are not a frame that this role may receive.
+/// The reason why a frame is invalid for this role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// A reserved bit is set and no extension was negotiated.
     ReservedBits(u8),
-    /// Opcodes 3 to 7 and 11 to 15.
+    /// Opcodes 3 to 7 and 11 to 15 are reserved.
     ReservedOpcode(u8),
     /// A control frame without FIN.
     FragmentedControl,
     /// A control frame of more than [`CONTROL_BYTES_MAX`] bytes.
     ControlTooLong,
-    /// The client did not mask.
+    /// The client's frame is not masked.
     Unmasked,
-    /// The server masked.
+    /// The server's frame is masked.
     Masked,
     /// The length does not use the fewest bytes possible, or its top bit is set.
     BadLength,
     /// A data frame larger than the limit.
     TooLarge {
-        /// What the header announces.
+        /// The payload size in the header.
         payload_bytes: u64,
-        /// What the caller allowed.
+        /// The caller's limit.
         payload_bytes_max: usize,
     },
 }
@@ -132,22 +132,21 @@ impl std::error::Error for FrameError {}
 pub struct FrameHeader {
     /// The last (or only) frame of its message.
     pub fin: bool,
-    /// What the frame is.
+    /// The type of the frame.
     pub opcode: Opcode,
-    /// RSV1: the frame begins a compressed message (RFC 7692 section 6). Only where that was
-    /// agreed.
+    /// RSV1: the frame begins a compressed message (RFC 7692 section 6). Only after an agreement.
     pub compressed: bool,
-    /// Bytes of payload that follow; within the limit, or at most 125 for control frames.
+    /// The payload size; within the limit, or at most 125 for control frames.
     pub payload_bytes: usize,
     /// The masking key, present exactly when the receiver is the server.
     pub mask_key: Option<[u8; MASK_KEY_BYTES]>,
 }
 
 impl FrameHeader {
-    /// Decodes a header where no extension was agreed. See [`FrameHeader::decode_with`].
+    /// Decodes a header without an agreed extension. See [`FrameHeader::decode_with`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`FrameHeader::decode_with`].
     #[inline]
     pub fn decode(
         input: &[u8],
@@ -157,12 +156,12 @@ impl FrameHeader {
         FrameHeader::decode_with(input, role, false, payload_bytes_max)
     }
 
-    /// Decodes a header; `consumed` is its own length, without the payload. `deflate` says whether
-    /// compression was agreed.
+    /// Decodes a header; `consumed` is the header's length, without the payload. `deflate` says
+    /// whether compression was agreed.
     ///
     /// `payload_bytes_max` bounds data frames; control frames have their own limit of 125 bytes.
-    /// Rules are checked byte by byte in order, so the error is the same however the input was cut,
-    /// and comes as early as it can.
+    /// Rules are checked byte by byte in order, so the error is equal for all cuts of the input,
+    /// and as early as possible.
     ///
     /// # Errors
     /// Every rule of RFC 6455 section 5.2 that a header can break; see [`FrameError`].
@@ -176,21 +175,7 @@ impl FrameHeader {
         let Some(&first) = input.first() else {
             return Ok(Step::More { needed: header_bytes_min(role) });
         };
-        // Section 5.2: reserved bits must be 0 unless an extension says otherwise. RFC 7692 section
-        // 6: RSV1 may stand in the first frame of a data message, nowhere else.
-        let reserved = first & RESERVED_BITS;
-        let compressed = deflate && matches!(first & 0x0f, 0x1 | 0x2) && reserved == RSV1;
-        if reserved != 0 && !compressed {
-            return Err(FrameError::ReservedBits(reserved));
-        }
-        let Some(opcode) = Opcode::from_bits(first & 0x0f) else {
-            return Err(FrameError::ReservedOpcode(first & 0x0f));
-        };
-        let fin = first & 0x80 != 0;
-        // Section 5.5: control frames are not fragmented and carry at most 125 bytes.
-        if opcode.is_control() && !fin {
-            return Err(FrameError::FragmentedControl);
-        }
+        let (fin, opcode, compressed) = FrameHeader::decode_first(first, deflate)?;
         let Some(&second) = input.get(1) else {
             return Ok(Step::More { needed: header_bytes_min(role) });
         };
@@ -246,24 +231,45 @@ impl FrameHeader {
         let value = FrameHeader { fin, opcode, compressed, payload_bytes, mask_key };
         Ok(Step::Done { value, consumed: header_bytes })
     }
+
+    /// Decodes the first byte: FIN, the opcode, and whether the frame begins a compressed message.
+    #[inline]
+    fn decode_first(first: u8, deflate: bool) -> Result<(bool, Opcode, bool), FrameError> {
+        // Section 5.2: reserved bits must be 0 unless an extension defines them. RFC 7692 section
+        // 6: RSV1 is valid only in the first frame of a data message.
+        let reserved = first & RESERVED_BITS;
+        let compressed = deflate && matches!(first & 0x0f, 0x1 | 0x2) && reserved == RSV1;
+        if reserved != 0 && !compressed {
+            return Err(FrameError::ReservedBits(reserved));
+        }
+        let Some(opcode) = Opcode::from_bits(first & 0x0f) else {
+            return Err(FrameError::ReservedOpcode(first & 0x0f));
+        };
+        let fin = first & 0x80 != 0;
+        // Section 5.5: control frames are not fragmented and carry at most 125 bytes.
+        if opcode.is_control() && !fin {
+            return Err(FrameError::FragmentedControl);
+        }
+        Ok((fin, opcode, compressed))
+    }
 }
 
-/// A whole frame; its payload is unmasked and borrowed from the receive buffer.
+/// A complete frame; its payload is unmasked and borrowed from the receive buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The last (or only) frame of its message.
     pub fin: bool,
-    /// What the frame is.
+    /// The type of the frame.
     pub opcode: Opcode,
-    /// It begins a compressed message.
+    /// The frame begins a compressed message.
     pub compressed: bool,
-    /// The payload, unmasked. Mutable, because the place is the caller's and an echo may mask it
+    /// The payload, unmasked. Mutable, because the buffer is the caller's and an echo may mask it
     /// again in place.
     pub payload: &'a mut [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Decodes a frame where no extension was agreed. See [`Frame::decode_with`].
+    /// Decodes a frame without an agreed extension. See [`Frame::decode_with`].
     ///
     /// # Errors
     /// See [`FrameHeader::decode_with`].
@@ -279,9 +285,9 @@ impl<'a> Frame<'a> {
     /// Decodes one frame from the front of `input` and unmasks its payload in place. `deflate` says
     /// whether compression was agreed.
     ///
-    /// When the frame is incomplete, nothing is changed and `needed` is the total length of the
-    /// frame in bytes, or of its header while that is not known; the limit has already been checked
-    /// where the header is there.
+    /// An incomplete frame is not changed; `needed` is then the total length of the frame in bytes,
+    /// or of its header while that is incomplete; the limit is checked as soon as the header is
+    /// complete.
     ///
     /// # Errors
     /// See [`FrameHeader::decode_with`].
@@ -322,7 +328,7 @@ pub struct EncodedHeader {
 }
 
 impl EncodedHeader {
-    /// The same header for the first (or only) frame of a compressed message.
+    /// Sets the bit of the first (or only) frame of a compressed message.
     #[inline]
     pub fn compressed(mut self) -> EncodedHeader {
         self.bytes[0] |= RSV1;
@@ -342,7 +348,7 @@ impl fmt::Debug for EncodedHeader {
     }
 }
 
-/// Bytes of the header that a server writes before a payload of `payload_bytes`; a client's is
+/// Length of a server's header before a payload of `payload_bytes`; a client's is
 /// [`MASK_KEY_BYTES`] longer.
 #[inline]
 pub const fn header_len(payload_bytes: usize) -> usize {
@@ -353,10 +359,10 @@ pub const fn header_len(payload_bytes: usize) -> usize {
     }
 }
 
-/// Encodes a header: the server gives no `mask_key`, a client must give a fresh unpredictable one
-/// for each frame and mask the payload with it ([`mask`]).
+/// Encodes a header: a server gives no `mask_key`, a client must give a fresh unpredictable one for
+/// each frame and mask the payload with it ([`mask`]).
 ///
-/// The caller keeps the rules of control frames (FIN set, at most [`CONTROL_BYTES_MAX`] bytes).
+/// The caller obeys the rules of control frames (FIN set, at most [`CONTROL_BYTES_MAX`] bytes).
 #[inline]
 pub fn encode_header(
     fin: bool,
@@ -387,7 +393,7 @@ pub fn encode_header(
     EncodedHeader { bytes, len: len as u8 }
 }
 
-/// Appends a whole frame to `out`, masked when a key is given. See [`encode_header`].
+/// Appends a complete frame to `out`, masked if a key is given. See [`encode_header`].
 #[inline]
 pub fn encode(
     out: &mut Vec<u8>,

@@ -1,10 +1,10 @@
-//! The opening handshake (RFC 6455 section 4), both ends.
+//! The opening handshake (RFC 6455 section 4), for both ends.
 //!
 //! Place on the path: between an HTTP head and the first frame.
 //!
-//! Invariants: an [`Upgrade`] that exists satisfies every requirement of section 4.2.1; each
-//! refusal is typed and knows its status. The one extension is compression, and only its owner's
-//! wish grants it ([`extension`]). The nonce is the caller's: no entropy here.
+//! Invariants: an [`Upgrade`] satisfies every requirement of section 4.2.1; each refusal is typed
+//! and has its status. The only extension is compression, and only if the caller asks for it
+//! ([`extension`]). The caller provides the nonce: no entropy here.
 
 use std::fmt;
 
@@ -21,15 +21,15 @@ use crate::http::response::{Response, ResponseWriter, reason_phrase};
 use crate::http::{BodyFraming, response};
 use crate::native::ErrorCode;
 
-/// Bytes of the nonce that a client chooses.
+/// Length of the nonce that a client chooses.
 pub const NONCE_BYTES: usize = 16;
-/// Bytes of `Sec-WebSocket-Accept`.
+/// Length of `Sec-WebSocket-Accept`.
 pub const ACCEPT_BYTES: usize = 28;
 
-/// Section 1.3: what the server appends to the key before hashing.
+/// The suffix that the server appends to the key before hashing (section 1.3).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Why a request is not upgraded.
+/// The reason why a request is not upgraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A method other than GET.
@@ -42,20 +42,20 @@ pub enum Refusal {
     Version,
     /// `Sec-WebSocket-Key` is missing, repeated, or not 16 bytes in base64.
     Key,
-    /// A body beside the upgrade.
+    /// The request has a body.
     Body,
-    /// `Sec-WebSocket-Protocol` cannot be read.
+    /// `Sec-WebSocket-Protocol` is malformed.
     BadSubprotocol,
-    /// `Sec-WebSocket-Extensions` cannot be read.
+    /// `Sec-WebSocket-Extensions` is malformed.
     BadExtensions,
-    /// None of the subprotocols that the resource needs is offered.
+    /// None of the subprotocols that the resource requires is offered.
     Subprotocol,
-    /// The page's origin is not allowed here.
+    /// The page's origin is not allowed.
     Origin,
 }
 
 impl Refusal {
-    /// The status of the answer.
+    /// The status of the response.
     pub const fn status(self) -> u16 {
         match self {
             Refusal::Method => 405,
@@ -65,7 +65,7 @@ impl Refusal {
         }
     }
 
-    /// The error that the answer names.
+    /// The error code in the response.
     pub const fn code(self) -> ErrorCode {
         match self {
             Refusal::Method => ErrorCode::MethodNotAllowed,
@@ -92,14 +92,14 @@ impl Refusal {
             Refusal::Body => "a WebSocket handshake has no body",
             Refusal::BadSubprotocol => "malformed Sec-WebSocket-Protocol",
             Refusal::BadExtensions => "malformed Sec-WebSocket-Extensions",
-            Refusal::Subprotocol => "none of the offered subprotocols is supported here",
+            Refusal::Subprotocol => "none of the offered subprotocols is supported",
             Refusal::Origin => "this origin is not allowed",
         }
     }
 
-    /// Appends the whole answer, with the fields that its status obliges to (RFC 9110 section
-    /// 15.5.22, RFC 6455 section 4.4). It says `Connection: close`; the owner closes after writing
-    /// it.
+    /// Appends the complete response, with the fields that its status requires (RFC 9110 section
+    /// 15.5.22, RFC 6455 section 4.4). It contains `Connection: close`; the caller closes after
+    /// writing it.
     pub fn encode(self, out: &mut Vec<u8>) {
         let status = self.status();
         let mut writer = ResponseWriter::new(out, status);
@@ -130,7 +130,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (section 4.2.2).
+/// Computes `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (section 4.2.2).
 pub fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
     let digest = Sha1::new().chain_update(key).chain_update(KEY_SUFFIX).finalize();
     let mut accept = [0; ACCEPT_BYTES];
@@ -140,8 +140,8 @@ pub fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
     accept
 }
 
-/// A request that may be upgraded. The owner then judges the origin and the subprotocol, and writes
-/// the answer.
+/// A valid upgrade request. The caller then checks the origin and the subprotocol, and writes the
+/// response.
 #[derive(Clone, Copy, Debug)]
 pub struct Upgrade<'r, 'a> {
     request: &'r Request<'a>,
@@ -149,10 +149,11 @@ pub struct Upgrade<'r, 'a> {
 }
 
 impl<'r, 'a> Upgrade<'r, 'a> {
-    /// Checks what section 4.2.1 asks of a client's handshake. (`Host` was checked with the head.)
+    /// Checks the requirements of section 4.2.1 for a client's handshake. (`Host` was checked with
+    /// the head.)
     ///
     /// # Errors
-    /// See [`Refusal`]; [`Refusal::encode`] writes the answer.
+    /// See [`Refusal`]; [`Refusal::encode`] writes the response.
     pub fn check(request: &'r Request<'a>) -> Result<Upgrade<'r, 'a>, Refusal> {
         if request.method != "GET" {
             return Err(Refusal::Method);
@@ -175,7 +176,7 @@ impl<'r, 'a> Upgrade<'r, 'a> {
         let (Some(key), None) = (keys.next(), keys.next()) else {
             return Err(Refusal::Key);
         };
-        // Room for the decoder's estimate of 24 characters, which is more than the 16 bytes wanted.
+        // The decoder reserves its estimate of 24 characters, which is more than 16 bytes.
         let mut nonce = [0; NONCE_BYTES + 2];
         if key.len() != 24 || BASE64.decode_slice(key, &mut nonce) != Ok(NONCE_BYTES) {
             return Err(Refusal::Key);
@@ -187,8 +188,8 @@ impl<'r, 'a> Upgrade<'r, 'a> {
         Ok(Upgrade { request, key })
     }
 
-    /// Whether a request asks for a WebSocket at all, well or badly; for resources that also answer
-    /// plain HTTP.
+    /// Whether a request asks for a WebSocket, valid or not; for resources that also answer plain
+    /// HTTP.
     pub fn is_asked_for(request: &Request<'_>) -> bool {
         request.fields.list_contains("upgrade", "websocket")
             && request.fields.list_contains("connection", "upgrade")
@@ -199,12 +200,12 @@ impl<'r, 'a> Upgrade<'r, 'a> {
         self.request
     }
 
-    /// The page's origin; `None` for clients that are not browsers.
+    /// The page's origin; `None` for clients other than browsers.
     pub fn origin(&self) -> Option<&'a [u8]> {
         self.request.header("origin")
     }
 
-    /// Refuses browsers whose origin `is_allowed` does not like. Other clients send none and pass.
+    /// Refuses a browser whose origin is not allowed. Other clients send none and pass.
     ///
     /// # Errors
     /// [`Refusal::Origin`].
@@ -217,17 +218,17 @@ impl<'r, 'a> Upgrade<'r, 'a> {
 
     /// The subprotocols that the client offers, in its order of preference.
     pub fn subprotocols(&self) -> impl Iterator<Item = &'a str> {
-        // Checked to be tokens, so this never leaves one out.
+        // All are tokens, as checked before, so none is left out.
         self.request
             .fields
             .list("sec-websocket-protocol")
             .filter_map(|name| std::str::from_utf8(name).ok())
     }
 
-    /// The first subprotocol in the client's order that is among `supported`.
+    /// Chooses the first subprotocol in the client's order that is among `supported`.
     ///
     /// # Errors
-    /// [`Refusal::Subprotocol`] when there is none.
+    /// [`Refusal::Subprotocol`] if there is none.
     pub fn choose_subprotocol(&self, supported: &[&'static str]) -> Result<&'static str, Refusal> {
         self.subprotocols()
             .find_map(|offered| supported.iter().copied().find(|name| *name == offered))
@@ -235,12 +236,12 @@ impl<'r, 'a> Upgrade<'r, 'a> {
     }
 
     /// The messages that the client sent with its handshake, as masked binary frames in the order
-    /// of the offers. Each offered name that begins with `prefix` carries one message: the rest of
+    /// of the offers. Each offered name with the prefix `prefix` carries one message: the rest of
     /// the name is its bytes in base64url without padding (RFC 4648 section 5). A head is bounded,
     /// so the messages are, too.
     ///
     /// # Errors
-    /// [`Refusal::BadSubprotocol`] when a name is not base64url.
+    /// [`Refusal::BadSubprotocol`] if a name is not base64url.
     pub fn early_messages(&self, prefix: &str) -> Result<Vec<u8>, Refusal> {
         let mut frames = Vec::new();
         for name in self.subprotocols() {
@@ -249,13 +250,14 @@ impl<'r, 'a> Upgrade<'r, 'a> {
             };
             let decoded = BASE64_URL.decode(encoded);
             let message = decoded.map_err(|_| Refusal::BadSubprotocol)?;
-            // A mask of zeros leaves the bytes as they are.
+            // A mask of zeros leaves the bytes unchanged.
             frame::encode(&mut frames, true, Opcode::Binary, &message, Some([0; 4]));
         }
         Ok(frames)
     }
 
-    /// How messages may be compressed, as far as the client's offers allow it; `None`: not at all.
+    /// Chooses the compression of messages from the client's offers; `None` means without
+    /// compression.
     ///
     /// # Errors
     /// [`Refusal::BadExtensions`].
@@ -263,13 +265,13 @@ impl<'r, 'a> Upgrade<'r, 'a> {
         extension::accept(&self.request.fields).map_err(|_| Refusal::BadExtensions)
     }
 
-    /// Appends the 101 answer without an extension. See [`Upgrade::encode_response_with`].
+    /// Appends the 101 response without an extension. See [`Upgrade::encode_response_with`].
     pub fn encode_response(&self, out: &mut Vec<u8>, subprotocol: Option<&str>) {
         self.encode_response_with(out, subprotocol, None);
     }
 
-    /// Appends the 101 answer. `subprotocol` must be one that the client offered, or `None`;
-    /// `deflate` what [`Upgrade::choose_deflate`] gave, or `None`.
+    /// Appends the 101 response. `subprotocol` must be one of the client's offers, or `None`;
+    /// `deflate` the result of [`Upgrade::choose_deflate`], or `None`.
     pub fn encode_response_with(
         &self,
         out: &mut Vec<u8>,
@@ -295,19 +297,19 @@ impl<'r, 'a> Upgrade<'r, 'a> {
     }
 }
 
-/// The name to offer so that `message` travels with the handshake; see [`Upgrade::early_messages`].
+/// The subprotocol name that carries `message` with the handshake; see [`Upgrade::early_messages`].
 pub fn early_message(prefix: &str, message: &[u8]) -> String {
     let mut name = prefix.to_owned();
     BASE64_URL.encode_string(message, &mut name);
     name
 }
 
-/// What a client asks for.
+/// A client's upgrade request.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientHandshake<'a> {
-    /// Host, and port unless it is the scheme's own.
+    /// The host, and the port unless it is the scheme's default.
     pub host: &'a str,
-    /// Path and query, percent-encoded.
+    /// The path and query, percent-encoded.
     pub target: &'a str,
     /// Fresh random bytes for each connection.
     pub nonce: [u8; NONCE_BYTES],
@@ -315,22 +317,22 @@ pub struct ClientHandshake<'a> {
     pub subprotocols: &'a [&'a str],
     /// Further fields, such as `Origin` or `Authorization`.
     pub headers: &'a [(&'a str, &'a str)],
-    /// Offers compressed messages.
+    /// Whether to offer compression.
     pub deflate: bool,
 }
 
-/// Why a client does not take an answer for a WebSocket.
+/// The reason why a client refuses a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientRefusal {
-    /// Another status than 101; the server explains itself in the body.
+    /// The status is not 101; the body explains it.
     Status(u16),
-    /// `Upgrade` or `Connection` is missing or says something else.
+    /// `Upgrade` or `Connection` is missing or has another value.
     NotUpgraded,
-    /// `Sec-WebSocket-Accept` does not answer our key.
+    /// `Sec-WebSocket-Accept` does not match the key.
     Accept,
-    /// A subprotocol that was not offered.
+    /// The subprotocol was not offered.
     Subprotocol,
-    /// An extension that was not offered, or not so.
+    /// The extension was not offered, or not with these parameters.
     Extension,
 }
 
@@ -371,8 +373,7 @@ impl ClientHandshake<'_> {
         writer.finish();
     }
 
-    /// Checks the answer (section 4.1, second half) and gives the subprotocol that the server
-    /// chose.
+    /// Checks the response (section 4.1, second half) and returns the server's subprotocol.
     ///
     /// # Errors
     /// See [`ClientRefusal`].
@@ -405,8 +406,8 @@ impl ClientHandshake<'_> {
         }
     }
 
-    /// Whether messages may be compressed; to be asked of an answer that
-    /// [`ClientHandshake::check_response`] has passed.
+    /// Whether messages may be compressed; for a response that has passed
+    /// [`ClientHandshake::check_response`].
     ///
     /// # Errors
     /// [`ClientRefusal::Extension`].

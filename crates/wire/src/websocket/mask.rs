@@ -1,12 +1,12 @@
 //! Masking of WebSocket payloads (RFC 6455 section 5.3): `byte[i] ^= key[i mod 4]`.
 //!
-//! Place on the path: line 2, the only loop of the codec that touches each byte a client sends.
+//! Place on the path: step 2, the only loop of the codec that touches each byte from a client.
 //! Masking and unmasking are the same operation.
 
-/// Bytes of a masking key.
+/// Length of a masking key.
 pub const MASK_KEY_BYTES: usize = 4;
 
-/// Applies `key` to `payload` in place; `payload[0]` meets `key[0]`.
+/// Applies `key` to `payload` in place, starting with `key[0]`.
 #[inline]
 pub fn mask(payload: &mut [u8], key: [u8; MASK_KEY_BYTES]) {
     let word = u64::from_ne_bytes([key[0], key[1], key[2], key[3], key[0], key[1], key[2], key[3]]);
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equals_the_definition_at_every_length() {
+    fn masking_equals_its_definition_at_every_length() {
         let key = [0x37, 0xfa, 0x21, 0x3d];
         for len in 0..200usize {
             let plain: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();

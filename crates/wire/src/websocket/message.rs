@@ -1,13 +1,13 @@
 //! From frames to events: fragmentation, interleaved control frames, text validation, bounded size
 //! (RFC 6455 sections 5.4 to 5.6 and 8.1).
 //!
-//! Place on the path: line 2, the layer that a session talks to.
+//! Place on the path: step 2, the layer below a session.
 //!
-//! Invariants: an unfragmented message is handed out from the receive buffer, never copied. The
-//! assembly buffer is the caller's, and is used only while a fragmented message is open: its bytes
-//! are exactly the fragments so far, so the state here is two bytes per connection. Text is
+//! Invariants: an unfragmented message borrows from the receive buffer, and is never copied. The
+//! caller owns the assembly buffer, which is used only while a fragmented message is open: its
+//! bytes are exactly the fragments so far, so the state here is two bytes per connection. Text is
 //! validated with each fragment, and refused with the first fragment that no continuation could
-//! make valid. A compressed message is handed out as it came, put together: the thread's
+//! make valid. A compressed message is returned compressed, but assembled: the thread's
 //! [`Inflater`](super::deflate::Inflater) makes it text or binary, so no connection owns one.
 
 use std::fmt;
@@ -18,60 +18,59 @@ use super::deflate::InflateError;
 use super::frame::{Frame, FrameError, Opcode, RSV1, Role};
 use crate::codec::Step;
 
-/// What a peer sent. Payloads are borrowed from the receive buffer or from the assembly buffer.
+/// The peer's input. Payloads are borrowed from the receive buffer or from the assembly buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A fragment was taken into the assembly buffer; its message goes on.
+    /// A fragment was added to the assembly buffer; more of its message follows.
     Fragment,
-    /// A whole text message, valid UTF-8.
+    /// A complete text message, valid UTF-8.
     Text(&'a str),
-    /// A whole binary message.
+    /// A complete binary message.
     Binary(&'a [u8]),
-    /// A whole message, compressed; to be inflated
-    /// ([`Inflater::message`](super::deflate::Inflater::message)). Only where compression was
-    /// agreed.
+    /// A complete compressed message, for [`Inflater::message`](super::deflate::Inflater::message).
+    /// Only after an agreement.
     Compressed(Kind, &'a [u8]),
-    /// A ping, to be answered by a pong with the same payload (at most 125 bytes).
+    /// A ping, which requires a pong with the same payload (at most 125 bytes).
     Ping(&'a [u8]),
     /// A pong.
     Pong(&'a [u8]),
-    /// The peer closes. The owner answers with a close frame once and ignores whatever follows.
+    /// The peer closes. The caller answers with a close frame once and ignores the rest.
     Close(Close<'a>),
 }
 
-/// What a message is, compressed or not.
+/// The type of a message, compressed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// UTF-8.
+    /// UTF-8 text.
     Text,
-    /// Anything.
+    /// Arbitrary bytes.
     Binary,
 }
 
-/// Why the peer's bytes are not WebSocket messages.
+/// The reason why the peer's input is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// A frame breaks the rules by itself.
+    /// A single frame is invalid.
     Frame(FrameError),
-    /// A continuation without a message to continue.
+    /// A continuation without an open message.
     UnexpectedContinuation,
-    /// A new message before the fragmented one ended.
+    /// A new message before the end of the fragmented one.
     ExpectedContinuation,
-    /// Text that is not UTF-8.
+    /// The text is not UTF-8.
     InvalidUtf8,
-    /// A close frame with a bad payload.
+    /// The payload of a close frame is invalid.
     Close(CloseError),
     /// The fragments together are larger than the limit.
     TooLarge {
         /// The limit of the whole message.
         message_bytes_max: usize,
     },
-    /// A compressed message cannot be inflated, or not within the limit.
+    /// A compressed message is invalid or exceeds the limit.
     Inflate(InflateError),
 }
 
 impl MessageError {
-    /// The code to close with.
+    /// The close code of the answer.
     pub const fn close_code(self) -> CloseCode {
         match self {
             MessageError::Frame(error) => error.close_code(),
@@ -147,42 +146,41 @@ impl Open {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hand)]
 pub struct Assembler {
     open: Open,
-    /// Compression was agreed.
+    /// Whether compression was agreed.
     deflate: bool,
-    /// How many bytes at the end of the assembly buffer begin a character that is not finished (0
-    /// to 3).
+    /// The length of the unfinished character at the end of the assembly buffer (0 to 3).
     unfinished_bytes: u8,
 }
 
 const _: () = assert!(size_of::<Assembler>() <= 16);
 
 impl Assembler {
-    /// The state of a new connection without compression.
+    /// Creates the state of a new connection without compression.
     pub const fn new() -> Assembler {
         Assembler::with_deflate(false)
     }
 
-    /// The state of a new connection; `deflate` says whether compression was agreed.
+    /// Creates the state of a new connection; `deflate` says whether compression was agreed.
     pub const fn with_deflate(deflate: bool) -> Assembler {
         Assembler { open: Open::None, deflate, unfinished_bytes: 0 }
     }
 
-    /// Whether a fragmented message is open. When not, the assembly buffer's content is of no use
-    /// any more and the caller may take it away (the next fragmented message clears it anyway).
+    /// Whether a fragmented message is open. If not, the content of the assembly buffer is obsolete
+    /// and the caller may remove it (the next fragmented message clears it anyway).
     pub const fn is_open(&self) -> bool {
         !matches!(self.open, Open::None)
     }
 
-    /// Decodes the frame at the front of `input` (unmasking in place) and says what it means.
+    /// Decodes the frame at the front of `input` (unmasking in place) and returns its event.
     ///
-    /// `message_bytes_max` bounds a whole message, fragmented or not; what an open message already
-    /// holds is in `assembly`, which the caller must leave alone between calls while
-    /// [`is_open`](Self::is_open). Its capacity never grows beyond the limit. When the frame is
-    /// incomplete, `needed` is as for [`Frame::decode`].
+    /// `message_bytes_max` bounds a complete message, fragmented or not; `assembly` holds the
+    /// fragments of an open message, and the caller must not change it between calls while
+    /// [`is_open`](Self::is_open). Its capacity never grows beyond the limit. For an incomplete
+    /// frame, `needed` is as for [`Frame::decode`].
     ///
     /// # Errors
-    /// Everything that obliges an endpoint to fail the connection; [`MessageError::close_code`]
-    /// says with which code.
+    /// Every fault for which an endpoint must fail the connection; [`MessageError::close_code`] is
+    /// the code.
     #[inline]
     pub fn decode<'a>(
         &mut self,
@@ -193,8 +191,8 @@ impl Assembler {
     ) -> Result<Step<Event<'a>>, MessageError> {
         let held_bytes = if self.is_open() { assembly.len() } else { 0 };
         let payload_bytes_max = message_bytes_max.saturating_sub(held_bytes);
-        // Section 5.4 comes before size: a frame that may not be there is a protocol error however
-        // large it is.
+        // Section 5.4 takes precedence over size: a frame out of sequence is a protocol error,
+        // however large it is.
         if let Some(&first) = input.first() {
             self.check_sequence(first)?;
         }
@@ -237,8 +235,8 @@ impl Assembler {
         Ok(Step::Done { value, consumed })
     }
 
-    /// Whether a frame with this first byte may come now. Invalid first bytes are left to the frame
-    /// decoder.
+    /// Checks that a frame with this first byte may follow. Invalid first bytes are left to the
+    /// frame decoder.
     #[inline]
     fn check_sequence(&self, first: u8) -> Result<(), MessageError> {
         let allowed = if self.deflate { RSV1 } else { 0 };
@@ -260,7 +258,7 @@ impl Assembler {
     ) -> Result<(), MessageError> {
         let len = assembly.len() + payload.len();
         if len > assembly.capacity() {
-            // Doubling, but never beyond what the message may become.
+            // Doubling, but never beyond the maximum size of the message.
             let capacity = len.max(assembly.capacity() * 2).min(message_bytes_max.max(len));
             assembly.reserve_exact(capacity - assembly.len());
         }
@@ -269,8 +267,7 @@ impl Assembler {
             let start = assembly.len() - payload.len() - usize::from(self.unfinished_bytes);
             self.unfinished_bytes = match simdutf8::compat::from_utf8(&assembly[start..]) {
                 Ok(_) => 0,
-                // No error length means that the input ends inside a character that can still
-                // become valid.
+                // No error length: the input ends inside a character that can still become valid.
                 Err(error) if error.error_len().is_none() => {
                     (assembly.len() - start - error.valid_up_to()) as u8
                 }

@@ -1,11 +1,11 @@
 //! The WebSocket protocol (RFC 6455), both roles, with compressed messages (RFC 7692).
 //!
-//! Place on the path: line 2. [`frame`] turns bytes into frames in place, [`message`] frames into
-//! events, [`handshake`] an HTTP head into an upgraded connection, for which [`extension`]
-//! negotiates compression and [`deflate`] does it; [`close`] is the table of close codes and
-//! [`mask`] the one loop over every byte that a browser sends.
+//! Place on the path: step 2. [`frame`] decodes bytes to frames in place, [`message`] frames to
+//! events, [`handshake`] an HTTP head to an upgraded connection, for which [`extension`] negotiates
+//! compression and [`deflate`] compresses; [`close`] is the table of close codes and [`mask`] the
+//! only loop over every byte from a browser.
 //!
-//! Invariant: no frame is ever buffered here. The caller owns the bytes and keeps only an
+//! Invariant: no frame is ever buffered here. The caller owns the bytes and stores only an
 //! unfinished tail.
 
 pub mod close;

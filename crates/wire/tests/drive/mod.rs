@@ -1,11 +1,10 @@
-//! Drives each decoder over an input that arrives in pieces and writes down what came out, one line
-//! per value.
+//! Drives each decoder over an input in pieces and records its output, one line per value.
 //!
-//! Purpose: two transcripts of the same bytes must be equal however the bytes were cut. The
-//! property tests and the fuzz targets share this file. Invariant: a transcript ends with `error
-//! ..` or with how many bytes were left over.
+//! Purpose: two transcripts of the same bytes must be equal for all cuts. The property tests and
+//! the fuzz targets share this file. Invariant: a transcript ends with `error ..` or with the
+//! number of remaining bytes.
 
-// Each test binary uses some of these.
+// Each test binary uses some of these functions.
 #![allow(dead_code)]
 
 use wire::http::event_stream::{EventStreamDecoder, Item};
@@ -13,7 +12,7 @@ use wire::http::{BodyDecoder, BodyPart, HeadLimits, HeadScan, Request, Response}
 use wire::websocket::{Assembler, Event, Frame, Inflater, Role};
 use wire::{Step, websocket};
 
-/// Where an input is cut: sizes of pieces, repeatable from a seed.
+/// The cuts of an input: sizes of pieces, repeatable from a seed.
 #[derive(Clone, Copy, Debug)]
 pub enum Cuts {
     /// One piece.
@@ -54,10 +53,10 @@ impl Cuts {
     }
 }
 
-/// Runs a decoder that keeps nothing: the unfinished tail is kept here, as a connection does, and
-/// the decoder is asked again only when as many bytes are there as it wanted, and once at the end.
+/// Runs a stateless decoder: the unfinished tail is kept here, as in a connection, and the decoder
+/// is called again only with as many bytes as it needs, and once at the end.
 ///
-/// `step` gives the line to write and the bytes consumed, or the bytes needed, or the error.
+/// `step` returns the line and the consumed bytes, or the needed bytes, or the error.
 fn drive_stateless(
     input: &[u8],
     cuts: Cuts,
@@ -98,7 +97,7 @@ fn drive_stateless(
     transcript
 }
 
-/// A header of the PROXY protocol; what follows it is not looked at.
+/// Decodes a header of the PROXY protocol; the rest is ignored.
 pub fn proxy(input: &[u8], cuts: Cuts) -> Vec<String> {
     let mut is_done = false;
     drive_stateless(input, cuts, |tail| {
@@ -111,7 +110,7 @@ pub fn proxy(input: &[u8], cuts: Cuts) -> Vec<String> {
     })
 }
 
-/// Single frames.
+/// Decodes single frames.
 pub fn websocket_frames(
     input: &[u8],
     role: Role,
@@ -125,8 +124,8 @@ pub fn websocket_frames(
     })
 }
 
-/// Whole messages and control frames; fragments leave no line. Nothing is decoded after a close
-/// frame.
+/// Decodes complete messages and control frames; fragments leave no line. Decoding stops after a
+/// close frame.
 pub fn websocket_messages(
     input: &[u8],
     role: Role,
@@ -136,7 +135,7 @@ pub fn websocket_messages(
     messages(Assembler::new(), input, role, message_bytes_max, cuts)
 }
 
-/// The same where compression was agreed; compressed messages are inflated.
+/// Decodes messages of a connection with compression; compressed messages are inflated.
 pub fn websocket_compressed_messages(
     input: &[u8],
     role: Role,
@@ -183,7 +182,7 @@ fn messages(
     transcript
 }
 
-/// A connection's requests: head, content, head, content.
+/// Decodes the requests of a connection: head, content, head, content.
 pub fn http_requests(
     input: &[u8],
     limits: HeadLimits,
@@ -198,7 +197,7 @@ pub fn http_requests(
     })
 }
 
-/// A connection's answers to GET requests.
+/// Decodes a connection's answers to GET requests.
 pub fn http_responses(
     input: &[u8],
     limits: HeadLimits,
@@ -226,7 +225,7 @@ pub fn http_responses(
     })
 }
 
-/// One body.
+/// Decodes one body.
 pub fn http_body(
     input: &[u8],
     framing: wire::http::BodyFraming,
@@ -251,7 +250,7 @@ pub fn http_body(
     vec![format!("{content:?}"), format!("{:?}, {left_bytes} bytes left", decoder.finish())]
 }
 
-/// One event stream.
+/// Decodes one event stream.
 pub fn event_stream(input: &[u8], event_bytes_max: usize, cuts: Cuts) -> Vec<String> {
     let mut decoder = EventStreamDecoder::new(event_bytes_max);
     let mut transcript = Vec::new();
@@ -290,7 +289,7 @@ pub fn check_cuts(seed: u64, transcript: impl Fn(Cuts) -> Vec<String>) -> Vec<St
     whole
 }
 
-/// Heads with bodies between them; a body leaves one line.
+/// Decodes heads with bodies between them; a body leaves one line.
 fn drive_messages(
     input: &[u8],
     cuts: Cuts,
@@ -332,7 +331,7 @@ fn drive_messages(
     transcript
 }
 
-/// Feeds one piece; gives the bytes consumed, which is all of it unless the body ended.
+/// Feeds one piece; returns the number of consumed bytes, which is all of it unless the body ended.
 fn drive_body(
     decoder: &mut BodyDecoder,
     piece: &[u8],
@@ -356,7 +355,7 @@ fn drive_body(
     }
 }
 
-/// What a request's transcript shows.
+/// A line in a request's transcript.
 #[derive(Debug)]
 struct Shown<'a> {
     _line: (&'a str, &'a str, wire::http::Version),

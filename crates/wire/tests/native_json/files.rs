@@ -9,7 +9,7 @@ const FILES: [(&str, &str); 4] = [
     ("proof.json", include_str!("../../../../spec/vectors/proof.json")),
 ];
 
-/// The list `key` of a file of vectors.
+/// The list `key` of a file of test vectors.
 pub fn list(file: &str, key: &str) -> Vec<Value> {
     let (_, contents) = FILES.iter().find(|(name, _)| *name == file).unwrap();
     let document: Value = serde_json::from_str(contents).unwrap();

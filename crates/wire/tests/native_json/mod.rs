@@ -12,7 +12,7 @@ pub fn field<'v>(value: &'v Value, key: &str) -> &'v Value {
 }
 
 pub fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no string"))
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a string"))
 }
 
 pub fn big(value: &Value, key: &str) -> u64 {
@@ -159,7 +159,7 @@ fn start_json(start: Start<'_>) -> Value {
     }
 }
 
-/// The positions of a start that has some for each partition.
+/// The positions by partition of a start.
 fn start_positions(value: &Value) -> Vec<PartitionPosition> {
     match value.get("positions") {
         Some(positions) => {
@@ -210,52 +210,11 @@ fn retained(value: &Value) -> Retained {
     if flag(value, "retained") { Retained::Yes } else { Retained::No }
 }
 
-/// Builds the frame that `value` describes and hands it to `use_frame`.
+/// Builds the frame described by `value` and passes it to `use_frame`.
 pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
     match text(field(value, "type")) {
-        "hello" => {
-            let ticket = present(value, "ticket").map(files::bytes);
-            let cursors: Vec<ResumeCursor> = list(value, "cursors")
-                .iter()
-                .map(|cursor| ResumeCursor {
-                    subscription: small(cursor, "subscription"),
-                    partition: present(cursor, "partition").map(|_| small(cursor, "partition")),
-                    position: position(cursor),
-                })
-                .collect();
-            use_frame(ClientFrame::Hello(Hello {
-                ping_interval_s: small(value, "ping_interval_s"),
-                token: optional_text(value, "token"),
-                name: optional_text(value, "name"),
-                ticket: ticket.as_deref(),
-                cursors: cursors.as_slice().into(),
-            }));
-        }
-        "subscribe" => {
-            let positions: Vec<Vec<PartitionPosition>> = list(value, "items")
-                .iter()
-                .map(|item| start_positions(field(item, "start")))
-                .collect();
-            let items: Vec<SubscribeItem<'_>> = list(value, "items")
-                .iter()
-                .zip(&positions)
-                .map(|(item, positions)| {
-                    SubscribeItem::new(
-                        small(item, "subscription"),
-                        SubscribeRequest {
-                            filter: text(field(item, "filter")),
-                            start: start(field(item, "start"), positions),
-                            fail_on_gap: flag(item, "fail_on_gap"),
-                            replay_credit: present(item, "replay_credit")
-                                .map(|_| small(item, "replay_credit")),
-                            policy: present(item, "policy").map(policy),
-                        },
-                    )
-                })
-                .collect();
-            let items = items.as_slice().into();
-            use_frame(ClientFrame::Subscribe(Subscribe { items }));
-        }
+        "hello" => hello(value, use_frame),
+        "subscribe" => subscribe(value, use_frame),
         "unsubscribe" => {
             let subscriptions: Vec<u32> = list(value, "subscriptions")
                 .iter()
@@ -264,30 +223,7 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
             let subscriptions = subscriptions.as_slice().into();
             use_frame(ClientFrame::Unsubscribe(Unsubscribe { subscriptions }));
         }
-        "publish" => {
-            let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
-            let key = present(value, "idempotency_key").map(files::bytes);
-            let producer = present(value, "producer")
-                .map(|producer| (files::bytes(field(producer, "id")), big(producer, "sequence")));
-            let once = match (&producer, &key) {
-                (Some((id, sequence)), _) => {
-                    Some(Once::Producer(Producer { id, sequence: *sequence }))
-                }
-                (None, key) => key.as_deref().map(Once::Key),
-            };
-            use_frame(ClientFrame::Publish(Publish {
-                request: small(value, "request"),
-                topic: text(field(value, "topic")),
-                options: PublishOptions {
-                    retain: flag(value, "retain"),
-                    once,
-                    expected_epoch: present(value, "expected_epoch")
-                        .map(|_| big(value, "expected_epoch")),
-                },
-                attributes: attributes(value, &tags),
-                payload: &payload,
-            }));
-        }
+        "publish" => publish(value, use_frame),
         "history" => use_frame(ClientFrame::History(History {
             request: small(value, "request"),
             topic: text(field(value, "topic")),
@@ -309,6 +245,71 @@ pub fn client_frame(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
         })),
         other => panic!("unknown type {other}"),
     }
+}
+
+fn hello(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
+    let ticket = present(value, "ticket").map(files::bytes);
+    let cursors: Vec<ResumeCursor> = list(value, "cursors")
+        .iter()
+        .map(|cursor| ResumeCursor {
+            subscription: small(cursor, "subscription"),
+            partition: present(cursor, "partition").map(|_| small(cursor, "partition")),
+            position: position(cursor),
+        })
+        .collect();
+    use_frame(ClientFrame::Hello(Hello {
+        ping_interval_s: small(value, "ping_interval_s"),
+        token: optional_text(value, "token"),
+        name: optional_text(value, "name"),
+        ticket: ticket.as_deref(),
+        cursors: cursors.as_slice().into(),
+    }));
+}
+
+fn subscribe(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
+    let positions: Vec<Vec<PartitionPosition>> =
+        list(value, "items").iter().map(|item| start_positions(field(item, "start"))).collect();
+    let items: Vec<SubscribeItem<'_>> = list(value, "items")
+        .iter()
+        .zip(&positions)
+        .map(|(item, positions)| {
+            SubscribeItem::new(
+                small(item, "subscription"),
+                SubscribeRequest {
+                    filter: text(field(item, "filter")),
+                    start: start(field(item, "start"), positions),
+                    fail_on_gap: flag(item, "fail_on_gap"),
+                    replay_credit: present(item, "replay_credit")
+                        .map(|_| small(item, "replay_credit")),
+                    policy: present(item, "policy").map(policy),
+                },
+            )
+        })
+        .collect();
+    let items = items.as_slice().into();
+    use_frame(ClientFrame::Subscribe(Subscribe { items }));
+}
+
+fn publish(value: &Value, use_frame: impl FnOnce(ClientFrame<'_>)) {
+    let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
+    let key = present(value, "idempotency_key").map(files::bytes);
+    let producer = present(value, "producer")
+        .map(|producer| (files::bytes(field(producer, "id")), big(producer, "sequence")));
+    let once = match (&producer, &key) {
+        (Some((id, sequence)), _) => Some(Once::Producer(Producer { id, sequence: *sequence })),
+        (None, key) => key.as_deref().map(Once::Key),
+    };
+    use_frame(ClientFrame::Publish(Publish {
+        request: small(value, "request"),
+        topic: text(field(value, "topic")),
+        options: PublishOptions {
+            retain: flag(value, "retain"),
+            once,
+            expected_epoch: present(value, "expected_epoch").map(|_| big(value, "expected_epoch")),
+        },
+        attributes: attributes(value, &tags),
+        payload: &payload,
+    }));
 }
 
 const GAP_REASONS: [&str; 5] =
@@ -351,52 +352,12 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
             "node": welcome.node, "resumed": welcome.resumed,
             "ticket_lifetime_s": welcome.ticket_lifetime_s,
         }),
-        ServerFrame::Subscribed(subscribed) => {
-            let number = subscribed.subscription;
-            let (topic, filter) = match subscribed.to {
-                SubscribedTo::Topic(topic) => {
-                    let mut fields = beginning_json(&topic.beginning);
-                    fields.insert("alias".into(), json!(topic.alias));
-                    (Value::Object(fields), Value::Null)
-                }
-                SubscribedTo::Filter(partitions) => {
-                    let partitions: Vec<Value> = partitions
-                        .iter()
-                        .map(|at| {
-                            let mut fields = beginning_json(&at.beginning);
-                            fields.insert("partition".into(), json!(at.partition));
-                            Value::Object(fields)
-                        })
-                        .collect();
-                    (Value::Null, json!(partitions))
-                }
-            };
-            json!({
-                "type": "subscribed", "subscription": number, "topic": topic, "filter": filter,
-            })
-        }
+        ServerFrame::Subscribed(subscribed) => subscribed_json(subscribed),
         ServerFrame::Unsubscribed(frame) => json!({
             "type": "unsubscribed", "subscription": frame.subscription, "code": frame.code,
         }),
-        ServerFrame::Message(message) => with_body(
-            json!({
-                "type": "message", "alias": message.alias, "offset": message.offset.to_string(),
-                "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
-            }),
-            &message.attributes,
-            message.payload,
-        ),
-        ServerFrame::NamedMessage(message) => with_body(
-            json!({
-                "type": "named_message", "topic": message.topic, "partition": message.partition,
-                "subscription": message.subscription,
-                "epoch": message.position.epoch.to_string(),
-                "offset": message.position.offset.to_string(),
-                "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
-            }),
-            &message.attributes,
-            message.payload,
-        ),
+        ServerFrame::Message(message) => message_json(message),
+        ServerFrame::NamedMessage(message) => named_message_json(message),
         ServerFrame::CaughtUp(frame) => json!({
             "type": "caught_up", "subscription": frame.subscription,
             "partition": frame.partition, "through": frame.through.to_string(),
@@ -419,19 +380,7 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
             "epoch": published.position.epoch.to_string(),
             "offset": published.position.offset.to_string(), "duplicate": published.duplicate,
         }),
-        ServerFrame::HistoryPage(page) => {
-            let records: Vec<Value> =
-                page.records.iter().map(|record| record_json(&record)).collect();
-            json!({
-                "type": "history_page", "request": page.request, "epoch": page.epoch.to_string(),
-                "head": page.head.to_string(), "more": page.more, "reverse": page.reverse,
-                "gap": page.gap.map(|gap| json!({
-                    "from": gap.from.to_string(), "to": gap.to.to_string(),
-                    "reason": reason_json(&GAP_REASONS, gap.reason.number()),
-                })),
-                "records": records,
-            })
-        }
+        ServerFrame::HistoryPage(page) => history_page_json(page),
         ServerFrame::Error(error) => json!({
             "type": "error", "reference": reference_json(error.reference), "code": error.code,
             "temporary": error.temporary, "message": error.message,
@@ -461,6 +410,69 @@ pub fn server_json(frame: &ServerFrame<'_>) -> Value {
     }
 }
 
+fn message_json(message: &Message<'_>) -> Value {
+    with_body(
+        json!({
+            "type": "message", "alias": message.alias, "offset": message.offset.to_string(),
+            "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
+        }),
+        &message.attributes,
+        message.payload,
+    )
+}
+
+fn named_message_json(message: &NamedMessage<'_>) -> Value {
+    with_body(
+        json!({
+            "type": "named_message", "topic": message.topic, "partition": message.partition,
+            "subscription": message.subscription,
+            "epoch": message.position.epoch.to_string(),
+            "offset": message.position.offset.to_string(),
+            "prev": message.prev.to_string(), "retained": message.retained == Retained::Yes,
+        }),
+        &message.attributes,
+        message.payload,
+    )
+}
+
+fn subscribed_json(subscribed: &Subscribed<'_>) -> Value {
+    let number = subscribed.subscription;
+    let (topic, filter) = match subscribed.to {
+        SubscribedTo::Topic(topic) => {
+            let mut fields = beginning_json(&topic.beginning);
+            fields.insert("alias".into(), json!(topic.alias));
+            (Value::Object(fields), Value::Null)
+        }
+        SubscribedTo::Filter(partitions) => {
+            let partitions: Vec<Value> = partitions
+                .iter()
+                .map(|at| {
+                    let mut fields = beginning_json(&at.beginning);
+                    fields.insert("partition".into(), json!(at.partition));
+                    Value::Object(fields)
+                })
+                .collect();
+            (Value::Null, json!(partitions))
+        }
+    };
+    json!({
+        "type": "subscribed", "subscription": number, "topic": topic, "filter": filter,
+    })
+}
+
+fn history_page_json(page: &HistoryPage<'_>) -> Value {
+    let records: Vec<Value> = page.records.iter().map(|record| record_json(&record)).collect();
+    json!({
+        "type": "history_page", "request": page.request, "epoch": page.epoch.to_string(),
+        "head": page.head.to_string(), "more": page.more, "reverse": page.reverse,
+        "gap": page.gap.map(|gap| json!({
+            "from": gap.from.to_string(), "to": gap.to.to_string(),
+            "reason": reason_json(&GAP_REASONS, gap.reason.number()),
+        })),
+        "records": records,
+    })
+}
+
 fn record_json(record: &HistoryRecord<'_>) -> Value {
     with_body(
         json!({
@@ -472,68 +484,17 @@ fn record_json(record: &HistoryRecord<'_>) -> Value {
     )
 }
 
-/// Builds the frame that `value` describes and hands it to `use_frame`.
+/// Builds the frame described by `value` and passes it to `use_frame`.
 pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
     match text(field(value, "type")) {
-        "welcome" => use_frame(ServerFrame::Welcome(Welcome {
-            connection: big(value, "connection"),
-            ping_interval_s: small(value, "ping_interval_s"),
-            time_ms: big(value, "time_ms"),
-            frame_bytes_max: big(value, "frame_bytes_max"),
-            message_bytes_max: big(value, "message_bytes_max"),
-            subscriptions_per_session_max: small(value, "subscriptions_per_session_max"),
-            node: optional_text(value, "node"),
-            resumed: present(value, "resumed").map(|_| small(value, "resumed")),
-            ticket_lifetime_s: present(value, "ticket_lifetime_s")
-                .map(|_| small(value, "ticket_lifetime_s")),
-        })),
-        "subscribed" => {
-            let partitions: Vec<PartitionBeginning> = present(value, "filter")
-                .map_or(&[][..], |partitions| partitions.as_array().unwrap())
-                .iter()
-                .map(|at| PartitionBeginning {
-                    partition: small(at, "partition"),
-                    beginning: beginning(at),
-                })
-                .collect();
-            let to = match present(value, "topic") {
-                Some(topic) => SubscribedTo::Topic(PlainTopic {
-                    alias: small(topic, "alias"),
-                    beginning: beginning(topic),
-                }),
-                None => SubscribedTo::Filter(partitions.as_slice().into()),
-            };
-            let subscription = small(value, "subscription");
-            use_frame(ServerFrame::Subscribed(Subscribed { subscription, to }));
-        }
+        "welcome" => welcome(value, use_frame),
+        "subscribed" => subscribed(value, use_frame),
         "unsubscribed" => use_frame(ServerFrame::Unsubscribed(Unsubscribed {
             subscription: small(value, "subscription"),
             code: small(value, "code"),
         })),
-        "message" => {
-            let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
-            use_frame(ServerFrame::Message(Message {
-                alias: small(value, "alias"),
-                offset: big(value, "offset"),
-                prev: big(value, "prev"),
-                retained: retained(value),
-                attributes: attributes(value, &tags),
-                payload: &payload,
-            }));
-        }
-        "named_message" => {
-            let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
-            use_frame(ServerFrame::NamedMessage(NamedMessage {
-                topic: text(field(value, "topic")),
-                partition: small(value, "partition"),
-                position: position(value),
-                prev: big(value, "prev"),
-                retained: retained(value),
-                subscription: present(value, "subscription").map(|_| small(value, "subscription")),
-                attributes: attributes(value, &tags),
-                payload: &payload,
-            }));
-        }
+        "message" => message(value, use_frame),
+        "named_message" => named_message(value, use_frame),
         "caught_up" => use_frame(ServerFrame::CaughtUp(CaughtUp {
             subscription: small(value, "subscription"),
             partition: present(value, "partition").map(|_| small(value, "partition")),
@@ -571,16 +532,7 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
             restart: present(value, "restart").map(position),
             limit: present(value, "limit").map(|_| big(value, "limit")),
         })),
-        "go_away" => {
-            let urls: Vec<&str> = list(value, "urls").iter().map(text).collect();
-            let ticket = present(value, "ticket").map(files::bytes);
-            use_frame(ServerFrame::GoAway(GoAway {
-                code: small(value, "code"),
-                return_after_ms: big(value, "return_after_ms"),
-                urls: urls.as_slice().into(),
-                ticket: ticket.as_deref(),
-            }));
-        }
+        "go_away" => go_away(value, use_frame),
         "ping" => use_frame(ServerFrame::Ping(big(value, "token"))),
         "pong" => use_frame(ServerFrame::Pong(big(value, "token"))),
         "renewed" => use_frame(ServerFrame::Renewed(Renewed {
@@ -595,6 +547,78 @@ pub fn server_frame(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
         })),
         other => panic!("unknown type {other}"),
     }
+}
+
+fn welcome(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
+    use_frame(ServerFrame::Welcome(Welcome {
+        connection: big(value, "connection"),
+        ping_interval_s: small(value, "ping_interval_s"),
+        time_ms: big(value, "time_ms"),
+        frame_bytes_max: big(value, "frame_bytes_max"),
+        message_bytes_max: big(value, "message_bytes_max"),
+        subscriptions_per_session_max: small(value, "subscriptions_per_session_max"),
+        node: optional_text(value, "node"),
+        resumed: present(value, "resumed").map(|_| small(value, "resumed")),
+        ticket_lifetime_s: present(value, "ticket_lifetime_s")
+            .map(|_| small(value, "ticket_lifetime_s")),
+    }));
+}
+
+fn go_away(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
+    let urls: Vec<&str> = list(value, "urls").iter().map(text).collect();
+    let ticket = present(value, "ticket").map(files::bytes);
+    use_frame(ServerFrame::GoAway(GoAway {
+        code: small(value, "code"),
+        return_after_ms: big(value, "return_after_ms"),
+        urls: urls.as_slice().into(),
+        ticket: ticket.as_deref(),
+    }));
+}
+
+fn subscribed(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
+    let partitions: Vec<PartitionBeginning> = present(value, "filter")
+        .map_or(&[][..], |partitions| partitions.as_array().unwrap())
+        .iter()
+        .map(|at| PartitionBeginning {
+            partition: small(at, "partition"),
+            beginning: beginning(at),
+        })
+        .collect();
+    let to = match present(value, "topic") {
+        Some(topic) => SubscribedTo::Topic(PlainTopic {
+            alias: small(topic, "alias"),
+            beginning: beginning(topic),
+        }),
+        None => SubscribedTo::Filter(partitions.as_slice().into()),
+    };
+    let subscription = small(value, "subscription");
+    use_frame(ServerFrame::Subscribed(Subscribed { subscription, to }));
+}
+
+fn message(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
+    let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
+    use_frame(ServerFrame::Message(Message {
+        alias: small(value, "alias"),
+        offset: big(value, "offset"),
+        prev: big(value, "prev"),
+        retained: retained(value),
+        attributes: attributes(value, &tags),
+        payload: &payload,
+    }));
+}
+
+fn named_message(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
+    let (tags, payload) = (tags(value), files::bytes(field(value, "payload")));
+    use_frame(ServerFrame::NamedMessage(NamedMessage {
+        topic: text(field(value, "topic")),
+        partition: small(value, "partition"),
+        position: position(value),
+        prev: big(value, "prev"),
+        retained: retained(value),
+        subscription: present(value, "subscription").map(|_| small(value, "subscription")),
+        attributes: attributes(value, &tags),
+        payload: &payload,
+    }));
 }
 
 fn history_page(value: &Value, use_frame: impl FnOnce(ServerFrame<'_>)) {
