@@ -1,4 +1,4 @@
-//! Addition of counters, field by field: `#[derive(Counters)]`.
+//! Field-by-field addition of counters: `#[derive(Counters)]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,10 +1,10 @@
-//! Structures to bytes and back: `#[derive(Hand)]`.
+//! Conversion of structures to bytes and back: `#[derive(Hand)]`.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Error, Fields, GenericParam, Generics, Ident, Result, Variant};
 
-/// Number of variants that one byte can tell apart.
+/// The number of variants that one byte can distinguish.
 const VARIANTS_MAX: usize = 256;
 
 pub fn derive(mut input: DeriveInput) -> Result<TokenStream> {
@@ -38,7 +38,7 @@ pub fn derive(mut input: DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Demands `Hand` of every type parameter.
+/// Adds the bound `Hand` to every type parameter.
 fn bind(generics: &mut Generics) {
     for parameter in &mut generics.params {
         if let GenericParam::Type(parameter) = parameter {
@@ -47,7 +47,7 @@ fn bind(generics: &mut Generics) {
     }
 }
 
-/// The bodies of `give`, `take` and `layout`.
+/// Generates the bodies of `give`, `take` and `layout`.
 fn of_struct(fields: &Fields) -> [TokenStream; 3] {
     let Parts { pattern, give, take, layout } = parts(fields);
     [quote!(let Self #pattern = self; #give), quote!(Some(Self #take)), layout]
@@ -78,10 +78,10 @@ fn of_enum(variants: &[&Variant], name: &Ident) -> Result<[TokenStream; 3]> {
 
 /// Code for the fields of a structure or variant.
 struct Parts {
-    /// Binds each field to a name of its own.
+    /// The pattern that binds each field to its own name.
     pattern: TokenStream,
     give: TokenStream,
-    /// The fields of an expression, each read from `input`.
+    /// The constructor expression that reads each field from `input`.
     take: TokenStream,
     layout: TokenStream,
 }
@@ -91,7 +91,7 @@ fn parts(fields: &Fields) -> Parts {
     let members: Vec<_> = fields.members().collect();
     let types = fields.iter().map(|field| &field.ty);
     let layouts = fields.iter().zip(types.clone()).map(|(field, type_)| {
-        // A field without a name is its type.
+        // A tuple field is identified by its type alone.
         let name = field.ident.as_ref().map(|name| quote!(layout.name(stringify!(#name));));
         quote!(#name <#type_ as ::stdx::handing::Hand>::layout(layout);)
     });

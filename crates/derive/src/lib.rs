@@ -1,5 +1,5 @@
-//! Derives of `stdx`: the declaration of a structure gives its bytes for a live upgrade, or its
-//! addition.
+//! Derives of `stdx`: from the declaration of a structure, they generate its encoding for a live
+//! upgrade, or its addition.
 //!
 //! Place: at compile time only. `stdx` exports the derives; generated code names `::stdx`.
 
@@ -11,8 +11,8 @@ mod hand;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Derives `stdx::handing::Hand`: fields in their order; an enum's variant as one byte before its
-/// fields.
+/// Derives `stdx::handing::Hand`: fields in their order; an enum writes its variant as one byte
+/// before its fields.
 #[proc_macro_derive(Hand)]
 pub fn hand(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -20,7 +20,7 @@ pub fn hand(input: TokenStream) -> TokenStream {
 }
 
 /// Derives `AddAssign`: every field is added; a field with `#[counters(max)]` keeps the larger of
-/// both values.
+/// the two values.
 #[proc_macro_derive(Counters, attributes(counters))]
 pub fn counters(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -1,19 +1,19 @@
-//! Many small lists of `u32` in one pool: subscribers of a topic, places in an outbox.
+//! Many small lists of `u32` in one pool: subscribers of a topic, frames of an outbox.
 //!
-//! Most lists have no or one value and cost only their 8-byte handle; longer ones are chains of
+//! Most lists have no value or one and cost only their 8-byte handle; longer ones are chains of
 //! 64-byte blocks (14 values each); above [`SPILL_LEN`] a list becomes one array, so that a topic
 //! with a million subscribers can lose them one by one in constant time each.
 //!
-//! Two ways of use, not to be mixed on one list:
+//! There are two ways of use. Do not mix them on one list:
 //! - a queue, or a set in which order matters: `push`, `pop_front`, `remove`. Values keep their
 //!   order; `remove` searches, at most [`SPILL_LEN`] values in a chain but the whole list in an
 //!   array.
 //! - a set whose members know their position: `push` (the position is the length before), and
-//!   [`ListPool::swap_remove_at`], which moves the last value into the hole and says which one it
-//!   moved, so that the caller notes its new position. In a disconnect storm each removal is O(1)
-//!   in an array, and a walk over at most [`SPILL_LEN`] / 14 blocks in a chain.
+//!   [`ListPool::swap_remove_at`], which moves the last value into the hole and returns it, so that
+//!   the caller stores its new position. In a disconnect storm each removal is O(1) in an array,
+//!   and a walk over at most [`SPILL_LEN`] / 14 blocks in a chain.
 //!
-//! A [`List`] owns its place in the pool: `clear` it before dropping it, or its blocks stay taken.
+//! A [`List`] owns its blocks in the pool: `clear` it before dropping it, or they leak.
 
 use crate::handing::Hand;
 use crate::memory::vector_bytes;
@@ -21,10 +21,10 @@ use crate::slab::Slab;
 use std::collections::VecDeque;
 use std::num::NonZeroU8;
 
-/// Longer lists are arrays. They become chains again at a quarter of it, so that a length that
-/// swings around the bound does not copy each time.
+/// The maximum length of a chain. Longer lists are arrays. They become chains again at a quarter of
+/// it, so that a length that oscillates around the bound does not copy each time.
 pub const SPILL_LEN: usize = 64;
-/// The most values in one list.
+/// The maximum number of values in one list.
 pub const LIST_LEN_MAX: usize = (u32::MAX >> 1) as usize;
 
 const BLOCK_LEN: usize = 14;
@@ -33,9 +33,10 @@ const CHAIN_AGAIN_LEN: usize = SPILL_LEN / 4;
 /// Handle of one list in a pool: 8 bytes. Use it only with the pool that it grew in.
 #[derive(Debug, Default, PartialEq, Eq, Hand)]
 pub struct List {
-    /// Length, and in the lowest bit whether the values are in an array.
+    /// The length, shifted by one; the lowest bit is set if the values are in an array.
     len_and_spilled: u32,
-    /// Length 0: nothing. Length 1: the value. A chain: its last block. An array: its place.
+    /// Unused for length 0. The value for length 1. The last block of a chain. The index of an
+    /// array.
     place: u32,
 }
 
@@ -49,24 +50,24 @@ pub struct ListPool {
     arrays: Slab<VecDeque<u32>>,
 }
 
-/// Part of a chain, which is a ring: the last block names the first, so that one handle reaches
-/// both ends.
+/// One block of a chain. The chain is a ring: the last block links to the first, so that one handle
+/// reaches both ends.
 #[derive(Debug, Hand)]
 struct Block {
     values: [u32; BLOCK_LEN],
     next: u32,
     start: u8,
-    /// A block without values is freed at once; that leaves 0 to mark a free place in the slab.
+    /// The number of values. An empty block is freed at once, so the slab can use 0 as its niche.
     count: NonZeroU8,
 }
 
 impl List {
-    /// A list without values.
+    /// Creates an empty list.
     pub const fn new() -> List {
         List { len_and_spilled: 0, place: 0 }
     }
 
-    /// Values in the list.
+    /// The number of values.
     pub fn len(&self) -> usize {
         (self.len_and_spilled >> 1) as usize
     }
@@ -91,7 +92,7 @@ impl List {
 }
 
 impl ListPool {
-    /// A pool without lists; allocates nothing.
+    /// Creates a pool without lists; allocates nothing.
     pub const fn new() -> ListPool {
         ListPool { blocks: Slab::new(), arrays: Slab::new() }
     }
@@ -99,7 +100,7 @@ impl ListPool {
     /// Adds a value at the end.
     ///
     /// # Panics
-    /// With more than [`LIST_LEN_MAX`] values. Owners have a bound of their own far below.
+    /// With more than [`LIST_LEN_MAX`] values. Owners have their own, far lower bound.
     pub fn push(&mut self, list: &mut List, value: u32) {
         let len = list.len();
         assert!(len < LIST_LEN_MAX, "a list has at most 2^31 - 1 values");
@@ -129,21 +130,21 @@ impl ListPool {
         }
     }
 
-    /// Takes the first value.
+    /// Removes and returns the first value.
     pub fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         self.take_at(list, 0)
     }
 
-    /// Removes the first occurrence of a value; the others keep their order. False if it is not
-    /// there.
+    /// Removes the first occurrence of a value; the others keep their order. Returns false if it is
+    /// absent.
     pub fn remove(&mut self, list: &mut List, value: u32) -> bool {
         let position = self.iter(list).position(|other| other == value);
         position.is_some_and(|position| self.take_at(list, position).is_some())
     }
 
-    /// Removes the value at a position and moves the last value there. Returns the value that
-    /// moved, whose position the caller then notes; None if the removed value was the last one, or
-    /// there is no such position.
+    /// Removes the value at a position and moves the last value there. Returns the moved value,
+    /// whose new position the caller then stores; None if the removed value was the last one, or
+    /// the position does not exist.
     pub fn swap_remove_at(&mut self, list: &mut List, position: usize) -> Option<u32> {
         let last = list.len().checked_sub(1)?;
         if position > last {
@@ -200,7 +201,7 @@ impl ListPool {
         Iter { pool: self, ahead, then: Then::Values(&[]) }
     }
 
-    /// Empties the list and gives its blocks back. A walk over the blocks; O(1) for an array.
+    /// Empties the list and frees its blocks. A walk over the blocks; O(1) for an array.
     pub fn clear(&mut self, list: &mut List) {
         if list.is_array() {
             self.arrays.remove(list.place);
@@ -216,7 +217,7 @@ impl ListPool {
         self.blocks.allocated_bytes() + self.arrays.allocated_bytes() + arrays
     }
 
-    /// Bytes touched by all lists, without their handles. Looks at every array, of which there are
+    /// Bytes touched by all lists, without their handles. Visits every array, of which there are
     /// few: one for each list of over [`SPILL_LEN`] values.
     pub fn memory_bytes(&self) -> usize {
         let arrays: usize =
@@ -224,7 +225,7 @@ impl ListPool {
         self.blocks.memory_bytes() + self.arrays.memory_bytes() + arrays
     }
 
-    /// Removes the value at a position that exists, keeping order; a list of one becomes its own
+    /// Removes the value at an existing position, keeping order; a list of one becomes its own
     /// handle again.
     fn take_at(&mut self, list: &mut List, position: usize) -> Option<u32> {
         let len = list.len();
@@ -280,7 +281,7 @@ impl ListPool {
         value
     }
 
-    /// Where a position of a chain is: the block before, the block, the place in it.
+    /// Finds a position in a chain: the block before, the block, the index in it.
     fn find(&self, list: &List, position: usize) -> (u32, u32, usize) {
         let mut before = list.place;
         let mut left = position;
@@ -296,7 +297,7 @@ impl ListPool {
         }
     }
 
-    /// A chain of one block with one value.
+    /// Creates a chain of one block with one value.
     fn first_block(&mut self, value: u32) -> u32 {
         let mut values = [0; BLOCK_LEN];
         values[0] = value;
@@ -304,7 +305,7 @@ impl ListPool {
         self.blocks.insert(Block { values, next, start: 0, count: NonZeroU8::MIN })
     }
 
-    /// Returns the last block, which may be a new one.
+    /// Appends to a chain. Returns the last block, which may be a new one.
     fn push_to_chain(&mut self, last: u32, value: u32) -> u32 {
         let block = &mut self.blocks[last];
         let count = block.live().len();
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn none_and_one_allocate_nothing() {
+    fn empty_and_single_lists_allocate_nothing() {
         let mut pool = ListPool::new();
         let mut list = List::new();
         assert!(values(&pool, &list).is_empty() && pool.pop_front(&mut list).is_none());
@@ -408,15 +409,15 @@ mod tests {
         assert!(pool.remove(&mut list, 7) && list == List::new());
     }
 
-    /// Many lists in one pool, driven at random, each against a Vec.
+    /// Runs random operations on many lists in one pool, each compared with a Vec.
     #[test]
-    fn agrees_with_vectors() {
+    fn lists_agree_with_vectors() {
         for seed in 0..8 {
             let mut prng = Prng::new(seed);
             let mut pool = ListPool::new();
             let mut lists: Vec<(List, Vec<u32>)> = (0..10).map(|_| Default::default()).collect();
             for step in 0..20_000u32 {
-                // Long stretches of growth and of decline, so that lists pass all their shapes.
+                // Long phases of growth and decline make the lists pass through all their forms.
                 let grows = (step / 1_000) % 2 == 0;
                 let which = prng.below(10) as usize;
                 let (list, model) = &mut lists[which];
@@ -464,9 +465,9 @@ mod tests {
         }
     }
 
-    /// A queue that stays short reuses its block for ever.
+    /// A queue that stays short reuses its block forever.
     #[test]
-    fn short_queue_keeps_to_one_block() {
+    fn a_short_queue_uses_one_block() {
         let mut pool = ListPool::new();
         let mut list = List::new();
         (0..5).for_each(|value| pool.push(&mut list, value));
@@ -477,10 +478,10 @@ mod tests {
         assert_eq!(pool.blocks.places(), 1);
     }
 
-    /// A storm: 200,000 members that know their positions all leave in random order. Quadratic work
-    /// would take minutes.
+    /// Disconnect storm: 200,000 members that know their positions all leave in random order.
+    /// Quadratic work would take minutes.
     #[test]
-    fn storm_of_removals() {
+    fn a_storm_of_removals_is_linear() {
         let members: u32 = if cfg!(miri) { 500 } else { 200_000 };
         let mut prng = Prng::new(1);
         let mut pool = ListPool::new();

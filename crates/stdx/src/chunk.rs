@@ -6,9 +6,9 @@
 //! alive.
 //!
 //! Invariants: a byte is written at most once, before it is published, and never again; a `Slice`
-//! covers published bytes only; the memory goes when the last `Slice` *and* the writer have gone,
-//! on whichever thread that happens. How many bytes one small `Slice` may pin is therefore the
-//! chunk's capacity: owners that keep slices for long bound them (`pinned_bytes_max`) or take a
+//! covers published bytes only; the memory is freed when the last `Slice` *and* the writer are
+//! dropped, on whichever thread that happens. One small `Slice` may therefore pin the chunk's whole
+//! capacity: owners that keep slices for a long time bound them (`pinned_bytes_max`) or take a
 //! [`Slice::copy_of`].
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -18,15 +18,15 @@ use std::ops::{Bound, Deref, RangeBounds};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes that one chunk may hold: places inside are `u32`.
+/// The maximum size of one chunk: offsets inside it are `u32`.
 pub const CHUNK_BYTES_MAX: usize = u32::MAX as usize;
 
-/// What gives foreign memory back: called once, with the pointer and capacity given to
+/// The function that frees foreign memory: called once, with the pointer and capacity given to
 /// [`ChunkWriter::from_raw`].
 pub type Release = Box<dyn FnOnce(NonNull<u8>, usize) + Send + Sync>;
 
-/// The one writer of a chunk. Owned by the shard that appends; may move to another thread, never be
-/// shared.
+/// The only writer of a chunk. Owned by the shard that appends; it may move to another thread, but
+/// is never shared.
 pub struct ChunkWriter {
     shared: NonNull<Shared>,
     len: u32,
@@ -41,13 +41,13 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// What a copy of its own ([`Slice::copy_of`]) takes beside its bytes.
+    /// Memory of a separate copy ([`Slice::copy_of`]) in addition to its bytes.
     pub const HEAD_BYTES: usize = size_of::<Shared>();
 }
 
 const _: () = assert!(size_of::<Slice>() == 16 && size_of::<Option<Slice>>() <= 24);
 
-/// Head of a chunk. For own memory the bytes follow it in the same allocation.
+/// The head of a chunk. If the chunk owns its memory, the bytes follow it in the same allocation.
 struct Shared {
     references: AtomicUsize,
     base: NonNull<u8>,
@@ -56,7 +56,7 @@ struct Shared {
 }
 
 impl ChunkWriter {
-    /// A chunk of `capacity` bytes from the allocator, not touched before they are written.
+    /// Allocates a chunk of `capacity` bytes. The bytes are not touched before they are written.
     ///
     /// # Panics
     /// If `capacity` exceeds [`CHUNK_BYTES_MAX`]. Aborts, as collections do, when memory is
@@ -65,13 +65,13 @@ impl ChunkWriter {
         ChunkWriter { shared: Shared::with_bytes(capacity), len: 0 }
     }
 
-    /// A chunk over memory made elsewhere, such as a mapping. `release` runs once, with the same
-    /// pointer and capacity, when the last `Slice` and the writer have gone, on the thread that
-    /// dropped the last of them.
+    /// Wraps memory from elsewhere, such as a mapping, in a chunk. `release` runs once, with the
+    /// same pointer and capacity, when the last `Slice` and the writer have been dropped, on the
+    /// thread that dropped the last of them.
     ///
     /// # Safety
     /// `ptr` is valid for reads and writes of `capacity` bytes until `release` runs, from any
-    /// thread, and nobody else writes there meanwhile.
+    /// thread, and no other code writes there meanwhile.
     ///
     /// # Panics
     /// If `capacity` exceeds [`CHUNK_BYTES_MAX`]; `release` is then dropped without being called.
@@ -86,12 +86,11 @@ impl ChunkWriter {
         ChunkWriter { shared: NonNull::from(Box::leak(shared)), len: 0 }
     }
 
-    /// The same where the first `len` bytes have been written before, by the process that this one
-    /// follows.
+    /// Like [`ChunkWriter::from_raw`], for memory whose first `len` bytes were written by the
+    /// previous process of a live upgrade.
     ///
     /// # Safety
-    /// As for [`ChunkWriter::from_raw`]; and the first `len` bytes are never written again by
-    /// anybody.
+    /// See [`ChunkWriter::from_raw`]; in addition, no code ever writes the first `len` bytes again.
     ///
     /// # Panics
     /// If `capacity` exceeds [`CHUNK_BYTES_MAX`], or `len` exceeds `capacity`; `release` is then
@@ -103,18 +102,18 @@ impl ChunkWriter {
         release: Release,
     ) -> ChunkWriter {
         assert!(len <= capacity, "published bytes lie within the chunk");
-        // SAFETY: asked of the caller.
+        // SAFETY: required of the caller.
         let mut writer = unsafe { ChunkWriter::from_raw(ptr, capacity, release) };
         writer.len = len as u32; // len <= capacity <= u32::MAX
         writer
     }
 
-    /// All the bytes that fit into the chunk.
+    /// The size of the chunk.
     pub fn capacity(&self) -> usize {
         self.shared().capacity
     }
 
-    /// Bytes published so far.
+    /// The number of bytes published so far.
     pub fn len(&self) -> usize {
         self.len as usize
     }
@@ -124,13 +123,13 @@ impl ChunkWriter {
         self.len == 0
     }
 
-    /// Bytes that still fit.
+    /// The number of bytes that still fit.
     pub fn remaining(&self) -> usize {
         self.capacity() - self.len()
     }
 
-    /// Writes the parts one after the other and publishes them as one range. None, and nothing
-    /// written, if together they do not fit.
+    /// Writes the parts one after the other and publishes them as one range. Returns None and
+    /// writes nothing if they do not fit together.
     pub fn append(&mut self, parts: &[&[u8]]) -> Option<Slice> {
         let mut total: usize = 0;
         for part in parts {
@@ -143,7 +142,7 @@ impl ChunkWriter {
         let mut place = start;
         for part in parts {
             // SAFETY: `place + part.len() <= capacity` as checked above, so the target lies within
-            // the area. It lies above `len`, where no Slice reaches and nobody else writes; the
+            // the area. It lies above `len`, where no Slice reaches and no other code writes; the
             // source is a reference to published bytes or to other memory, so they cannot overlap.
             unsafe {
                 let target = self.shared().base.as_ptr().add(place);
@@ -155,10 +154,10 @@ impl ChunkWriter {
         Some(self.slice(start, total))
     }
 
-    /// A range of published bytes.
+    /// Returns a range of published bytes.
     ///
     /// # Panics
-    /// If the range does not lie within what is published.
+    /// If the range is not within the published bytes.
     pub fn slice(&self, start: usize, len: usize) -> Slice {
         let end = start.checked_add(len).filter(|end| *end <= self.len());
         assert!(end.is_some(), "range {start}+{len} beyond the {} published bytes", self.len);
@@ -178,18 +177,18 @@ impl ChunkWriter {
 
     fn shared(&self) -> &Shared {
         // SAFETY: the writer holds a reference, so the head is alive; it is only changed when the
-        // last reference goes.
+        // last reference is dropped.
         unsafe { self.shared.as_ref() }
     }
 }
 
-// SAFETY: the writer is the only one to write above `len`, and what it shares with slices is
-// immutable or atomic. It is not Sync because nothing needs it.
+// SAFETY: the writer is the only code that writes above `len`, and all that it shares with slices
+// is immutable or atomic. It is not Sync because nothing needs it.
 unsafe impl Send for ChunkWriter {}
 
 impl Drop for ChunkWriter {
     fn drop(&mut self) {
-        // SAFETY: this writer's own reference, given back once.
+        // SAFETY: this is the writer's own reference, dropped once.
         unsafe { Shared::let_go(self.shared) }
     }
 }
@@ -201,12 +200,12 @@ impl fmt::Debug for ChunkWriter {
 }
 
 impl Slice {
-    /// The slice without bytes; allocates and pins nothing.
+    /// The empty slice; allocates and pins nothing.
     pub const fn empty() -> Slice {
         Slice { shared: None, start: 0, len: 0 }
     }
 
-    /// A slice over a copy of `bytes` in an allocation of its own (40 bytes more than `bytes`).
+    /// Copies `bytes` to a separate allocation (40 bytes more than `bytes`).
     ///
     /// # Panics
     /// If `bytes` is longer than [`CHUNK_BYTES_MAX`].
@@ -214,10 +213,10 @@ impl Slice {
         Slice::concatenation_of(&[bytes])
     }
 
-    /// As [`Slice::copy_of`], of several parts one after the other.
+    /// Copies several parts, one after the other, like [`Slice::copy_of`].
     ///
     /// # Panics
-    /// If together they are longer than [`CHUNK_BYTES_MAX`].
+    /// If the parts together are longer than [`CHUNK_BYTES_MAX`].
     pub fn concatenation_of(parts: &[&[u8]]) -> Slice {
         let total = parts.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
         if total == 0 {
@@ -227,19 +226,19 @@ impl Slice {
         writer.append(parts).unwrap_or_default()
     }
 
-    /// Bytes of the chunk that this slice keeps alive.
+    /// The capacity of the chunk that this slice keeps alive.
     pub fn chunk_bytes(&self) -> usize {
         // SAFETY: `self` holds a reference, so the head is alive.
         self.shared.map_or(0, |shared| unsafe { shared.as_ref() }.capacity)
     }
 
-    /// Which chunk this slice keeps alive: the same for all slices of one chunk, and of no other
-    /// that lives at the same time. 0 of a slice without bytes.
+    /// The identity of the chunk that this slice keeps alive: equal for all slices of one chunk,
+    /// and different for all chunks that exist at the same time. 0 for an empty slice.
     pub fn chunk_id(&self) -> usize {
         self.shared.map_or(0, |shared| shared.as_ptr().addr())
     }
 
-    /// A part of this slice that shares its bytes.
+    /// Returns a part of this slice. Both share the bytes.
     ///
     /// # Panics
     /// If the range does not lie within the slice.
@@ -302,7 +301,7 @@ impl Clone for Slice {
 impl Drop for Slice {
     fn drop(&mut self) {
         if let Some(shared) = self.shared {
-            // SAFETY: this slice's own reference, given back once.
+            // SAFETY: this is the slice's own reference, dropped once.
             unsafe { Shared::let_go(shared) }
         }
     }
@@ -329,17 +328,17 @@ impl PartialEq for Slice {
 impl Eq for Slice {}
 
 impl fmt::Debug for Slice {
-    /// The length only: payloads never reach a log.
+    /// Prints the length only, so that payloads never reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slice({} bytes)", self.len)
     }
 }
 
 impl Shared {
-    /// The head and `capacity` bytes behind it, in one allocation.
+    /// Allocates the head and `capacity` bytes behind it, in one allocation.
     fn with_bytes(capacity: usize) -> NonNull<Shared> {
         let layout = Shared::layout(capacity);
-        // SAFETY: the layout has a size, as it includes the head.
+        // SAFETY: the layout is not empty, as it includes the head.
         let memory = unsafe { alloc(layout) };
         let Some(head) = NonNull::new(memory.cast::<Shared>()) else { handle_alloc_error(layout) };
         // SAFETY: the allocation is large enough for the head and the bytes and aligned for the
@@ -365,28 +364,29 @@ impl Shared {
     }
 
     fn retain(&self) {
-        // As in Arc: a new reference is made from an existing one, so nothing needs ordering.
+        // As in Arc: a new reference comes from an existing one, so no ordering is needed.
         let before = self.references.fetch_add(1, Ordering::Relaxed);
         if before > isize::MAX as usize {
             std::process::abort(); // only leaked slices can get here; wrapping would free memory in use
         }
     }
 
-    /// Gives one reference back; the last one frees the chunk.
+    /// Drops one reference; the last one frees the chunk.
     ///
     /// # Safety
-    /// The caller owns one reference and uses `head` no more.
+    /// The caller owns one reference and does not use `head` afterwards.
     unsafe fn let_go(head: NonNull<Shared>) {
         // SAFETY: the caller's reference keeps the head alive up to this decrement.
         if unsafe { head.as_ref() }.references.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
-        // Every other holder's reads happen before its decrement, and so before the memory goes. A
-        // load rather than a fence: it costs no more here, and race detectors understand it.
-        // SAFETY: nobody else is left to free the head.
+        // Every other holder's reads happen before its decrement, and so before the memory is
+        // freed. A load rather than a fence: it costs no more here, and race detectors understand
+        // it.
+        // SAFETY: this was the last reference, so no other code frees the head.
         unsafe { head.as_ref() }.references.load(Ordering::Acquire);
-        // SAFETY: the count is zero, so nobody else has access; the head is freed below, so
-        // `release` is taken out exactly once.
+        // SAFETY: the count is zero, so no other code has access; the head is freed below, so
+        // `release` is moved out exactly once.
         let (release, base, capacity) = unsafe {
             let shared = &mut *head.as_ptr();
             (ManuallyDrop::take(&mut shared.release), shared.base, shared.capacity)
@@ -394,7 +394,7 @@ impl Shared {
         match release {
             Some(release) => {
                 // SAFETY: a chunk with `release` came from `from_raw`, which boxed its head; the
-                // fields that own something have been taken out.
+                // fields that own something have been moved out.
                 drop(unsafe { Box::from_raw(head.as_ptr()) });
                 release(base, capacity);
             }
@@ -410,7 +410,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn appends_until_full_and_never_half() {
+    fn an_append_is_complete_or_absent() {
         let mut writer = ChunkWriter::heap(10);
         let first = writer.append(&[b"abc", b"", b"de"]).unwrap();
         assert_eq!(&*first, b"abcde");
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_share_and_outlive_the_whole() {
+    fn parts_outlive_the_whole_slice() {
         let whole = Slice::concatenation_of(&[b"hello ", b"world"]);
         let part = whole.sub(6..);
         let inner = part.sub(1..=2);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_ranges_panic_rather_than_show_foreign_bytes() {
+    fn invalid_ranges_panic() {
         fn check(act: impl FnOnce() + std::panic::UnwindSafe) {
             assert!(std::panic::catch_unwind(act).is_err());
         }
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_chunk() {
+    fn a_chunk_may_be_empty() {
         let mut writer = ChunkWriter::heap(0);
         assert!(writer.append(&[b"x"]).is_none());
         assert!(
@@ -461,7 +461,7 @@ mod tests {
         );
     }
 
-    /// Foreign memory goes once, and only with the last holder, whichever that is.
+    /// The last holder, writer or slice, releases foreign memory once.
     #[test]
     fn foreign_memory_is_released_by_the_last_holder() {
         for writer_first in [false, true] {
@@ -472,10 +472,10 @@ mod tests {
             let release: Release = Box::new(move |ptr, capacity| {
                 assert_eq!((ptr.as_ptr() as usize, capacity), (address, 64));
                 seen.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: the box leaked above, given back once.
+                // SAFETY: this is the box leaked above, freed once.
                 drop(unsafe { Box::from_raw(ptr.as_ptr().cast::<[u8; 64]>()) });
             });
-            // SAFETY: 64 bytes that live until `release`.
+            // SAFETY: the 64 bytes live until `release`.
             let mut writer = unsafe { ChunkWriter::from_raw(memory, 64, release) };
             let slice = writer.append(&[b"payload"]).unwrap();
             let other = slice.clone();
@@ -493,9 +493,9 @@ mod tests {
         }
     }
 
-    /// Readers on other threads see whole ranges while the writer goes on.
+    /// Readers on other threads see whole ranges while the writer continues.
     #[test]
-    fn readers_on_other_threads() {
+    fn readers_on_other_threads_see_whole_ranges() {
         let rounds: u32 = if cfg!(miri) { 50 } else { 5_000 };
         let (to, from) = std::sync::mpsc::channel::<Slice>();
         let reader = std::thread::spawn(move || {

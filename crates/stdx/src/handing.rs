@@ -1,13 +1,13 @@
-//! Handing state to the next process: values to bytes and back, and a number that says how they are
-//! laid out.
+//! Serialization for a live upgrade: values to bytes and back, and a number that identifies their
+//! layout.
 //!
-//! Used between two turns of a node that is replaced by another one (`node::upgrade`), and never on
-//! the path of a message. A structure is handed over as it is, field by field, so that the next
-//! process goes on exactly where this one has stopped. Bytes are read by a program whose
-//! [`layout_of`] is the same; another one does not begin.
+//! Used between two turns of a node that another process replaces (`node::upgrade`), and never on
+//! the path of a message. A structure is encoded field by field, so that the next process continues
+//! exactly where this one stopped. Only a program with the same [`layout_of`] reads the bytes;
+//! another one does not start.
 //!
-//! Invariants: reading never panics and never allocates more than a small multiple of what there is
-//! to read; what cannot be read is `None`.
+//! Invariants: reading never panics and never allocates more than a small multiple of the input;
+//! invalid input gives `None`.
 
 use crate::chunk::{ChunkWriter, Slice};
 pub use derive::Hand;
@@ -15,25 +15,26 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU8, NonZeroU32};
 use std::sync::Arc;
 
-/// What can be handed over.
+/// A value that can be handed to the next process.
 pub trait Hand: Sized {
     /// Appends the value.
     fn give(&self, out: &mut Vec<u8>);
 
-    /// Reads a value. None if these bytes are not one.
+    /// Reads a value. None if the bytes are invalid.
     fn take(input: &mut Input<'_>) -> Option<Self>;
 
-    /// Says what the value is made of.
+    /// Describes the value's components.
     fn layout(layout: &mut Layout);
 
-    /// Appends several, without how many.
+    /// Appends several values, without their number.
     fn give_all(list: &[Self], out: &mut Vec<u8>) {
         list.iter().for_each(|value| value.give(out));
     }
 
-    /// Reads so many.
+    /// Reads `count` values.
     fn take_all(count: usize, input: &mut Input<'_>) -> Option<Vec<Self>> {
-        // At first no more memory than there are bytes; what is there after all makes it grow.
+        // Reserve at most as much memory as there are bytes left; values that really exist make the
+        // vector grow.
         let room = input.left() / size_of::<Self>().max(1);
         let mut list = Vec::with_capacity(count.min(room));
         for _ in 0..count {
@@ -43,22 +44,22 @@ pub trait Hand: Sized {
     }
 }
 
-/// Bytes that are being read.
+/// The bytes that have not been read.
 #[derive(Clone, Copy)]
 pub struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
-    /// Reads from the first of these bytes on.
+    /// Starts at the first of these bytes.
     pub fn new(bytes: &'a [u8]) -> Input<'a> {
         Input(bytes)
     }
 
-    /// Bytes that have not been read.
+    /// The number of bytes that have not been read.
     pub fn left(&self) -> usize {
         self.0.len()
     }
 
-    /// The next bytes.
+    /// Reads the next `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -71,15 +72,16 @@ impl<'a> Input<'a> {
         Some(*bytes)
     }
 
-    /// How many values follow; no more than there are bytes, as each takes one at least.
+    /// Reads a number of values; at most the number of bytes left, as each value takes at least
+    /// one.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(u64::take(self)?).ok()?;
         (count <= self.left()).then_some(count)
     }
 }
 
-/// A number for how a structure is laid out: other names, orders or types of fields give another
-/// one.
+/// A number that identifies the layout of a structure: different names, orders or types of fields
+/// give a different one.
 pub struct Layout(u64);
 
 impl Layout {
@@ -90,14 +92,14 @@ impl Layout {
         }
     }
 
-    /// Adds the type of a field, which is found by how the field is reached.
+    /// Adds the type of a field; the accessor's type determines it.
     pub fn field<O, F: Hand>(&mut self, name: &str, _: impl Fn(&O) -> Option<&F>) {
         self.name(name);
         F::layout(self);
     }
 }
 
-/// The layout of a type. Two programs that agree on it understand each other's bytes.
+/// The layout of a type. Two programs with the same layout understand each other's bytes.
 pub fn layout_of<T: Hand>() -> u64 {
     let mut layout = Layout(0xcbf2_9ce4_8422_2325);
     T::layout(&mut layout);
@@ -146,7 +148,7 @@ impl Hand for u8 {
     }
 }
 
-/// A type that is handed over as another one.
+/// Implements `Hand` for a type through its conversion to another one.
 macro_rules! through {
     ($($type:ty as $other:ty: $give:expr, $take:expr;)*) => {$(
         impl Hand for $type {
@@ -394,7 +396,7 @@ impl<T: Hand, const COUNT: usize> Hand for [T; COUNT] {
 
     fn layout(layout: &mut Layout) {
         layout.name("array");
-        // The same length as text would be the same layout.
+        // The length in unary: one name for each element.
         (0..COUNT).for_each(|_| layout.name("."));
         T::layout(layout);
     }
@@ -443,8 +445,8 @@ impl<T: Hand> Hand for std::ops::Range<T> {
     }
 }
 
-/// What a writer has published goes with the slices of it. The next process begins with one that
-/// has no room.
+/// The published bytes of a writer travel with its slices. The next process starts with a writer
+/// without capacity.
 impl Hand for ChunkWriter {
     fn give(&self, _: &mut Vec<u8>) {}
 
@@ -488,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back() {
+    fn values_survive_encoding() {
         let samples = samples();
         let mut bytes = Vec::new();
         samples.give(&mut bytes);
@@ -497,10 +499,9 @@ mod tests {
         assert_eq!(input.left(), 0);
     }
 
-    /// No part of the bytes, and nothing that has a byte changed, makes it panic or take much
-    /// memory.
+    /// Truncated or changed bytes neither panic nor allocate much memory.
     #[test]
-    fn what_is_damaged_is_refused_or_another_value() {
+    fn damaged_bytes_are_refused_or_give_another_value() {
         let mut bytes = Vec::new();
         samples().give(&mut bytes);
         for end in 0..bytes.len() {
@@ -516,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn another_layout_has_another_number() {
+    fn different_layouts_have_different_numbers() {
         #[derive(Hand)]
         struct Other {
             number: u64,

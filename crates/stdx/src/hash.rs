@@ -1,14 +1,14 @@
 //! Hashes of names: a keyed one for tables, and murmur2 for the topic's partition.
 //!
-//! [`keyed`] is SipHash-1-3: clients choose topic names, so a table's hash must not be foreseeable,
+//! [`keyed`] is SipHash-1-3: clients choose topic names, so a table's hash must not be predictable,
 //! or a few thousand chosen names would fall into one slot. Faster folded-multiply hashes have
 //! published collisions that hold for every seed; SipHash with a secret random key has none, and
-//! costs a 16-byte name about ten nanoseconds, once per publish or subscribe and never on the way
-//! out.
+//! costs a 16-byte name about ten nanoseconds, once per publish or subscribe and never per
+//! delivery.
 //!
 //! [`murmur2`] is Kafka's default partitioner bit for bit, so that any Kafka producer that
-//! publishes with the topic's name as key reaches the partition in which the nodes look for it. It
-//! is not keyed: flooding one partition on purpose needs no collisions anyway.
+//! publishes with the topic's name as key reaches the partition where the nodes look for it. It is
+//! not keyed: an attacker can flood one partition without collisions anyway.
 
 use crate::handing::{Hand, Input, Layout};
 
@@ -108,7 +108,7 @@ mod tests {
 
     /// The vectors of Kafka's own tests.
     #[test]
-    fn murmur2_as_kafka() {
+    fn murmur2_agrees_with_kafka() {
         let cases: [(&[u8], i32); 6] = [
             (b"21", -973932308),
             (b"foobar", -790332482),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions() {
+    fn partitions_agree_with_kafka() {
         // abc: 479470107 mod 64; 21: -973932308 & 0x7fffffff = 1173551340.
         let cases = [("abc", 64, 27), ("21", 64, 44), ("21", 1, 0), ("21", 0, 0)];
         for (topic, count, expected) in cases {
@@ -138,7 +138,7 @@ mod tests {
 
     /// SipHash-2-4's published vector: key 00..0f, input 00..0e.
     #[test]
-    fn siphash_published_vector() {
+    fn siphash_agrees_with_its_published_vector() {
         let seed = Seed(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
         let input: Vec<u8> = (0..15).collect();
         assert_eq!(sip::<2, 4>(seed, &input), 0xa129_ca61_49be_45e5);
@@ -147,7 +147,7 @@ mod tests {
     /// The standard library's default hasher is SipHash-1-3 with key 0.
     #[test]
     #[allow(clippy::disallowed_types)]
-    fn siphash_1_3_as_the_standard_library() {
+    fn siphash_1_3_agrees_with_the_standard_library() {
         for len in 0..70u8 {
             let input: Vec<u8> = (0..len).map(|byte| byte.wrapping_mul(37)).collect();
             let mut theirs = std::collections::hash_map::DefaultHasher::new();

@@ -1,14 +1,14 @@
-//! How often something took how long: counts in fixed buckets that double, for metrics.
+//! A histogram of durations for metrics: counts in fixed buckets, each twice as wide as the last.
 //!
 //! Plain numbers, so that a shard's report is a copy. Recording costs a few instructions and
-//! allocates nothing. Whoever measures many things that took equally long records them at once.
+//! allocates nothing. Many equal durations are recorded at once.
 
 use crate::handing::Hand;
 
-/// Buckets: the least ends at 16 microseconds, each further one at twice as much, and the last has
-/// no end.
+/// The number of buckets: the first ends at 16 microseconds, each further one at twice the bound
+/// before, and the last is unbounded.
 pub const BUCKETS_COUNT: usize = 21;
-/// Where the least bucket ends is a power of two: this one.
+/// The first bucket ends at 2 to this power.
 const LEAST_BITS: u32 = 4;
 
 /// Counts by duration, and their sum. Bounds are inclusive.
@@ -19,31 +19,31 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// One that took so many microseconds.
+    /// Records one duration, in microseconds.
     pub fn record(&mut self, took_us: u64) {
         self.record_many(took_us, 1);
     }
 
-    /// So many that took as long each.
+    /// Records `count` equal durations.
     pub fn record_many(&mut self, took_us: u64, count: u64) {
-        // Beyond the last bound of all: a clock that was wrong must not make the sum wrap.
+        // A wrong clock must not make the sum overflow.
         let took_us = took_us.min(TOOK_US_MAX);
         self.counts[bucket_of(took_us)] += count;
         self.sum_us = self.sum_us.saturating_add(took_us.saturating_mul(count));
     }
 
-    /// How many were recorded.
+    /// The number of recorded durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How long they took together, in microseconds.
+    /// The sum of the durations, in microseconds.
     pub fn sum_us(&self) -> u64 {
         self.sum_us
     }
 
-    /// For each bucket but the last its upper bound in microseconds, and how many took at most so
-    /// long.
+    /// Upper bounds of the buckets in microseconds, without the last bucket, and the number of
+    /// durations up to each bound.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let bounds = (0..BUCKETS_COUNT as u32 - 1).map(|place| 1_u64 << (LEAST_BITS + place));
         let sums = self.counts.iter().scan(0, |sum, count| {
@@ -63,7 +63,7 @@ impl std::ops::AddAssign for Histogram {
     }
 }
 
-/// A day: nothing that is measured takes longer.
+/// A day: no measured duration is longer.
 const TOOK_US_MAX: u64 = 86_400_000_000;
 
 fn bucket_of(took_us: u64) -> usize {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_all_bounds_counts() {
+    fn durations_above_all_bounds_are_counted() {
         let mut histogram = Histogram::default();
         histogram.record(8_388_609);
         histogram.record(u64::MAX);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_as_many_times_one() {
+    fn recording_many_equals_recording_each() {
         let (mut many, mut one) = (Histogram::default(), Histogram::default());
         many.record_many(100, 3);
         (0..3).for_each(|_| one.record(100));

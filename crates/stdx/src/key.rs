@@ -1,14 +1,14 @@
-//! A slab key: index and generation. It names a connection between the network, the shard and the
+//! A slab key: index and generation. It identifies a connection for the network, the shard and the
 //! mailboxes.
 
 use crate::handing::Hand;
 
-/// Names one occupant of one place: `index` is small and dense, `generation` tells it from earlier
-/// occupants.
+/// Identifies one occupant of a slot: `index` is small and dense, `generation` distinguishes it
+/// from earlier occupants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Hand)]
 pub struct Key {
-    /// The place, from 0; reused after the occupant has gone.
+    /// The slot, from 0; reused after the occupant is removed.
     pub index: u32,
-    /// Which occupant of the place this is; wraps around.
+    /// The number of the occupant in this slot; wraps around.
     pub generation: u32,
 }

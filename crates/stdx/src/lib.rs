@@ -1,9 +1,9 @@
-//! Small shared pieces with names of their own. No I/O, no clock, no entropy.
+//! Small shared building blocks. No I/O, no clock, no entropy.
 //!
-//! Nothing here knows of topics, connections or frames. `unsafe` is allowed here and in `net` only;
+//! This crate knows no topics, connections or frames. `unsafe` is allowed here and in `net` only;
 //! each block says why it is sound, and only `chunk` has any.
 
-// The derives name `::stdx`, here too.
+// The derives name `::stdx`, in this crate as well.
 extern crate self as stdx;
 
 pub mod blocks;

@@ -1,43 +1,43 @@
-//! What the memory of a process is made of: one number of bytes for each component.
+//! Memory of a process by component, in bytes.
 //!
-//! Every structure that grows says its own bytes, and its owner adds them up here, from the bottom
-//! to the process. What counts are bytes that have been touched: pages of a vector's capacity that
-//! were never written cost nothing, and the system does not count them either. A report costs as
-//! much as there are structures, never as much as there are connections.
+//! Every structure that grows reports its bytes, and its owner adds them up here, from the bottom
+//! to the process. Only touched bytes count: pages of a vector's capacity that were never written
+//! cost nothing, and the system does not count them either. A report visits every structure, but
+//! never every connection.
 
-/// A part of a process's memory that is told apart.
+/// A part of a process's memory that is counted separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Component {
-    /// What edges keep for each connection: slot and stamp.
+    /// An edge's table of connections: slot and stamp.
     Slots,
-    /// Subscriptions, and the lists of who subscribes to what.
+    /// Subscriptions, and the lists of subscribers.
     Subscriptions,
-    /// Topics that edges have interest in, by their homes' indexes.
+    /// Topics with an edge's interest, by their homes' indexes.
     EdgeTopics,
     /// Topics at their homes: entries, indexes and hash slots.
     HomeTopics,
     /// Names of topics.
     Names,
-    /// Filters, and what they match.
+    /// Filters, and their matching topics.
     Filters,
-    /// What the clients of edges are entitled to.
+    /// Entitlements of the edges' clients.
     Entitlements,
     /// Records of logs in memory.
     Log,
     /// Indexes of segments in memory.
     LogIndex,
-    /// What log threads keep of logs on disk: indexes and batches.
+    /// Logs on disk, in the log threads: indexes and batches.
     LogDisk,
     /// Retained messages.
     Retained,
-    /// What publications are called, so that they are appended once.
+    /// Identifiers of publications, for deduplication.
     PublishOnce,
     /// Recent frames of edges.
     Ring,
-    /// Places of frames that wait, and the bytes that blocked connections own.
+    /// Frames in outboxes, and the bytes that blocked connections own.
     Outboxes,
-    /// Unfinished input, and sessions in a state of their own.
+    /// Unfinished input, and state of sessions.
     Input,
     /// Deadlines, and lists of connections that an edge works through.
     Work,
@@ -50,7 +50,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// All of them, in order.
+    /// All components, in order.
     pub const ALL: [Component; 19] = [
         Component::Slots,
         Component::Subscriptions,
@@ -73,7 +73,7 @@ impl Component {
         Component::Tls,
     ];
 
-    /// What metrics call it.
+    /// The name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Component::Slots => "slots",
@@ -104,7 +104,7 @@ impl Component {
 pub struct Components([u64; Component::ALL.len()]);
 
 impl Components {
-    /// Nothing of anything.
+    /// No bytes in any component.
     pub const fn new() -> Components {
         Components([0; Component::ALL.len()])
     }
@@ -119,7 +119,7 @@ impl Components {
         self.0[component as usize]
     }
 
-    /// All together.
+    /// The sum of all components.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -138,7 +138,7 @@ impl std::ops::AddAssign for Components {
     }
 }
 
-/// About what an ordered map or set of so many entries takes: its nodes have room for eleven and
+/// Approximate bytes of an ordered map or set of `len` entries: its nodes have room for eleven and
 /// are two thirds full.
 pub fn tree_bytes(len: usize, entry_bytes: usize) -> usize {
     const NODE_ENTRIES: usize = 11;

@@ -2,47 +2,47 @@
 //!
 //! A handle is 4 bytes; a name costs its length, one byte for the length, and at most one of
 //! padding: 18 bytes for a name of 16. (Names of one or two bytes take 4.) Pages of 64 KiB never
-//! move, so growth does not pause. A removed name's space is kept by size and given to the next
-//! name of that size; where none of that size is free, a larger one is split. Memory is that of the
-//! fullest moment, apart from splinters.
+//! move, so growth does not pause. Free space is listed by size and reused for the next name of
+//! that size; without a free slot of that size, a larger one is split. Memory is that of the
+//! largest number of names at one time, apart from fragments.
 
 use crate::handing::Hand;
 use std::num::NonZeroU32;
 
-/// The longest name, in bytes.
+/// The maximum length of a name, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
 const UNIT_BYTES: usize = 2;
 const PAGE_BYTES: usize = 64 * 1024;
 const PAGE_UNITS: usize = PAGE_BYTES / UNIT_BYTES;
-/// Smallest place: a free one holds the handle of the next free one of its size.
+/// The size of the smallest slot: a free one holds the handle of the next free one of its size.
 const PLACE_UNITS_MIN: usize = 2;
 const PLACE_UNITS_MAX: usize = (1 + NAME_BYTES_MAX).div_ceil(UNIT_BYTES);
-/// One list of free places per size, and one bit per list.
+/// The number of sizes: one list of free slots per size, and one bit per list.
 const SIZES: usize = PLACE_UNITS_MAX + 1;
 
-/// Where a name lies. 4 bytes, as is an `Option` of it. Valid until the name is removed.
+/// The location of a name. 4 bytes, as is an `Option` of it. Valid until the name is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Hand)]
 pub struct Name(NonZeroU32);
 
 const _: () = assert!(size_of::<Option<Name>>() == 4);
 
-/// The arena. Owned by one shard, which never uses a handle after `remove`: another name may then
-/// lie there, or bytes that were never a name (wrong, but within bounds).
+/// The arena. Owned by one shard, which never uses a handle after `remove`: the slot may then hold
+/// another name, or bytes that were never a name (wrong, but within bounds).
 #[derive(Debug, Hand)]
 pub struct Names {
     pages: Vec<Box<[u8]>>,
-    /// Units handed out of the newest page.
+    /// Units of the newest page that are in use.
     used_units: usize,
     free: [Option<Name>; SIZES],
-    /// Bit n: `free[n]` has places.
+    /// Bit n: `free[n]` has slots.
     free_sizes: [u128; 2],
     len: usize,
     live_bytes: usize,
 }
 
 impl Names {
-    /// An empty arena; allocates nothing but itself, about 600 bytes.
+    /// Creates an empty arena; allocates only the arena itself, about 600 bytes.
     pub const fn new() -> Names {
         Names {
             pages: Vec::new(),
@@ -55,8 +55,7 @@ impl Names {
     }
 
     /// Stores a copy of the bytes. None if they are longer than [`NAME_BYTES_MAX`] or the arena is
-    /// full (8 GiB). The same bytes twice are stored twice: the table above decides what is one
-    /// name.
+    /// full (8 GiB). Equal names are stored twice: the caller's table avoids duplicates.
     pub fn insert(&mut self, bytes: &[u8]) -> Option<Name> {
         let len = u8::try_from(bytes.len()).ok()?;
         let units = units_of(len);
@@ -82,7 +81,7 @@ impl Names {
         }
     }
 
-    /// Forgets the name; its space is used again.
+    /// Removes the name; its space is reused.
     pub fn remove(&mut self, name: Name) {
         let units = units_of(self.get(name).len() as u8);
         self.put_free(name, units);
@@ -90,7 +89,7 @@ impl Names {
         self.live_bytes = self.live_bytes.saturating_sub(units * UNIT_BYTES);
     }
 
-    /// Names at present.
+    /// The number of names.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -100,7 +99,7 @@ impl Names {
         self.len == 0
     }
 
-    /// Bytes that the present names take, with length and padding.
+    /// Bytes of the present names, with length and padding.
     pub fn live_bytes(&self) -> usize {
         self.live_bytes
     }
@@ -110,7 +109,7 @@ impl Names {
         self.pages.len() * PAGE_BYTES + self.pages.capacity() * size_of::<Box<[u8]>>()
     }
 
-    /// Bytes touched: [`Names::allocated_bytes`] but for the unused part of the newest page.
+    /// Bytes touched: [`Names::allocated_bytes`] without the unused part of the newest page.
     pub fn memory_bytes(&self) -> usize {
         let unused = (PAGE_UNITS - self.used_units) * UNIT_BYTES;
         (self.pages.len() * PAGE_BYTES).saturating_sub(unused)
@@ -122,7 +121,7 @@ impl Names {
         if name.is_some() {
             return name;
         }
-        // The rest of a split place must be large enough for a list of its own.
+        // The rest of a split slot must be large enough for a list of its own.
         let larger = self.free_size_from(units + PLACE_UNITS_MIN)?;
         let name = self.pop_free(larger)?;
         let rest = Name(name.0.checked_add(units as u32)?);
@@ -169,7 +168,7 @@ impl Names {
         }
     }
 
-    /// The smallest size from `units` up that has a free place.
+    /// The smallest size from `units` up that has a free slot.
     fn free_size_from(&self, units: usize) -> Option<usize> {
         (units / 128..2).find_map(|word| {
             let below = units.saturating_sub(word * 128).min(127);
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_per_name() {
+    fn a_name_costs_its_length_and_at_most_two_bytes() {
         let mut names = Names::new();
         for number in 0..100_000u32 {
             names.insert(format!("prices/{number:09}").as_bytes()).unwrap();
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths() {
+    fn lengths_are_bounded() {
         let mut names = Names::new();
         let all: Vec<Vec<u8>> = (0..=255u8).map(|len| vec![len; len as usize]).collect();
         let handles: Vec<Name> = all.iter().map(|name| names.insert(name).unwrap()).collect();
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_owned_names() {
+    fn names_agree_with_owned_copies() {
         for seed in 0..5 {
             let mut prng = Prng::new(seed);
             let mut names = Names::new();
@@ -260,8 +259,8 @@ mod tests {
         }
     }
 
-    /// Space comes back: the same names, removed and stored for ever, need no more pages; smaller
-    /// names live in the space of larger ones.
+    /// Space is reused: names that are removed and stored again and again need no more pages;
+    /// smaller names use the space of larger ones.
     #[test]
     fn space_is_reused() {
         let mut names = Names::new();

@@ -1,24 +1,24 @@
-//! Sets of addresses, as networks (`192.0.2.0/24`, `2001:db8::/32`), and the prefix under which an
-//! address is counted.
+//! Sets of addresses, as networks (`192.0.2.0/24`, `2001:db8::/32`), and the key by which addresses
+//! are counted.
 //!
-//! Place: whatever decides by where a peer comes from, or by the name that it calls this machine.
-//! Invariants: an IPv4 address is the same whether it comes as IPv4 or mapped into IPv6
-//! (`::ffff:192.0.2.1`), so that a listener on `::` and one on `0.0.0.0` mean the same peers; a
-//! network of IPv6 holds no IPv4 address, `::/0` neither; bits behind the prefix are 0.
+//! Place: rules that depend on a peer's address, or on the host name in its request. Invariants: an
+//! IPv4 address equals its mapped form in IPv6 (`::ffff:192.0.2.1`), so that a listener on `::` and
+//! one on `0.0.0.0` mean the same peers; a network of IPv6 contains no IPv4 address, not even
+//! `::/0`; bits behind the prefix are 0.
 
 use crate::handing::Hand;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Stands for the clients that their proxies do not name: for limits they are one client together,
-/// and no rule means them. No peer has this address.
+/// The address of clients whose proxies do not name them: limits count them as one client, and no
+/// rule matches them. No peer has this address.
 pub const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// What IPv4 addresses begin with when they are written as IPv6.
+/// The length of the prefix of IPv4 addresses in IPv6.
 const MAPPED_BITS: u8 = 96;
 
-/// Addresses of one family that begin with the same bits (CIDR, RFC 4632 and RFC 4291, section
-/// 2.3).
+/// A network of one family: all addresses that begin with the same bits (CIDR, RFC 4632 and RFC
+/// 4291, section 2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Hand)]
 pub struct Network {
     base: u128,
@@ -26,7 +26,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Of an address's first bits, counted as in its own family; more than it has are all of them.
+    /// Takes the first `bits` bits of an address, counted in its own family; too large a number
+    /// means all of them.
     pub fn new(address: IpAddr, bits: u8) -> Network {
         let bits = match address.to_canonical() {
             IpAddr::V4(_) if address.is_ipv4() => MAPPED_BITS + bits.min(32),
@@ -35,8 +36,8 @@ impl Network {
         Network { base: number_of(address) & mask(bits), bits }
     }
 
-    /// Reads `address/bits`, or an address alone. `None`: it is neither, has bits set behind its
-    /// prefix (`10.0.0.1/8` is more likely a mistake than meant), or is IPv4 written as IPv6.
+    /// Parses `address/bits`, or an address alone. `None` for other strings, for bits set behind
+    /// the prefix (`10.0.0.1/8` is probably a mistake), and for IPv4 written as IPv6.
     pub fn parse(text: &str) -> Option<Network> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -54,7 +55,7 @@ impl Network {
         (bits <= bits_max && is_exact).then_some(network)
     }
 
-    /// Whether an address is in it.
+    /// Whether the network contains an address.
     pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.is_ipv4() && number_of(address) & mask(self.bits) == self.base
@@ -83,17 +84,17 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Some networks; few enough to look at each.
+/// A set of networks, small enough for a linear search.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Hand)]
 pub struct Networks(Box<[Network]>);
 
 impl Networks {
-    /// Whether an address is in one of them.
+    /// Whether one of the networks contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -113,7 +114,7 @@ pub fn number_of(address: IpAddr) -> u128 {
     }
 }
 
-/// The address of a number; IPv4 as IPv4.
+/// The address for a number; IPv4 addresses in their short form.
 pub fn address_of(number: u128) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from_bits(number)).to_canonical()
 }
@@ -123,8 +124,8 @@ fn mask(bits: u8) -> u128 {
 }
 
 /// Whether a request's `Host` means this machine: `localhost`, a loopback address, or the host of
-/// one of these origins; ports do not count, and the origin `*` is every host. A page whose own
-/// name suddenly resolves to loopback (DNS rebinding) sends its own name.
+/// one of these origins; ports do not count, and the origin `*` matches every host. A page whose
+/// own name suddenly resolves to loopback (DNS rebinding) sends its own name.
 pub fn names_this_machine(host: &str, origins: &[String]) -> bool {
     let name = without_port(host);
     let is_loopback = |address: IpAddr| address.is_loopback();
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_this_machine() {
+    fn hosts_of_this_machine_are_recognized() {
         let origins = ["https://Ops.example:8443".to_owned()];
         for host in [
             "localhost",
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_contain() {
+    fn networks_contain_their_addresses() {
         let set = networks(&["10.0.0.0/8", "192.0.2.1", "2001:db8::/32", "::1"]);
         for inside in ["10.1.2.3", "::ffff:10.1.2.3", "192.0.2.1", "2001:db8:ffff::1", "::1"] {
             assert!(set.contains(inside.parse().unwrap()), "{inside}");
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn invalid_networks_are_refused() {
         for text in [
             "",
             "10.0.0.0/",
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn addresses_survive_conversion() {
         for text in ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32", "::/0", "0.0.0.0/0"] {
             assert_eq!(Network::parse(text).unwrap().to_string(), text);
         }

@@ -2,45 +2,45 @@
 //! hole in the allocator.
 //!
 //! For tables that have an entry for each connection or topic and only ever grow. A `Vec` doubles:
-//! every thread would have up to half of its table for nothing, or the page-sized holes that it
-//! grew out of. Memory: the entries, 24 bytes for each page of `PAGE` of them, and of the newest
-//! page only what has been used is touched.
+//! every thread would have up to half of its table unused, or page-sized holes behind it after it
+//! moved. Memory: the entries, 24 bytes for each page of `PAGE` of them, and in the newest page
+//! only the used part is touched.
 
 use crate::handing::{Hand, Input, Layout};
 use std::ops::{Index, IndexMut};
 
-/// Entries with dense `u32` places, `PAGE` (a power of two) to a page. Owned by one shard.
+/// Entries with dense `u32` indexes, `PAGE` (a power of two) to a page. Owned by one shard.
 #[derive(Debug)]
 pub struct Pages<T, const PAGE: usize> {
     pages: Vec<Page<T, PAGE>>,
     len: u32,
 }
 
-/// The entries of a page; its place for them never moves.
+/// The entries of a page; its allocation never moves.
 #[derive(Debug)]
 struct Page<T, const PAGE: usize>(Vec<T>);
 
 impl<T, const PAGE: usize> Pages<T, PAGE> {
-    /// No entries; allocates nothing.
+    /// Creates an empty table; allocates nothing.
     pub const fn new() -> Self {
         assert!(PAGE.is_power_of_two());
         Pages { pages: Vec::new(), len: 0 }
     }
 
-    /// Entries at present.
+    /// The number of entries.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds an entry and returns its place.
+    /// Adds an entry and returns its index.
     ///
     /// # Panics
-    /// With 2^32 - 1 entries. Owners have a bound of their own far below.
+    /// With 2^32 - 1 entries. Owners have their own, far lower bound.
     pub fn push(&mut self, value: T) -> u32 {
         let index = self.len;
         assert!(index != u32::MAX, "a table has at most 2^32 - 1 entries");
@@ -54,31 +54,31 @@ impl<T, const PAGE: usize> Pages<T, PAGE> {
         index
     }
 
-    /// Adds entries until `index` is the place of one.
+    /// Adds entries until `index` exists.
     pub fn grow_to(&mut self, index: u32, mut value: impl FnMut() -> T) {
         while self.len <= index {
             self.push(value());
         }
     }
 
-    /// The entry in a place.
+    /// The entry at an index.
     pub fn get(&self, index: u32) -> Option<&T> {
         let (page, entry) = split::<PAGE>(index);
         self.pages.get(page)?.0.get(entry)
     }
 
-    /// The entry in a place, to change it.
+    /// The entry at an index, mutable.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let (page, entry) = split::<PAGE>(index);
         self.pages.get_mut(page)?.0.get_mut(entry)
     }
 
-    /// All entries in the order of their places.
+    /// All entries in the order of their indexes.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.pages.iter().flat_map(|Page(page)| page)
     }
 
-    /// All entries in the order of their places, to change them.
+    /// All entries in the order of their indexes, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.pages.iter_mut().flat_map(|Page(page)| page)
     }
@@ -103,7 +103,7 @@ impl<T, const PAGE: usize> Index<u32> for Pages<T, PAGE> {
     type Output = T;
 
     /// # Panics
-    /// If there is no such place: the caller's own table is then broken.
+    /// If the index does not exist: the caller's own table is then broken.
     fn index(&self, index: u32) -> &T {
         let (page, entry) = split::<PAGE>(index);
         &self.pages[page].0[entry]
@@ -112,7 +112,7 @@ impl<T, const PAGE: usize> Index<u32> for Pages<T, PAGE> {
 
 impl<T, const PAGE: usize> IndexMut<u32> for Pages<T, PAGE> {
     /// # Panics
-    /// If there is no such place: the caller's own table is then broken.
+    /// If the index does not exist: the caller's own table is then broken.
     fn index_mut(&mut self, index: u32) -> &mut T {
         let (page, entry) = split::<PAGE>(index);
         &mut self.pages[page].0[entry]
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_a_vector() {
+    fn pages_agree_with_a_vector() {
         let mut pages: Pages<u32, 8> = Pages::new();
         let mut model = Vec::new();
         assert!(pages.is_empty() && pages.get(0).is_none());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_touches_what_is_used_and_moves_nothing() {
+    fn growth_moves_no_entry_and_touches_no_unused_memory() {
         let mut pages: Pages<u64, 256> = Pages::new();
         pages.grow_to(0, || 1);
         let place = std::ptr::from_ref(&pages[0]);

@@ -11,13 +11,13 @@ pub struct Prng {
 }
 
 impl Prng {
-    /// A generator that the seed determines completely.
+    /// Creates a generator that the seed determines completely.
     pub fn new(seed: u64) -> Prng {
         let mut mixer = seed;
         Prng { state: std::array::from_fn(|_| splitmix(&mut mixer)) }
     }
 
-    /// A generator of its own for one purpose: numbers drawn for one never shift those of another.
+    /// Splits off a generator for one purpose: numbers drawn from one never shift those of another.
     pub fn fork(&mut self) -> Prng {
         Prng::new(self.next_u64())
     }
@@ -70,7 +70,7 @@ impl Prng {
         }
     }
 
-    /// Puts the items into a random order, every order equally likely.
+    /// Shuffles the items, every order equally likely.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -93,7 +93,7 @@ mod tests {
     /// The published first outputs of splitmix64 for seed 1234567 and of xoshiro256++ for state 1,
     /// 2, 3, 4.
     #[test]
-    fn published_vectors() {
+    fn the_generator_agrees_with_published_vectors() {
         let mut state = 1_234_567;
         let mixed: [u64; 3] = std::array::from_fn(|_| splitmix(&mut state));
         assert_eq!(mixed, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_same_numbers() {
+    fn equal_seeds_give_equal_numbers() {
         let (mut one, mut two, mut other) = (Prng::new(5), Prng::new(5), Prng::new(6));
         let same = (0..100).all(|_| one.next_u64() == two.next_u64());
         assert!(same && one.next_u64() != other.next_u64());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn chances() {
+    fn a_chance_has_its_probability() {
         let mut prng = Prng::new(2);
         let mut hits = |p: f64| (0..10_000).filter(|_| prng.chance(p)).count();
         assert_eq!((hits(0.0), hits(-1.0), hits(f64::NAN), hits(1.0)), (0, 0, 0, 10_000));

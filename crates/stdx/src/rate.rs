@@ -1,18 +1,17 @@
-//! How fast something may go, in eight bytes: a bucket of tokens, kept as the time at which it will
-//! be full again.
+//! A rate limit in eight bytes: a token bucket, stored as the time at which it will be full again.
 //!
-//! Invariant: over any time the cost that was let through is at most what the rate allows in it and
-//! the burst together; a bucket that is full always lets one thing through, whatever it costs.
+//! Invariant: over any period, the admitted cost is at most the rate times the period, plus the
+//! burst; a full bucket always admits one operation, whatever its cost.
 
 use crate::handing::Hand;
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// So much in a second, and as much at once.
+/// A rate, and the burst beyond it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowance {
-    /// What one unit costs, in nanoseconds times 2^`SHIFT`, so that bytes can be counted.
+    /// The cost of one unit, in nanoseconds times 2^`SHIFT`, so that bytes can be counted.
     unit: u64,
     burst_ns: u64,
 }
@@ -20,17 +19,17 @@ pub struct Allowance {
 const SHIFT: u32 = 10;
 
 impl Allowance {
-    /// So many units in a second, at least one, and a burst of a second.
+    /// `units` per second, at least one, and a burst of one second.
     pub fn per_second(units: u64) -> Allowance {
         Allowance { unit: (NS_PER_S << SHIFT) / units.max(1), burst_ns: NS_PER_S }
     }
 
-    /// So many units in a minute, at least one, and a burst of a minute.
+    /// `units` per minute, at least one, and a burst of one minute.
     pub fn per_minute(units: u64) -> Allowance {
         Allowance { unit: ((60 * NS_PER_S) << SHIFT) / units.max(1), burst_ns: 60 * NS_PER_S }
     }
 
-    /// So many units more at once.
+    /// Enlarges the burst by `units`.
     pub fn with_more(self, units: u64) -> Allowance {
         let more_ns = self.cost_ns(units);
         Allowance { burst_ns: self.burst_ns.saturating_add(more_ns), ..self }
@@ -42,23 +41,24 @@ impl Allowance {
     }
 }
 
-/// One bucket. Full at first.
+/// One bucket, full at first.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand)]
 pub struct Bucket {
-    /// When it will be full, in nanoseconds of the clock that the caller uses.
+    /// The time when it will be full, in nanoseconds of the caller's clock.
     full_ns: u64,
 }
 
 impl Bucket {
-    /// Takes so many units if they are there.
+    /// Takes `units` if they are available.
     ///
     /// # Errors
-    /// They are not: in so many milliseconds they will be, if nobody takes any before.
+    /// The units are not available. The value is the time in milliseconds until they are, if no
+    /// other caller takes any before.
     pub fn take(&mut self, allowance: Allowance, now_ms: u64, units: u64) -> Result<(), u64> {
         let now_ns = now_ms.saturating_mul(NS_PER_MS);
         let begin_ns = self.full_ns.max(now_ns);
         let cost_ns = allowance.cost_ns(units);
-        // What can never be there at once has to wait until the bucket is full.
+        // A cost beyond the burst has to wait until the bucket is full.
         let room_ns = allowance.burst_ns.saturating_sub(cost_ns);
         let late_ns = (begin_ns - now_ns).saturating_sub(room_ns);
         if late_ns > 0 {
@@ -68,24 +68,24 @@ impl Bucket {
         Ok(())
     }
 
-    /// Takes so many units whether they are there or not; who comes next waits for them, too.
+    /// Takes `units` whether they are available or not; the next caller then waits longer.
     pub fn force(&mut self, allowance: Allowance, now_ms: u64, units: u64) {
         let begin_ns = self.full_ns.max(now_ms.saturating_mul(NS_PER_MS));
         self.full_ns = begin_ns.saturating_add(allowance.cost_ns(units));
     }
 
-    /// Gives back units that were taken and not used.
+    /// Returns units that were taken but not used.
     pub fn give_back(&mut self, allowance: Allowance, units: u64) {
         self.full_ns = self.full_ns.saturating_sub(allowance.cost_ns(units));
     }
 
-    /// When one unit can be taken; not before now.
+    /// The earliest time when one unit can be taken; never in the past.
     pub fn next_ms(&self, allowance: Allowance, now_ms: u64) -> u64 {
         let room_ns = allowance.burst_ns.saturating_sub(allowance.cost_ns(1));
         now_ms.max(self.full_ns.saturating_sub(room_ns).div_ceil(NS_PER_MS))
     }
 
-    /// Whether it is full, so that it need not be kept.
+    /// Whether it is full, so that it need not be stored.
     pub fn is_full(&self, now_ms: u64) -> bool {
         self.full_ns <= now_ms.saturating_mul(NS_PER_MS)
     }
@@ -95,7 +95,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// Units that are let through in so long, asked for one by one each millisecond.
+    /// Counts the units that are admitted in a period, with one request each millisecond.
     fn let_through(allowance: Allowance, from_ms: u64, to_ms: u64, bucket: &mut Bucket) -> u64 {
         let mut count = 0;
         for now_ms in from_ms..to_ms {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_and_then_the_rate() {
+    fn a_burst_is_admitted_and_then_the_rate() {
         for rate in [1, 10, 100, 3_000, 70_000] {
             let (allowance, mut bucket) = (Allowance::per_second(rate), Bucket::default());
             let first = let_through(allowance, 5_000, 5_001, &mut bucket);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_burst_goes_when_the_bucket_is_full() {
+    fn a_cost_beyond_the_burst_needs_a_full_bucket() {
         let (allowance, mut bucket) = (Allowance::per_second(1_000), Bucket::default());
         assert_eq!(bucket.take(allowance, 7, 5_000), Ok(()));
         assert_eq!(bucket.take(allowance, 7, 1), Err(4_001));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_is_paid_first() {
+    fn forced_units_delay_the_next_ones() {
         let (allowance, mut bucket) = (Allowance::per_second(10), Bucket::default());
         bucket.force(allowance, 0, 30);
         assert_eq!(bucket.next_ms(allowance, 0), 2_100);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again() {
+    fn returned_units_are_available_again() {
         let (allowance, mut bucket) = (Allowance::per_second(2), Bucket::default());
         for _ in 0..5 {
             assert_eq!(bucket.take(allowance, 7, 2), Ok(()));

@@ -1,25 +1,25 @@
-//! A table with dense `u32` places that grows page by page, so that growth never moves an entry or
+//! A table with dense `u32` indexes that grows page by page, so that growth never moves an entry or
 //! pauses.
 //!
-//! Connections, topics and subscriptions live in slabs. A place is reused after `remove`, newest
-//! first, so live entries stay dense; who must tell an earlier occupant from a later one keeps a
-//! generation in the entry (see [`Key`](crate::key::Key)).
+//! Connections, topics and subscriptions live in slabs. An index is reused after `remove`, newest
+//! first, so live entries stay dense; an owner that must distinguish an earlier occupant from a
+//! later one keeps a generation in the entry (see [`Key`](crate::key::Key)).
 //!
 //! Memory: an entry costs `size_of::<T>()` rounded up for a one-word free link: nothing more if `T`
 //! has a niche (a `NonZero`, an enum, a reference), else one more unit of `T`'s alignment (4 bytes
-//! for a `T` of `u32`s). On top 24 bytes per page of 1,024 entries. Pages are kept for reuse, so
-//! the memory is that of the greatest number of entries at one time; the part of the newest page
+//! for a `T` of `u32`s). In addition, 24 bytes per page of 1,024 entries. Pages are kept for reuse,
+//! so the memory is that of the greatest number of entries at one time; the part of the newest page
 //! that was never used is not touched.
 
 use crate::handing::{Hand, Input, Layout};
 use std::ops::{Index, IndexMut};
 
-/// Entries in a page.
+/// The number of entries in a page.
 const PAGE_ENTRIES: usize = 1024;
-/// End of the free list; also the number of places that a slab can have.
+/// The end of the free list; also the maximum number of slots.
 const NONE: u32 = u32::MAX;
 
-/// A table of `T` with dense `u32` places. Owned by one shard.
+/// A table of `T` with dense `u32` indexes. Owned by one shard.
 #[derive(Debug)]
 pub struct Slab<T> {
     pages: Vec<Vec<Entry<T>>>,
@@ -30,24 +30,24 @@ pub struct Slab<T> {
 
 #[derive(Debug)]
 enum Entry<T> {
-    /// The next free place, or NONE.
+    /// The next free slot, or NONE.
     Vacant(u32),
     Occupied(T),
 }
 
 impl<T> Slab<T> {
-    /// Bytes that one entry takes.
+    /// The size of one entry.
     pub const ENTRY_BYTES: usize = size_of::<Entry<T>>();
 
-    /// An empty slab; allocates nothing.
+    /// Creates an empty slab; allocates nothing.
     pub const fn new() -> Slab<T> {
         Slab { pages: Vec::new(), free: NONE, places: 0, len: 0 }
     }
 
-    /// Puts the value into a free place and returns the place.
+    /// Puts the value into a free slot and returns its index.
     ///
     /// # Panics
-    /// With 2^32 - 1 entries. Owners have a bound of their own far below.
+    /// With 2^32 - 1 entries. Owners have their own, far lower bound.
     pub fn insert(&mut self, value: T) -> u32 {
         let index = self.next_index();
         assert!(index != NONE, "a slab has at most 2^32 - 1 entries");
@@ -69,12 +69,12 @@ impl<T> Slab<T> {
         index
     }
 
-    /// The place that the next `insert` will use.
+    /// The index that the next `insert` will use.
     pub fn next_index(&self) -> u32 {
         if self.free != NONE { self.free } else { self.places }
     }
 
-    /// Takes the value out and frees its place. None if the place holds nothing.
+    /// Removes the value and frees its slot. None if the slot is vacant.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let (page, entry) = split(index);
         let place = self.pages.get_mut(page)?.get_mut(entry)?;
@@ -89,7 +89,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The value in a place.
+    /// The value at an index.
     pub fn get(&self, index: u32) -> Option<&T> {
         let (page, entry) = split(index);
         match self.pages.get(page)?.get(entry)? {
@@ -98,7 +98,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value in a place, to change it.
+    /// The value at an index, mutable.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let (page, entry) = split(index);
         match self.pages.get_mut(page)?.get_mut(entry)? {
@@ -107,12 +107,12 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Whether the place holds a value.
+    /// Whether the slot holds a value.
     pub fn contains(&self, index: u32) -> bool {
         self.get(index).is_some()
     }
 
-    /// Entries at present.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len as usize
     }
@@ -122,13 +122,13 @@ impl<T> Slab<T> {
         self.len == 0
     }
 
-    /// Places ever used: every entry's index is below. For sweeps in slices: look at `get(i)` for a
-    /// range of `i`.
+    /// The number of slots ever used: every entry's index is below. For sweeps in steps: call
+    /// `get(i)` for a range of `i`.
     pub fn places(&self) -> u32 {
         self.places
     }
 
-    /// All entries with their places, ascending. Costs a look at every place ever used.
+    /// All entries with their indexes, ascending. Visits every slot ever used.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.pages.iter().flatten().zip(0u32..).filter_map(|(entry, index)| match entry {
             Entry::Occupied(value) => Some((index, value)),
@@ -142,7 +142,7 @@ impl<T> Slab<T> {
             + self.pages.capacity() * size_of::<Vec<Entry<T>>>()
     }
 
-    /// Bytes touched, without what the entries themselves own: [`Slab::allocated_bytes`] but for
+    /// Bytes touched, without what the entries themselves own: [`Slab::allocated_bytes`] without
     /// the unused part of the newest page.
     pub fn memory_bytes(&self) -> usize {
         self.places as usize * Self::ENTRY_BYTES + self.pages.len() * size_of::<Vec<Entry<T>>>()
@@ -163,7 +163,7 @@ impl<T> Index<u32> for Slab<T> {
     type Output = T;
 
     /// # Panics
-    /// If the place holds nothing: the caller's own table is then broken.
+    /// If the slot is vacant: the caller's own table is then broken.
     fn index(&self, index: u32) -> &T {
         match self.get(index) {
             Some(value) => value,
@@ -174,7 +174,7 @@ impl<T> Index<u32> for Slab<T> {
 
 impl<T> IndexMut<u32> for Slab<T> {
     /// # Panics
-    /// If the place holds nothing: the caller's own table is then broken.
+    /// If the slot is vacant: the caller's own table is then broken.
     fn index_mut(&mut self, index: u32) -> &mut T {
         match self.get_mut(index) {
             Some(value) => value,
@@ -183,7 +183,7 @@ impl<T> IndexMut<u32> for Slab<T> {
     }
 }
 
-/// Places stay what they are, and free ones are used again in the same order.
+/// Indexes stay the same, and free slots are reused in the same order.
 impl<T: Hand> Hand for Slab<T> {
     fn give(&self, out: &mut Vec<u8>) {
         (self.places, self.free).give(out);
@@ -233,7 +233,7 @@ mod tests {
     use std::num::NonZeroU8;
 
     #[test]
-    fn bytes_per_entry() {
+    fn an_entry_costs_its_size_and_a_free_link() {
         assert_eq!(Slab::<u32>::ENTRY_BYTES, 8);
         assert_eq!(Slab::<[u32; 15]>::ENTRY_BYTES, 64);
         assert_eq!(Slab::<([u32; 15], [u8; 3], NonZeroU8)>::ENTRY_BYTES, 64);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_a_map() {
+    fn slabs_agree_with_a_map() {
         let mut prng = Prng::new(7);
         let mut slab = Slab::new();
         let mut map = BTreeMap::new();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_places_are_used_first() {
+    fn freed_slots_are_reused_first() {
         let mut slab = Slab::new();
         let places: Vec<u32> = (0..3_000).map(|value| slab.insert(value)).collect();
         assert!(places.iter().copied().eq(0..3_000));

@@ -1,4 +1,4 @@
-//! The derives `Hand` and `Counters`, as other crates use them.
+//! The derives `Hand` and `Counters`, used as other crates use them.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
