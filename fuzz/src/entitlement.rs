@@ -1,4 +1,4 @@
-//! What the judge reads of strangers and of files: tokens, claims, key sets, revocations, and the
+//! Decoders of input from strangers and files: tokens, claims, key sets, revocations, and the
 //! answer of a fetch's URL.
 
 use broker::entitlement::{Action, SUBJECT_BYTES_MAX};
@@ -12,7 +12,7 @@ use entitlement::revocation_file;
 use entitlement::token::Parts;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The first byte says what the others are.
+/// The first byte selects the decoder of the others.
 pub fn token(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else {
         return;
@@ -55,7 +55,7 @@ fn claims(data: &[u8]) {
         for filter in permissions.of(action) {
             assert!(Filter::parse(filter).is_ok());
         }
-        // Whoever has nothing permitted may do nothing.
+        // Empty permissions permit no action.
         if permissions.of(action).is_empty() {
             let all = Filter::parse("a").expect("a topic");
             assert!(!permissions.permit(&claims.subject, action, all));

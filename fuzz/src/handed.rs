@@ -1,8 +1,9 @@
-//! State that one process hands to the next in a live upgrade: values of every kind, the roster of
-//! connections, and the messages.
+//! The state that one process hands to the next in a live upgrade: values of every kind, the table
+//! of connections, and the messages.
 //!
-//! Asserted: no bytes panic or take much memory, whatever they count; what was read is written as
-//! the same bytes, or, where order has no meaning, as bytes that are read as the same value.
+//! Assertions: no input panics or allocates much memory, whatever counts it contains; a decoded
+//! value encodes to the same bytes, or, where order has no meaning, to bytes that decode to the
+//! same value.
 
 use net::kernel::Roster;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,7 +34,7 @@ enum Kind {
     Nested(Box<Vec<u16>>, [u8; 3]),
 }
 
-/// See the module.
+/// The target `handed`; see the module.
 pub fn handed(data: &[u8]) {
     let mut input = Input::new(data);
     if let Some(values) = Values::take(&mut input) {
@@ -53,13 +54,13 @@ pub fn handed(data: &[u8]) {
         assert_eq!(bytes, data[..bytes.len()]);
     }
     for bytes in node::upgrade::read_messages(data).into_iter().flatten() {
-        // Read once more it is the same.
+        // Decoding again gives the same message.
         let again = node::upgrade::read_messages(&bytes);
         assert!(again.contains(&Some(bytes)));
     }
 }
 
-/// Values as they are given, and some that count to more than there is.
+/// Encoded values, and lists that announce more values than follow.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let values = Values {
         texts: vec!["a".into(), String::new()],
@@ -82,7 +83,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     values.give(&mut whole);
     let list = |count: u64, value: u64| [count.to_le_bytes(), value.to_le_bytes()].concat();
     let mut worker = Vec::new();
-    // Epoch, heads, floors, no sweep; nobody refused; a clock; no reads; counters of nothing.
+    // Epoch, heads, floors, no sweep; nothing refused; a clock; no reads; counters at zero.
     (9_u64, vec![4_u64, 5], vec![1_u64, 1]).give(&mut worker);
     worker.resize(worker.len() + 600, 0);
     let counts = [1, 8, 200, u64::MAX];

@@ -1,4 +1,4 @@
-//! Targets of the HTTP codec and of the formats that travel in it.
+//! Targets of the HTTP codec and of the formats inside it.
 
 use wire::Step;
 use wire::http::event_stream::{EventStreamDecoder, Item, OutgoingEvent};
@@ -13,7 +13,7 @@ const LIMITS: [HeadLimits; 2] = [
     HeadLimits { head_bytes_max: 64, target_bytes_max: 9 },
 ];
 
-/// A connection's requests and their bodies.
+/// Requests of one connection, with their bodies.
 pub fn http_request(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for limits in LIMITS {
@@ -21,7 +21,7 @@ pub fn http_request(data: &[u8]) {
     }
 }
 
-/// A connection's responses and their bodies.
+/// Responses of one connection, with their bodies.
 pub fn http_response(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for limits in LIMITS {
@@ -29,7 +29,7 @@ pub fn http_response(data: &[u8]) {
     }
 }
 
-/// One body in every framing, and the same bytes as chunks of our own.
+/// One body in every framing, and the data again as chunks that we encode.
 pub fn http_body(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for framing in [
@@ -52,7 +52,7 @@ pub fn http_body(data: &[u8]) {
     assert_eq!(lines, [format!("{input:?}"), "Ok(()), 0 bytes left".to_string()]);
 }
 
-/// Targets: decoding never panics, and what was encoded decodes to itself.
+/// Request targets: decoding never panics, and an encoded target decodes to itself.
 pub fn http_target(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -72,7 +72,7 @@ pub fn http_target(data: &[u8]) {
     assert_eq!((&*name, &*value), (text, text));
 }
 
-/// Event streams, and an event of our own around the data.
+/// Event streams, and an event that we encode around the data.
 pub fn event_stream(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for event_bytes_max in [16, 4096] {

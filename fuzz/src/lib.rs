@@ -1,11 +1,11 @@
 //! One function for each fuzz target. A binary in `fuzz_targets/` feeds it, `tests/replay.rs` runs
 //! it over the committed corpus.
 //!
-//! What a target asserts: no panic; the same result however the input is cut; and, where there is
-//! an encoder, that what was decoded encodes to the same bytes.
+//! A target asserts: no panic; equal results for all ways to split the input; and, where there is
+//! an encoder, that decoded values encode to the input's bytes.
 //!
-//! A new target is: a function here, its name in [`TARGETS`], one line in `fuzz_targets/`, one
-//! entry in `Cargo.toml`, seeds in [`seeds`].
+//! A new target consists of a function here, its name in [`TARGETS`], one line in `fuzz_targets/`,
+//! one entry in `Cargo.toml`, and seeds in [`seeds`].
 
 mod entitlement;
 mod handed;
@@ -34,10 +34,10 @@ pub use ticket::ticket;
 pub use tls::tls_record;
 pub use websocket::{websocket_deflate, websocket_frame, websocket_handshake, websocket_message};
 
-/// A target: takes any bytes, panics when a promise is broken.
+/// A target: accepts any bytes and panics when an assertion fails.
 pub type Target = fn(&[u8]);
 
-/// Names a function of this crate as a target.
+/// Registers functions of this crate as targets.
 macro_rules! targets {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as Target)),*] };
 }
@@ -65,7 +65,7 @@ pub const TARGETS: &[(&str, Target)] = targets![
     token,
 ];
 
-/// Takes eight bytes from the end of the data as the seed of the cuts: at the end, so that the
+/// Takes the last eight bytes of the data as the seed of the cuts: the last ones, so that the
 /// corpus stays readable.
 fn split_seed(data: &[u8]) -> (u64, &[u8]) {
     match data.split_last_chunk::<8>() {

@@ -1,9 +1,9 @@
-//! Targets of the native protocol. WebSocket delimits its frames, so there is nothing to cut.
+//! Targets of the native protocol. WebSocket delimits its frames, so the input is not split.
 
 use wire::native::{Attributes, ClientFrame, ServerFrame};
 
-/// A frame from a client: what is accepted survives encoding, and what is built anew from it has
-/// the same fields.
+/// A frame from a client: an accepted frame survives encoding, and a frame built from its fields
+/// has the same fields.
 pub fn native_client_frame(data: &[u8]) {
     let Ok(frame) = ClientFrame::decode(data) else {
         return;
@@ -16,7 +16,7 @@ pub fn native_client_frame(data: &[u8]) {
     }
 }
 
-/// A frame from a server, by the same promises.
+/// A frame from a server, with the same assertions.
 pub fn native_server_frame(data: &[u8]) {
     let Ok(frame) = ServerFrame::decode(data) else {
         return;
@@ -36,7 +36,7 @@ pub fn native_server_frame(data: &[u8]) {
     }
 }
 
-/// The log keeps attributes as a block of their own.
+/// The log stores attributes as a separate block.
 fn attributes_survive(attributes: Attributes<'_>) {
     let mut block = Vec::new();
     attributes.encode_block(&mut block);

@@ -5,7 +5,7 @@ use crate::split_seed;
 use wire::Step;
 use wire::proxy::{Announced, HEADER_BYTES_MAX, decode, encode_binary};
 
-/// Headers of both versions: cuts, bounds, and what was announced comes back when it is said again.
+/// Headers of both versions: cuts, bounds, and re-encoding of the decoded addresses.
 pub fn proxy(data: &[u8]) {
     let (seed, input) = split_seed(data);
     check_cuts(seed, |cuts| drive::proxy(input, cuts));
@@ -18,7 +18,7 @@ pub fn proxy(data: &[u8]) {
             let Ok(Step::Done { value: said, .. }) = again else {
                 panic!("{value:?} became {again:?}");
             };
-            // IPv4 beside IPv6 is written as IPv6.
+            // A mix of IPv4 and IPv6 is written as IPv6.
             if let (Announced::Tcp { source, .. }, Announced::Tcp { source: from, .. }) =
                 (value, said)
             {

@@ -1,8 +1,7 @@
-//! The seeds of the committed corpora, as code: what each decoder is meant to read, and what it is
-//! meant to refuse.
+//! The seeds of the committed corpora, as code: valid and invalid input for each decoder.
 //!
 //! `cargo run --manifest-path fuzz/Cargo.toml --example seeds` writes them to `corpus/<target>/`.
-//! Files that a fuzzer found worth keeping lie beside them under other names and are left alone.
+//! Files that a fuzzer found lie beside them under other names and are not changed.
 
 use broker::position::Position;
 use broker::settings::LagPolicy;
@@ -11,7 +10,7 @@ use wire::proxy::{Announced, encode_binary, encode_line};
 use wire::websocket::frame::RSV1;
 use wire::websocket::{CloseCode, ClosePayload, Deflater, Opcode, frame};
 
-/// The seeds of a target: a name for the file and its bytes. Empty for a name that is not a target.
+/// The seeds of a target: file names and bytes. Empty for an unknown target.
 pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     let seeds: Vec<Vec<u8>> = match target {
         "websocket_frame" | "websocket_message" => websocket(),
@@ -42,7 +41,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| with_seed(text.as_bytes().to_vec())).collect()
 }
 
-/// The frames of a file of shared vectors, valid and invalid.
+/// The frames of a file of shared test vectors, valid and invalid.
 fn vectors(document: &str) -> Vec<Vec<u8>> {
     let frames = document.split("\"hex\": \"").skip(1);
     frames
@@ -57,8 +56,8 @@ fn vectors(document: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Data, alerts, key updates and tickets, for both versions and sides; behind them nothing, or what
-/// is no record.
+/// Data, alerts, key updates and tickets, for both versions and sides, followed by nothing or by an
+/// invalid record.
 fn tls_records() -> Vec<Vec<u8>> {
     let record = |kind: u8, text: &[u8]| {
         let [high, low] = (text.len() as u16).to_be_bytes();
@@ -86,7 +85,7 @@ fn tls_records() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Both versions, of every kind, with and without a checksum; and two that are none.
+/// Both versions, of every kind, with and without a checksum; and two invalid headers.
 fn proxy_headers() -> Vec<Vec<u8>> {
     let tcp = |source: &str, target: &str| Announced::Tcp {
         source: source.parse().expect("an address"),
@@ -113,7 +112,7 @@ fn proxy_headers() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What is signed: nothing, and one subscription of each kind.
+/// Tokens, claims, key sets, revocations and answers for each decoder of `token`.
 fn tokens() -> Vec<Vec<u8>> {
     let texts: [(u8, &str); 7] = [
         (0, "eyJhbGciOiJIUzI1NiIsImtpZCI6ImEifQ.eyJzdWIiOiJhbm5hIiwiZXhwIjo5fQ.AAAA"),
@@ -171,8 +170,8 @@ fn tickets() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What clients of each protocol say to a shard: parts of `connection + 3 * (length - 1)` and as
-/// many bytes.
+/// Conversations of clients of each protocol with a shard: parts of `connection + 3 * (length - 1)`
+/// and as many bytes.
 fn conversations() -> Vec<Vec<u8>> {
     const UPGRADE: &str = "GET /crore HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -272,7 +271,7 @@ fn websocket() -> Vec<Vec<u8>> {
         for key in [None, Some([0x37, 0xfa, 0x21, 0x3d])] {
             let mut input = Vec::new();
             for &(fin, opcode, payload) in conversation {
-                // Only the header of the largest is of interest: it is over the limit.
+                // Only the header of the largest frame matters: it is over the limit.
                 let payload_bytes = payload.len().min(1000);
                 if payload.len() > 60_000 {
                     let header = frame::encode_header(fin, opcode, payload.len(), key);
@@ -293,7 +292,7 @@ fn websocket() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Compressed payloads by themselves and in frames, good and bad.
+/// Compressed payloads alone and in frames, valid and invalid.
 fn compressed() -> Vec<Vec<u8>> {
     let text = br#"{"bid":1.0823,"ask":1.0825,"bids":[1.0822,1.0821,1.0820]}"#.repeat(3);
     let mut payloads: Vec<Vec<u8>> = (1..=9)
@@ -310,7 +309,7 @@ fn compressed() -> Vec<Vec<u8>> {
         b"\xf3\x48\xcd\xc9\xc9\x07\x00\x00",
         b"\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00",
         b"\x00",
-        // It refers to what came before the message.
+        // A reference to bytes before the message.
         b"\xf2\x00\x11\x00\x00",
         b"\xf2\x48\xcd",
     ];

@@ -1,8 +1,8 @@
-//! The whole of a shard, edge and home on one thread, fed with arbitrary bytes of clients.
+//! A complete shard, edge and home on one thread, with arbitrary input from clients.
 //!
-//! The node's own loop is left out: letters go to and fro at once, and writes are taken in part.
-//! Asserted: no panic; a connection never owns more than its bound; when all have left, nothing of
-//! them is left.
+//! The node's own loop is left out: letters are delivered at once, and writes are partial.
+//! Assertions: no panic; a connection never owns more than its bound; after all clients have left,
+//! no state of them remains.
 
 use broker::edge::{Edge, Written};
 use broker::filters::FilterTrie;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 use stdx::key::Key;
 use stdx::prng::Prng;
 
-/// Connections of one run; the input's first byte of each part names one.
+/// The number of connections; the first byte of each part selects one.
 const CONNECTIONS: u32 = 3;
-/// Bytes of one part.
+/// The maximum size of one part.
 const PART_BYTES_MAX: usize = 200;
 
 struct Shard {
@@ -139,7 +139,7 @@ impl Shard {
     }
 }
 
-/// Parts of the input go to connections; each part is `connection, length, bytes`.
+/// The target `shard`. The input consists of parts, each `connection, length, bytes`.
 pub fn shard(data: &[u8]) {
     let (seed, mut data) = crate::split_seed(data);
     let settings = settings();

@@ -1,7 +1,7 @@
 //! The durable store over files of arbitrary bytes.
 //!
-//! Asserted: whatever lies in its directory, opening, reading and verifying never panic; if the log
-//! opens, it takes a batch, and finds it again.
+//! Assertions: for any files in its directory, opening, reading and verifying never panic; if the
+//! log opens, it accepts a batch, and finds it again.
 
 use log::store::hostile::HostileDisk;
 use log::store::{
@@ -15,7 +15,7 @@ const SEGMENT: &str = "0000000000000001.log";
 const INDEX: &str = "0000000000000001.idx";
 const ALL: PageLimits = PageLimits { records_max: 1_000, bytes_max: 1 << 20 };
 
-/// A segment of arbitrary bytes; and one whose head is whole, with arbitrary batches.
+/// A segment of arbitrary bytes; and one with a valid head and arbitrary batches.
 pub fn store_segment(data: &[u8]) {
     let disk = template();
     disk.put(SEGMENT, data);
@@ -29,7 +29,7 @@ pub fn store_segment(data: &[u8]) {
     drive(&disk);
 }
 
-/// An index, a file of epochs, and a note of the end, of arbitrary bytes beside a whole segment.
+/// An index, a file of epochs, and a record of the end, of arbitrary bytes beside a valid segment.
 pub fn store_index(data: &[u8]) {
     let disk = template();
     disk.put(INDEX, data);
@@ -41,7 +41,7 @@ pub fn store_index(data: &[u8]) {
     }
 }
 
-/// The files that a template is made of, as seeds.
+/// The files of the template, as seeds.
 pub fn template_bytes(is_index: bool) -> Vec<Vec<u8>> {
     let disk = template();
     let names = match is_index {
@@ -51,7 +51,7 @@ pub fn template_bytes(is_index: bool) -> Vec<Vec<u8>> {
     names.iter().filter_map(|name| disk.bytes_of(name)).collect()
 }
 
-/// A small log that was closed, and went on once.
+/// A small log that was closed and reopened once.
 fn template() -> HostileDisk {
     let disk = HostileDisk::new(1);
     for offset in [1, 4] {
@@ -137,12 +137,12 @@ fn drive(disk: &HostileDisk) {
     assert_eq!(found, [offset]);
 }
 
-/// Wants everything.
+/// A window that requests all publications and keys.
 struct Window;
 
 impl OnceWindow for Window {
     fn publications_wanted(&self, partition: u32, _: &[u8]) -> u32 {
-        // Of one partition a few.
+        // A few of every other partition.
         [u32::MAX, 2][partition as usize % 2]
     }
 

@@ -1,17 +1,17 @@
-//! Resume tickets: what is behind the signature, and whole tickets.
+//! Resume tickets: the content behind the signature, and complete tickets.
 
 use broker::settings::{TicketKey, TicketSettings};
 use broker::ticket::{Ticket, TicketRefusal};
 
-/// What decodes encodes to the same bytes; the same bytes with a signature come back; without one
-/// of ours they are refused.
+/// Decoded content encodes to the same bytes; the same content with a signature opens again;
+/// without our signature it is refused.
 pub fn ticket(data: &[u8]) {
     let settings = |byte| TicketSettings {
         keys: vec![TicketKey::new([byte; 32])],
         lifetime_ms: 1,
         not_before_ms: 0,
     };
-    // Whatever is no ticket is refused before anything in it is looked at.
+    // An invalid ticket is refused before its content is decoded.
     let refusal = Ticket::open(data, &settings(1), 0).unwrap_err();
     assert!(matches!(refusal, TicketRefusal::Malformed | TicketRefusal::Forged));
     let Some(ticket) = Ticket::decode(data) else {
@@ -26,7 +26,7 @@ pub fn ticket(data: &[u8]) {
         assert_eq!(same.identity, ticket.identity);
     }
     let Some(Ok(signed)) = ticket.issue(&settings(1)) else {
-        return; // it does not fit
+        return; // the ticket is too large
     };
     let opened = Ticket::open(&signed, &settings(1), 0);
     match ticket.expires_ms {

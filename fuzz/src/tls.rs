@@ -1,14 +1,14 @@
-//! The record layer of TLS, after the handshake: records that a peer with the keys may send, and
-//! bytes that nobody may.
+//! The record layer of TLS, after the handshake: records from a peer with the keys, and forged
+//! bytes.
 
 use stdx::prng::Prng;
 use tls::fuzzing::Direction;
 
 use crate::split_seed;
 
-/// The first byte says version and side. Then records: type, length (two bytes, modulo 1,000), and
-/// so many bytes, sealed with the true keys; a type of 0xff ends them, and what follows comes
-/// unsealed. Cutting the stream changes nothing.
+/// The target `tls_record`. The first byte selects version and side. Records follow: type, length
+/// (two bytes, modulo 1,000), and the content, sealed with the true keys; a type of 0xff ends them,
+/// and the rest arrives unsealed. Splitting the stream changes nothing.
 pub fn tls_record(data: &[u8]) {
     let (seed, data) = split_seed(data);
     let Some((&first, mut rest)) = data.split_first() else {

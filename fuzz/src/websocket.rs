@@ -14,7 +14,7 @@ use crate::split_seed;
 
 const ROLES: [Role; 2] = [Role::Server, Role::Client];
 
-/// Frames in both roles: cuts, and encoding what was decoded gives the bytes that came.
+/// Frames in both roles: cuts, and decoded frames encode to the same bytes.
 pub fn websocket_frame(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for role in ROLES {
@@ -36,8 +36,8 @@ pub fn websocket_message(data: &[u8]) {
     }
 }
 
-/// Compressed messages in both roles: cuts; as one payload, within a bound and the same the second
-/// time; and what was inflated comes back when it is compressed again.
+/// Compressed messages in both roles: cuts; as one payload, within a bound and equal the second
+/// time; and an inflated message survives compression.
 pub fn websocket_deflate(data: &[u8]) {
     let (seed, input) = split_seed(data);
     for role in ROLES {
@@ -63,7 +63,7 @@ pub fn websocket_deflate(data: &[u8]) {
     }
 }
 
-/// Handshakes, as a server reads the request and as a client reads the answer.
+/// Handshakes: the request as a server reads it, and the answer as a client reads it.
 pub fn websocket_handshake(data: &[u8]) {
     let limits = HeadLimits::default();
     if let Ok(Step::Done { value: request, .. }) =
@@ -101,7 +101,7 @@ pub fn websocket_handshake(data: &[u8]) {
     }
 }
 
-/// What travels with a handshake is whole frames, and as many as are offered.
+/// The early data of a handshake consists of complete frames, one for each offer.
 fn check_early_messages(upgrade: &Upgrade<'_, '_>) {
     let is_early = |name: &&str| name.starts_with(EARLY_FRAME_PREFIX);
     let offered = upgrade.subprotocols().filter(is_early).count();
@@ -112,7 +112,7 @@ fn check_early_messages(upgrade: &Upgrade<'_, '_>) {
     let mut rest = &mut frames[..];
     for _ in 0..offered {
         let Ok(Step::Done { value, consumed }) = Frame::decode(rest, Role::Server, 1 << 20) else {
-            panic!("an early message is no whole frame");
+            panic!("an early message is not a complete frame");
         };
         assert!(value.fin && value.opcode == Opcode::Binary);
         let name = early_message(EARLY_FRAME_PREFIX, value.payload);

@@ -1,5 +1,4 @@
-//! Runs every committed corpus file through its target, so that what a fuzzer once found stays
-//! fixed.
+//! Runs every committed corpus file through its target, so that fixed faults stay fixed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,12 +21,12 @@ fn names(folder: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn corpora() {
+fn every_corpus_file_passes() {
     for (target, run) in fuzz::TARGETS {
         let files = entries(&here().join("corpus").join(target));
         assert!(!files.is_empty(), "{target} has no corpus");
         for file in files {
-            // Shown only when the test fails: the file to look at is the last one.
+            // Visible only when the test fails: the last file is the one to examine.
             println!("{}", file.display());
             run(&fs::read(&file).unwrap());
         }
@@ -36,7 +35,7 @@ fn corpora() {
 }
 
 #[test]
-fn targets_binaries_and_corpora_are_the_same_set() {
+fn targets_binaries_and_corpora_agree() {
     let targets: BTreeSet<String> =
         fuzz::TARGETS.iter().map(|(name, _)| name.to_string()).collect();
     assert_eq!(targets, names("fuzz_targets"));
@@ -47,7 +46,7 @@ fn targets_binaries_and_corpora_are_the_same_set() {
     }
 }
 
-/// The committed seeds are those that the code writes.
+/// The committed seeds equal those in the code.
 #[test]
 fn seeds_are_committed() {
     for (target, _) in fuzz::TARGETS {
