@@ -20,6 +20,7 @@ pub(crate) mod items;
 mod json;
 mod native;
 mod native_filters;
+mod native_notices;
 mod native_refusals;
 mod once;
 mod parameters;

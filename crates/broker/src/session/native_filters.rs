@@ -1,7 +1,7 @@
 //! Subscriptions to filters in the native protocol: where they begin, and what settles them,
 //! partition by partition.
 
-use super::native::{policy_of, wire_reason};
+use super::native_notices::{policy_of, wire_reason};
 use crate::edge::{self, Edge, LeftOut, flag};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Gap, PartitionCursor, PartitionId};

@@ -31,7 +31,7 @@ use crate::entitlement::NEVER;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{HomeId, PartitionId, ToHome};
 use crate::position::Position;
-use crate::session::native::wire_policy;
+use crate::session::native_notices::wire_policy;
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
