@@ -4,6 +4,7 @@
 //! each other only by [`mail`], and a home its durable logs by [`disk`].
 #![forbid(unsafe_code)]
 
+mod admission;
 pub mod disk;
 pub mod edge;
 pub mod entitlement;

@@ -7,7 +7,8 @@
 
 use super::slots::Protocol;
 use super::subscriptions::Stage;
-use super::{Edge, Offer, Placement, flag};
+use super::{Edge, flag};
+use crate::admission::{Offer, Placement};
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,

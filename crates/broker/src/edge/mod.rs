@@ -10,7 +10,7 @@
 //! a close code and a counter.
 
 mod access;
-mod admission;
+
 mod behind;
 mod behind_held;
 mod behind_reads;
@@ -22,6 +22,7 @@ mod entitled;
 mod fanout;
 mod fanout_filters;
 mod filters;
+mod flow;
 mod flushing;
 mod handing;
 mod input;
@@ -64,7 +65,6 @@ pub use pressure::Pressure;
 pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
 pub use users::{CountedUser, UserChange};
 
-pub(crate) use admission::{ATTRIBUTES_BYTES_MAX, Detail, NotAdmitted, Offer, Placement};
 pub(crate) use ends::End;
 pub(crate) use fanout::{append_attributes, retained};
 pub(crate) use input::{Progress, make_room};

@@ -7,6 +7,7 @@
 
 use super::Edge;
 use super::slots::flag;
+use crate::admission::TooFast;
 use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::collections::BTreeMap;
@@ -37,15 +38,6 @@ struct Buckets {
     pings: Bucket,
     subscribe: Bucket,
     errors: Bucket,
-}
-
-/// A rate is used up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TooFast {
-    /// In a second.
-    pub limit: u64,
-    /// After so many milliseconds it is there again.
-    pub after_ms: u64,
 }
 
 /// Rates are in the settings; who has used some of them is handed over.

@@ -6,20 +6,13 @@
 //! token of its HELLO, or by what the request carried that became its WebSocket connection, or by
 //! the identity in the resume ticket that it brings. Who shows nothing is anonymous.
 
-use super::State;
 use super::fault::Fault;
-use crate::edge::{Edge, NONE, Protocol, Shown};
-use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
-use crate::ids::ConnIndex;
-use crate::journal::Deed;
-use crate::ticket::Ticket;
-use crate::topic::Filter;
+use crate::entitlement::{CredentialKind, Digest, Purpose};
 use std::borrow::Cow;
 use stdx::handing::Hand;
 use wire::http::Target;
-use wire::http::event_stream::OutgoingEvent;
 use wire::http::request::Request;
-use wire::native::{ClientFrame, CloseCode, ErrorCode, ErrorFrame, Hello, Reference, ServerFrame};
+use wire::native::{CloseCode, ErrorCode};
 
 /// What a connection waits for, or has been told, about a credential.
 #[derive(Hand)]
@@ -83,7 +76,7 @@ impl Credential {
 }
 
 /// What an HTTP request may do so far.
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// It goes on, as whoever its connection is entitled to be now.
     Open,
     /// A question is out; the head waits.
@@ -92,307 +85,8 @@ pub(super) enum Entry {
     Refused(Fault),
 }
 
-impl Edge {
-    /// Whether the connection's head has been judged, so that it can be looked at again.
-    pub(super) fn is_judged(&self, index: ConnIndex) -> bool {
-        matches!(self.credential(index), Some(Credential::Judged { .. }))
-    }
-
-    /// Entitles the connection as the request says.
-    pub(super) fn entitle_request(&mut self, index: ConnIndex, request: &Request<'_>) -> Entry {
-        let judged = match self.is_judged(index) {
-            true => self.take_state(index),
-            false => None,
-        };
-        // Preflights carry no credentials (Fetch, section 3.2.5), and do nothing.
-        let shown = match request.method {
-            "OPTIONS" => Ok(None),
-            _ => credential_of(request),
-        };
-        let result = match shown {
-            Err(fault) => Err(fault),
-            Ok(None) => {
-                self.entitle(index, NONE);
-                Ok(Entry::Open)
-            }
-            Ok(Some((kind, bytes))) => self.show_in_request(index, judged, kind, &bytes),
-        };
-        result.unwrap_or_else(|fault| {
-            self.entitle(index, NONE);
-            Entry::Refused(fault)
-        })
-    }
-
-    fn show_in_request(
-        &mut self,
-        index: ConnIndex,
-        judged: Option<State>,
-        kind: CredentialKind,
-        bytes: &[u8],
-    ) -> Result<Entry, Fault> {
-        let at = if let Some(State::Credential(Credential::Judged { digest, verdict })) = judged {
-            debug_assert!(digest == Digest::of(kind, bytes), "the head is the same");
-            verdict?
-        } else {
-            match self.show(index, Purpose::Request, kind, bytes)? {
-                Shown::Known(at) => at,
-                Shown::Asked(digest) => {
-                    self.set_state(index, State::Credential(Credential::Request(digest)));
-                    return Ok(Entry::Waits);
-                }
-            }
-        };
-        if !self.may_entitle(index, at) {
-            let waits = Credential::Judged { digest: Digest::of(kind, bytes), verdict: Ok(at) };
-            self.ask_for_user(index, at, waits);
-            return Ok(Entry::Waits);
-        }
-        self.entitle(index, at);
-        Ok(Entry::Open)
-    }
-
-    /// Whether a request may go on for which any valid credential will do.
-    pub(super) fn require_credential(&self, index: ConnIndex) -> Result<(), Fault> {
-        match &self.settings.entitlement {
-            None => Ok(()),
-            Some(_) => match self.entitlement_of(index) {
-                None => Err(Fault::anonymous()),
-                Some(at) => Ok(self.check_entitlement(at)?),
-            },
-        }
-    }
-
-    /// Whether a request may do this with a topic or filter. Who has shown nothing hears what would
-    /// help.
-    pub(super) fn permit_request(
-        &mut self,
-        index: ConnIndex,
-        action: Action,
-        wanted: &str,
-    ) -> Result<(), Fault> {
-        self.permit_request_as(index, action, wanted, true)
-    }
-
-    /// The same of a publication whose body has not come: it is asked again when it has.
-    pub(super) fn permit_body(&mut self, index: ConnIndex, topic: &str) -> Result<(), Fault> {
-        self.permit_request_as(index, Action::Publish, topic, false)
-    }
-
-    /// The same of an envelope, which names its topics in the body: a client that may publish
-    /// nothing at all need not send it.
-    pub(super) fn permit_some_body(&mut self, index: ConnIndex) -> Result<(), Fault> {
-        let permitted = self.permit_some(index, Action::Publish);
-        permitted.map_err(|code| match code {
-            ErrorCode::Unauthorized => Fault::anonymous(),
-            code => code.into(),
-        })
-    }
-
-    fn permit_request_as(
-        &mut self,
-        index: ConnIndex,
-        action: Action,
-        wanted: &str,
-        is_done: bool,
-    ) -> Result<(), Fault> {
-        let is_asked = self.settings.entitlement.is_some();
-        // The node's own topics are looked at where nobody is asked, too.
-        if !is_asked && !wanted.starts_with('$') {
-            return Ok(());
-        }
-        let wanted = Filter::parse(wanted)
-            .map_err(|error| Fault::topic(ErrorCode::MalformedFilter, error))?;
-        let permitted = self.permit_as(index, action, wanted, is_done);
-        permitted.map_err(|code| match code {
-            ErrorCode::Unauthorized => Fault::anonymous(),
-            code => Fault::of_act((action, wanted.as_str()), code),
-        })
-    }
-
-    /// Finds out who a session is. True if HELLO can be answered now; otherwise it waits, or has
-    /// been refused.
-    pub(super) fn identify(&mut self, index: ConnIndex, hello: &Hello<'_>, frame: &[u8]) -> bool {
-        if self.settings.entitlement.is_none() {
-            return true;
-        }
-        let result = match hello.token {
-            Some(token) => self.show_in_hello(index, token, frame),
-            None => self.identify_without_token(index, hello, frame),
-        };
-        result.unwrap_or_else(|code| {
-            self.refuse_hello(index, code);
-            false
-        })
-    }
-
-    fn show_in_hello(
-        &mut self,
-        index: ConnIndex,
-        token: &str,
-        frame: &[u8],
-    ) -> Result<bool, ErrorCode> {
-        let kind = CredentialKind::Token;
-        match self.show(index, Purpose::Hello, kind, token.as_bytes())? {
-            Shown::Known(at) if self.may_entitle(index, at) => {
-                self.entitle(index, at);
-                Ok(true)
-            }
-            Shown::Known(at) => {
-                let frame = frame.into();
-                self.ask_for_user(index, at, Credential::User { at, frame });
-                Ok(false)
-            }
-            Shown::Asked(digest) => {
-                let frame = frame.into();
-                let waits = Credential::Hello { digest, frame };
-                self.set_state(index, State::Credential(waits));
-                Ok(false)
-            }
-        }
-    }
-
-    fn identify_without_token(
-        &mut self,
-        index: ConnIndex,
-        hello: &Hello<'_>,
-        frame: &[u8],
-    ) -> Result<bool, ErrorCode> {
-        if let Some(at) = self.entitlement_of(index) {
-            return self.check_entitlement(at).map(|()| true);
-        }
-        let ticket = hello
-            .ticket
-            .and_then(|bytes| Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms).ok());
-        let of_ticket = ticket.and_then(|ticket| ticket.entitlement());
-        if let Some(entitlement) = of_ticket {
-            let at = self.enter_entitlement(&entitlement)?;
-            let frame = frame.into();
-            let waits = Credential::Ticket { at, frame };
-            self.set_state(index, State::Credential(waits));
-            self.have_looked_at(index);
-            return Ok(false);
-        }
-        let settings = self.settings.entitlement.as_ref();
-        match settings.is_some_and(|settings| settings.anonymous.is_empty()) {
-            true => {
-                let refusal = ErrorCode::Unauthorized;
-                self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
-                Err(refusal)
-            }
-            false => Ok(true),
-        }
-    }
-
-    /// The verdict of HELLO's token.
-    pub(crate) fn hello_judged(&mut self, index: ConnIndex, verdict: Result<u32, ErrorCode>) {
-        let waited = self.take_kept_state(index);
-        let Some(State::Credential(Credential::Hello { frame, .. })) = waited else {
-            return;
-        };
-        match verdict {
-            Ok(at) => self.entitle_hello(index, at, frame),
-            Err(code) => self.refuse_hello(index, code),
-        }
-    }
-
-    /// The entitlement of HELLO's ticket has been looked at.
-    pub(crate) fn ticket_looked_at(&mut self, index: ConnIndex, at: u32) {
-        let waited = self.take_kept_state(index);
-        let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {
-            return;
-        };
-        let checked = self.check_entitlement(at);
-        self.tell_decision_of(index, Some(at), Deed::Authenticate, "", checked.err());
-        match checked {
-            Ok(()) => self.entitle_hello(index, at, frame),
-            Err(code) => {
-                self.access.judging.entitlements.release(at);
-                self.refuse_hello(index, code);
-            }
-        }
-    }
-
-    /// HELLO has waited for this entry.
-    fn entitle_hello(&mut self, index: ConnIndex, at: u32, frame: Box<[u8]>) {
-        if self.may_entitle(index, at) {
-            self.entitle(index, at);
-            return self.answer_hello(index, &frame);
-        }
-        self.ask_for_user(index, at, Credential::User { at, frame });
-        self.count_kept(index);
-    }
-
-    /// Whether a connection may count for its user is known: what waited for that goes on.
-    pub(crate) fn user_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
-        match self.take_kept_state(index) {
-            Some(State::Credential(Credential::User { at, frame })) => match verdict {
-                Ok(()) => {
-                    self.entitle(index, at);
-                    self.answer_hello(index, &frame);
-                }
-                Err(code) => {
-                    self.access.judging.entitlements.release(at);
-                    self.refuse_hello(index, code);
-                }
-            },
-            Some(State::Credential(Credential::Judged { digest, verdict: Ok(at) })) => {
-                if verdict.is_err() {
-                    self.access.judging.entitlements.release(at);
-                }
-                let verdict = verdict.map(|()| at);
-                let judged = Credential::Judged { digest, verdict };
-                self.set_state(index, State::Credential(judged));
-                self.resume(index);
-            }
-            _ => debug_assert!(false, "it waited for its user"),
-        }
-    }
-
-    fn answer_hello(&mut self, index: ConnIndex, frame: &[u8]) {
-        if let Ok(ClientFrame::Hello(hello)) = ClientFrame::decode(frame) {
-            self.native_welcome(index, &hello);
-        }
-        self.resume(index);
-    }
-
-    fn refuse_hello(&mut self, index: ConnIndex, code: ErrorCode) {
-        let error = ErrorFrame::new(Reference::Connection, code);
-        self.send_native(index, &ServerFrame::Error(error));
-        self.close_native(index, close_of(code));
-    }
-
-    /// A connection ends because its entitlement does.
-    pub(crate) fn close_entitled(&mut self, index: ConnIndex, code: ErrorCode) {
-        match self.connections.slots[index].protocol {
-            Protocol::Events => self.close_idle(index),
-            _ => self.close_native(index, close_of(code)),
-        }
-    }
-
-    /// Tells a client ahead.
-    pub(crate) fn tell_token_expires(&mut self, index: ConnIndex, expires_ms: u64) {
-        match self.connections.slots[index].protocol {
-            Protocol::Native => {
-                self.send_native(index, &ServerFrame::TokenExpires(expires_ms));
-            }
-            Protocol::Events => {
-                let data = format!("{{\"expires_ms\":\"{expires_ms}\"}}");
-                let event = OutgoingEvent {
-                    event: Some("crore.token_expires"),
-                    data: Some(&data),
-                    ..OutgoingEvent::default()
-                };
-                let mut bytes = Vec::new();
-                super::events::encode(&event, &mut bytes);
-                self.send_private(index, &bytes);
-            }
-            _ => {}
-        }
-    }
-}
-
 /// With which code a session ends whose credential is refused, or holds no more.
-pub(super) fn close_of(code: ErrorCode) -> CloseCode {
+pub(crate) fn close_of(code: ErrorCode) -> CloseCode {
     match code {
         ErrorCode::TokenExpired => CloseCode::TokenExpired,
         ErrorCode::TokenRevoked => CloseCode::Revoked,
@@ -407,7 +101,7 @@ type Found<'a> = (CredentialKind, Cow<'a, [u8]>);
 
 /// The credential of a request: `Authorization: Bearer`, `X-API-Key`, or `token=` in the query.
 /// Other schemes of `Authorization` are not ours; a proxy may have its own.
-fn credential_of<'a>(request: &Request<'a>) -> Result<Option<Found<'a>>, Fault> {
+pub(crate) fn credential_of<'a>(request: &Request<'a>) -> Result<Option<Found<'a>>, Fault> {
     let mut found: Option<Found<'a>> = None;
     let mut count = 0;
     for value in request.fields.all("authorization") {

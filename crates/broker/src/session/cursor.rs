@@ -34,7 +34,7 @@ const RUN: char = '~';
 
 /// See the module.
 #[derive(Clone, Hand)]
-pub(super) struct StreamCursor {
+pub(crate) struct StreamCursor {
     topics: Vec<Place>,
     /// By log; nothing before the filters hold, unless the client came back with it.
     logs: Vec<LogCursor>,

@@ -152,7 +152,7 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(
 }
 
 /// One message for some topics.
-pub(super) struct Message {
+pub(crate) struct Message {
     pub topics: Vec<String>,
     pub payload: Vec<u8>,
     pub attributes: Vec<u8>,
@@ -164,7 +164,7 @@ pub(super) struct Message {
 ///
 /// `all` is what the request's headers say of every message: its key stands for the first one, and
 /// with the message's place behind it for each of the others.
-pub(super) fn parse_envelope(body: &[u8], all: &Once) -> Result<(Vec<Message>, bool), Fault> {
+pub(crate) fn parse_envelope(body: &[u8], all: &Once) -> Result<(Vec<Message>, bool), Fault> {
     let text = std::str::from_utf8(body).map_err(|_| ErrorCode::MalformedUtf8)?;
     // Of the three forms, the first significant byte and one key decide, so that the error speaks
     // of the right one.

@@ -27,8 +27,8 @@ use wire::native::ErrorCode;
 #[derive(Hand)]
 pub(crate) struct Events {
     topics: Box<[StreamTopic]>,
-    pub(super) cursor: StreamCursor,
-    pub(super) data: DataForm,
+    pub(crate) cursor: StreamCursor,
+    pub(crate) data: DataForm,
 }
 
 #[derive(Hand)]
@@ -50,7 +50,7 @@ const RETRY_MS: u64 = 2_000;
 
 impl Edge {
     /// `GET /topics/...` with `Accept: text/event-stream`.
-    pub(super) fn begin_raw_stream(
+    pub(crate) fn begin_raw_stream(
         &mut self,
         index: ConnIndex,
         request: &Request<'_>,
@@ -71,7 +71,7 @@ impl Edge {
     }
 
     /// `GET /events?topic=...&topic=...`.
-    pub(super) fn begin_stream(
+    pub(crate) fn begin_stream(
         &mut self,
         index: ConnIndex,
         request: &Request<'_>,
@@ -215,21 +215,21 @@ impl Edge {
         self.set_stream_cursor(index, number, Position { epoch, offset });
     }
 
-    pub(super) fn set_stream_cursor(&mut self, index: ConnIndex, number: u32, position: Position) {
+    pub(crate) fn set_stream_cursor(&mut self, index: ConnIndex, number: u32, position: Position) {
         if let Some(State::Events(events)) = self.state(index) {
             events.cursor.set_topic(number as usize, position);
         }
     }
 
     /// The composite cursor, once it can be told for every topic.
-    pub(super) fn stream_cursor(&self, index: ConnIndex) -> Option<String> {
+    pub(crate) fn stream_cursor(&self, index: ConnIndex) -> Option<String> {
         match self.sessions.states.get(self.connections.slots[index].state) {
             Some(State::Events(events)) => events.cursor.text(),
             _ => None,
         }
     }
 
-    pub(super) fn stream_topic(&self, index: ConnIndex, number: u32) -> Option<Box<str>> {
+    pub(crate) fn stream_topic(&self, index: ConnIndex, number: u32) -> Option<Box<str>> {
         match self.sessions.states.get(self.connections.slots[index].state) {
             Some(State::Events(events)) => {
                 events.topics.get(number as usize).map(|topic| topic.name.clone())
@@ -240,7 +240,7 @@ impl Edge {
 }
 
 /// Belongs to no log: everything is a gap.
-pub(super) const UNKNOWN: Position = Position { epoch: 0, offset: 0 };
+pub(crate) const UNKNOWN: Position = Position { epoch: 0, offset: 0 };
 
 /// A position that does not parse is one that nobody knows; the client is told so and does not
 /// hang.

@@ -21,7 +21,7 @@ use wire::http::problem::append_json_string;
 use wire::native::{ErrorCode, UnsubscribeCode};
 
 impl Edge {
-    pub(super) fn events_subscribed(
+    pub(crate) fn events_subscribed(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -125,7 +125,7 @@ impl Edge {
         id_line(self.stream_cursor(index).as_deref())
     }
 
-    pub(super) fn events_subscribed_filters(
+    pub(crate) fn events_subscribed_filters(
         &mut self,
         index: ConnIndex,
         subscriptions: &[u32],
@@ -182,7 +182,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn events_filter_gap(
+    pub(crate) fn events_filter_gap(
         &mut self,
         subscription: SubIndex,
         partition: PartitionId,
@@ -198,7 +198,7 @@ impl Edge {
     }
 
     /// Messages that the policy of the stream's filters left out.
-    pub(super) fn events_filter_left_out(
+    pub(crate) fn events_filter_left_out(
         &mut self,
         subscription: SubIndex,
         partition: PartitionId,
@@ -213,7 +213,7 @@ impl Edge {
     }
 
     /// Told when the last partition has caught up.
-    pub(super) fn events_filter_caught_up(
+    pub(crate) fn events_filter_caught_up(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -227,7 +227,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn events_refused(
+    pub(crate) fn events_refused(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -255,7 +255,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn events_gap(&mut self, index: ConnIndex, subscription: SubIndex, gap: Gap) {
+    pub(crate) fn events_gap(&mut self, index: ConnIndex, subscription: SubIndex, gap: Gap) {
         self.send_gap_event(index, subscription, gap, None);
     }
 
@@ -274,7 +274,7 @@ impl Edge {
         self.send_event(index, "crore.gap", id, &data);
     }
 
-    pub(super) fn events_caught_up(&mut self, subscription: SubIndex, told: u64, through: u64) {
+    pub(crate) fn events_caught_up(&mut self, subscription: SubIndex, told: u64, through: u64) {
         let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
         let event = event_of("crore.caught_up", b"{}");
         self.send_stream_mark(subscription, (told, through), position, &event);
@@ -282,7 +282,7 @@ impl Edge {
 
     /// Messages that the subscription's policy left out. The client has settled them, so its cursor
     /// moves.
-    pub(super) fn events_left_out(
+    pub(crate) fn events_left_out(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -298,7 +298,7 @@ impl Edge {
     }
 
     /// The stream ends: the client comes back with the cursor that it has.
-    pub(super) fn events_disconnected(&mut self, index: ConnIndex, subscription: SubIndex) {
+    pub(crate) fn events_disconnected(&mut self, index: ConnIndex, subscription: SubIndex) {
         let number = self.subscription_client(subscription);
         let mut data = self.event_about(index, number);
         let code = UnsubscribeCode::SlowConsumer;
@@ -320,7 +320,7 @@ impl Edge {
         data
     }
 
-    pub(super) fn events_send_away(&mut self, index: ConnIndex, return_after_ms: u64) {
+    pub(crate) fn events_send_away(&mut self, index: ConnIndex, return_after_ms: u64) {
         let away =
             OutgoingEvent { retry_ms: Some(return_after_ms.max(1)), ..OutgoingEvent::default() };
         let mut bytes = Vec::new();
@@ -420,7 +420,7 @@ pub(crate) fn append_raw_event(epoch: u64, view: &RecordView<'_>, out: &mut Vec<
     }
 }
 
-pub(super) fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
+pub(crate) fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
     let encoded = event.encode(out);
     debug_assert!(encoded.is_ok(), "ids and names of ours hold no line ends");
 }
@@ -446,7 +446,7 @@ fn event_of(name: &str, data: &[u8]) -> Vec<u8> {
 }
 
 /// What follows an id that no event comes with.
-pub(super) const NO_EVENT: &[u8] = b"\n";
+pub(crate) const NO_EVENT: &[u8] = b"\n";
 
 /// Bytes of the line that begins an event with its id.
 pub(crate) const ID_LINE_BYTES_MAX: usize = "id: \n".len() + CURSOR_BYTES_MAX;

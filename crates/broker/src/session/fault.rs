@@ -1,6 +1,7 @@
 //! What is wrong with an HTTP request, and what its client is told to do about it.
 
-use crate::edge::{Detail, NotAdmitted};
+use crate::admission::{Detail, NotAdmitted};
+
 use crate::entitlement::Action;
 use crate::mail::PublishRefusal;
 use crate::position::Position;
@@ -8,7 +9,7 @@ use crate::topic::TopicError;
 use wire::native::ErrorCode;
 
 /// What went wrong with a request, before it did anything.
-pub(super) struct Fault {
+pub(crate) struct Fault {
     pub code: ErrorCode,
     pub detail: String,
     /// For 405.
@@ -65,7 +66,7 @@ impl From<NotAdmitted<'_>> for Fault {
 }
 
 impl Fault {
-    pub(super) fn new(code: ErrorCode, detail: String) -> Fault {
+    pub(crate) fn new(code: ErrorCode, detail: String) -> Fault {
         Fault {
             code,
             detail,
@@ -83,7 +84,7 @@ impl Fault {
     }
 
     /// What a client may not do, if that is why it is refused, is named.
-    pub(super) fn of_act((action, wanted): (Action, &str), code: ErrorCode) -> Fault {
+    pub(crate) fn of_act((action, wanted): (Action, &str), code: ErrorCode) -> Fault {
         match code {
             ErrorCode::Forbidden => Fault::new(code, action.refusal(wanted)),
             _ => code.into(),
@@ -91,12 +92,12 @@ impl Fault {
     }
 
     /// Who shows nothing may not do this.
-    pub(super) fn anonymous() -> Fault {
+    pub(crate) fn anonymous() -> Fault {
         Fault { challenge: "Bearer", ..Fault::from(ErrorCode::Unauthorized) }
     }
 
     /// RFC 6750, section 2: one method, once.
-    pub(super) fn several_credentials() -> Fault {
+    pub(crate) fn several_credentials() -> Fault {
         let detail = "a request carries at most one credential".to_owned();
         Fault {
             challenge: "Bearer error=\"invalid_request\"",
@@ -105,7 +106,7 @@ impl Fault {
     }
 
     /// A name or filter that is none.
-    pub(super) fn topic(malformed: ErrorCode, error: TopicError) -> Fault {
+    pub(crate) fn topic(malformed: ErrorCode, error: TopicError) -> Fault {
         let code = match error {
             TopicError::TooLong => ErrorCode::TopicTooLong,
             _ => malformed,
@@ -113,7 +114,7 @@ impl Fault {
         Fault::new(code, error.to_string())
     }
 
-    pub(super) fn method(allow: &'static str) -> Fault {
+    pub(crate) fn method(allow: &'static str) -> Fault {
         Fault { allow, ..Fault::from(ErrorCode::MethodNotAllowed) }
     }
 }

@@ -1,175 +1,36 @@
 //! Pages of a topic's history over HTTP, and a topic's retained message.
 
-use super::State;
-use super::fault::Fault;
-use super::http::{Answer, begin_answer};
+use super::http::Answer;
 use super::json;
-use super::parameters::{self, DataForm};
-use super::poll::Poll;
-use crate::edge::{Edge, Pressure, flag};
-use crate::entitlement::Action;
-use crate::ids::ConnIndex;
-use crate::mail::{HistoryPage, PageLimits, Reply, ToHome};
+use super::parameters::DataForm;
+use crate::mail::HistoryPage;
 use crate::position::Position;
 use log::RecordView;
 use stdx::handing::Hand;
-use wire::http::Target;
 use wire::http::problem::append_json_string;
-use wire::native::ErrorCode;
 
 /// A request that waits for its home.
 #[derive(Hand)]
 pub(crate) struct HistoryWait {
-    topic: String,
-    answer: Answer,
-    form: Form,
+    pub topic: String,
+    pub answer: Answer,
+    pub form: Form,
 }
 
 /// How the records of a page are answered.
 #[derive(Clone, Copy, Hand)]
-enum Form {
+pub(crate) enum Form {
     /// As a page of JSON.
     Page(DataForm),
     /// The one record that there is, its payload as the body.
     Retained,
 }
 
-impl Edge {
-    /// `GET /topics/...` without an event stream: a page of history, or a long poll.
-    pub(super) fn begin_history(
-        &mut self,
-        index: ConnIndex,
-        target: &Target<'_>,
-        topic: String,
-        answer: &Answer,
-    ) -> Result<(), Fault> {
-        let limit = parameters::number(target, "limit")?
-            .unwrap_or(HISTORY_LIMIT)
-            .min(self.settings.limits.page_records_max);
-        let since = parameters::position(target, "since")?;
-        let reverse = parameters::switch(target, "reverse")?;
-        let wait_ms = parameters::duration_ms(target, "wait")?;
-        let data = parameters::data_form(target)?;
-        self.refuse_from(Pressure::Recoveries)?;
-        // A long poll is a subscription that ends with its first messages.
-        let action = match wait_ms {
-            Some(_) => Action::Subscribe,
-            None => Action::History,
-        };
-        self.permit_request(index, action, &topic)?;
-        let limits = &self.settings.limits;
-        if let Some(wait_ms) = wait_ms {
-            if reverse {
-                let detail = "`wait` and `reverse` exclude each other".to_owned();
-                return Err(Fault::new(ErrorCode::MalformedParameter, detail));
-            }
-            let wait_ms = match self.draining {
-                true => 0,
-                false => wait_ms.min(u64::from(limits.wait_max_ms)),
-            };
-            let poll = Poll::new(topic, limit, data, answer.clone());
-            self.begin_poll(index, poll, since, wait_ms);
-            return Ok(());
-        }
-        let (rule, partition) = self.settings.locate(&topic);
-        let limits = PageLimits { records_max: limit, bytes_max: limits.page_bytes };
-        let request = ToHome::History {
-            partition,
-            rule,
-            topic: self.work.mail.copy(topic.as_bytes()),
-            reply: self.history_reply(index),
-            beyond: since,
-            reverse,
-            limits,
-        };
-        self.request(self.settings.home_of(partition), request);
-        self.wait_for_history(index, topic, answer, Form::Page(data));
-        Ok(())
-    }
-
-    /// `GET /retained/...`: what a new subscriber could begin with; so it takes the same
-    /// permission.
-    pub(super) fn begin_retained(
-        &mut self,
-        index: ConnIndex,
-        topic: String,
-        answer: &Answer,
-    ) -> Result<(), Fault> {
-        self.permit_request(index, Action::Subscribe, &topic)?;
-        let (_, partition) = self.settings.locate(&topic);
-        let request = ToHome::Retained {
-            partition,
-            topic: self.work.mail.copy(topic.as_bytes()),
-            reply: self.history_reply(index),
-        };
-        self.request(self.settings.home_of(partition), request);
-        self.wait_for_history(index, topic, answer, Form::Retained);
-        Ok(())
-    }
-
-    fn history_reply(&self, index: ConnIndex) -> Reply {
-        Reply { connection: self.connections.slots.key(index), request: 0 }
-    }
-
-    fn wait_for_history(&mut self, index: ConnIndex, topic: String, answer: &Answer, form: Form) {
-        let wait = HistoryWait { topic, answer: answer.clone(), form };
-        self.set_state(index, State::History(Box::new(wait)));
-        self.connections.slots[index].set(flag::PAUSED);
-    }
-
-    pub(super) fn http_history(
-        &mut self,
-        index: ConnIndex,
-        result: Result<HistoryPage, ErrorCode>,
-    ) {
-        let Some(State::History(wait)) = self.take_state(index) else {
-            return;
-        };
-        match (result, wait.form) {
-            (Err(code), _) => self.answer_fault(index, &wait.answer, &code.into()),
-            (Ok(page), Form::Page(data)) => {
-                let mut body = Vec::new();
-                append_page(&mut body, &wait.topic, &page, data);
-                self.answer_json(index, &wait.answer, 200, &body);
-            }
-            (Ok(page), Form::Retained) => self.answer_retained(index, &wait, &page),
-        }
-    }
-
-    fn answer_retained(&mut self, index: ConnIndex, wait: &HistoryWait, page: &HistoryPage) {
-        let record = page.records.first();
-        let Some(record) = record.and_then(|record| RecordView::parse(record)) else {
-            let detail = format!("{} has no retained message", wait.topic);
-            let fault = Fault::new(ErrorCode::NotFound, detail);
-            return self.answer_fault(index, &wait.answer, &fault);
-        };
-        let position = Position { epoch: page.epoch, offset: record.offset() };
-        let content_type = match record.content_type() {
-            Some(content_type) => content_type,
-            None if std::str::from_utf8(record.payload()).is_ok() => b"text/plain; charset=utf-8",
-            None => b"application/octet-stream",
-        };
-        let keep_alive = wait.answer.keep_alive && !self.draining;
-        let mut out = Vec::with_capacity(512 + record.payload().len());
-        begin_answer(&mut out, 200, &wait.answer, keep_alive)
-            .header_bytes("Content-Type", content_type)
-            .header("Crore-Position", &position.to_string())
-            .header("Crore-Time-Ms", &record.time_ms().to_string())
-            .header("Cache-Control", "no-store")
-            // The payload is anybody's, and so is its type: a browser shows it as a page without
-            // rights, or not at all.
-            .header("X-Content-Type-Options", "nosniff")
-            .header("Content-Security-Policy", "sandbox; default-src 'none'")
-            .finish_with_body(record.payload());
-        self.finish_with(index, &wait.answer, 200, keep_alive, out);
-    }
-}
-
 /// Records of a page without `limit`.
-const HISTORY_LIMIT: u32 = 100;
+pub(crate) const HISTORY_LIMIT: u32 = 100;
 
 /// A page as the body of an answer. `cursor` is where the next page goes on.
-pub(super) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage, data: DataForm) {
+pub(crate) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage, data: DataForm) {
     out.extend_from_slice(b"{\"topic\":");
     append_json_string(out, topic);
     json::append(out, format_args!(",\"epoch\":\"{}\",\"head\":{},", page.epoch, page.head));

@@ -2,28 +2,15 @@
 //! time: the next head is not looked at before the answer to this one has been queued (pipelining
 //! keeps its order that way).
 
-use super::State;
-use super::credential::Entry;
 use super::fault::Fault;
-use super::parameters;
 use super::publish::Intent;
-use super::route::{self, Route};
-use crate::edge::{Deadline, Edge, NONE, Pressure, Progress, Protocol, flag, make_room};
-use crate::entitlement::Action;
+use crate::edge::Edge;
 use crate::ids::ConnIndex;
-use crate::journal::start_of;
 use crate::topic::TopicName;
 use stdx::handing::Hand;
-use wire::codec::Step;
-use wire::http::event_stream::EVENT_STREAM_MEDIA_TYPE;
 use wire::http::request::Request;
-use wire::http::response::CONTINUE;
-use wire::http::{
-    BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan, Problem, ResponseWriter, Target,
-    Version,
-};
-use wire::native::{self, CloseCode, ErrorCode};
-use wire::websocket::handshake::Upgrade;
+use wire::http::{BodyDecoder, BodyFraming, ResponseWriter};
+use wire::native::ErrorCode;
 
 /// How an answer goes back.
 #[derive(Clone, Debug, Default, Hand)]
@@ -40,503 +27,18 @@ pub(crate) struct Answer {
 /// A body on its way.
 #[derive(Hand)]
 pub(crate) struct Body {
-    decoder: BodyDecoder,
-    bytes: Vec<u8>,
+    pub decoder: BodyDecoder,
+    pub bytes: Vec<u8>,
     /// What it will have, or may have at most.
-    bytes_max: usize,
-    intent: Intent,
-    answer: Answer,
+    pub bytes_max: usize,
+    pub intent: Intent,
+    pub answer: Answer,
 }
 
 impl Body {
     /// Bytes of the buffer for what comes.
     pub fn buffer_bytes(&self) -> usize {
         self.bytes.capacity()
-    }
-}
-
-impl Edge {
-    /// A head, or a part of a body, from the front of `input`.
-    pub(crate) fn http_input(
-        &mut self,
-        index: ConnIndex,
-        input: &mut [u8],
-        scan: &mut HeadScan,
-    ) -> Progress {
-        let is_judged = self.connections.slots[index].state != NONE && self.is_judged(index);
-        if self.connections.slots[index].state != NONE && !is_judged {
-            return self.http_body(index, input);
-        }
-        // A head whose verdict has come was looked at before.
-        if !is_judged && self.pause_for_room(index) {
-            return Progress::Stop;
-        }
-        let limits = HeadLimits {
-            head_bytes_max: self.settings.limits.head_bytes_max.min(u32::from(u16::MAX)) as u16,
-            ..HeadLimits::default()
-        };
-        let step = Request::decode(input, scan, &limits);
-        let (request, consumed) = match step {
-            // Nobody knows how long a head will be.
-            Ok(Step::More { .. }) => {
-                return Progress::Needs(usize::from(limits.head_bytes_max));
-            }
-            Ok(Step::Done { value, consumed }) => (value, consumed),
-            Err(error) => {
-                self.statistics.protocol_errors += 1;
-                let code = match error.status() {
-                    414 => ErrorCode::UriTooLong,
-                    417 => ErrorCode::UnsupportedExpectation,
-                    431 => ErrorCode::HeaderTooLarge,
-                    501 => ErrorCode::UnsupportedTransferCoding,
-                    505 => ErrorCode::UnsupportedHttpVersion,
-                    _ => ErrorCode::MalformedRequest,
-                };
-                self.answer_fault(index, &Answer::default(), &Fault::new(code, error.to_string()));
-                return Progress::Stop;
-            }
-        };
-        if self.settings.journal.access {
-            self.note_request(index, request.method, request.target);
-        }
-        if !self.settle_client(index, &request) {
-            return Progress::Stop;
-        }
-        let entry = match self.settings.entitlement {
-            None => Entry::Open,
-            Some(_) => self.entitle_request(index, &request),
-        };
-        let refused = match entry {
-            Entry::Waits => return Progress::Stop,
-            Entry::Open => None,
-            Entry::Refused(fault) => Some(fault),
-        };
-        let is_first = self.connections.slots[index].is(flag::STARTING);
-        self.connections.slots[index].clear(flag::STARTING);
-        self.statistics.http_requests += 1;
-        let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
-        let mut early = Vec::new();
-        let mut answer = Answer {
-            keep_alive: request.keep_alive() && !self.draining,
-            expects_close: request.version == Version::Http10,
-            head_only: request.method == "HEAD",
-            origin: None,
-        };
-        if let Err(fault) = self.http_request(index, &request, refused, &mut answer, &mut early) {
-            // What follows would be the body that nobody reads.
-            answer.keep_alive &= !has_body;
-            self.answer_fault(index, &answer, &fault);
-        }
-        // Of a native session HELLO is still to come.
-        if is_first && self.connections.slots[index].protocol != Protocol::NativeStart {
-            self.count_handshake(index);
-        }
-        match early.is_empty() {
-            true => Progress::Consumed(consumed),
-            false => Progress::Upgraded(consumed, early),
-        }
-    }
-
-    fn http_request(
-        &mut self,
-        index: ConnIndex,
-        request: &Request<'_>,
-        refused: Option<Fault>,
-        answer: &mut Answer,
-        early: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
-        self.take_request(index)?;
-        self.check_host(request)?;
-        let origin = self.check_origin(index, request, answer);
-        let target = Target::parse(request.target).map_err(route::bad_target)?;
-        let route = Route::of(&target)?;
-        if let Err(origin) = origin {
-            return Err(self.refuse_origin(index, origin));
-        }
-        if request.method == "OPTIONS" {
-            reject_body(request)?;
-            self.answer_preflight(index, request, route.methods(), answer);
-            return Ok(());
-        }
-        if let Some(fault) = refused {
-            return Err(fault);
-        }
-        // Whoever is let in now would not be told to leave again.
-        let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
-            || request.method == "GET" && route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
-        if self.draining && is_lasting {
-            return Err(ErrorCode::ShuttingDown.into());
-        }
-        if is_lasting {
-            self.refuse_from(Pressure::Newcomers)?;
-        }
-        match (route, request.method) {
-            (Route::Greeting, "GET") => {
-                parameters::check(&target, &[])?;
-                self.greet(index, request, answer)
-            }
-            (Route::Native, _) => {
-                parameters::check(&target, &[])?;
-                *early = self.upgrade(index, request, Protocol::NativeStart, answer);
-                Ok(())
-            }
-            (Route::Echo, _) => {
-                parameters::check(&target, &[])?;
-                self.require_credential(index)?;
-                self.upgrade(index, request, Protocol::Echo, answer);
-                Ok(())
-            }
-            (Route::Topic(topic), "POST") => {
-                parameters::check(&target, &[parameters::OF_PUBLICATION])?;
-                check_topic(&topic)?;
-                self.permit_body(index, &topic)?;
-                let intent = Intent::one(topic, request, &target)?;
-                self.begin_body(index, request, intent, answer)
-            }
-            (Route::Topic(topic), "GET") => {
-                reject_body(request)?;
-                let is_stream = route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
-                let known: &[&[&str]] = match is_stream {
-                    true => &[parameters::OF_STREAM, parameters::LAST_EVENT_ID],
-                    false => &[parameters::OF_TOPIC],
-                };
-                parameters::check(&target, known)?;
-                check_topic(&topic)?;
-                if is_stream {
-                    self.permit_request(index, Action::Subscribe, &topic)?;
-                    self.begin_raw_stream(index, request, &target, topic, answer)
-                } else {
-                    self.begin_history(index, &target, topic, answer)
-                }
-            }
-            (Route::Retained(topic), "GET") => {
-                reject_body(request)?;
-                parameters::check(&target, &[])?;
-                check_topic(&topic)?;
-                self.begin_retained(index, topic, answer)
-            }
-            (Route::Publish, "POST") => {
-                self.permit_some_body(index)?;
-                parameters::check(&target, &[])?;
-                let intent = Intent::envelope(request)?;
-                self.begin_body(index, request, intent, answer)
-            }
-            (Route::Events, "GET") => {
-                reject_body(request)?;
-                let known =
-                    [parameters::OF_EVENTS, parameters::OF_STREAM, parameters::LAST_EVENT_ID];
-                parameters::check(&target, &known)?;
-                self.begin_stream(index, request, &target, answer)
-            }
-            (route, _) => Err(Fault::method(route.methods())),
-        }
-    }
-
-    /// Answers the handshake, and gives the frames that came with it.
-    fn upgrade(
-        &mut self,
-        index: ConnIndex,
-        request: &Request<'_>,
-        protocol: Protocol,
-        answer: &Answer,
-    ) -> Vec<u8> {
-        let subprotocols: &[&str] =
-            if protocol == Protocol::Echo { &[] } else { &[native::SUBPROTOCOL] };
-        let checked = Upgrade::check(request).and_then(|upgrade| {
-            let chosen = match subprotocols {
-                [] => None,
-                supported => Some(upgrade.choose_subprotocol(supported)?),
-            };
-            let deflate = match self.settings.compression {
-                Some(_) => upgrade.choose_deflate()?,
-                None => None,
-            };
-            let early = match protocol {
-                Protocol::NativeStart => upgrade.early_messages(native::EARLY_FRAME_PREFIX)?,
-                _ => Vec::new(),
-            };
-            Ok((upgrade, chosen, deflate, early))
-        });
-        match checked {
-            Ok((upgrade, chosen, deflate, early)) => {
-                let mut head = std::mem::take(&mut self.work.scratch);
-                head.clear();
-                upgrade.encode_response_with(&mut head, chosen, deflate);
-                self.send_private(index, &head);
-                self.tell_answer(index, 101, head.len());
-                self.work.scratch = head;
-                let ping_interval_s = self.settings.limits.ping_interval_s;
-                let slot = &mut self.connections.slots[index];
-                slot.protocol = protocol;
-                slot.set_window_bits(deflate.map_or(0, |deflate| deflate.server_window_bits));
-                self.set_ping_interval(index, ping_interval_s);
-                match protocol {
-                    Protocol::Echo => {
-                        self.statistics.echo_sessions += 1;
-                        self.session_began(index);
-                    }
-                    _ => self.expect(Deadline::Hello(self.connections.slots.key(index))),
-                }
-                early
-            }
-            Err(refusal) => {
-                self.statistics.http_errors += 1;
-                self.count_told(refusal.code());
-                let mut head = Vec::new();
-                refusal.encode(&mut head);
-                self.tell_answer(index, refusal.status(), head.len());
-                // It says `Connection: close`.
-                self.send_answer(index, answer, head);
-                self.finish_answer(index, false);
-                Vec::new()
-            }
-        }
-    }
-
-    fn begin_body(
-        &mut self,
-        index: ConnIndex,
-        request: &Request<'_>,
-        intent: Intent,
-        answer: &Answer,
-    ) -> Result<(), Fault> {
-        self.refuse_from(Pressure::Publications)?;
-        // Room for the envelope and its escapes around the largest message.
-        let limit = match intent {
-            Intent::Envelope(_) => self.settings.limits.frame_bytes_max.max(64 << 10),
-            Intent::One { .. } => self.settings.limits.message_bytes_max,
-        };
-        let limit = self.input_bytes_max(index, limit);
-        let decoder = BodyDecoder::new(request.body, limit.into())
-            .map_err(|error| Fault::new(ErrorCode::MessageTooLarge, error.to_string()))?;
-        let bytes_max = match request.body {
-            BodyFraming::Length(bytes) => bytes as usize,
-            _ => limit as usize,
-        };
-        if request.expect_continue && !decoder.is_end() {
-            self.send_private(index, CONTINUE);
-        }
-        let body = Body { decoder, bytes: Vec::new(), bytes_max, intent, answer: answer.clone() };
-        if body.decoder.is_end() {
-            self.body_complete(index, body);
-        } else {
-            self.set_state(index, State::Body(Box::new(body)));
-        }
-        Ok(())
-    }
-
-    fn http_body(&mut self, index: ConnIndex, input: &[u8]) -> Progress {
-        let Some(State::Body(body)) = self.state(index) else {
-            return Progress::Stop;
-        };
-        match body.decoder.decode(input) {
-            Ok(Step::More { needed }) => Progress::Needs(needed),
-            Ok(Step::Done { value: BodyPart::Data(data), consumed }) => {
-                make_room(&mut body.bytes, data.len(), body.bytes_max);
-                body.bytes.extend_from_slice(data);
-                if body.decoder.is_end()
-                    && let Some(State::Body(body)) = self.take_state(index)
-                {
-                    self.body_complete(index, *body);
-                }
-                Progress::Consumed(consumed)
-            }
-            Ok(Step::Done { value: BodyPart::End, consumed }) => {
-                if let Some(State::Body(body)) = self.take_state(index) {
-                    self.body_complete(index, *body);
-                }
-                Progress::Consumed(consumed)
-            }
-            Err(error) => {
-                self.statistics.protocol_errors += 1;
-                let code = match error.status() {
-                    413 => ErrorCode::MessageTooLarge,
-                    431 => ErrorCode::HeaderTooLarge,
-                    _ => ErrorCode::MalformedRequest,
-                };
-                let answer = match self.take_state(index) {
-                    Some(State::Body(body)) => Answer { keep_alive: false, ..body.answer },
-                    _ => Answer::default(),
-                };
-                self.answer_fault(index, &answer, &Fault::new(code, error.to_string()));
-                Progress::Stop
-            }
-        }
-    }
-
-    fn body_complete(&mut self, index: ConnIndex, body: Body) {
-        let Body { bytes, intent, answer, .. } = body;
-        if let Err(fault) = self.publish_body(index, intent, bytes, &answer) {
-            self.answer_fault(index, &answer, &fault);
-        }
-    }
-
-    /// Notes the request's origin for the answer if it may do this; otherwise what it says it is,
-    /// if that is one thing.
-    fn check_origin<'r>(
-        &self,
-        index: ConnIndex,
-        request: &Request<'r>,
-        answer: &mut Answer,
-    ) -> Result<(), Option<&'r str>> {
-        let mut origins = request.fields.all("origin");
-        let Some(origin) = origins.next() else {
-            return Ok(());
-        };
-        // No browser sends two, and neither could be believed.
-        let (Ok(origin), None) = (std::str::from_utf8(origin), origins.next()) else {
-            return Err(None);
-        };
-        let host = request.header_text("host").unwrap_or_default();
-        let is_own = origin.split_once("://").is_some_and(|(scheme, authority)| {
-            // A proxy may have ended TLS before this node; the other way round nobody would.
-            let is_scheme = match scheme {
-                "https" => true,
-                "http" => !self.connections.slots[index].is(flag::ENCRYPTED),
-                _ => false,
-            };
-            is_scheme && authority.eq_ignore_ascii_case(host)
-        });
-        let is_listed = self
-            .settings
-            .allowed_origins
-            .iter()
-            .any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin));
-        if !is_listed && !is_own {
-            return Err(Some(origin));
-        }
-        answer.origin = Some(origin.into());
-        Ok(())
-    }
-
-    /// The page's author sees no more in a browser than that something was refused: the log has a
-    /// line, too.
-    fn refuse_origin(&mut self, index: ConnIndex, origin: Option<&str>) -> Fault {
-        let origin = origin.map(|origin| start_of(origin, ORIGIN_BYTES_MAX));
-        self.tell_origin(index, origin.unwrap_or_default());
-        let detail = match origin {
-            Some(origin) => format!(
-                "requests of pages from {origin} are not permitted: `http.allowed_origins` does not name this origin"
-            ),
-            None => "a request has one `Origin` at most".to_owned(),
-        };
-        Fault::new(ErrorCode::OriginForbidden, detail)
-    }
-
-    fn answer_preflight(
-        &mut self,
-        index: ConnIndex,
-        request: &Request<'_>,
-        methods: &str,
-        answer: &Answer,
-    ) {
-        let mut out = Vec::new();
-        let mut writer =
-            begin_answer(&mut out, 204, answer, answer.keep_alive).header("Allow", methods);
-        if answer.origin.is_some() {
-            writer = writer
-                .header("Access-Control-Allow-Methods", methods)
-                .header("Access-Control-Max-Age", "600");
-            if let Some(wanted) = request.header_text("access-control-request-headers") {
-                writer = writer.header("Access-Control-Allow-Headers", wanted);
-            }
-        }
-        writer.finish_head();
-        self.send_private(index, &out);
-        self.tell_answer(index, 204, out.len());
-        self.finish_answer(index, answer.keep_alive);
-    }
-
-    /// Queues a JSON answer and goes on.
-    pub(super) fn answer_json(
-        &mut self,
-        index: ConnIndex,
-        answer: &Answer,
-        status: u16,
-        body: &[u8],
-    ) {
-        let keep_alive = answer.keep_alive && !self.draining;
-        let mut out = Vec::with_capacity(256 + body.len());
-        begin_answer(&mut out, status, answer, keep_alive)
-            .header("Content-Type", "application/json")
-            .header("Cache-Control", "no-store")
-            // Payloads are anybody's: no browser is to find a page in them.
-            .header("X-Content-Type-Options", "nosniff")
-            .finish_with_body(body);
-        if status >= 400 {
-            self.statistics.http_errors += 1;
-        }
-        self.finish_with(index, answer, status, keep_alive, out);
-    }
-
-    /// Queues a complete answer and goes on.
-    pub(super) fn finish_with(
-        &mut self,
-        index: ConnIndex,
-        answer: &Answer,
-        status: u16,
-        keep_alive: bool,
-        out: Vec<u8>,
-    ) {
-        self.tell_answer(index, status, out.len());
-        self.send_answer(index, answer, out);
-        self.finish_answer(index, keep_alive);
-    }
-
-    /// Queues a problem (RFC 9457) and goes on, or closes when the request could not be understood.
-    pub(super) fn answer_fault(&mut self, index: ConnIndex, answer: &Answer, fault: &Fault) {
-        self.statistics.http_errors += 1;
-        let status = fault.code.http_status();
-        let keep_alive = self.take_error(index, fault.code) && answer.keep_alive && !self.draining;
-        let mut out = Vec::with_capacity(512);
-        let mut writer = begin_answer(&mut out, status, answer, keep_alive);
-        if fault.retry_after_s > 0 {
-            writer = writer.header("Retry-After", &fault.retry_after_s.to_string());
-        }
-        if !fault.challenge.is_empty() && self.settings.entitlement.is_some() {
-            writer = writer.header("WWW-Authenticate", fault.challenge);
-        }
-        if !fault.allow.is_empty() {
-            writer = writer.header("Allow", fault.allow);
-        }
-        let problem = Problem {
-            type_uri: "",
-            title: wire::http::response::reason_phrase(status),
-            status,
-            detail: &fault.detail,
-            code: fault.code.name(),
-            present: fault.present.map(|position| (position.epoch, position.offset)),
-        };
-        problem.finish(writer);
-        self.finish_with(index, answer, status, keep_alive, out);
-    }
-
-    /// RFC 9110 section 9.3.2: an answer to HEAD has no body; one would be taken for the next
-    /// answer.
-    pub(super) fn send_answer(&mut self, index: ConnIndex, answer: &Answer, mut out: Vec<u8>) {
-        if answer.head_only
-            && let Some(end) = out.windows(4).position(|window| window == b"\r\n\r\n")
-        {
-            out.truncate(end + 4);
-        }
-        self.send_private(index, &out);
-    }
-
-    pub(super) fn finish_answer(&mut self, index: ConnIndex, keep_alive: bool) {
-        self.stamp(index);
-        if keep_alive { self.resume(index) } else { self.close(index) }
-    }
-
-    /// A request, or HELLO behind it, did not come in time.
-    pub(crate) fn handshake_timed_out(&mut self, index: ConnIndex) {
-        if self.connections.slots[index].protocol == Protocol::NativeStart {
-            return self.close_native(index, CloseCode::HandshakeTimeout);
-        }
-        self.answer_fault(index, &Answer::default(), &ErrorCode::RequestTimeout.into());
-    }
-
-    pub(crate) fn close_idle(&mut self, index: ConnIndex) {
-        self.close(index);
     }
 }
 
@@ -548,10 +50,10 @@ pub(crate) fn refuse_client(edge: &mut Edge, index: ConnIndex, code: ErrorCode) 
 }
 
 /// So much of an origin is told to those who ask why it was refused.
-const ORIGIN_BYTES_MAX: usize = 256;
+pub(crate) const ORIGIN_BYTES_MAX: usize = 256;
 
 /// Status and first fields of an answer with an end.
-pub(super) fn begin_answer<'o>(
+pub(crate) fn begin_answer<'o>(
     out: &'o mut Vec<u8>,
     status: u16,
     answer: &Answer,
@@ -566,7 +68,7 @@ pub(super) fn begin_answer<'o>(
 }
 
 /// Names the allowed origin.
-pub(super) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> ResponseWriter<'o> {
+pub(crate) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> ResponseWriter<'o> {
     match &answer.origin {
         Some(origin) => {
             writer.header("Access-Control-Allow-Origin", origin).header("Vary", "Origin")
@@ -575,14 +77,14 @@ pub(super) fn cross_origin<'o>(writer: ResponseWriter<'o>, answer: &Answer) -> R
     }
 }
 
-fn check_topic(topic: &str) -> Result<(), Fault> {
+pub(crate) fn check_topic(topic: &str) -> Result<(), Fault> {
     match TopicName::parse(topic) {
         Ok(_) => Ok(()),
         Err(error) => Err(Fault::topic(ErrorCode::MalformedTopic, error)),
     }
 }
 
-pub(super) fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
+pub(crate) fn reject_body(request: &Request<'_>) -> Result<(), Fault> {
     match request.body {
         BodyFraming::None | BodyFraming::Length(0) => Ok(()),
         _ => Err(Fault::new(

@@ -10,29 +10,25 @@
 //! its items; a turn deals with at least one item of each frame that has its turn, so that every
 //! frame ends.
 
-use super::State;
-use crate::edge::{Edge, NONE, flag};
-use crate::ids::ConnIndex;
 use stdx::handing::Hand;
-use wire::native::{Element, ListIter, SubscribeItem};
 
 /// What all items of a turn may cost an edge.
-const WORK_TURN_MAX: u32 = 16_384;
+pub(crate) const WORK_TURN_MAX: u32 = 16_384;
 /// What one item costs at least: a request to a home, and an answer.
-const ITEM_WORK: u32 = 4;
+pub(crate) const ITEM_WORK: u32 = 4;
 
 /// Items of a frame that wait for a later turn.
 #[derive(Hand)]
 pub(crate) struct Items {
-    kind: Kind,
-    count: usize,
-    bytes: Vec<u8>,
+    pub kind: Kind,
+    pub count: usize,
+    pub bytes: Vec<u8>,
     /// Bytes of items that are done.
-    done: usize,
+    pub done: usize,
 }
 
 #[derive(Clone, Copy, Hand)]
-enum Kind {
+pub(crate) enum Kind {
     Subscribe,
     Unsubscribe,
 }
@@ -41,124 +37,5 @@ impl Items {
     /// Bytes that are kept for them.
     pub fn kept_bytes(&self) -> usize {
         self.bytes.capacity()
-    }
-}
-
-impl Edge {
-    /// A turn begins.
-    pub(crate) fn renew_work(&mut self) {
-        self.work.left = WORK_TURN_MAX;
-    }
-
-    /// A subscription to a filter has been asked for: every home looks at all its partitions.
-    pub(crate) fn charge_filter(&mut self) {
-        let work = self.settings.partitions_count();
-        self.work.left = self.work.left.saturating_sub(work);
-    }
-
-    /// The items of a SUBSCRIBE.
-    pub(super) fn subscribe_items<'a>(
-        &mut self,
-        index: ConnIndex,
-        mut items: ListIter<'a, SubscribeItem<'a>>,
-    ) {
-        let is_left = self.take_items(index, &mut items, |edge, item| {
-            edge.native_subscribe(index, item.subscription, item.request);
-        });
-        if is_left {
-            self.leave_items(index, Kind::Subscribe, items.rest());
-        }
-    }
-
-    /// The items of an UNSUBSCRIBE.
-    pub(super) fn unsubscribe_items(&mut self, index: ConnIndex, mut items: ListIter<'_, u32>) {
-        let is_left = self.take_items(index, &mut items, |edge, client| {
-            edge.native_unsubscribe(index, client);
-        });
-        if is_left {
-            self.leave_items(index, Kind::Unsubscribe, items.rest());
-        }
-    }
-
-    /// Whether items of a frame wait.
-    pub(crate) fn has_items(&self, index: ConnIndex) -> bool {
-        matches!(
-            self.sessions.states.get(self.connections.slots[index].state),
-            Some(State::Items(_))
-        )
-    }
-
-    /// Goes on with the items of a frame. True when none is left.
-    pub(crate) fn continue_items(&mut self, index: ConnIndex) -> bool {
-        if !self.has_items(index) {
-            return true;
-        }
-        if let Some(State::Items(mut items)) = self.take_state(index) {
-            let is_left = self.some_items(index, &mut items);
-            if is_left {
-                self.set_state(index, State::Items(items));
-                self.go_on_later(index);
-            }
-        }
-        self.count_kept(index);
-        !self.has_items(index)
-    }
-
-    fn some_items(&mut self, index: ConnIndex, items: &mut Items) -> bool {
-        let rest = &items.bytes[items.done..];
-        let (is_left, (count, rest)) = match items.kind {
-            Kind::Subscribe => {
-                let mut walk = ListIter::of_rest(items.count, rest);
-                let is_left = self.take_items(index, &mut walk, |edge, item: SubscribeItem<'_>| {
-                    edge.native_subscribe(index, item.subscription, item.request);
-                });
-                (is_left, walk.rest())
-            }
-            Kind::Unsubscribe => {
-                let mut walk = ListIter::of_rest(items.count, rest);
-                let is_left = self.take_items(index, &mut walk, |edge, client| {
-                    edge.native_unsubscribe(index, client);
-                });
-                (is_left, walk.rest())
-            }
-        };
-        (items.count, items.done) = (count, items.bytes.len() - rest.len());
-        is_left
-    }
-
-    /// As many items as this turn has work for, at least one. True if some are left.
-    fn take_items<'a, T: Element<'a>>(
-        &mut self,
-        index: ConnIndex,
-        items: &mut ListIter<'a, T>,
-        mut take: impl FnMut(&mut Edge, T),
-    ) -> bool {
-        while !self.connections.slots[index].is(flag::CLOSING)
-            && let Some(item) = items.next()
-        {
-            take(self, item);
-            self.work.left = self.work.left.saturating_sub(ITEM_WORK);
-            let is_over = self.work.left == 0 || !self.has_room() || self.is_choked(index);
-            if is_over && items.len() > 0 && !self.connections.slots[index].is(flag::CLOSING) {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn leave_items(&mut self, index: ConnIndex, kind: Kind, (count, bytes): (usize, &[u8])) {
-        debug_assert!(self.connections.slots[index].state == NONE, "a frame is whole");
-        let items = Items { kind, count, bytes: bytes.to_vec(), done: 0 };
-        self.set_state(index, State::Items(items));
-        self.go_on_later(index);
-    }
-
-    /// In the next turn; or when a home has room.
-    fn go_on_later(&mut self, index: ConnIndex) {
-        if !self.pause_for_room(index) {
-            self.connections.slots[index].set(flag::RESUMED);
-            let key = self.connections.slots.key(index);
-            self.spend(key);
-        }
     }
 }

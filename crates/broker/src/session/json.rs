@@ -112,7 +112,7 @@ fn append_tags(out: &mut Vec<u8>, view: &RecordView<'_>) {
 }
 
 /// Appends a gap as an object: what lies after `from` up to and including `to` cannot be had.
-pub(super) fn append_gap(out: &mut Vec<u8>, gap: &Gap) {
+pub(crate) fn append_gap(out: &mut Vec<u8>, gap: &Gap) {
     let reason = match gap.reason {
         GapReason::Evicted => "evicted",
         GapReason::UnknownEpoch => "unknown_epoch",
@@ -127,14 +127,14 @@ pub(super) fn append_gap(out: &mut Vec<u8>, gap: &Gap) {
 }
 
 /// Appends formatted text.
-pub(super) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+pub(crate) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     // Writing to a Vec cannot fail.
     let _ = out.write_fmt(text);
 }
 
 /// The end of an object that tells what a policy left out.
-pub(super) fn append_left_out(data: &mut Vec<u8>, left_out: &LeftOut) {
+pub(crate) fn append_left_out(data: &mut Vec<u8>, left_out: &LeftOut) {
     let LeftOut { from, through, .. } = left_out;
     let reason = match left_out.reason {
         SkipReason::Conflated => "conflated",

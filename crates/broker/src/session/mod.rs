@@ -5,32 +5,30 @@
 //! connection; what the edge has to tell a subscriber goes through the `tell_` functions here,
 //! which know who speaks what.
 
-mod credential;
-mod cursor;
-mod envelope;
-mod event_stream;
+pub(crate) mod credential;
+pub(crate) mod cursor;
+pub(crate) mod envelope;
+pub(crate) mod event_stream;
 pub(crate) mod events;
-mod fault;
-mod greeting;
-mod history;
-mod host;
-mod http;
+pub(crate) mod fault;
+pub(crate) mod greeting;
+pub(crate) mod history;
+pub(crate) mod http;
 pub(crate) mod identity;
 pub(crate) mod items;
-mod json;
-mod native;
+pub(crate) mod json;
+pub(crate) mod native;
 mod native_filters;
-mod native_notices;
+pub(crate) mod native_notices;
 mod native_refusals;
-mod once;
-mod parameters;
-mod poll;
+pub(crate) mod once;
+pub(crate) mod parameters;
+pub(crate) mod poll;
 pub(crate) mod positions;
-mod publish;
+pub(crate) mod publish;
 pub(crate) mod renewal;
-mod route;
+pub(crate) mod route;
 pub(crate) mod ticket;
-mod websocket;
 
 use crate::ids::{ConnIndex, SubIndex};
 pub(crate) use credential::Credential;

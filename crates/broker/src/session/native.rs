@@ -1,7 +1,8 @@
 //! The native protocol (`spec/protocol.md`): frames to commands. `native_notices` has the way back.
 
 use super::native_notices::policy_of;
-use crate::edge::{Edge, Offer, Placement, Pressure, Protocol, Wish, flag};
+use crate::admission::{Offer, Placement};
+use crate::edge::{Edge, Pressure, Protocol, Wish, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{PageLimits, ProducerStamp, Publication, Reply, Start, ToHome};
@@ -70,14 +71,19 @@ impl Edge {
         }
     }
 
-    fn native_hello(&mut self, index: ConnIndex, hello: &native::Hello<'_>, frame: &[u8]) {
+    pub(crate) fn native_hello(
+        &mut self,
+        index: ConnIndex,
+        hello: &native::Hello<'_>,
+        frame: &[u8],
+    ) {
         if self.identify(index, hello, frame) {
             self.native_welcome(index, hello);
         }
     }
 
     /// Begins the session of a client that is known by now.
-    pub(super) fn native_welcome(&mut self, index: ConnIndex, hello: &native::Hello<'_>) {
+    pub(crate) fn native_welcome(&mut self, index: ConnIndex, hello: &native::Hello<'_>) {
         let ticket = hello.ticket.map(|bytes| self.open_ticket(index, bytes));
         let connection = self.connection_number(index);
         let limits = &self.settings.limits;
@@ -123,7 +129,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_subscribe(
+    pub(crate) fn native_subscribe(
         &mut self,
         index: ConnIndex,
         client: u32,
@@ -193,7 +199,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_unsubscribe(&mut self, index: ConnIndex, client: u32) {
+    pub(crate) fn native_unsubscribe(&mut self, index: ConnIndex, client: u32) {
         match self.find_client(index, client) {
             // It ended with GO_AWAY.
             None if self.connections.slots[index].is(flag::AWAY) => {}
@@ -213,7 +219,7 @@ impl Edge {
         }
     }
 
-    fn native_publish(&mut self, index: ConnIndex, publish: &native::Publish<'_>) {
+    pub(crate) fn native_publish(&mut self, index: ConnIndex, publish: &native::Publish<'_>) {
         self.statistics.publishes += 1;
         let mut block = Vec::new();
         if !publish.attributes.is_empty() {
@@ -259,7 +265,7 @@ impl Edge {
         self.request(home, ToHome::Publish { partition, rule, reply, publication });
     }
 
-    fn native_ask_history(&mut self, index: ConnIndex, history: &native::History<'_>) {
+    pub(crate) fn native_ask_history(&mut self, index: ConnIndex, history: &native::History<'_>) {
         let reference = Reference::Request(history.request);
         let Ok(topic) = TopicName::parse(history.topic) else {
             return self.native_refuse(index, reference, ErrorCode::MalformedTopic);
@@ -297,7 +303,7 @@ impl Edge {
         self.request(self.settings.home_of(partition), request);
     }
 
-    fn native_fail(&mut self, index: ConnIndex, code: ErrorCode, close: CloseCode) {
+    pub(crate) fn native_fail(&mut self, index: ConnIndex, code: ErrorCode, close: CloseCode) {
         self.statistics.protocol_errors += 1;
         self.native_refuse(index, Reference::Connection, code);
         self.close_websocket(index, WebSocketClose(close.number()), code.text());

@@ -14,7 +14,7 @@ use wire::native::{
 };
 
 impl Edge {
-    pub(super) fn native_subscribe_filter(
+    pub(crate) fn native_subscribe_filter(
         &mut self,
         index: ConnIndex,
         client: u32,
@@ -54,7 +54,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_subscribed_filter(
+    pub(crate) fn native_subscribed_filter(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -85,7 +85,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_filter_gap(
+    pub(crate) fn native_filter_gap(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -97,7 +97,7 @@ impl Edge {
         self.send_native_filter_mark(index, subscription, partition, gap.from, &frame);
     }
 
-    pub(super) fn native_filter_caught_up(
+    pub(crate) fn native_filter_caught_up(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -113,7 +113,7 @@ impl Edge {
     }
 
     /// Messages that the subscription's policy left out.
-    pub(super) fn native_filter_left_out(
+    pub(crate) fn native_filter_left_out(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,

@@ -13,7 +13,7 @@ use wire::native::{
 use wire::websocket::frame::{Opcode, encode_header};
 
 impl Edge {
-    pub(super) fn native_subscribed(
+    pub(crate) fn native_subscribed(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -54,7 +54,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_refused(
+    pub(crate) fn native_refused(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -73,7 +73,7 @@ impl Edge {
     }
 
     /// A gap that a page found.
-    pub(super) fn native_gap(&mut self, index: ConnIndex, subscription: SubIndex, gap: Gap) {
+    pub(crate) fn native_gap(&mut self, index: ConnIndex, subscription: SubIndex, gap: Gap) {
         let frame = self.gap_frame(subscription, gap);
         let settled = (gap.from, gap.to);
         self.send_native_mark(index, subscription, settled, &ServerFrame::Gap(frame));
@@ -91,7 +91,7 @@ impl Edge {
     }
 
     /// Messages that the subscription's policy left out.
-    pub(super) fn native_left_out(
+    pub(crate) fn native_left_out(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -109,7 +109,7 @@ impl Edge {
         self.send_native_mark(index, subscription, settled, &ServerFrame::Skipped(frame));
     }
 
-    pub(super) fn native_disconnected(&mut self, index: ConnIndex, subscription: SubIndex) {
+    pub(crate) fn native_disconnected(&mut self, index: ConnIndex, subscription: SubIndex) {
         let frame = Unsubscribed {
             subscription: self.subscription_client(subscription),
             code: u32::from(UnsubscribeCode::SlowConsumer.number()),
@@ -117,7 +117,7 @@ impl Edge {
         self.send_native(index, &ServerFrame::Unsubscribed(frame));
     }
 
-    pub(super) fn native_caught_up(
+    pub(crate) fn native_caught_up(
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
@@ -133,7 +133,7 @@ impl Edge {
         self.send_native_mark(index, subscription, settled, &ServerFrame::CaughtUp(frame));
     }
 
-    pub(super) fn native_published(
+    pub(crate) fn native_published(
         &mut self,
         index: ConnIndex,
         request: u32,
@@ -160,7 +160,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_history(
+    pub(crate) fn native_history(
         &mut self,
         index: ConnIndex,
         request: u32,
@@ -211,7 +211,7 @@ impl Edge {
 
     /// Leads the client away, with a ticket if there is one. It may take its answers first, and
     /// subscribes to nothing more.
-    pub(super) fn native_go_away(
+    pub(crate) fn native_go_away(
         &mut self,
         index: ConnIndex,
         return_after_ms: u64,
@@ -239,12 +239,12 @@ impl Edge {
         }
     }
 
-    pub(super) fn native_ping(&mut self, index: ConnIndex) {
+    pub(crate) fn native_ping(&mut self, index: ConnIndex) {
         let token = u64::from(self.now_s());
         self.send_native(index, &ServerFrame::Ping(token));
     }
 
-    pub(super) fn send_native(&mut self, index: ConnIndex, frame: &ServerFrame<'_>) {
+    pub(crate) fn send_native(&mut self, index: ConnIndex, frame: &ServerFrame<'_>) {
         if self.connections.slots[index].is(flag::CLOSING) {
             return;
         }
@@ -275,7 +275,7 @@ impl Edge {
     }
 
     /// The frame and where it begins. The caller gives the buffer back to `self.work.scratch`.
-    pub(super) fn encode_native(&mut self, frame: &ServerFrame<'_>) -> (Vec<u8>, usize) {
+    pub(crate) fn encode_native(&mut self, frame: &ServerFrame<'_>) -> (Vec<u8>, usize) {
         let mut bytes = std::mem::take(&mut self.work.scratch);
         bytes.clear();
         // Room for the longest header a server writes; the frame begins right behind the header it
@@ -289,7 +289,7 @@ impl Edge {
     }
 }
 
-pub(super) fn policy_of(policy: native::Policy) -> LagPolicy {
+pub(crate) fn policy_of(policy: native::Policy) -> LagPolicy {
     match policy {
         native::Policy::Replay => LagPolicy::Replay,
         native::Policy::Conflate => LagPolicy::Conflate,
@@ -298,7 +298,7 @@ pub(super) fn policy_of(policy: native::Policy) -> LagPolicy {
     }
 }
 
-pub(super) fn wire_policy(policy: LagPolicy) -> native::Policy {
+pub(crate) fn wire_policy(policy: LagPolicy) -> native::Policy {
     match policy {
         LagPolicy::Replay => native::Policy::Replay,
         LagPolicy::Conflate => native::Policy::Conflate,
@@ -307,7 +307,7 @@ pub(super) fn wire_policy(policy: LagPolicy) -> native::Policy {
     }
 }
 
-pub(super) fn wire_reason(reason: GapReason) -> native::GapReason {
+pub(crate) fn wire_reason(reason: GapReason) -> native::GapReason {
     match reason {
         GapReason::Evicted => native::GapReason::Evicted,
         GapReason::UnknownEpoch => native::GapReason::UnknownEpoch,

@@ -2,14 +2,15 @@
 //!
 //! Step 3 of the path.
 
-use crate::edge::{Detail, Edge, NotAdmitted};
+use crate::admission::{Detail, NotAdmitted};
+use crate::edge::Edge;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
 
 impl Edge {
     /// Refuses a request.
-    pub(super) fn native_refuse(
+    pub(crate) fn native_refuse(
         &mut self,
         index: ConnIndex,
         reference: Reference,
@@ -21,7 +22,7 @@ impl Edge {
     /// Refuses an action on a topic or filter. Where a permission is missing, the message names
     /// both.
     #[cold]
-    pub(super) fn native_refuse_act(
+    pub(crate) fn native_refuse_act(
         &mut self,
         index: ConnIndex,
         reference: Reference,
@@ -38,7 +39,7 @@ impl Edge {
 
     /// Refuses a publication.
     #[cold]
-    pub(super) fn native_not_admitted(
+    pub(crate) fn native_not_admitted(
         &mut self,
         index: ConnIndex,
         reference: Reference,

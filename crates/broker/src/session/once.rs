@@ -8,7 +8,7 @@ use wire::native::ErrorCode;
 
 /// How often, and in which life of the log, a message is to be appended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hand)]
-pub(super) struct Once {
+pub(crate) struct Once {
     /// Id and sequence; not beside a key.
     pub producer: Option<(String, u64)>,
     /// Empty for none.
@@ -46,7 +46,7 @@ impl Once {
 }
 
 /// An epoch as text: digits only.
-pub(super) fn epoch(text: &str) -> Option<u64> {
+pub(crate) fn epoch(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
 }

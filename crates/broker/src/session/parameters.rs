@@ -15,22 +15,22 @@ use wire::http::Target;
 use wire::native::ErrorCode;
 
 /// Of a page of history, and of a long poll.
-pub(super) const OF_TOPIC: &[&str] = &["since", "limit", "reverse", "wait", "data"];
+pub(crate) const OF_TOPIC: &[&str] = &["since", "limit", "reverse", "wait", "data"];
 /// Of an event stream of one topic.
-pub(super) const OF_STREAM: &[&str] = &["since", "last", "snapshot", "policy"];
+pub(crate) const OF_STREAM: &[&str] = &["since", "last", "snapshot", "policy"];
 /// Of every event stream: what the id of the last event may be called.
-pub(super) const LAST_EVENT_ID: &[&str] =
+pub(crate) const LAST_EVENT_ID: &[&str] =
     &["last-event-id", "Last-Event-ID", "lastEventId", "last_event_id"];
 /// Of `/events`, beside those of a stream.
-pub(super) const OF_EVENTS: &[&str] = &["topic", "data"];
+pub(crate) const OF_EVENTS: &[&str] = &["topic", "data"];
 /// Of `POST /topics/...`.
-pub(super) const OF_PUBLICATION: &[&str] = &["retain"];
+pub(crate) const OF_PUBLICATION: &[&str] = &["retain"];
 /// Of a name that is not known so much is told.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Refuses parameters beside the `known` ones and `token`, and those that come twice.
 /// `/topics?topic=` has its topic as one.
-pub(super) fn check(target: &Target<'_>, known: &[&[&str]]) -> Result<(), Fault> {
+pub(crate) fn check(target: &Target<'_>, known: &[&[&str]]) -> Result<(), Fault> {
     let names_topic = route::names_topic(target)?;
     let may_repeat = |name: &str| name == "topic" && !names_topic;
     let mut seen = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) enum DataForm {
 }
 
 /// `data=text` or `data=json`.
-pub(super) fn data_form(target: &Target<'_>) -> Result<DataForm, Fault> {
+pub(crate) fn data_form(target: &Target<'_>) -> Result<DataForm, Fault> {
     match value(target, "data")?.as_deref() {
         None | Some("text") => Ok(DataForm::Text),
         Some("json") => Ok(DataForm::Json),
@@ -96,7 +96,7 @@ pub(super) fn data_form(target: &Target<'_>) -> Result<DataForm, Fault> {
 }
 
 /// `since=`, `last=` or `snapshot`; live without them.
-pub(super) fn start(target: &Target<'_>) -> Result<Start, Fault> {
+pub(crate) fn start(target: &Target<'_>) -> Result<Start, Fault> {
     let since = position(target, "since")?;
     let last = number(target, "last")?;
     let snapshot = switch(target, "snapshot")?;
@@ -111,7 +111,7 @@ pub(super) fn start(target: &Target<'_>) -> Result<Start, Fault> {
 
 /// `policy=`: what becomes of the stream's topics when the client does not keep up; the rules say
 /// it without one.
-pub(super) fn policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
+pub(crate) fn policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
     let policy = match value(target, "policy")?.as_deref() {
         None => return Ok(None),
         Some("replay") => LagPolicy::Replay,
@@ -128,7 +128,7 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Option<LagPolicy>, Fault> {
 
 /// The id of the last event, which browsers cannot send as a header the first time; an empty one
 /// counts as none.
-pub(super) fn last_event_id<'a>(target: &Target<'a>) -> Result<Option<Cow<'a, str>>, Fault> {
+pub(crate) fn last_event_id<'a>(target: &Target<'a>) -> Result<Option<Cow<'a, str>>, Fault> {
     for name in LAST_EVENT_ID {
         if let Some(value) = value(target, name)? {
             return Ok(Some(value).filter(|value| !value.is_empty()));
@@ -138,7 +138,7 @@ pub(super) fn last_event_id<'a>(target: &Target<'a>) -> Result<Option<Cow<'a, st
 }
 
 /// A whole number.
-pub(super) fn number(target: &Target<'_>, name: &str) -> Result<Option<u32>, Fault> {
+pub(crate) fn number(target: &Target<'_>, name: &str) -> Result<Option<u32>, Fault> {
     let Some(value) = value(target, name)? else {
         return Ok(None);
     };
@@ -150,7 +150,7 @@ pub(super) fn number(target: &Target<'_>, name: &str) -> Result<Option<u32>, Fau
 }
 
 /// Yes or no; present without a value is yes.
-pub(super) fn switch(target: &Target<'_>, name: &str) -> Result<bool, Fault> {
+pub(crate) fn switch(target: &Target<'_>, name: &str) -> Result<bool, Fault> {
     match value(target, name)?.as_deref() {
         None | Some("false" | "0" | "no") => Ok(false),
         Some("" | "true" | "1" | "yes") => Ok(true),
@@ -159,7 +159,7 @@ pub(super) fn switch(target: &Target<'_>, name: &str) -> Result<bool, Fault> {
 }
 
 /// A position.
-pub(super) fn position(target: &Target<'_>, name: &str) -> Result<Option<Position>, Fault> {
+pub(crate) fn position(target: &Target<'_>, name: &str) -> Result<Option<Position>, Fault> {
     let Some(value) = value(target, name)? else {
         return Ok(None);
     };
@@ -171,7 +171,7 @@ pub(super) fn position(target: &Target<'_>, name: &str) -> Result<Option<Positio
 }
 
 /// A duration in milliseconds: `25s`, `500ms`, `1m`, or plain seconds.
-pub(super) fn duration_ms(target: &Target<'_>, name: &str) -> Result<Option<u64>, Fault> {
+pub(crate) fn duration_ms(target: &Target<'_>, name: &str) -> Result<Option<u64>, Fault> {
     let Some(value) = value(target, name)? else {
         return Ok(None);
     };

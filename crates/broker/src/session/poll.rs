@@ -58,7 +58,7 @@ impl Poll {
 
 impl Edge {
     /// Subscribes and waits. Without a position it waits for the next message.
-    pub(super) fn begin_poll(
+    pub(crate) fn begin_poll(
         &mut self,
         index: ConnIndex,
         mut poll: Poll,
@@ -77,7 +77,7 @@ impl Edge {
         self.set_state(index, State::Poll(Box::new(poll)));
     }
 
-    pub(super) fn poll_subscribed(&mut self, index: ConnIndex, _subscription: u32, grant: &Grant) {
+    pub(crate) fn poll_subscribed(&mut self, index: ConnIndex, _subscription: u32, grant: &Grant) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };
@@ -88,13 +88,13 @@ impl Edge {
         }
     }
 
-    pub(super) fn poll_refused(&mut self, index: ConnIndex, refusal: Refusal) {
+    pub(crate) fn poll_refused(&mut self, index: ConnIndex, refusal: Refusal) {
         if let Some(poll) = self.take_poll(index) {
             self.answer_fault(index, &poll.answer, &refusal.code.into());
         }
     }
 
-    pub(super) fn poll_gap(&mut self, index: ConnIndex, gap: Gap) {
+    pub(crate) fn poll_gap(&mut self, index: ConnIndex, gap: Gap) {
         if let Some(State::Poll(poll)) = self.state(index) {
             match &mut poll.gap {
                 _ if !poll.records.is_empty() => {
@@ -109,7 +109,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn poll_caught_up(&mut self, index: ConnIndex, through: u64) {
+    pub(crate) fn poll_caught_up(&mut self, index: ConnIndex, through: u64) {
         let Some(State::Poll(poll)) = self.state(index) else {
             return;
         };
@@ -231,7 +231,7 @@ impl Edge {
         Some(poll)
     }
 
-    pub(super) fn is_poll(&self, index: ConnIndex) -> bool {
+    pub(crate) fn is_poll(&self, index: ConnIndex) -> bool {
         let state = self.sessions.states.get(self.connections.slots[index].state);
         matches!(state, Some(State::Poll(_)))
     }

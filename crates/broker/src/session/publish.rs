@@ -1,16 +1,14 @@
 //! Publishing over HTTP: the raw body to one topic, or the JSON envelope to one or many, singly or
 //! in a batch.
 
-use super::State;
-use super::envelope::{Message, parse_envelope};
 use super::fault::Fault;
 use super::http::Answer;
 use super::json;
 use super::once::Once;
 use super::parameters;
-use crate::edge::{ATTRIBUTES_BYTES_MAX, Edge, Offer, flag};
-use crate::ids::ConnIndex;
-use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, ToHome};
+use crate::admission::ATTRIBUTES_BYTES_MAX;
+
+use crate::mail::{Appended, PublishRefusal, Reply};
 use crate::position::Position;
 use stdx::handing::Hand;
 use wire::http::Target;
@@ -20,7 +18,7 @@ use wire::native::{Attributes, ErrorCode, Tag};
 
 /// What is to become of a request's body.
 #[derive(Hand)]
-pub(super) enum Intent {
+pub(crate) enum Intent {
     /// One message to one topic: the body is the payload.
     One {
         topic: String,
@@ -37,18 +35,18 @@ pub(super) enum Intent {
 /// Publications of one request that wait for their acknowledgements.
 #[derive(Hand)]
 pub(crate) struct Publishing {
-    answer: Answer,
+    pub answer: Answer,
     /// By the request number of each, from `FIRST_REQUEST` on; in the order of the request.
-    results: Vec<(String, Option<Result<Appended, PublishRefusal>>)>,
-    waiting: usize,
+    pub results: Vec<(String, Option<Result<Appended, PublishRefusal>>)>,
+    pub waiting: usize,
     /// One publication to one topic is answered without a list.
-    single: bool,
+    pub single: bool,
 }
 
 /// The number of the first publication of a request: all of them wait for their acknowledgements.
-const FIRST_REQUEST: u32 = Reply::REFUSALS_ONLY + 1;
+pub(crate) const FIRST_REQUEST: u32 = Reply::REFUSALS_ONLY + 1;
 /// Publications of one request.
-pub(super) const PUBLICATIONS_MAX: usize = 1_000;
+pub(crate) const PUBLICATIONS_MAX: usize = 1_000;
 
 impl Intent {
     /// What `POST /topics/...` asks for.
@@ -85,137 +83,12 @@ fn is_form(content_type: &str) -> bool {
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-fn without_type(attributes: &[u8]) -> Result<Vec<u8>, Fault> {
+pub(crate) fn without_type(attributes: &[u8]) -> Result<Vec<u8>, Fault> {
     let tags = Attributes::decode_block(attributes).unwrap_or_default().tags;
     encode_attributes(None, &tags.iter().collect::<Vec<_>>())
 }
 
-impl Edge {
-    /// Publishes what a complete body asks for; nothing is published unless all of it can be
-    /// understood.
-    pub(super) fn publish_body(
-        &mut self,
-        index: ConnIndex,
-        intent: Intent,
-        body: Vec<u8>,
-        answer: &Answer,
-    ) -> Result<(), Fault> {
-        let (messages, single) = match intent {
-            Intent::One { topic, attributes, is_guessed, retain, once } => (
-                vec![Message {
-                    topics: vec![topic],
-                    attributes: match is_guessed && std::str::from_utf8(&body).is_err() {
-                        true => without_type(&attributes)?,
-                        false => attributes,
-                    },
-                    payload: body,
-                    retain,
-                    once,
-                }],
-                true,
-            ),
-            Intent::Envelope(all) => parse_envelope(&body, &all)?,
-        };
-        let offers = messages.iter().flat_map(|message| {
-            message.topics.iter().map(|topic| Offer {
-                topic,
-                payload_bytes: message.payload.len(),
-                attributes_bytes: message.attributes.len(),
-                retain: message.retain,
-            })
-        });
-        self.admit_all(index, offers)?;
-        let count: usize = messages.iter().map(|message| message.topics.len()).sum();
-        let key = self.connections.slots.key(index);
-        // Clients pool their connections, so that a request counts as one that has just begun.
-        let connection = self.request_stamp();
-        let mut results = Vec::with_capacity(count);
-        for message in messages {
-            let payload = self.work.mail.copy(&message.payload);
-            let attributes = self.work.mail.copy(&message.attributes);
-            let idempotency_key = self.work.mail.copy(&message.once.idempotency_key);
-            let producer = message.once.producer.map(|(id, sequence)| ProducerStamp {
-                id: self.work.mail.copy(id.as_bytes()),
-                sequence,
-                connection,
-            });
-            for topic in message.topics {
-                let (rule, partition) = self.settings.locate(&topic);
-                let publication = Publication {
-                    topic: self.work.mail.copy(topic.as_bytes()),
-                    attributes: attributes.clone(),
-                    payload: payload.clone(),
-                    retain: message.retain,
-                    producer: producer.clone(),
-                    idempotency_key: idempotency_key.clone(),
-                    expected_epoch: message.once.expected_epoch,
-                };
-                let reply =
-                    Some(Reply { connection: key, request: results.len() as u32 + FIRST_REQUEST });
-                self.statistics.publishes += 1;
-                self.request(
-                    self.settings.home_of(partition),
-                    ToHome::Publish { partition, rule, reply, publication },
-                );
-                results.push((topic, None));
-            }
-        }
-        if results.is_empty() {
-            self.answer_json(index, answer, 200, b"{\"results\":[]}");
-            return Ok(());
-        }
-        self.connections.slots[index].set(flag::PAUSED);
-        let waiting = results.len();
-        self.set_state(
-            index,
-            State::Publishing(Box::new(Publishing {
-                answer: answer.clone(),
-                results,
-                waiting,
-                single,
-            })),
-        );
-        Ok(())
-    }
-
-    pub(super) fn http_published(
-        &mut self,
-        index: ConnIndex,
-        request: u32,
-        result: Result<Appended, PublishRefusal>,
-    ) {
-        let Some(State::Publishing(publishing)) = self.state(index) else {
-            return;
-        };
-        let number = request.wrapping_sub(FIRST_REQUEST) as usize;
-        if let Some((_, place)) = publishing.results.get_mut(number)
-            && place.replace(result).is_none()
-        {
-            publishing.waiting -= 1;
-        }
-        if publishing.waiting > 0 {
-            return;
-        }
-        let Some(State::Publishing(publishing)) = self.take_state(index) else {
-            return;
-        };
-        let mut body = Vec::new();
-        match &publishing.results[..] {
-            [(_, Some(Err(refusal)))] if publishing.single => {
-                return self.answer_fault(index, &publishing.answer, &(*refusal).into());
-            }
-            [(_, Some(Ok(appended)))] if publishing.single => {
-                body.push(b'{');
-                append_appended(&mut body, appended);
-                body.push(b'}');
-            }
-            results => append_results(&mut body, results),
-        }
-        self.answer_json(index, &publishing.answer, 200, &body);
-    }
-}
-
-fn append_results(
+pub(crate) fn append_results(
     body: &mut Vec<u8>,
     results: &[(String, Option<Result<Appended, PublishRefusal>>)],
 ) {
@@ -234,7 +107,7 @@ fn append_results(
     body.extend_from_slice(b"]}");
 }
 
-fn append_appended(body: &mut Vec<u8>, appended: &Appended) {
+pub(crate) fn append_appended(body: &mut Vec<u8>, appended: &Appended) {
     let Appended { position, duplicate } = appended;
     json::append(
         body,
@@ -262,7 +135,7 @@ fn append_error(body: &mut Vec<u8>, PublishRefusal { code, present }: PublishRef
     body.push(b'}');
 }
 
-pub(super) fn encode_attributes(
+pub(crate) fn encode_attributes(
     content_type: Option<&str>,
     tags: &[Tag<'_>],
 ) -> Result<Vec<u8>, Fault> {

@@ -15,26 +15,17 @@
 //! While a renewal is under way no subscription can begin, and an index of a topic stays while a
 //! subscription has it, so that the names that the homes have said hold at the end.
 
-use super::State;
-use super::credential::Credential;
-use super::ticket::names_in;
-use crate::edge::{Edge, Shown, flag};
-use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
-use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{HomeId, ToHome};
-use crate::topic::Filter;
+use crate::mail::HomeId;
 use std::collections::BTreeMap;
-use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
-use wire::native::{ErrorCode, Reference, Renewed, ServerFrame, UnsubscribeCode, Unsubscribed};
 
 /// Renewals under way, by connection.
 #[derive(Default, Hand)]
 pub(crate) struct Renewals {
-    by_connection: BTreeMap<u32, Renewal>,
+    pub by_connection: BTreeMap<u32, Renewal>,
     /// Connections of which a subscription has been settled by the present letter.
-    settled: Vec<u32>,
+    pub settled: Vec<u32>,
 }
 
 impl Renewals {
@@ -51,259 +42,20 @@ impl Renewals {
 
 /// A token that has been judged, and is to take the place of another.
 #[derive(Hand)]
-struct Renewal {
+pub(crate) struct Renewal {
     /// The client's number.
-    request: u32,
+    pub request: u32,
     /// Its entry, which this holds.
-    at: u32,
-    asked: Option<Asked>,
+    pub at: u32,
+    pub asked: Option<Asked>,
 }
 
 /// What the homes were asked, and have said.
 #[derive(Hand)]
-struct Asked {
+pub(crate) struct Asked {
     /// Of the question.
-    number: u32,
+    pub number: u32,
     /// Homes that have not answered, with the topics that they were asked for.
-    waiting: BTreeMap<HomeId, Vec<u32>>,
-    names: BTreeMap<(HomeId, u32), Box<str>>,
-}
-
-impl Edge {
-    /// A client wants to go on with a new token.
-    pub(super) fn native_renew(&mut self, index: ConnIndex, request: u32, token: &str) {
-        if self.settings.entitlement.is_none() {
-            // Nobody is asked, and nothing expires.
-            let frame = Renewed { request, expires_ms: 0 };
-            return self.send_native(index, &ServerFrame::Renewed(frame));
-        }
-        // An anonymous client has no subject that could stay the same.
-        if self.entitlement_of(index).is_none() {
-            return self.refuse_renewal(index, request, ErrorCode::Unauthorized);
-        }
-        let purpose = Purpose::Renewal { request };
-        match self.show(index, purpose, CredentialKind::Token, token.as_bytes()) {
-            Err(code) => self.refuse_renewal(index, request, code),
-            Ok(Shown::Asked(digest)) => {
-                let waits = Credential::Renewal { digest, request };
-                self.set_state(index, State::Credential(waits));
-            }
-            Ok(Shown::Known(at)) => {
-                self.connections.slots[index].set(flag::PAUSED);
-                self.renew(index, request, at);
-            }
-        }
-    }
-
-    /// The verdict of the new token.
-    pub(crate) fn renewal_judged(
-        &mut self,
-        index: ConnIndex,
-        request: u32,
-        verdict: Result<u32, ErrorCode>,
-    ) {
-        self.take_state(index);
-        match verdict {
-            Ok(at) => self.renew(index, request, at),
-            Err(code) => {
-                self.refuse_renewal(index, request, code);
-                self.resume(index);
-            }
-        }
-    }
-
-    fn refuse_renewal(&mut self, index: ConnIndex, request: u32, code: ErrorCode) {
-        self.native_refuse(index, Reference::Request(request), code);
-    }
-
-    /// The new token holds.
-    fn renew(&mut self, index: ConnIndex, request: u32, at: u32) {
-        let Some(before) = self.entitlement_of(index) else {
-            return self.access.judging.entitlements.release(at);
-        };
-        let entitlements = &self.access.judging.entitlements;
-        // Whoever an API key names is not the user of that name.
-        if entitlements.kind(before) != entitlements.kind(at)
-            || !entitlements.are_of_one_user(before, at)
-        {
-            self.access.judging.entitlements.release(at);
-            self.refuse_renewal(index, request, ErrorCode::Forbidden);
-            return self.resume(index);
-        }
-        let renewal = Renewal { request, at, asked: None };
-        if entitlements.have_equal_terms(before, at) && self.may_entitle(index, at) {
-            return self.finish_renewal(index, renewal);
-        }
-        self.connections.slots[index].set(flag::ASKED);
-        self.access.renewals.by_connection.insert(index, renewal);
-        self.ask_for_renewal(index);
-    }
-
-    /// A subscription of the connection has been granted or refused: a renewal may have waited for
-    /// it.
-    pub(crate) fn settled_for_renewal(&mut self, index: ConnIndex) {
-        if !self.access.renewals.by_connection.is_empty() {
-            self.access.renewals.settled.push(index);
-        }
-    }
-
-    /// Goes on with renewals whose connections had a subscription settled by a letter. Once that
-    /// has been dealt with: a renewal may end subscriptions.
-    pub(crate) fn continue_renewals(&mut self) {
-        for index in std::mem::take(&mut self.access.renewals.settled) {
-            let renewal = self.access.renewals.by_connection.get(&index);
-            if renewal.is_some_and(|renewal| renewal.asked.is_none()) {
-                self.ask_for_renewal(index);
-            }
-        }
-    }
-
-    /// Asks the homes for names, unless a subscription still waits for one.
-    fn ask_for_renewal(&mut self, index: ConnIndex) {
-        if self.chain(index).any(|at| self.is_pending(at)) {
-            return;
-        }
-        let mut asked = Asked {
-            number: self.next_describe_number(),
-            waiting: BTreeMap::new(),
-            names: BTreeMap::new(),
-        };
-        for at in self.chain(index).filter(|&at| !self.is_wide(at)) {
-            let (home, topic) = self.subscription_topic(at);
-            asked.waiting.entry(home).or_default().push(topic);
-        }
-        let connection = self.connections.slots.key(index);
-        for (&home, indexes) in &asked.waiting {
-            // It may go beyond the room that the home has, as one frame of a connection may.
-            let request = ToHome::Describe {
-                connection,
-                number: asked.number,
-                indexes: indexes.clone(),
-                positions: false,
-            };
-            self.request(home, request);
-        }
-        let is_known = asked.waiting.is_empty();
-        if let Some(renewal) = self.access.renewals.by_connection.get_mut(&index) {
-            renewal.asked = Some(asked);
-        }
-        if is_known {
-            self.end_renewal(index);
-        }
-    }
-
-    /// A home has said names for a renewal.
-    pub(super) fn described_for_renewal(
-        &mut self,
-        home: HomeId,
-        index: ConnIndex,
-        number: u32,
-        names: &Slice,
-    ) {
-        let renewal = self.access.renewals.by_connection.get_mut(&index);
-        let asked = renewal.and_then(|renewal| renewal.asked.as_mut());
-        let Some(asked) = asked.filter(|asked| asked.number == number) else {
-            return;
-        };
-        let Some(indexes) = asked.waiting.remove(&home) else {
-            return;
-        };
-        let named = indexes.into_iter().zip(names_in(names));
-        asked.names.extend(named.map(|(topic, name)| ((home, topic), name.into())));
-        if asked.waiting.is_empty() {
-            self.end_renewal(index);
-        }
-    }
-
-    /// All is known: ends what the new token does not cover.
-    fn end_renewal(&mut self, index: ConnIndex) {
-        let Some(mut renewal) = self.access.renewals.by_connection.remove(&index) else {
-            return;
-        };
-        self.connections.slots[index].clear(flag::ASKED);
-        // It may have ended while the homes were asked.
-        if let Err(code) = self.check_entitlement(renewal.at) {
-            self.access.judging.entitlements.release(renewal.at);
-            self.refuse_renewal(index, renewal.request, code);
-            return self.resume(index);
-        }
-        if !self.may_entitle(index, renewal.at) {
-            self.ask_for_user_again(index, renewal.at);
-            self.access.renewals.by_connection.insert(index, renewal);
-            return;
-        }
-        let names = renewal.asked.take().map_or(BTreeMap::new(), |asked| asked.names);
-        let is_covered = |edge: &Edge, at: u32| {
-            let name = match edge.is_wide(at) {
-                true => edge.filter_name(at),
-                false => names.get(&edge.subscription_topic(at)).map(|name| &**name),
-            };
-            let filter = name.and_then(|name| Filter::parse(name).ok());
-            filter.is_some_and(|filter| {
-                edge.access.judging.entitlements.permits(renewal.at, Action::Subscribe, filter)
-            })
-        };
-        let ends: Vec<u32> = self.chain(index).filter(|&at| !is_covered(self, at)).collect();
-        for subscription in ends {
-            self.native_forbidden(index, subscription);
-            self.unsubscribe(subscription);
-        }
-        self.finish_renewal(index, renewal);
-    }
-
-    /// Whether a renewal has all answers of the homes, and waits for the shell to let its
-    /// connection count.
-    pub(crate) fn renewal_waits_for_user(&self, index: ConnIndex) -> bool {
-        let renewal = self.access.renewals.by_connection.get(&index);
-        renewal
-            .and_then(|renewal| renewal.asked.as_ref())
-            .is_some_and(|asked| asked.waiting.is_empty())
-    }
-
-    /// The shell's answer to such a renewal.
-    pub(crate) fn renewal_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
-        let Some(renewal) = self.access.renewals.by_connection.get(&index) else {
-            return;
-        };
-        let (at, request) = (renewal.at, renewal.request);
-        // It may have ended while the shell was asked.
-        let holds = verdict.and_then(|()| self.check_entitlement(at));
-        let Err(code) = holds else {
-            return self.end_renewal(index);
-        };
-        if verdict.is_ok() {
-            self.count_no_more(index);
-        }
-        self.forget_renewal(index);
-        self.refuse_renewal(index, request, code);
-        self.resume(index);
-    }
-
-    fn finish_renewal(&mut self, index: ConnIndex, renewal: Renewal) {
-        let Renewal { request, at, .. } = renewal;
-        self.entitle(index, at);
-        self.statistics.renewals += 1;
-        let expires_ms = match self.access.judging.entitlements.expires_s(at) {
-            NEVER => 0,
-            expires_s => u64::from(expires_s) * 1_000,
-        };
-        let frame = Renewed { request, expires_ms };
-        self.send_native(index, &ServerFrame::Renewed(frame));
-        self.resume(index);
-    }
-
-    fn native_forbidden(&mut self, index: ConnIndex, subscription: SubIndex) {
-        let frame = Unsubscribed {
-            subscription: self.subscription_client(subscription),
-            code: u32::from(UnsubscribeCode::Forbidden.number()),
-        };
-        self.send_native(index, &ServerFrame::Unsubscribed(frame));
-    }
-
-    /// The connection goes, or its session ends.
-    pub(crate) fn forget_renewal(&mut self, index: ConnIndex) {
-        if let Some(renewal) = self.access.renewals.by_connection.remove(&index) {
-            self.access.judging.entitlements.release(renewal.at);
-        }
-    }
+    pub waiting: BTreeMap<HomeId, Vec<u32>>,
+    pub names: BTreeMap<(HomeId, u32), Box<str>>,
 }

@@ -7,7 +7,7 @@ use wire::native::ErrorCode;
 
 /// What a request is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Route {
+pub(crate) enum Route {
     /// `/`: a text for people.
     Greeting,
     /// `/crore`: the native protocol over WebSocket.
@@ -60,7 +60,7 @@ impl Route {
 }
 
 /// Whether the client asks for this media type by name.
-pub(super) fn accepts(request: &Request<'_>, media_type: &str) -> bool {
+pub(crate) fn accepts(request: &Request<'_>, media_type: &str) -> bool {
     request.fields.list("accept").any(|element| {
         let name = element.split(|&byte| byte == b';').next().unwrap_or_default();
         name.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
@@ -75,12 +75,12 @@ fn topic_of(target: &Target<'_>) -> Result<String, ErrorCode> {
 }
 
 /// Whether the topic stands in the query.
-pub(super) fn names_topic(target: &Target<'_>) -> Result<bool, ErrorCode> {
+pub(crate) fn names_topic(target: &Target<'_>) -> Result<bool, ErrorCode> {
     let path = target.path_decoded().map_err(bad_target)?;
     Ok(matches!(&*path, "/topics" | "/topics/" | "/retained" | "/retained/"))
 }
 
-pub(super) fn bad_target(_: TargetError) -> ErrorCode {
+pub(crate) fn bad_target(_: TargetError) -> ErrorCode {
     ErrorCode::MalformedRequest
 }
 

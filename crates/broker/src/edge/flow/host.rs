@@ -2,8 +2,8 @@
 //!
 //! Place on the path: step 3, before a request's route is looked at.
 
-use super::fault::Fault;
 use crate::edge::Edge;
+use crate::session::fault::Fault;
 use stdx::networks::names_this_machine;
 use wire::http::request::Request;
 use wire::native::ErrorCode;
@@ -11,7 +11,7 @@ use wire::native::ErrorCode;
 impl Edge {
     /// On a node that is this machine's alone, a request that names another host is one of a web
     /// page with a name of its own.
-    pub(super) fn check_host(&self, request: &Request<'_>) -> Result<(), Fault> {
+    pub(crate) fn check_host(&self, request: &Request<'_>) -> Result<(), Fault> {
         let settings = &self.settings;
         // Its proxies are asked for a name of their own.
         let is_alone =

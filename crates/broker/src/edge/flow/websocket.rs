@@ -1,9 +1,9 @@
 //! WebSocket connections: messages to native frames or echoes, control frames, the closing
 //! handshake (RFC 6455), compressed messages (RFC 7692).
 
-use super::State;
 use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
 use crate::ids::ConnIndex;
+use crate::session::State;
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
 use wire::websocket::close::{CloseCode, ClosePayload};

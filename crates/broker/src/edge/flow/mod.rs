@@ -1,0 +1,16 @@
+//! What happens at an edge, by subject: every method of [`super::Edge`] that is not its interface.
+//!
+//! A flow asks the owners and the sessions, and passes values between them. Invariant: flows define
+//! no types for others, and do not import each other.
+
+mod admission;
+mod credential;
+mod greeting;
+mod host;
+mod http;
+mod http_history;
+mod http_publish;
+mod items;
+mod renewal;
+mod ticket;
+mod websocket;

@@ -1,0 +1,419 @@
+//! Resume tickets of native sessions: made on request and for GO_AWAY, and brought back with HELLO.
+//!
+//! A ticket is made in three steps. *Asked*: once no subscription waits for its home, the homes are
+//! asked for what an edge does not keep, the names of topics, and for filters how far their streams
+//! have come ([`ToHome::Describe`]). *Described*: all homes have answered. *Issued*: when the
+//! connection's outbox is next empty, and before anything is queued behind it, the ticket is made
+//! of the cursors of that moment.
+//!
+//! Why a client that has the ticket has all that it says. At that moment everything that was ever
+//! queued for the connection has been written, or was given up; the ticket's frame goes after it,
+//! in the same direction.
+//! - A plain subscription that is live has as its cursor the last offset that was queued for it (or
+//!   that settled it), and all of that has been written: had a frame been given up, it would lag.
+//!   One that lags or is read by pages has as its cursor what the client has settled. Either is
+//!   what a resume needs.
+//! - Up to the position that a home tells of a partition, everything was posted before that letter,
+//!   so it was queued for the filters of this connection, and is written now. What came between the
+//!   letter and this moment comes again, and the client drops it: it has been settled. Where a
+//!   filter is behind in a partition, its own cursor is told.
+//!
+//! A ticket has every subscription that was granted when it is made, so that the client knows what
+//! is in it: those whose SUBSCRIBED has come before it. Were some granted after the homes had been
+//! asked, they are asked again.
+//!
+//! What a ticket has at one moment may be behind what the client has at its end; its own cursors
+//! win where they are newer. Invariants: a connection wants at most one ticket at a time; one that
+//! is blocked holds no more for it than a number.
+
+use crate::edge::{Edge, flag};
+use crate::entitlement::NEVER;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
+use crate::mail::{HomeId, PartitionId, ToHome};
+use crate::position::Position;
+use crate::session::native_notices::wire_policy;
+use crate::session::ticket::{Asked, SUBSCRIPTIONS_MAX, Wanted, is_newer, names_in};
+use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
+use crate::topic::Filter;
+use std::collections::BTreeMap;
+use stdx::chunk::Slice;
+use stdx::key::Key;
+use wire::native::{
+    self, ErrorCode, ErrorFrame, List, PartitionPosition, Reference, ResumeCursor, ServerFrame,
+    SubscribeRequest, TICKET_BYTES_MAX, TicketIssued,
+};
+
+impl Edge {
+    /// The client asks for a ticket.
+    pub(crate) fn want_ticket(&mut self, index: ConnIndex, request: u32) {
+        let reference = Reference::Request(request);
+        if self.settings.tickets.keys.is_empty() {
+            return self.native_refuse(index, reference, ErrorCode::UnsupportedFrame);
+        }
+        if self.connections.slots[index].is(flag::AWAY) {
+            return self.native_refuse(index, reference, ErrorCode::ShuttingDown);
+        }
+        let wanted = self.sessions.tickets.wanted.entry(index).or_default();
+        if wanted.request.is_some() {
+            return self.native_refuse(index, reference, ErrorCode::TooManyRequestsInFlight);
+        }
+        // One that is to be given with GO_AWAY answers the request, too.
+        wanted.request = Some(request);
+        self.touch(index);
+    }
+
+    /// The client is to be led away: with a ticket, if it has anything that could be in one.
+    pub(crate) fn want_to_go_away(&mut self, index: ConnIndex, return_after_ms: u64) {
+        if self.connections.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        let has_subscriptions = self.connections.slots[index].subscriptions_count > 0;
+        if self.settings.tickets.keys.is_empty() || !has_subscriptions {
+            return self.native_go_away(index, return_after_ms, None);
+        }
+        let wanted = self.sessions.tickets.wanted.entry(index).or_default();
+        wanted.away_ms = Some(return_after_ms);
+        self.touch(index);
+    }
+
+    /// The ticket that the client was to be led away with does not come: it goes without.
+    pub(crate) fn go_away_without_ticket(&mut self, index: ConnIndex) {
+        let wanted = self.sessions.tickets.wanted.get(&index);
+        if let Some(return_after_ms) = wanted.and_then(|wanted| wanted.away_ms) {
+            self.take_wanted(index);
+            self.native_go_away(index, return_after_ms, None);
+        }
+    }
+
+    /// Whether a ticket is on its way to the connection.
+    pub(crate) fn wants_ticket(&self, index: ConnIndex) -> bool {
+        self.sessions.tickets.wanted.contains_key(&index)
+    }
+
+    /// The connection goes.
+    pub(crate) fn forget_ticket(&mut self, index: ConnIndex) {
+        if !self.sessions.tickets.wanted.is_empty() {
+            self.take_wanted(index);
+        }
+    }
+
+    fn take_wanted(&mut self, index: ConnIndex) -> Option<Wanted> {
+        let wanted = self.sessions.tickets.wanted.remove(&index);
+        if self.sessions.tickets.wanted.is_empty() {
+            self.sessions.tickets.released.clear();
+        }
+        wanted
+    }
+
+    /// A home has taken an index back: what it has said of it does not hold for the next topic.
+    pub(crate) fn ticket_index_released(&mut self, home: HomeId, index: TopicIndex) {
+        if !self.sessions.tickets.wanted.is_empty() {
+            self.sessions.tickets.released_count += 1;
+            let count = self.sessions.tickets.released_count;
+            self.sessions.tickets.released.insert((home, index), count);
+        }
+    }
+
+    /// All that waited for the connection has been written.
+    pub(crate) fn ticket_may_go_on(&mut self, index: ConnIndex) {
+        if self.sessions.tickets.wanted.is_empty() {
+            return;
+        }
+        let Some(wanted) = self.sessions.tickets.wanted.get(&index) else {
+            return;
+        };
+        match &wanted.asked {
+            None => self.ask_for_ticket(index),
+            Some(asked) if asked.waiting.is_empty() => self.issue_ticket(index),
+            Some(_) => {}
+        }
+    }
+
+    /// Asks the homes, unless a subscription still waits for one: when that is answered, the outbox
+    /// drains again.
+    fn ask_for_ticket(&mut self, index: ConnIndex) {
+        if self.chain(index).any(|at| self.is_pending(at)) {
+            return;
+        }
+        if self.connections.slots[index].subscriptions_count as usize > SUBSCRIPTIONS_MAX {
+            return self.end_ticket(index, Err(()));
+        }
+        if let Some(home) = (0..self.settings.homes_count).find(|&home| !self.may_request(home)) {
+            return self.wait_for(home, index);
+        }
+        let mut asked = Asked {
+            number: self.next_describe_number(),
+            released_count: self.sessions.tickets.released_count,
+            ..Asked::default()
+        };
+        let mut has_filters = false;
+        for at in self.chain(index) {
+            if self.is_wide(at) {
+                has_filters = true;
+            } else {
+                let (home, topic) = self.subscription_topic(at);
+                asked.waiting.entry(home).or_default().push(topic);
+            }
+        }
+        if has_filters {
+            for home in 0..self.settings.homes_count {
+                asked.waiting.entry(home).or_default();
+            }
+        }
+        let connection = self.connections.slots.key(index);
+        for (&home, indexes) in &asked.waiting {
+            let request = ToHome::Describe {
+                connection,
+                number: asked.number,
+                indexes: indexes.clone(),
+                positions: has_filters,
+            };
+            self.request(home, request);
+        }
+        if asked.waiting.is_empty() {
+            self.touch(index);
+        }
+        if let Some(wanted) = self.sessions.tickets.wanted.get_mut(&index) {
+            wanted.asked = Some(asked);
+        }
+    }
+
+    /// A home has answered.
+    pub(crate) fn described(
+        &mut self,
+        home: HomeId,
+        (connection, number): (Key, u32),
+        names: &Slice,
+        positions: &[(PartitionId, u64)],
+    ) {
+        if self.connections.slots.get(connection).is_none() {
+            return;
+        }
+        let index = connection.index;
+        let wanted = self.sessions.tickets.wanted.get_mut(&index);
+        let asked = wanted.and_then(|wanted| wanted.asked.as_mut());
+        let Some(asked) = asked.filter(|asked| asked.number == number) else {
+            return self.described_for_renewal(home, index, number, names);
+        };
+        let Some(indexes) = asked.waiting.remove(&home) else {
+            return;
+        };
+        let named = indexes.into_iter().zip(names_in(names));
+        asked.names.extend(named.map(|(topic, name)| ((home, topic), name.into())));
+        asked.positions.extend(positions.iter().copied());
+        if asked.waiting.is_empty() {
+            self.touch(index);
+        }
+    }
+
+    /// Makes the ticket of what holds now; see the module.
+    fn issue_ticket(&mut self, index: ConnIndex) {
+        let wanted = self.sessions.tickets.wanted.get_mut(&index);
+        let Some(asked) = wanted.and_then(|wanted| wanted.asked.take()) else {
+            return;
+        };
+        let settings = self.settings.clone();
+        let issued_ms = self.now.unix_ms;
+        let mut ticket = Ticket {
+            issued_ms,
+            expires_ms: issued_ms.saturating_add(settings.tickets.lifetime_ms),
+            ..Ticket::default()
+        };
+        if let Some(entitlement) = self.entitlement_to_keep(index) {
+            // It opens no door for longer than the token does.
+            if entitlement.expires_s != NEVER {
+                let token_ms = u64::from(entitlement.expires_s) * 1_000;
+                ticket.expires_ms = ticket.expires_ms.min(token_ms);
+            }
+            ticket.set_entitlement(&entitlement);
+        }
+        let at_log = |(&partition, &offset): (&PartitionId, &u64)| {
+            let epoch = settings.log_of(partition).epoch;
+            (partition, Position { epoch, offset })
+        };
+        ticket.positions = asked.positions.iter().map(at_log).collect();
+        let granted: Vec<u32> = self.chain(index).filter(|&at| !self.is_pending(at)).collect();
+        // A chain begins with the newest.
+        for at in granted.into_iter().rev() {
+            let subscription = match self.is_wide(at) {
+                true if asked.positions.is_empty() => None,
+                true => self.ticket_of_filter(at),
+                false => {
+                    let topic = self.subscription_topic(at);
+                    let released = self.sessions.tickets.released.get(&topic).copied();
+                    let name = asked.names.get(&topic);
+                    name.filter(|_| released.is_none_or(|count| count <= asked.released_count))
+                        .map(|name| self.ticket_of_topic(at, name))
+                }
+            };
+            let Some(subscription) = subscription else {
+                // Granted since the homes were asked, perhaps with an index that stood for another
+                // topic: they are asked again.
+                return self.touch(index);
+            };
+            ticket.subscriptions.push(subscription);
+        }
+        match ticket.issue(&settings.tickets) {
+            Some(Ok(bytes)) => self.end_ticket(index, Ok((ticket.expires_ms, bytes))),
+            _ => self.end_ticket(index, Err(())),
+        }
+    }
+
+    fn ticket_of_topic(&self, subscription: SubIndex, name: &str) -> TicketSubscription {
+        let (rule, _) = self.settings.locate(name);
+        let of_rule = self.settings.rules[usize::from(rule)].when_lagging;
+        let (policy, fail_on_gap) = self.subscription_terms(subscription);
+        TicketSubscription {
+            client: self.subscription_client(subscription),
+            filter: name.to_owned(),
+            fail_on_gap,
+            policy: Some(policy).filter(|&policy| policy != of_rule),
+            cursor: TicketCursor::Plain(Position {
+                epoch: self.subscription_epoch(subscription),
+                offset: self.subscription_cursor(subscription),
+            }),
+        }
+    }
+
+    fn ticket_of_filter(&self, subscription: SubIndex) -> Option<TicketSubscription> {
+        let behind = self.behind_of(subscription).into_iter();
+        let at_log = |(partition, offset): (PartitionId, u64)| {
+            let epoch = self.settings.log_of(partition).epoch;
+            (partition, Position { epoch, offset })
+        };
+        let filter = self.filter_name(subscription)?;
+        let of_rule = Filter::parse(filter).map(|filter| self.settings.policy_of(filter));
+        let (policy, fail_on_gap) = self.subscription_terms(subscription);
+        Some(TicketSubscription {
+            client: self.subscription_client(subscription),
+            filter: filter.to_owned(),
+            fail_on_gap,
+            policy: Some(policy).filter(|policy| of_rule != Ok(*policy)),
+            cursor: TicketCursor::Filter(behind.map(at_log).collect()),
+        })
+    }
+
+    /// Tells the client, and leads it away if it is to go.
+    fn end_ticket(&mut self, index: ConnIndex, result: Result<(u64, Vec<u8>), ()>) {
+        let Some(wanted) = self.take_wanted(index) else {
+            return;
+        };
+        self.statistics.tickets_issued += u64::from(result.is_ok());
+        if let Some(request) = wanted.request {
+            match &result {
+                Ok((expires_ms, ticket)) => {
+                    let frame = TicketIssued { request, expires_ms: *expires_ms, ticket };
+                    self.send_native(index, &ServerFrame::TicketIssued(frame));
+                }
+                Err(()) => {
+                    let reference = Reference::Request(request);
+                    let frame = ErrorFrame {
+                        limit: Some(TICKET_BYTES_MAX as u64),
+                        ..ErrorFrame::new(reference, ErrorCode::TicketTooLarge)
+                    };
+                    self.send_native(index, &ServerFrame::Error(frame));
+                }
+            }
+        }
+        if let Some(return_after_ms) = wanted.away_ms {
+            let ticket = result.as_ref().ok().map(|(_, ticket)| &ticket[..]);
+            self.native_go_away(index, return_after_ms, ticket);
+        }
+    }
+
+    /// Judges a ticket that a client has brought. One of somebody else does not hold; who came as
+    /// nobody, or to a node that asks nobody, may be anybody.
+    pub(crate) fn open_ticket(
+        &mut self,
+        index: ConnIndex,
+        bytes: &[u8],
+    ) -> Result<Ticket, TicketRefusal> {
+        let ticket = Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms);
+        let ticket = ticket.and_then(|ticket| match self.is_ticket_of(index, &ticket) {
+            true => Ok(ticket),
+            false => Err(TicketRefusal::Forged),
+        });
+        match ticket {
+            Ok(_) => self.statistics.tickets_resumed += 1,
+            Err(_) => self.statistics.tickets_refused += 1,
+        }
+        ticket
+    }
+
+    fn is_ticket_of(&self, index: ConnIndex, ticket: &Ticket) -> bool {
+        if self.settings.entitlement.is_none() || ticket.identity.is_empty() {
+            return true;
+        }
+        let session = self.entitlement_to_keep(index);
+        match (ticket.entitlement(), session) {
+            // Whoever an API key names is not the user of that name.
+            (Some(of_ticket), Some(session)) => {
+                of_ticket.kind() == session.kind()
+                    && of_ticket.subject == session.subject
+                    && of_ticket.terms.signer.issuer == session.terms.signer.issuer
+            }
+            _ => false,
+        }
+    }
+
+    /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of
+    /// two cursors; the older one where only that says something to this node.
+    pub(crate) fn resume_ticket(
+        &mut self,
+        index: ConnIndex,
+        ticket: &Ticket,
+        cursors: List<'_, ResumeCursor>,
+    ) {
+        let mut newer: BTreeMap<(u32, Option<u32>), Position> = BTreeMap::new();
+        for cursor in cursors {
+            let position =
+                Position { epoch: cursor.position.epoch, offset: cursor.position.offset };
+            newer.insert((cursor.subscription, cursor.partition), position);
+        }
+        let settings = self.settings.clone();
+        let newest = |at: (u32, Option<u32>), partition: PartitionId, of_ticket: Position| {
+            let is_known =
+                |position: Position| position.is_known(settings.log_of(partition), partition);
+            let own = newer.get(&at).copied();
+            let position = own
+                .filter(|own| {
+                    // The end of a log may be lost that a ticket knows, and its client has nothing
+                    // of.
+                    is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
+                })
+                .unwrap_or(of_ticket);
+            native::Position { epoch: position.epoch, offset: position.offset }
+        };
+        for subscription in &ticket.subscriptions {
+            if self.connections.slots[index].is(flag::CLOSING) {
+                return;
+            }
+            let client = subscription.client;
+            let mut each: Vec<PartitionPosition> = Vec::new();
+            let start = match &subscription.cursor {
+                TicketCursor::Plain(position) => {
+                    let (_, partition) = settings.locate(&subscription.filter);
+                    native::Start::Since(newest((client, None), partition, *position))
+                }
+                TicketCursor::Filter(behind) => {
+                    let mut positions: BTreeMap<PartitionId, Position> =
+                        ticket.positions.iter().copied().collect();
+                    positions.extend(behind.iter().copied());
+                    each.extend(positions.into_iter().map(|(partition, position)| {
+                        PartitionPosition {
+                            partition,
+                            position: newest((client, Some(partition)), partition, position),
+                        }
+                    }));
+                    native::Start::SinceEach(List::from(each.as_slice()))
+                }
+            };
+            let request = SubscribeRequest {
+                fail_on_gap: subscription.fail_on_gap,
+                policy: subscription.policy.map(wire_policy),
+                ..SubscribeRequest::new(&subscription.filter, start)
+            };
+            self.native_subscribe(index, client, Ok(request));
+        }
+    }
+}
