@@ -7,3 +7,6 @@ pub type ConnIndex = u32;
 pub type SubIndex = u32;
 /// A topic's index at this edge, given by its home.
 pub type TopicIndex = u32;
+
+/// No index and no handle, where one could stand.
+pub(crate) const NONE: u32 = u32::MAX;

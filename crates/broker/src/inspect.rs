@@ -12,6 +12,7 @@ use crate::mail::{
     PublishRefusal,
 };
 use crate::position::Position;
+pub use crate::protocol::Transport;
 use crate::session::{DataForm, append_message};
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
@@ -73,46 +74,13 @@ impl FromStr for ConnectionId {
     }
 }
 
-/// What a connection speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Spoken {
-    /// HTTP requests, long polls among them.
-    Http,
-    /// An event stream.
-    Events,
-    /// The native protocol; also before HELLO.
-    Native,
-    /// WebSocket, to `/echo`.
-    Echo,
-}
-
-impl Spoken {
-    /// All of them.
-    pub const ALL: [Spoken; 4] = [Spoken::Http, Spoken::Events, Spoken::Native, Spoken::Echo];
-
-    /// In one word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Spoken::Http => "http",
-            Spoken::Events => "events",
-            Spoken::Native => "native",
-            Spoken::Echo => "echo",
-        }
-    }
-
-    /// The protocol of this word.
-    pub fn of(word: &str) -> Option<Spoken> {
-        Spoken::ALL.into_iter().find(|spoken| spoken.word() == word)
-    }
-}
-
 /// Which connections are wanted; the default wants all.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionsWanted {
     /// Of clients in this network. Where addresses are not known nobody is.
     pub network: Option<Network>,
     /// That speak this.
-    pub spoken: Option<Spoken>,
+    pub spoken: Option<Transport>,
     /// Whose subject begins so.
     pub subject: Option<Box<str>>,
     /// That do not take what they are sent as fast as it comes.
@@ -252,7 +220,7 @@ pub struct Connection {
     /// The same for the network.
     pub key: Key,
     /// What it speaks.
-    pub spoken: Spoken,
+    pub spoken: Transport,
     /// Where its client is.
     pub address: Option<IpAddr>,
     /// It speaks TLS; the shell knows, and adds it.

@@ -8,6 +8,7 @@
 //! second, and what is left out is said.
 
 use crate::entitlement::Action;
+pub use crate::protocol::Transport;
 use std::net::IpAddr;
 use wire::native::ErrorCode;
 
@@ -97,31 +98,6 @@ pub struct Client {
     pub listener: Option<u8>,
     /// `sub` of its token, or the name of its API key; may be empty.
     pub subject: Box<str>,
-}
-
-/// What a connection speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// HTTP requests.
-    Http,
-    /// An event stream.
-    Events,
-    /// The native protocol over WebSocket.
-    Native,
-    /// The echo over WebSocket.
-    Echo,
-}
-
-impl Transport {
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Transport::Http => "http",
-            Transport::Events => "events",
-            Transport::Native => "native",
-            Transport::Echo => "echo",
-        }
-    }
 }
 
 /// What was decided about.

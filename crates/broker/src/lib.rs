@@ -17,6 +17,7 @@ pub mod journal;
 pub mod mail;
 pub mod now;
 pub mod position;
+mod protocol;
 pub mod reload;
 mod session;
 pub mod settings;

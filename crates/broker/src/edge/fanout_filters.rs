@@ -86,7 +86,7 @@ impl Edge {
         let is_native = |edge: &Edge, subscription: SubIndex| {
             let entry = &edge.subscriptions.table[subscription];
             let slot = &edge.connections.slots[entry.connection];
-            entry.stage == Stage::Wide && slot.protocol == Protocol::Native
+            entry.stage == Stage::Wide && slot.protocol.facts().shares_frames
         };
         // Making room for it may make others lag: who is behind is asked only then.
         let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);

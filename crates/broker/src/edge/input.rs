@@ -88,7 +88,7 @@ impl Edge {
         let index = key.index;
         self.statistics.read_bytes += bytes.len() as u64;
         let slot = &mut self.connections.slots[index];
-        if slot.is(flag::CLOSING | flag::DEAD) || slot.protocol == Protocol::Events {
+        if slot.is(flag::CLOSING | flag::DEAD) || !slot.protocol.facts().reads_input {
             return;
         }
         slot.clear(flag::PINGED);
@@ -270,10 +270,8 @@ impl Edge {
             let rest = &mut bytes[consumed..];
             let progress = match self.connections.slots[index].protocol {
                 Protocol::Http => self.http_input(index, rest, scan),
-                Protocol::Native | Protocol::NativeStart | Protocol::Echo => {
-                    self.websocket_input(index, rest)
-                }
-                Protocol::Events | Protocol::Free => Progress::Consumed(rest.len()),
+                protocol if protocol.facts().is_websocket => self.websocket_input(index, rest),
+                _ => Progress::Consumed(rest.len()),
             };
             match progress {
                 Progress::Consumed(bytes) => {

@@ -12,7 +12,7 @@ use crate::admission::{Offer, Placement};
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
-    Spoken, Subscribers, Subscription,
+    Subscribers, Subscription,
 };
 use crate::mail::{Code, HomeId, Publication, Reply, ToHome};
 use crate::position::Position;
@@ -110,11 +110,10 @@ impl Edge {
 
     fn is_wanted(&self, index: ConnIndex, wanted: &ConnectionsWanted, peer_of: PeerOf<'_>) -> bool {
         let slot = &self.connections.slots[index];
-        let Some(spoken) = spoken(slot.protocol) else {
-            return false;
-        };
-        (!wanted.lagging || slot.is(flag::LAGGING | flag::BEHIND | flag::BLOCKED))
-            && wanted.spoken.is_none_or(|wanted| wanted == spoken)
+        let transport = slot.protocol.facts().transport;
+        slot.protocol != Protocol::Free
+            && (!wanted.lagging || slot.is(flag::LAGGING | flag::BEHIND | flag::BLOCKED))
+            && wanted.spoken.is_none_or(|wanted| wanted == transport)
             && wanted.subject.as_deref().is_none_or(|beginning| {
                 let subject = self.subject_of(index);
                 subject.is_some_and(|subject| subject.starts_with(beginning))
@@ -151,7 +150,7 @@ impl Edge {
         Connection {
             id: ConnectionId(self.connection_number(index)),
             key: self.connections.slots.key(index),
-            spoken: spoken(slot.protocol).unwrap_or(Spoken::Http),
+            spoken: slot.protocol.facts().transport,
             address: self.address_of(index, peer_of),
             is_encrypted: None,
             subject: self.subject_of(index).map(Into::into),
@@ -237,12 +236,9 @@ impl Edge {
         };
         match slot.protocol {
             _ if slot.is(flag::BLOCKED) => self.kill(index),
-            Protocol::Native | Protocol::NativeStart | Protocol::Echo => {
-                self.close_native(index, code);
-            }
+            protocol if protocol.facts().is_websocket => self.close_native(index, code),
             Protocol::Events => self.close_idle(index),
-            Protocol::Http => self.kill(index),
-            Protocol::Free => {}
+            _ => self.kill(index),
         }
         self.statistics.disconnected_by_operators += 1;
     }
@@ -292,14 +288,4 @@ impl Edge {
 
 fn operator(number: u32) -> Reply {
     Reply { connection: OPERATOR, request: number }
-}
-
-fn spoken(protocol: Protocol) -> Option<Spoken> {
-    match protocol {
-        Protocol::Free => None,
-        Protocol::Http => Some(Spoken::Http),
-        Protocol::Events => Some(Spoken::Events),
-        Protocol::Native | Protocol::NativeStart => Some(Spoken::Native),
-        Protocol::Echo => Some(Spoken::Echo),
-    }
 }

@@ -9,7 +9,7 @@
 use super::Edge;
 use super::slots::{Protocol, flag};
 use crate::ids::ConnIndex;
-use crate::journal::{Client, Deed, Entry, Event, METHOD_BYTES_MAX, Transport, path_of, start_of};
+use crate::journal::{Client, Deed, Entry, Event, METHOD_BYTES_MAX, path_of, start_of};
 use crate::mail::{Publication, ToHome};
 use crate::settings::Settings;
 use crate::sys::{self, Object, Occupancy};
@@ -188,12 +188,7 @@ impl Edge {
         let subject = entitlement.map_or("", |at| self.access.judging.entitlements.subject(at));
         Client {
             connection: self.connection_number(index),
-            transport: match self.connections.slots[index].protocol {
-                Protocol::Native | Protocol::NativeStart => Transport::Native,
-                Protocol::Echo => Transport::Echo,
-                Protocol::Events => Transport::Events,
-                Protocol::Http | Protocol::Free => Transport::Http,
-            },
+            transport: self.connections.slots[index].protocol.facts().transport,
             // Behind a trusted proxy it is the client that counts.
             address: match known {
                 Some(known) => {
@@ -243,9 +238,7 @@ impl Edge {
     pub(super) fn session_ended(&mut self, index: ConnIndex) {
         self.journal.asked.remove(&index);
         let slot = &self.connections.slots[index];
-        let is_session =
-            matches!(slot.protocol, Protocol::Native | Protocol::Echo | Protocol::Events);
-        if !is_session || !self.sessions_are_told() {
+        if !slot.protocol.facts().is_lasting || !self.sessions_are_told() {
             return;
         }
         let was_ended = slot.is(flag::CLOSING) && !slot.is(flag::DEAD);

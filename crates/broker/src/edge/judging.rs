@@ -475,7 +475,7 @@ impl Edge {
             Some(settings) if expires_s != NEVER => settings.notice_before_s,
             _ => return false,
         };
-        if !matches!(self.connections.slots[index].protocol, Protocol::Native | Protocol::Events) {
+        if !self.connections.slots[index].protocol.facts().subscribes {
             return false; // nobody there to be told, or not yet
         }
         let left_s = u64::from(expires_s).saturating_sub(self.now.unix_ms / 1_000);

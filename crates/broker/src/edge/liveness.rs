@@ -224,8 +224,10 @@ impl Edge {
             _ if slot.is(flag::CLOSING) => {}
             // It is silent because it is not read.
             Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => self.stamp(index),
-            Protocol::Native | Protocol::NativeStart | Protocol::Echo
-                if slot.ping_interval_s > 0 && is_ping_due(slot, index, silent_s) =>
+            protocol
+                if protocol.facts().is_websocket
+                    && slot.ping_interval_s > 0
+                    && is_ping_due(slot, index, silent_s) =>
             {
                 self.ping(index, silent_s);
             }

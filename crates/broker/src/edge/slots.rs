@@ -4,93 +4,12 @@
 //! handles in a slot are [`NONE`] then. The size of a slot is asserted.
 
 use crate::ids::ConnIndex;
+pub(crate) use crate::ids::NONE;
+pub(crate) use crate::protocol::{Protocol, flag};
 use stdx::blocks::List;
 use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::pages::Pages;
-
-/// No handle.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// What a connection speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(crate) enum Protocol {
-    /// Nobody is here.
-    Free,
-    /// HTTP/1.1, between or within requests.
-    Http,
-    /// An event stream: nothing is read any more.
-    Events,
-    /// WebSocket, native frames, before HELLO.
-    NativeStart,
-    /// WebSocket, native frames.
-    Native,
-    /// WebSocket, echo.
-    Echo,
-}
-
-/// One bit each.
-pub(crate) mod flag {
-    /// In the list of connections to flush.
-    pub const DIRTY: u32 = 1;
-    /// The last write was short; wait for writable.
-    pub const BLOCKED: u32 = 1 << 1;
-    /// To be reset at the end of the turn; nothing is queued any more.
-    pub const DEAD: u32 = 1 << 2;
-    /// In the list of blocked connections that hold places.
-    pub const HOLDS: u32 = 1 << 3;
-    /// Close once all is written; nothing is read any more.
-    pub const CLOSING: u32 = 1 << 4;
-    /// Do not read: an answer is due first, or a home has no room for requests.
-    pub const PAUSED: u32 = 1 << 5;
-    /// The network has bytes that we have not asked for.
-    pub const UNREAD: u32 = 1 << 6;
-    /// A subscription waits for the outbox to drain before it reads its next page.
-    pub const LAGGING: u32 = 1 << 7;
-    /// A ping is on its way.
-    pub const PINGED: u32 = 1 << 8;
-    /// The peer has ended its direction.
-    pub const ENDED: u32 = 1 << 9;
-    /// HTTP: the request's head has not arrived in full since the connection began.
-    pub const STARTING: u32 = 1 << 10;
-    /// In the list of those that go on with kept input next turn.
-    pub const RESUMED: u32 = 1 << 11;
-    /// The stream carries one raw topic (`id:` is a position); otherwise an envelope and a
-    /// composite cursor.
-    pub const RAW: u32 = 1 << 12;
-    /// Paused because its own outbox is too long.
-    pub const CHOKED: u32 = 1 << 13;
-    /// So many subscriptions that they are found by an index.
-    pub const LARGE: u32 = 1 << 14;
-    /// Some subscription to filters is read from the log in some partition.
-    pub const BEHIND: u32 = 1 << 15;
-    /// A unit of its input has been dealt with since it last went on.
-    pub const SERVED: u32 = 1 << 16;
-    /// It could not be told how far its filters are settled; to be done when all that waits has
-    /// been written.
-    pub const OWED: u32 = 1 << 17;
-    /// Four bits: the window of a client that takes compressed messages
-    /// ([`super::Slot::window_bits`]).
-    pub const WINDOW_SHIFT: u32 = 18;
-    /// Paused until it is known what a credential entitles to.
-    pub const ASKED: u32 = 1 << 22;
-    /// It has been told that its token expires.
-    pub const WARNED: u32 = 1 << 23;
-    /// It counts for the user of its token ([`super::super::users`]).
-    pub const COUNTED: u32 = 1 << 24;
-    /// It has been told to go: it is answered, and subscribes to nothing more.
-    pub const AWAY: u32 = 1 << 25;
-    /// Not read any more: it closes when what it has asked for is answered.
-    pub const HELD: u32 = 1 << 26;
-    /// It has sent something that is not complete ([`super::super::kept`]).
-    pub const KEEPS: u32 = 1 << 27;
-    /// It ends because it did not take what it was sent ([`super::super::slow`]).
-    pub const ENDING: u32 = 1 << 28;
-    /// It has published with a producer's id ([`super::super::producers`]).
-    pub const PRODUCES: u32 = 1 << 29;
-    /// It came by TLS, which this node ends itself.
-    pub const ENCRYPTED: u32 = 1 << 30;
-}
 
 /// One connection.
 #[derive(Hand)]

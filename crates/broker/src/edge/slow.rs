@@ -16,7 +16,7 @@
 use super::Edge;
 use super::ends::End;
 use super::outbox::Excess;
-use super::slots::{Protocol, flag};
+use super::slots::flag;
 use crate::ids::ConnIndex;
 use wire::native::CloseCode;
 use wire::websocket::close::{CloseCode as WebSocketClose, ClosePayload};
@@ -35,8 +35,7 @@ impl Edge {
         }
         self.statistics.slow_closed += 1;
         self.statistics.slow_closed_for_all += u64::from(excess == Excess::Shared);
-        let is_websocket =
-            matches!(slot.protocol, Protocol::Native | Protocol::NativeStart | Protocol::Echo);
+        let is_websocket = slot.protocol.facts().is_websocket;
         // One that closes already has said why.
         if is_websocket && !slot.is(flag::CLOSING) {
             self.note_end(index, End::of_node(code_of(excess).number()));

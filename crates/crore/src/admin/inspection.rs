@@ -20,7 +20,7 @@ use axum::routing::{get, post};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use broker::inspect::{
-    ANSWER_LEN_MAX, ConnectionId, ConnectionsWanted, Spoken, TopicsWanted, attributes_of,
+    ANSWER_LEN_MAX, ConnectionId, ConnectionsWanted, TopicsWanted, Transport, attributes_of,
 };
 use broker::mail::{Code, PageLimits, Publication};
 use broker::position::Position;
@@ -385,7 +385,7 @@ fn wanted_connections(query: &ConnectionsQuery) -> Result<ConnectionsWanted, Ref
     };
     let spoken = |text: &String| {
         let expected = "`protocol` must be native, events, echo or http";
-        Spoken::of(text).ok_or_else(|| bad_request(expected))
+        Transport::of(text).ok_or_else(|| bad_request(expected))
     };
     Ok(ConnectionsWanted {
         network: query.address.as_ref().map(network).transpose()?,

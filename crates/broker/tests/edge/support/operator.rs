@@ -1,7 +1,7 @@
 //! What operators ask in a script, and the answers as text.
 
 use broker::inspect::{
-    Answer, Connection, ConnectionsWanted, Question, Spoken, Topic, TopicsWanted,
+    Answer, Connection, ConnectionsWanted, Question, Topic, TopicsWanted, Transport,
 };
 use broker::mail::{PageLimits, Publication};
 use log::RecordView;
@@ -23,7 +23,7 @@ pub fn list_of(words: &[&str], from: u32, now_ms: u64) -> Question {
                         all.network = Some(stdx::networks::Network::parse(network).unwrap());
                     }
                     _ if *word == "lagging" => all.lagging = true,
-                    _ => all.spoken = Some(Spoken::of(word).unwrap()),
+                    _ => all.spoken = Some(Transport::of(word).unwrap()),
                 }
             }
             let wanted = all;

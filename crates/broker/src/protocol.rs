@@ -1,0 +1,182 @@
+//! Protocols of connections: the facts that differ between them, in one table, and the flags of a
+//! connection.
+//!
+//! A decision that depends on the protocol alone asks [`Protocol::facts`]; a further protocol is a
+//! further row there. Invariant: nothing here knows an edge, a session or a slot.
+
+use stdx::handing::Hand;
+
+/// The protocol of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub(crate) enum Protocol {
+    /// No connection.
+    Free,
+    /// HTTP/1.1, between or within requests.
+    Http,
+    /// An event stream: nothing is read any more.
+    Events,
+    /// WebSocket, native frames, before HELLO.
+    NativeStart,
+    /// WebSocket, native frames.
+    Native,
+    /// WebSocket, echo.
+    Echo,
+}
+
+/// The word for a protocol in logs, on `$sys` and in operators' answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// HTTP requests, long polls among them.
+    Http,
+    /// An event stream.
+    Events,
+    /// The native protocol over WebSocket, also before HELLO.
+    Native,
+    /// The echo over WebSocket.
+    Echo,
+}
+
+impl Transport {
+    /// Every transport.
+    pub const ALL: [Transport; 4] =
+        [Transport::Http, Transport::Events, Transport::Native, Transport::Echo];
+
+    /// The transport in one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Transport::Http => "http",
+            Transport::Events => "events",
+            Transport::Native => "native",
+            Transport::Echo => "echo",
+        }
+    }
+
+    /// The transport of this word.
+    pub fn of(word: &str) -> Option<Transport> {
+        Transport::ALL.into_iter().find(|transport| transport.word() == word)
+    }
+}
+
+/// The facts that differ between protocols.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts {
+    /// A session decodes the client's bytes; otherwise they are read and dropped.
+    pub reads_input: bool,
+    /// The connection has pings and close frames.
+    pub is_websocket: bool,
+    /// A session outlives an answer: the access log and `$sys` report its begin and its end.
+    pub is_lasting: bool,
+    /// The session can have subscriptions, and learns of changes that concern them.
+    pub subscribes: bool,
+    /// All connections of a filter receive the same bytes of a message, so that one frame serves
+    /// them.
+    pub shares_frames: bool,
+    /// The word for it.
+    pub transport: Transport,
+}
+
+impl Protocol {
+    /// The protocol's row of the table.
+    #[inline]
+    pub const fn facts(self) -> Facts {
+        const HTTP: Facts = Facts {
+            reads_input: true,
+            is_websocket: false,
+            is_lasting: false,
+            subscribes: false,
+            shares_frames: false,
+            transport: Transport::Http,
+        };
+        const NATIVE: Facts = Facts {
+            reads_input: true,
+            is_websocket: true,
+            is_lasting: true,
+            subscribes: true,
+            shares_frames: true,
+            transport: Transport::Native,
+        };
+        match self {
+            Protocol::Free => Facts { reads_input: false, ..HTTP },
+            Protocol::Http => HTTP,
+            Protocol::Events => Facts {
+                reads_input: false,
+                is_lasting: true,
+                subscribes: true,
+                transport: Transport::Events,
+                ..HTTP
+            },
+            Protocol::NativeStart => {
+                Facts { is_lasting: false, subscribes: false, shares_frames: false, ..NATIVE }
+            }
+            Protocol::Native => NATIVE,
+            Protocol::Echo => Facts {
+                subscribes: false,
+                shares_frames: false,
+                transport: Transport::Echo,
+                ..NATIVE
+            },
+        }
+    }
+}
+
+/// One bit each.
+pub(crate) mod flag {
+    /// In the list of connections to flush.
+    pub const DIRTY: u32 = 1;
+    /// The last write was short; wait for writable.
+    pub const BLOCKED: u32 = 1 << 1;
+    /// To be reset at the end of the turn; nothing is queued any more.
+    pub const DEAD: u32 = 1 << 2;
+    /// In the list of blocked connections that hold places.
+    pub const HOLDS: u32 = 1 << 3;
+    /// Close once all is written; nothing is read any more.
+    pub const CLOSING: u32 = 1 << 4;
+    /// Do not read: an answer is due first, or a home has no room for requests.
+    pub const PAUSED: u32 = 1 << 5;
+    /// The network has bytes that we have not asked for.
+    pub const UNREAD: u32 = 1 << 6;
+    /// A subscription waits for the outbox to drain before it reads its next page.
+    pub const LAGGING: u32 = 1 << 7;
+    /// A ping is on its way.
+    pub const PINGED: u32 = 1 << 8;
+    /// The peer has ended its direction.
+    pub const ENDED: u32 = 1 << 9;
+    /// HTTP: the request's head has not arrived in full since the connection began.
+    pub const STARTING: u32 = 1 << 10;
+    /// In the list of those that go on with kept input next turn.
+    pub const RESUMED: u32 = 1 << 11;
+    /// The stream carries one raw topic (`id:` is a position); otherwise an envelope and a
+    /// composite cursor.
+    pub const RAW: u32 = 1 << 12;
+    /// Paused because its own outbox is too long.
+    pub const CHOKED: u32 = 1 << 13;
+    /// So many subscriptions that they are found by an index.
+    pub const LARGE: u32 = 1 << 14;
+    /// Some subscription to filters is read from the log in some partition.
+    pub const BEHIND: u32 = 1 << 15;
+    /// A unit of its input has been dealt with since it last went on.
+    pub const SERVED: u32 = 1 << 16;
+    /// It could not be told how far its filters are settled; to be done when all that waits has
+    /// been written.
+    pub const OWED: u32 = 1 << 17;
+    /// Four bits: the window of a client that takes compressed messages (`Slot::window_bits`).
+    pub const WINDOW_SHIFT: u32 = 18;
+    /// Paused until it is known what a credential entitles to.
+    pub const ASKED: u32 = 1 << 22;
+    /// It has been told that its token expires.
+    pub const WARNED: u32 = 1 << 23;
+    /// It counts for the user of its token (`edge::users`).
+    pub const COUNTED: u32 = 1 << 24;
+    /// It has been told to go: it is answered, and subscribes to nothing more.
+    pub const AWAY: u32 = 1 << 25;
+    /// Not read any more: it closes when what it has asked for is answered.
+    pub const HELD: u32 = 1 << 26;
+    /// It has sent something that is not complete (`edge::kept`).
+    pub const KEEPS: u32 = 1 << 27;
+    /// It ends because it did not take what it was sent (`edge::slow`).
+    pub const ENDING: u32 = 1 << 28;
+    /// It has published with a producer's id (`edge::producers`).
+    pub const PRODUCES: u32 = 1 << 29;
+    /// It came by TLS, which this node ends itself.
+    pub const ENCRYPTED: u32 = 1 << 30;
+}
