@@ -15,6 +15,7 @@ mod ids;
 pub mod inspect;
 pub mod journal;
 pub mod mail;
+mod notice;
 pub mod now;
 pub mod position;
 mod protocol;

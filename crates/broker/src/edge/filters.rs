@@ -7,12 +7,12 @@
 //! What is not simply live is in `behind`.
 
 use super::Edge;
-use super::Refusal;
 use super::large::FILTERS;
 use super::slots::flag;
 use super::subscriptions::{Kind, Subscription};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionCursor, PartitionId, ToHome};
+use crate::notice::Refusal;
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
 use stdx::blocks::List;

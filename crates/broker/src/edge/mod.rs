@@ -70,15 +70,15 @@ pub(crate) use fanout::{append_attributes, retained};
 pub(crate) use input::{Progress, make_room};
 pub(crate) use judging::Shown;
 pub(crate) use liveness::Deadline;
-pub(crate) use opening::Beginning;
-pub(crate) use policies::{LeftOut, Wish};
+pub(crate) use policies::Wish;
 pub(crate) use slots::{NONE, Protocol, flag};
-pub(crate) use subscriptions::{Grant, Page};
+pub(crate) use subscriptions::Page;
 
 use crate::entitlement::Question;
 use crate::inspect::Answer;
 use crate::journal::Entry;
 use crate::mail::{EdgeId, HomeId, ToEdge, ToHome};
+use crate::notice::Grant;
 use crate::now::Now;
 use crate::position::Position;
 use crate::session::State;
@@ -86,23 +86,6 @@ use crate::settings::Settings;
 use std::net::IpAddr;
 use std::sync::Arc;
 use stdx::key::Key;
-use wire::native::ErrorCode;
-
-/// What a client is told whose subscription is refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal {
-    pub code: ErrorCode,
-    /// The limit that would have been passed.
-    pub limit: Option<u64>,
-    /// From where it could go on.
-    pub restart: Option<Position>,
-}
-
-impl Refusal {
-    pub fn of(code: ErrorCode) -> Refusal {
-        Refusal { code, limit: None, restart: None }
-    }
-}
 
 /// What the edge asks of the reactor.
 #[derive(Debug, Default)]

@@ -4,12 +4,13 @@
 //! Invariant: a message that comes between a home's grant and the last one makes the partition
 //! begin behind.
 
+use super::Edge;
 use super::behind::Cursor;
 use super::slots::flag;
 use super::subscriptions::Stage;
-use super::{Edge, Refusal};
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{FilterStart, Gap, HomeId, PartitionId, Resumed, SubscriptionKey};
+use crate::mail::{FilterStart, HomeId, PartitionId, Resumed, SubscriptionKey};
+use crate::notice::{Beginning, Refusal};
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
 use wire::native::ErrorCode;
@@ -31,18 +32,6 @@ struct Granted {
     resumed: Option<Resumed>,
     /// The stream has gone on since.
     has_passed: bool,
-}
-
-/// Where a subscription to filters begins in one partition.
-pub(crate) struct Beginning {
-    pub partition: PartitionId,
-    pub epoch: u64,
-    /// Everything up to here is settled, or told as a gap.
-    pub through: u64,
-    pub is_replaying: bool,
-    /// It came with a position here.
-    pub is_resumed: bool,
-    pub gap: Option<Gap>,
 }
 
 impl Edge {

@@ -22,6 +22,7 @@ use super::slots::flag;
 use super::subscriptions::{Kind, Stage};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{PartitionId, ReadMode, Skip, Start};
+use crate::notice::LeftOut;
 use crate::settings::LagPolicy;
 use std::collections::BTreeSet;
 use stdx::handing::Hand;
@@ -98,16 +99,6 @@ impl Recovering {
         tree_bytes(self.subscriptions.len(), size_of::<(u32, u32)>())
             + tree_bytes(self.partitions.len(), size_of::<Member>())
     }
-}
-
-/// What a subscription was not sent, after `from` up to and including `through`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LeftOut {
-    /// Exclusive: settled by the client.
-    pub from: u64,
-    /// Inclusive.
-    pub through: u64,
-    pub reason: SkipReason,
 }
 
 impl Edge {

@@ -20,12 +20,12 @@
 //! subscriptions and about [`STEP_BYTES_MAX`] bytes; between two there are [`STEP_MS`].
 
 use super::Edge;
-use super::opening::Beginning;
 use super::outbox::{Origin, Place};
 use super::slots::{Protocol, flag};
 use super::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
+use crate::notice::Beginning;
 use crate::session::events::ID_LINE_BYTES_MAX;
 use crate::session::positions::POSITION_BYTES_MAX;
 use crate::settings::LogSettings;

@@ -6,6 +6,7 @@
 //! subscription goes, with the newest generation that it has seen; a subscription takes live
 //! messages in stage [`Stage::Live`] only, and is read from the log in the others.
 
+use super::Edge;
 use super::behind::Behind;
 use super::filters::{FilterEntry, NamedTopic};
 use super::lagging::Laggards;
@@ -15,11 +16,10 @@ use super::policies::{Recovering, Terms, Wish};
 use super::positions::Positions;
 use super::slots::{NONE, flag};
 use super::topics::Topics;
-use super::{Edge, Refusal};
 use crate::filters::FilterTrie;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
-use crate::mail::{Gap, HomeId, PartitionId, SubscriptionKey, ToHome};
-use crate::position::Position;
+use crate::mail::{Gap, HomeId, SubscriptionKey, ToHome};
+use crate::notice::{Grant, Refusal};
 use crate::settings::LagPolicy;
 use log::RecordView;
 use std::collections::BTreeMap;
@@ -165,18 +165,6 @@ impl Subscription {
     pub fn lag_from(&self) -> u64 {
         if self.stage == Stage::Live { u64::MAX } else { self.cursor() }
     }
-}
-
-/// What a grant said.
-pub(crate) struct Grant {
-    pub index: TopicIndex,
-    pub generation: u32,
-    pub partition: PartitionId,
-    pub position: Position,
-    pub replaying: bool,
-    pub continued: bool,
-    pub gap: Option<Gap>,
-    pub retained: Option<Slice>,
 }
 
 /// What a page said.

@@ -12,8 +12,8 @@
 //! refused. A filter that was refused has no place in the shared part: what moves there since then
 //! is not its own.
 
-use crate::edge::Beginning;
 use crate::mail::{PartitionCursor, PartitionId};
+use crate::notice::Beginning;
 use crate::position::Position;
 use crate::settings::Settings;
 use std::fmt::Write as _;

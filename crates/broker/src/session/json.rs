@@ -2,8 +2,8 @@
 //! the path of a message; read with `serde_json` where clients write it.
 
 use super::parameters::DataForm;
-use crate::edge::LeftOut;
 use crate::mail::{Gap, GapReason};
+use crate::notice::LeftOut;
 use crate::position::Position;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

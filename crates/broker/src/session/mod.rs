@@ -36,9 +36,10 @@ pub(crate) use http::refuse_client;
 pub(crate) use json::append_message;
 pub(crate) use parameters::DataForm;
 
-use crate::edge::{Beginning, Edge, Grant, LeftOut, NONE, Protocol, Refusal, flag};
+use crate::edge::{Edge, NONE, Protocol, flag};
 use crate::inspect::Answer;
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Reply};
+use crate::notice::{Beginning, Grant, LeftOut, Refusal};
 use stdx::handing::Hand;
 use wire::native::{CloseCode, ErrorCode};
 

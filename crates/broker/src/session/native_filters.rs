@@ -2,9 +2,10 @@
 //! partition by partition.
 
 use super::native_notices::{policy_of, wire_reason};
-use crate::edge::{self, Edge, LeftOut, flag};
+use crate::edge::{Edge, flag};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Gap, PartitionCursor, PartitionId};
+use crate::notice::LeftOut;
 use crate::position::Position;
 use crate::topic::Filter;
 use std::collections::BTreeMap;
@@ -58,7 +59,7 @@ impl Edge {
         &mut self,
         index: ConnIndex,
         subscription: SubIndex,
-        beginnings: &[edge::Beginning],
+        beginnings: &[crate::notice::Beginning],
     ) {
         let client = self.subscription_client(subscription);
         let partitions: Vec<PartitionBeginning> = beginnings

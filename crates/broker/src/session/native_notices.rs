@@ -1,8 +1,9 @@
 //! Frames of the native protocol for what an edge has to say.
 
-use crate::edge::{Edge, Grant, LeftOut, Refusal, append_attributes, flag, retained};
+use crate::edge::{Edge, append_attributes, flag, retained};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Appended, Gap, GapReason, HistoryPage, PublishRefusal};
+use crate::notice::{Grant, LeftOut, Refusal};
 use crate::settings::LagPolicy;
 use log::RecordView;
 use wire::native::{

@@ -1,0 +1,57 @@
+//! Notices: what clients are sent, before it has the form of a protocol.
+
+use crate::ids::TopicIndex;
+use crate::mail::{Gap, PartitionId};
+use crate::position::Position;
+use stdx::chunk::Slice;
+use wire::native::{ErrorCode, SkipReason};
+
+/// What a grant said.
+pub(crate) struct Grant {
+    pub index: TopicIndex,
+    pub generation: u32,
+    pub partition: PartitionId,
+    pub position: Position,
+    pub replaying: bool,
+    pub continued: bool,
+    pub gap: Option<Gap>,
+    pub retained: Option<Slice>,
+}
+
+/// Where a subscription to filters begins in one partition.
+pub(crate) struct Beginning {
+    pub partition: PartitionId,
+    pub epoch: u64,
+    /// Everything up to here is settled, or told as a gap.
+    pub through: u64,
+    pub is_replaying: bool,
+    /// It came with a position here.
+    pub is_resumed: bool,
+    pub gap: Option<Gap>,
+}
+
+/// What a client is told whose subscription is refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    pub code: ErrorCode,
+    /// The limit that would have been passed.
+    pub limit: Option<u64>,
+    /// From where it could go on.
+    pub restart: Option<Position>,
+}
+
+impl Refusal {
+    pub fn of(code: ErrorCode) -> Refusal {
+        Refusal { code, limit: None, restart: None }
+    }
+}
+
+/// What a subscription was not sent, after `from` up to and including `through`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LeftOut {
+    /// Exclusive: settled by the client.
+    pub from: u64,
+    /// Inclusive.
+    pub through: u64,
+    pub reason: SkipReason,
+}
