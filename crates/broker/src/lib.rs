@@ -14,6 +14,7 @@ pub mod home;
 mod ids;
 pub mod inspect;
 pub mod journal;
+pub mod limits;
 pub mod mail;
 mod notice;
 pub mod now;

@@ -15,9 +15,7 @@
 //! then looks the topic up in the rules that it has ([`Settings::rule_of`]).
 
 use crate::filters::FilterTrie;
-use crate::settings::{
-    AddressSettings, EntitlementSettings, Limits, LogSettings, RuleSettings, Settings,
-};
+use crate::settings::{AddressSettings, EntitlementSettings, LogSettings, RuleSettings, Settings};
 use crate::topic::Filter;
 
 /// Why a rule stays as it was until the next start.
@@ -66,7 +64,7 @@ impl Settings {
             logs: renewed_logs(&self.logs, &wanted.logs),
             rules,
             rule_filters: numbers,
-            limits: renewed_limits(&self.limits, wanted.limits),
+            limits: self.limits.renewed(wanted.limits),
             node_name: self.node_name.clone(),
             addresses: AddressSettings {
                 // The shell's table is made at a start.
@@ -109,21 +107,6 @@ fn renewed_logs(running: &[LogSettings], wanted: &[LogSettings]) -> Vec<LogSetti
         }
     };
     running.iter().map(renewed).collect()
-}
-
-/// What tables and rings were made for stays.
-fn renewed_limits(running: &Limits, wanted: Limits) -> Limits {
-    Limits {
-        connections_max: running.connections_max,
-        ring_bytes: running.ring_bytes,
-        page_bytes: running.page_bytes,
-        idempotency_keys_max: running.idempotency_keys_max,
-        idempotency_window_ms: running.idempotency_window_ms,
-        producers_max: running.producers_max,
-        producer_window_max: running.producer_window_max,
-        producer_window_entries_max: running.producer_window_entries_max,
-        ..wanted
-    }
 }
 
 /// Rules on their way from what they are to what is wanted.

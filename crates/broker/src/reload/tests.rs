@@ -1,6 +1,7 @@
 //! Renewals by hand, and random ones against every topic.
 
 use super::*;
+use crate::limits::Limits;
 use crate::settings::{
     AddressSettings, Durability, JournalSettings, PublishSettings, SysSettings, TicketSettings,
 };

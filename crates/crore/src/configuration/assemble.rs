@@ -1,13 +1,15 @@
 //! From options to what the node takes: settings, limits, logs, rules, addresses.
 
 use super::fault::Origin;
+use super::options::milliseconds_of;
 use super::value::Value;
 use super::{Configuration, Entry, assemble_logging};
 use broker::filters::FilterTrie;
+use broker::limits::{LIMITS, Limits};
 use broker::settings::ForwardedField;
 use broker::settings::{
-    AddressSettings, CompressionSettings, Durability, LagPolicy, Limits, LogSettings,
-    PublishSettings, Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
+    AddressSettings, CompressionSettings, Durability, LagPolicy, LogSettings, PublishSettings,
+    Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use broker::topic::Filter;
 use node::admission::{AdmissionOptions, EntranceLimits};
@@ -341,53 +343,12 @@ fn policy(word: &str) -> LagPolicy {
 }
 
 fn limits(configuration: &Configuration) -> Limits {
-    let number = |key: &str| number_u32(configuration, key);
-    Limits {
-        connections_max: configuration
-            .number("limits.connections_max")
-            .map_or(u32::MAX, |number| number as u32),
-        topics_max: number("limits.topics_max"),
-        filters_per_shard_max: number("limits.filters_per_shard_max"),
-        filter_levels_max: number("limits.filter_levels_max"),
-        subscriptions_per_session_max: number("limits.subscriptions_per_session_max"),
-        filters_per_session_max: number("limits.filters_per_session_max"),
-        filters_per_user_max: number("limits.filters_per_user_max"),
-        // Auto: no limit.
-        subscribe_rate_max: number("limits.subscribe_rate_max"),
-        publish_rate_max: number("limits.publish_rate_max"),
-        publish_bytes_rate_max: number_u64(configuration, "limits.publish_bytes_rate_max"),
-        requests_rate_max: number("http.requests_rate_max"),
-        ping_rate_max: number("websocket.ping_rate_max"),
-        errors_max: number("limits.errors_max"),
-        frame_bytes_max: number("websocket.frame_bytes_max"),
-        message_bytes_max: number("limits.message_bytes_max"),
-        echo_bytes_max: number("websocket.echo_bytes_max"),
-        head_bytes_max: number("http.head_bytes_max"),
-        handshake_timeout_ms: number("http.handshake_timeout"),
-        keep_alive_timeout_ms: number("http.keep_alive_timeout"),
-        ping_interval_s: number("websocket.ping_interval") / 1_000,
-        outbox_len_max: number("limits.outbox_len_max"),
-        outbox_bytes_max: number("limits.outbox_bytes_max"),
-        pinned_bytes_max: number_u64(configuration, "limits.pinned_bytes_max"),
-        anonymous_input_bytes_max: number("limits.anonymous_input_bytes_max"),
-        unfinished_input_timeout_ms: number("limits.unfinished_input_timeout"),
-        request_bytes_max: number("limits.request_bytes_max"),
-        ring_bytes: number("limits.ring_bytes"),
-        requests_inflight_max: number("limits.requests_inflight_max"),
-        log_stall_timeout_ms: number("limits.log_stall_timeout"),
-        stream_credit_bytes: number("limits.stream_credit_bytes"),
-        turn_frames_max: number("limits.turn_frames_max"),
-        page_bytes: number("limits.page_bytes"),
-        page_records_max: number("limits.page_records_max"),
-        scan_bytes_max: number("limits.scan_bytes_max"),
-        wait_max_ms: number("http.wait_max"),
-        heartbeat_interval_s: number("http.heartbeat_interval") / 1_000,
-        idempotency_keys_max: number("limits.idempotency_keys_max"),
-        idempotency_window_ms: number("limits.idempotency_window"),
-        producers_max: number("limits.producers_max"),
-        producer_window_max: number("limits.producer_window_max"),
-        producer_window_entries_max: number("limits.producer_window_entries_max"),
+    let mut limits = Limits::default();
+    for limit in LIMITS {
+        let number = configuration.number(limit.option);
+        limit.set(&mut limits, number.map(|number| number / milliseconds_of(limit.values.unit)));
     }
+    limits
 }
 
 /// A memory log is a new log at every start; a log on disk needs a new epoch only if it is new or

@@ -35,7 +35,7 @@ pub fn changes(
     waiting: &[Waiting],
 ) -> Vec<Change> {
     let mut changes = Vec::new();
-    for spec in OPTIONS {
+    for spec in OPTIONS.iter() {
         let [old, new] = [running, wanted].map(|all| all.given(spec.key).map(|(value, _)| value));
         if old != new {
             let key = spec.key.into();
@@ -55,7 +55,7 @@ pub fn merge(
     waiting: &[Waiting],
 ) -> Configuration {
     let mut merged = running.clone();
-    for spec in OPTIONS {
+    for spec in OPTIONS.iter() {
         let new = wanted.values.get(spec.key);
         if is_taken(spec, new.map(|(value, _)| value)) {
             match new {

@@ -22,7 +22,7 @@ pub fn default_file() -> String {
     );
     for (section, sentence) in SECTIONS {
         let _ = write!(text, "\n# {sentence}\n[{section}]\n");
-        for spec in OPTIONS {
+        for spec in OPTIONS.iter() {
             if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section) {
                 write_option(&mut text, name, spec);
             }
@@ -205,7 +205,7 @@ pub fn in_force(configuration: &Configuration) -> String {
     let mut text = String::new();
     for (section, _) in SECTIONS {
         let _ = writeln!(text, "{}[{section}]", if text.is_empty() { "" } else { "\n" });
-        for spec in OPTIONS {
+        for spec in OPTIONS.iter() {
             if let Some((_, name)) = spec.key.split_once('.').filter(|(name, _)| name == section)
                 && let Some((value, origin)) = configuration.given(spec.key)
             {

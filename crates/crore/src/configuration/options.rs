@@ -1,5 +1,6 @@
-//! The one declaration of every option. The file `crore.toml`, `crore config doc`, the
-//! environment's names, `--set` and validation all come from these tables.
+//! Every option, declared once. The file `crore.toml`, `crore config doc`, the environment's names,
+//! `--set` and validation all come from these tables, and from the limits of shards, which
+//! `broker::limits` declares.
 //!
 //! Bounds here are those of one option; relations between options are in `relations.rs`.
 
@@ -13,10 +14,13 @@ mod tables;
 pub use tables::{LOG_OPTIONS, RULE_OPTIONS};
 
 use super::value::{Kind, Value};
+pub use broker::limits::Apply;
+use broker::limits::{LIMITS, Limit, Unit};
 use entitlement::ENTITLEMENT_OPTIONS;
 use limits::LIMIT_OPTIONS;
 use metrics::METRICS_OPTIONS;
 use operators::OPERATORS_OPTIONS;
+use std::sync::LazyLock;
 use sys::SYS_OPTIONS;
 
 /// One option.
@@ -26,52 +30,53 @@ pub struct OptionSpec {
     pub key: &'static str,
     /// What it takes.
     pub kind: Kind,
-    /// Its default, written as an environment variable would be; empty where a value must be given
-    /// (or the list is empty).
-    pub default: &'static str,
+    /// Its default.
+    default: Default,
     /// When a change of it takes effect.
     pub apply: Apply,
     /// What it is for, in sentences.
     pub help: &'static str,
 }
 
-/// When a change of an option takes effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Apply {
-    /// With a reload (SIGHUP, `POST /api/v1/reload`), and with the next start.
-    Reload,
-    /// With the next start.
-    Restart,
-}
-
-impl Apply {
-    /// The word for documents.
-    pub fn word(self) -> &'static str {
-        match self {
-            Apply::Reload => "reload",
-            Apply::Restart => "restart",
-        }
-    }
+/// The default of an option.
+#[derive(Clone, Copy, Debug)]
+enum Default {
+    /// As an environment variable would have it; empty where a value must be given, or the list is
+    /// empty.
+    Text(&'static str),
+    /// Of a count, a size in bytes, or a duration in milliseconds.
+    Number(u64),
 }
 
 impl OptionSpec {
+    /// The option of a limit.
+    fn of_limit(limit: &'static Limit) -> OptionSpec {
+        let values = limit.values;
+        let (min, max, auto) = (values.min, values.max, values.auto.is_some());
+        let step_ms = milliseconds_of(values.unit);
+        let kind = match values.unit {
+            Unit::Count => Kind::Count { min, max, auto },
+            Unit::Bytes => Kind::Size { min, max, auto },
+            Unit::Milliseconds | Unit::Seconds => {
+                let (min_ms, max_ms) = (min * step_ms, max * step_ms);
+                Kind::Duration { min_ms, max_ms, step_ms, auto }
+            }
+        };
+        let default = match values.auto == Some(limit.default) {
+            true => Default::Text("auto"),
+            false => Default::Number(limit.default * step_ms),
+        };
+        OptionSpec { key: limit.option, kind, default, apply: limit.apply, help: limit.help }
+    }
+
     /// The default as a value; `None` where one must be given.
     pub fn default_value(&self) -> Option<Value> {
-        if self.default.is_empty()
-            && !matches!(
-                self.kind,
-                Kind::Origins
-                    | Kind::Urls
-                    | Kind::Networks
-                    | Kind::Addresses
-                    | Kind::Keys
-                    | Kind::Filters
-                    | Kind::Words
-            )
-        {
-            return None;
-        }
-        let value = self.kind.read_text(self.default);
+        let text = match self.default {
+            Default::Number(number) => return Some(self.kind.value_of(number)),
+            Default::Text("") if !self.kind.is_list() => return None,
+            Default::Text(text) => text,
+        };
+        let value = self.kind.read_text(text);
         Some(value.unwrap_or_else(|refusal| {
             panic!("the declared default of {} is wrong: {}", self.key, refusal.expected)
         }))
@@ -114,7 +119,7 @@ const fn option(
     default: &'static str,
     help: &'static str,
 ) -> OptionSpec {
-    OptionSpec { key, kind, default, apply: Apply::Restart, help }
+    OptionSpec { key, kind, default: Default::Text(default), apply: Apply::Restart, help }
 }
 
 /// The same of an option that a running node takes.
@@ -147,10 +152,6 @@ const fn seconds(min: u64, max: u64) -> Kind {
     Kind::Duration { min_ms: min * 1_000, max_ms: max * 1_000, step_ms: 1_000, auto: false }
 }
 
-const fn milliseconds(min_ms: u64, max_ms: u64) -> Kind {
-    Kind::Duration { min_ms, max_ms, step_ms: 1, auto: false }
-}
-
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -158,40 +159,32 @@ const DAY_S: u64 = 86_400;
 /// More than any rate or count that makes a difference.
 const MANY: u64 = u32::MAX as u64 - 1;
 
-/// Options that stand once.
-pub const OPTIONS: &[OptionSpec] = &joined::<
-    {
-        NODE_OPTIONS.len()
-            + OPERATORS_OPTIONS.len()
-            + SERVING_OPTIONS.len()
-            + METRICS_OPTIONS.len()
-            + LIMIT_OPTIONS.len()
-            + ENTITLEMENT_OPTIONS.len()
-            + SYS_OPTIONS.len()
-    },
->([
-    NODE_OPTIONS,
-    OPERATORS_OPTIONS,
-    SERVING_OPTIONS,
-    METRICS_OPTIONS,
-    LIMIT_OPTIONS,
-    ENTITLEMENT_OPTIONS,
-    SYS_OPTIONS,
-]);
-
-const fn joined<const N: usize>(parts: [&[OptionSpec]; 7]) -> [OptionSpec; N] {
-    let mut all = [parts[0][0]; N];
-    let (mut at, mut part, mut place) = (0, 0, 0);
-    while at < N {
-        if place == parts[part].len() {
-            part += 1;
-            place = 0;
-        }
-        all[at] = parts[part][place];
-        at += 1;
-        place += 1;
-    }
+/// Options that stand once, section by section; those of limits first.
+pub static OPTIONS: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
+    let own = [
+        NODE_OPTIONS,
+        OPERATORS_OPTIONS,
+        SERVING_OPTIONS,
+        METRICS_OPTIONS,
+        LIMIT_OPTIONS,
+        ENTITLEMENT_OPTIONS,
+        SYS_OPTIONS,
+    ];
+    let limits = LIMITS.iter().map(OptionSpec::of_limit);
+    let mut all: Vec<OptionSpec> = limits.chain(own.concat()).collect();
+    all.sort_by_key(|spec| {
+        let section = spec.key.split_once('.').map(|(section, _)| section);
+        SECTIONS.iter().position(|(name, _)| Some(*name) == section)
+    });
     all
+});
+
+/// Milliseconds of one unit of a time; 1 for other units.
+pub fn milliseconds_of(unit: Unit) -> u64 {
+    match unit {
+        Unit::Seconds => 1_000,
+        Unit::Count | Unit::Bytes | Unit::Milliseconds => 1,
+    }
 }
 
 const NODE_OPTIONS: &[OptionSpec] = &[
@@ -386,31 +379,6 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         "Lines about access in a second, each I/O thread its share; how many were left out is said when the second is over.",
     ),
     live("logging.audit_rate_max", count(1, 100_000), "1000", "The same of audit."),
-    live("http.head_bytes_max", size(KIB, MIB), "16KiB", "A longer request head is answered 431."),
-    live(
-        "http.handshake_timeout",
-        milliseconds(100, 600_000),
-        "10s",
-        "From the connection's start to the end of its first request head; then it is closed.",
-    ),
-    live(
-        "http.keep_alive_timeout",
-        milliseconds(100, DAY_S * 1_000),
-        "75s",
-        "A connection without a request is closed after so long.",
-    ),
-    live(
-        "http.wait_max",
-        milliseconds(0, 600_000),
-        "60s",
-        "The longest long-poll; a greater `wait` is cut to it.",
-    ),
-    live(
-        "http.heartbeat_interval",
-        seconds(1, 3_600),
-        "15s",
-        "A quiet event stream carries a comment this often, so that nothing on its way closes it.",
-    ),
     live(
         "http.allowed_origins",
         Kind::Origins,
@@ -428,31 +396,6 @@ const SERVING_OPTIONS: &[OptionSpec] = &[
         Kind::Choice(&["x-forwarded-for", "forwarded"]),
         "x-forwarded-for",
         "The field in which trusted proxies tell the client's address: X-Forwarded-For, or Forwarded (RFC 7239). The other one may be the client's own words.",
-    ),
-    live(
-        "http.requests_rate_max",
-        count_or_auto(1, MANY),
-        "auto",
-        "HTTP requests of one connection in a second, and as many at once; further ones are answered 429. Auto: no limit.",
-    ),
-    live(
-        "websocket.frame_bytes_max",
-        size(KIB, GIB),
-        "2MiB",
-        "A longer native frame or WebSocket message from a client closes its connection (1009).",
-    ),
-    live("websocket.echo_bytes_max", size(KIB, GIB), "16MiB", "The same for /echo."),
-    live(
-        "websocket.ping_interval",
-        seconds(0, DAY_S),
-        "60s",
-        "A quiet connection is pinged this often, unless its client negotiates otherwise. 0s: never.",
-    ),
-    live(
-        "websocket.ping_rate_max",
-        count_or_auto(1, MANY),
-        "auto",
-        "Pings of one client in a second, and as many at once; one more closes its connection (3509). Auto: no limit.",
     ),
     live(
         "websocket.compression",
@@ -495,7 +438,7 @@ mod tests {
     #[test]
     fn declarations_are_sound() {
         let mut keys = Vec::new();
-        for spec in OPTIONS {
+        for spec in OPTIONS.iter() {
             let (section, _) = spec.key.split_once('.').expect("a section");
             assert!(SECTIONS.iter().any(|(name, _)| *name == section), "{}", spec.key);
             let has_default = spec.default_value().is_some();

@@ -166,6 +166,15 @@ impl Kind {
         })
     }
 
+    /// The value of a number: of a count, of bytes, or of milliseconds.
+    pub fn value_of(&self, number: u64) -> Value {
+        match self {
+            Kind::Size { .. } => Value::Size(number),
+            Kind::Duration { .. } => Value::Duration(number),
+            _ => Value::Count(number),
+        }
+    }
+
     /// Whether its values are shown to nobody.
     pub fn is_secret(&self) -> bool {
         matches!(self, Kind::Keys | Kind::Secret | Kind::Hash)

@@ -178,7 +178,7 @@ fn declarations_say_what_a_running_node_takes() {
     let base = configuration(
         "[websocket]\ncompression = true\n[[log]]\nname = \"m\"\n[[rule]]\nfilter = \"a\"\n",
     );
-    for spec in OPTIONS {
+    for spec in OPTIONS.iter() {
         if let Some(value) = other_value(spec) {
             let mut changed = base.clone();
             changed.values.insert(spec.key, (value, super::super::Origin::Default));
