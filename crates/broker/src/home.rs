@@ -71,7 +71,9 @@ pub use statistics::{HomeRefusals, HomeStatistics};
 pub use window::FoundWindow;
 
 use crate::disk::{DiskLetter, DiskRequest};
-use crate::mail::{EdgeId, HomeId, Lane, PartitionId, Reply, ToEdge, ToHome};
+use crate::mail::{
+    Describe, Description, EdgeId, HomeId, Lane, PartitionId, Reply, ToEdge, ToHome,
+};
 use crate::now::Now;
 use crate::settings::Settings;
 use crate::sys::Occupancy;
@@ -83,16 +85,14 @@ use interests::Interests;
 use log::Memory;
 use partitions::{HomePartition, Share, Steady, partitions_of};
 use rates::Rates;
-use read::Reading;
 use recovery::{Recovery, Waiting};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::hash::Seed;
-use stdx::key::Key;
 use stdx::slab::Slab;
-use subscribe::{Found, Subscribing};
+use subscribe::Found;
 use topics::TopicTable;
 
 /// Segments that one call of [`Home::pump`] evicts for their age.
@@ -240,53 +240,36 @@ impl Home {
             ToHome::Credit { bytes } => {
                 edge.credit = credit_max.min(edge.credit + i64::from(bytes));
             }
-            ToHome::Subscribe { partition, rule, topic, subscription, start } => {
-                let asked = Subscribing { partition, rule, topic, subscription, start };
-                self.subscribe(now_ms, from, asked, Found::Nothing, out);
-            }
+            ToHome::Subscribe(asked) => self.subscribe(now_ms, from, asked, Found::Nothing, out),
             ToHome::Release { index, generation } => self.release(from, (index, generation), out),
-            ToHome::Read { partition: _, index, subscription, after, mode, limits } => {
-                let reading = Reading { index, subscription, after, mode, limits };
-                self.in_turn(now_ms, Waiting::Page(from, reading), out);
-            }
-            ToHome::History { partition, rule, topic, reply, beyond, reverse, limits } => {
-                let query = HistoryQuery {
-                    partition,
-                    rule,
-                    topic,
-                    reply,
-                    beyond,
-                    reverse,
-                    limits,
-                    passed: None,
-                };
+            ToHome::Read(reading) => self.in_turn(now_ms, Waiting::Page(from, reading), out),
+            ToHome::History(asked) => {
+                let query = HistoryQuery { asked, passed: None };
                 self.in_turn(now_ms, Waiting::History(from, query), out);
             }
             ToHome::Retained { partition, topic, reply } => {
                 self.tell_retained(from, (partition, &topic), reply, out)
             }
-            ToHome::Describe { connection, number, indexes, positions } => {
+            ToHome::Describe(asked) => {
                 self.consumed(from);
-                self.describe(from.edge, (connection, number), &indexes, positions, out);
+                self.describe(from.edge, &asked, out);
             }
             ToHome::Positions => {
                 self.consumed(from);
                 self.tell_positions(from.edge, out);
             }
-            ToHome::Publish { partition, rule, reply, publication } => {
-                self.publish(now_ms, from, partition, rule, reply, &publication, memory, out);
-            }
-            ToHome::AddFilter { user, filter, subscription, since } => {
+            ToHome::Publish(publish) => self.publish(now_ms, from, &publish, memory, out),
+            ToHome::AddFilter(asked) => {
                 self.consumed(from);
-                self.add_filter((from.edge, user), &filter, subscription, &since, out);
+                self.add_filter(from.edge, &asked, out);
             }
-            ToHome::ReadFilter { partition, filters, subscription, after, mode, limits } => {
-                let Some(local) = self.local(partition) else {
-                    return self.consumed(from);
-                };
-                let scan = Scan { local, filters, subscription, after, mode, limits };
-                self.in_turn(now_ms, Waiting::Scan(from, scan), out);
-            }
+            ToHome::ReadFilter(asked) => match self.local(asked.partition) {
+                Some(local) => {
+                    let scan = Scan { local, asked };
+                    self.in_turn(now_ms, Waiting::Scan(from, scan), out);
+                }
+                None => self.consumed(from),
+            },
             ToHome::RemoveFilter { filter } => {
                 self.consumed(from);
                 self.remove_filter(from.edge, &filter);
@@ -423,23 +406,16 @@ impl Home {
     }
 
     /// Names of topics, and how far the streams to an edge have come.
-    fn describe(
-        &self,
-        from: EdgeId,
-        (connection, number): (Key, u32),
-        indexes: &[u32],
-        positions: bool,
-        out: &mut HomeOutputs,
-    ) {
+    fn describe(&self, from: EdgeId, asked: &Describe, out: &mut HomeOutputs) {
         let Interests { topics, edges, .. } = &self.interests;
         let mut names = Vec::new();
-        for &index in indexes {
+        for &index in &asked.indexes {
             let topic = edges[usize::from(from)].indexed(index);
             let name = topic.map_or(&[][..], |(topic, _)| topics.name(topic));
             names.push(name.len() as u8);
             names.extend_from_slice(name);
         }
-        let positions = match positions {
+        let positions = match asked.positions {
             true => self
                 .partitions
                 .iter()
@@ -448,6 +424,14 @@ impl Home {
             false => Vec::new(),
         };
         let names = Slice::copy_of(&names);
-        out.post(from, ToEdge::Described { connection, number, names, positions });
+        out.post(
+            from,
+            ToEdge::Described(Description {
+                connection: asked.connection,
+                number: asked.number,
+                names,
+                positions,
+            }),
+        );
     }
 }

@@ -165,18 +165,7 @@ pub struct Skip {
 pub enum ToHome {
     /// Interest in a topic, for one subscription. Answered by [`ToEdge::Granted`] or
     /// [`ToEdge::Refused`].
-    Subscribe {
-        /// Where the topic lives.
-        partition: PartitionId,
-        /// The rule that governs the topic (index into the settings).
-        rule: u16,
-        /// The topic's name; valid.
-        topic: Slice,
-        /// Who asks.
-        subscription: SubscriptionKey,
-        /// Where to begin.
-        start: Start,
-    },
+    Subscribe(Subscribe),
     /// The edge has no plain subscription for this index any more. Honoured only if `generation` is
     /// that of the newest grant; otherwise a newer grant is on its way and the edge will speak
     /// again.
@@ -187,37 +176,9 @@ pub enum ToHome {
         generation: u32,
     },
     /// The next page for a replaying or lagging subscription. Answered by [`ToEdge::Page`].
-    Read {
-        /// Where the topic lives.
-        partition: PartitionId,
-        /// The index of the topic between this home and this edge.
-        index: u32,
-        /// Who asks.
-        subscription: SubscriptionKey,
-        /// Records after this offset.
-        after: u64,
-        /// Which of them.
-        mode: ReadMode,
-        /// Bounds of the page.
-        limits: PageLimits,
-    },
+    Read(ReadTopic),
     /// One page of a topic's history. Answered by [`ToEdge::History`].
-    History {
-        /// Where the topic lives.
-        partition: PartitionId,
-        /// The rule that governs the topic.
-        rule: u16,
-        /// The topic's name; valid.
-        topic: Slice,
-        /// Who asks.
-        reply: Reply,
-        /// Records beyond this position (exclusive): after it, or before it when `reverse`.
-        beyond: Option<Position>,
-        /// Newest first.
-        reverse: bool,
-        /// Bounds of the page.
-        limits: PageLimits,
-    },
+    History(ReadHistory),
     /// A topic's retained message. Answered by [`ToEdge::History`], with it as the only record or
     /// with none.
     Retained {
@@ -230,58 +191,17 @@ pub enum ToHome {
     },
     /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of,
     /// and what a new token is held against. Answered by [`ToEdge::Described`].
-    Describe {
-        /// The connection whose subscriptions they are.
-        connection: Key,
-        /// Comes back with the answer.
-        number: u32,
-        /// Topics between this home and this edge; the edge has subscriptions to all of them.
-        indexes: Vec<u32>,
-        /// Positions of partitions are wanted too.
-        positions: bool,
-    },
+    Describe(Describe),
     /// How far this edge's streams have come, to be told to filters. Answered by
     /// [`ToEdge::Positions`].
     Positions,
     /// Append a message. Answered by [`ToEdge::Published`] if `reply` is given.
-    Publish {
-        /// Where the topic lives.
-        partition: PartitionId,
-        /// The rule that governs the topic.
-        rule: u16,
-        /// Who waits for what becomes of it. One with [`Reply::REFUSALS_ONLY`] as its request hears
-        /// of a refusal only, and costs no letter otherwise.
-        reply: Option<Reply>,
-        /// The message.
-        publication: Publication,
-    },
+    Publish(Publish),
     /// A subscription to a filter, asked of every home. Answered by [`ToEdge::FilterGranted`].
-    AddFilter {
-        /// Whose it is, as a hash; 0: nobody's, where nobody is asked who it is.
-        user: u64,
-        /// The filter; valid, with wildcards. The edge may have it here already.
-        filter: Slice,
-        /// Who asks.
-        subscription: SubscriptionKey,
-        /// Positions that it comes with, of partitions of this home, ascending.
-        since: Vec<PartitionCursor>,
-    },
+    AddFilter(AddFilter),
     /// The next page of one partition for a subscription to filters that replays or lags. Answered
     /// by [`ToEdge::FilterPage`], after other requests of the same edge if need be.
-    ReadFilter {
-        /// Of this home.
-        partition: PartitionId,
-        /// What is wanted: topics that any of these covers; valid.
-        filters: Vec<Slice>,
-        /// Who asks.
-        subscription: SubscriptionKey,
-        /// Records after this offset.
-        after: u64,
-        /// What the page is to bring.
-        mode: ReadMode,
-        /// Bounds of the page.
-        limits: PageLimits,
-    },
+    ReadFilter(ReadFilter),
     /// The edge has no subscription to this filter any more.
     RemoveFilter {
         /// The filter.
@@ -294,38 +214,124 @@ pub enum ToHome {
     },
 }
 
+/// Asks for interest in a topic, for one subscription.
+#[derive(Clone, Debug, Hand)]
+pub struct Subscribe {
+    /// Where the topic lives.
+    pub partition: PartitionId,
+    /// The rule that governs the topic (index into the settings).
+    pub rule: u16,
+    /// The topic's name; valid.
+    pub topic: Slice,
+    /// Who asks.
+    pub subscription: SubscriptionKey,
+    /// Where to begin.
+    pub start: Start,
+}
+
+/// Asks for the next page of a topic, for a subscription that replays or lags.
+#[derive(Clone, Copy, Debug, Hand)]
+pub struct ReadTopic {
+    /// Where the topic lives.
+    pub partition: PartitionId,
+    /// The index of the topic between this home and this edge.
+    pub index: u32,
+    /// Who asks.
+    pub subscription: SubscriptionKey,
+    /// Records after this offset.
+    pub after: u64,
+    /// Which of them.
+    pub mode: ReadMode,
+    /// Bounds of the page.
+    pub limits: PageLimits,
+}
+
+/// Asks for one page of a topic's history.
+#[derive(Clone, Debug, Hand)]
+pub struct ReadHistory {
+    /// Where the topic lives.
+    pub partition: PartitionId,
+    /// The rule that governs the topic.
+    pub rule: u16,
+    /// The topic's name; valid.
+    pub topic: Slice,
+    /// Who asks.
+    pub reply: Reply,
+    /// Records beyond this position (exclusive): after it, or before it when `reverse`.
+    pub beyond: Option<Position>,
+    /// Newest first.
+    pub reverse: bool,
+    /// Bounds of the page.
+    pub limits: PageLimits,
+}
+
+/// Asks for names of topics, and for how far this edge's streams have come.
+#[derive(Clone, Debug)]
+pub struct Describe {
+    /// The connection whose subscriptions they are.
+    pub connection: Key,
+    /// Comes back with the answer.
+    pub number: u32,
+    /// Topics between this home and this edge; the edge has subscriptions to all of them.
+    pub indexes: Vec<u32>,
+    /// Positions of partitions are wanted too.
+    pub positions: bool,
+}
+
+/// Asks for a message to be appended.
+#[derive(Clone, Debug)]
+pub struct Publish {
+    /// Where the topic lives.
+    pub partition: PartitionId,
+    /// The rule that governs the topic.
+    pub rule: u16,
+    /// Who waits for what becomes of it. One with [`Reply::REFUSALS_ONLY`] as its request hears
+    /// of a refusal only, and costs no letter otherwise.
+    pub reply: Option<Reply>,
+    /// The message.
+    pub publication: Publication,
+}
+
+/// Asks for interest in what a filter covers, for one subscription.
+#[derive(Clone, Debug)]
+pub struct AddFilter {
+    /// Whose it is, as a hash; 0: nobody's, where nobody is asked who it is.
+    pub user: u64,
+    /// The filter; valid, with wildcards. The edge may have it here already.
+    pub filter: Slice,
+    /// Who asks.
+    pub subscription: SubscriptionKey,
+    /// Positions that it comes with, of partitions of this home, ascending.
+    pub since: Vec<PartitionCursor>,
+}
+
+/// Asks for the next page of one partition, for a subscription to filters that replays or lags.
+#[derive(Clone, Debug, Hand)]
+pub struct ReadFilter {
+    /// Of this home.
+    pub partition: PartitionId,
+    /// What is wanted: topics that any of these covers; valid.
+    pub filters: Vec<Slice>,
+    /// Who asks.
+    pub subscription: SubscriptionKey,
+    /// Records after this offset.
+    pub after: u64,
+    /// What the page is to bring.
+    pub mode: ReadMode,
+    /// Bounds of the page.
+    pub limits: PageLimits,
+}
+
 /// Home to edge.
 #[derive(Clone, Debug)]
 pub enum ToEdge {
     /// The subscription has interest. From here on the stream carries the topic's messages after
-    /// `through`.
+    /// `position`.
     ///
-    /// A `Live` start is live at once, complete from `through`. Any other start is replaying: the
-    /// edge asks for pages ([`ToHome::Read`]) from `through` on and ignores the live messages of
+    /// A `Live` start is live at once, complete from `position`. Any other start is replaying: the
+    /// edge asks for pages ([`ToHome::Read`]) from `position` on and ignores the live messages of
     /// the stream until a page says `caught_up`.
-    Granted {
-        /// Who asked.
-        subscription: SubscriptionKey,
-        /// The topic between this home and this edge, small and dense.
-        index: u32,
-        /// Of this index; rises with every grant.
-        generation: u32,
-        /// Where the topic lives.
-        partition: PartitionId,
-        /// The life of the log.
-        epoch: u64,
-        /// Everything up to here is settled for the subscription.
-        through: u64,
-        /// Whether pages follow.
-        replaying: bool,
-        /// A start behind a position: it is valid, and all after it follows.
-        continued: bool,
-        /// What the asked position can no longer have.
-        gap: Option<Gap>,
-        /// The retained message, when a snapshot start found one that history no longer holds after
-        /// `through`.
-        retained: Option<Slice>,
-    },
+    Granted(Grant),
     /// The subscription was refused; nothing has changed.
     Refused {
         /// Who asked.
@@ -341,24 +347,7 @@ pub enum ToEdge {
         result: Result<Vec<FilterStart>, Code>,
     },
     /// A page of one partition for a subscription to filters.
-    FilterPage {
-        /// Who asked.
-        subscription: SubscriptionKey,
-        /// The partition.
-        partition: PartitionId,
-        /// As it was asked: the page answers this question and no other.
-        after: u64,
-        /// What could not be had, before the first record.
-        gap: Option<Gap>,
-        /// Names of topics and records, in log order.
-        records: Vec<(Slice, Slice)>,
-        /// What was left out as the mode wants it, in log order: none of `records` lies within.
-        skipped: Vec<Skip>,
-        /// Everything up to here is settled.
-        through: u64,
-        /// The live messages that follow this letter on the stream continue from `through`.
-        caught_up: bool,
-    },
+    FilterPage(FilterPage),
     /// The first delivery for a filter: from here on `index` stands for this topic, until
     /// [`ToEdge::Released`].
     Announce {
@@ -382,22 +371,7 @@ pub enum ToEdge {
         index: u32,
     },
     /// A page for a replaying or lagging subscription.
-    Page {
-        /// Who asked.
-        subscription: SubscriptionKey,
-        /// What could not be had, before the first record.
-        gap: Option<Gap>,
-        /// What the mode left out before the first record: the topic's records after the asked
-        /// offset up to and including this.
-        skipped: Option<u64>,
-        /// The records, in log order.
-        records: Vec<Slice>,
-        /// Everything up to here is settled.
-        through: u64,
-        /// The live messages that follow this letter on the stream continue from `through`; those
-        /// at or below it, which a stream that lags may still carry, are dropped by the edge.
-        caught_up: bool,
-    },
+    Page(Page),
     /// The stream of a partition lost records that the log evicted before the edge had credit for
     /// them: every subscription of the partition, to a topic or to a filter, goes on by pages from
     /// `from`.
@@ -418,16 +392,7 @@ pub enum ToEdge {
     },
     /// The answer to [`ToHome::Describe`]. Of each partition, everything up to its position that
     /// this edge has interest in has been posted before this letter.
-    Described {
-        /// The connection.
-        connection: Key,
-        /// That of the question.
-        number: u32,
-        /// The names, in the order of the question; each behind its length in one byte.
-        names: Slice,
-        /// Of all partitions of this home, if asked for.
-        positions: Vec<(PartitionId, u64)>,
-    },
+    Described(Description),
     /// The answer to [`ToHome::Positions`]: of each partition of this home how far the stream to
     /// this edge has come.
     Positions {
@@ -459,6 +424,83 @@ pub enum ToEdge {
         /// Whether it hangs.
         is_stalled: bool,
     },
+}
+
+/// Interest in a topic, as its home gives it to a subscription.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Who asked.
+    pub subscription: SubscriptionKey,
+    /// The topic between this home and this edge, small and dense.
+    pub index: u32,
+    /// Of this index; rises with every grant.
+    pub generation: u32,
+    /// Where the topic lives.
+    pub partition: PartitionId,
+    /// Everything up to here is settled for the subscription.
+    pub position: Position,
+    /// Whether pages follow.
+    pub replaying: bool,
+    /// A start behind a position: it is valid, and all after it follows.
+    pub continued: bool,
+    /// What the asked position can no longer have.
+    pub gap: Option<Gap>,
+    /// The retained message, when a snapshot start found one that history no longer holds after
+    /// `position`.
+    pub retained: Option<Slice>,
+}
+
+/// A page of one partition for a subscription to filters.
+#[derive(Clone, Debug)]
+pub struct FilterPage {
+    /// Who asked.
+    pub subscription: SubscriptionKey,
+    /// The partition.
+    pub partition: PartitionId,
+    /// As it was asked: the page answers this question and no other.
+    pub after: u64,
+    /// What could not be had, before the first record.
+    pub gap: Option<Gap>,
+    /// Names of topics and records, in log order.
+    pub records: Vec<(Slice, Slice)>,
+    /// What was left out as the mode wants it, in log order: none of `records` lies within.
+    pub skipped: Vec<Skip>,
+    /// Everything up to here is settled.
+    pub through: u64,
+    /// The live messages that follow this letter on the stream continue from `through`.
+    pub caught_up: bool,
+}
+
+/// A page of a topic for a subscription that replays or lags.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Who asked.
+    pub subscription: SubscriptionKey,
+    /// What could not be had, before the first record.
+    pub gap: Option<Gap>,
+    /// What the mode left out before the first record: the topic's records after the asked
+    /// offset up to and including this.
+    pub skipped: Option<u64>,
+    /// The records, in log order.
+    pub records: Vec<Slice>,
+    /// Everything up to here is settled.
+    pub through: u64,
+    /// The live messages that follow this letter on the stream continue from `through`; those
+    /// at or below it, which a stream that lags may still carry, are dropped by the edge.
+    pub caught_up: bool,
+}
+
+/// Names of topics, and how far the streams to an edge have come.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The connection.
+    pub connection: Key,
+    /// That of the question.
+    pub number: u32,
+    /// The names, in the order of the question; each behind its length in one byte.
+    pub names: Slice,
+    /// Of all partitions of this home, if asked for.
+    pub positions: Vec<(PartitionId, u64)>,
 }
 
 /// What an acknowledgement says.
@@ -556,21 +598,22 @@ impl ToHome {
     /// The lane in which it is counted.
     pub fn lane(&self, settings: &Settings) -> Lane {
         match self {
-            ToHome::Subscribe { start: Start::Live, .. }
+            ToHome::Subscribe(Subscribe { start: Start::Live, .. })
             | ToHome::Release { .. }
-            | ToHome::Describe { .. }
+            | ToHome::Describe(..)
             | ToHome::Positions
             | ToHome::Retained { .. }
-            | ToHome::AddFilter { .. }
+            | ToHome::AddFilter(..)
             | ToHome::RemoveFilter { .. }
             | ToHome::Credit { .. } => Lane::Memory,
-            ToHome::Subscribe { partition, .. }
-            | ToHome::History { partition, .. }
-            | ToHome::Publish { partition, .. } => {
+            ToHome::Subscribe(Subscribe { partition, .. })
+            | ToHome::History(ReadHistory { partition, .. })
+            | ToHome::Publish(Publish { partition, .. }) => {
                 let log = settings.log_on_disk(*partition);
                 log.map_or(Lane::Memory, Lane::Disk)
             }
-            ToHome::Read { partition, .. } | ToHome::ReadFilter { partition, .. } => {
+            ToHome::Read(ReadTopic { partition, .. })
+            | ToHome::ReadFilter(ReadFilter { partition, .. }) => {
                 Lane::Pages(settings.log_number(*partition))
             }
         }
@@ -579,7 +622,7 @@ impl ToHome {
     /// What this request takes of the bytes that may be on their way from an edge to a home.
     pub fn cost(&self) -> u32 {
         let message_bytes = match self {
-            ToHome::Publish { publication, .. } => {
+            ToHome::Publish(Publish { publication, .. }) => {
                 publication.payload.len() + publication.attributes.len()
             }
             _ => 0,
@@ -622,7 +665,8 @@ mod tests {
                 attributes: Slice::copy_of(&vec![0; attributes]),
                 ..Publication::default()
             };
-            let request = ToHome::Publish { partition: 0, rule: 0, reply: None, publication };
+            let request =
+                ToHome::Publish(Publish { partition: 0, rule: 0, reply: None, publication });
             request.cost()
         };
         assert_eq!(cost(1_000, 0), cost(0, 1_000));

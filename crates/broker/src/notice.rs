@@ -1,22 +1,10 @@
 //! Notices: what clients are sent, before it has the form of a protocol.
 
-use crate::ids::TopicIndex;
+/// A granted subscription: what its home says goes to the client as it is.
+pub(crate) use crate::mail::Grant;
 use crate::mail::{Gap, PartitionId};
 use crate::position::Position;
-use stdx::chunk::Slice;
 use wire::native::{ErrorCode, SkipReason};
-
-/// What a grant said.
-pub(crate) struct Grant {
-    pub index: TopicIndex,
-    pub generation: u32,
-    pub partition: PartitionId,
-    pub position: Position,
-    pub replaying: bool,
-    pub continued: bool,
-    pub gap: Option<Gap>,
-    pub retained: Option<Slice>,
-}
 
 /// Where a subscription to filters begins in one partition.
 pub(crate) struct Beginning {

@@ -195,12 +195,12 @@ impl World {
                     edge.next_key += 1;
                     edge.asked.insert(filter, edge.next_key);
                     let subscription = Key { index: filter as u32, generation: edge.next_key };
-                    edge.requests.push_back(ToHome::AddFilter {
+                    edge.requests.push_back(ToHome::AddFilter(AddFilter {
                         user: 0,
                         filter: slice(FILTERS[filter]),
                         subscription,
                         since: Vec::new(),
-                    });
+                    }));
                 }
             }
             Op::Handle { edge, count } => (0..count).for_each(|_| self.handle_one(edge)),
@@ -263,12 +263,12 @@ impl World {
             ..Publication::default()
         };
         self.unanswered.insert(request, (partition, publication.clone()));
-        self.edges[edge].requests.push_back(ToHome::Publish {
+        self.edges[edge].requests.push_back(ToHome::Publish(Publish {
             partition,
             rule,
             reply: Some(Reply { connection: key(0), request }),
             publication,
-        });
+        }));
     }
 
     fn subscribe(&mut self, edge: usize, topic: &'static str, start: &StartOp) {
@@ -298,13 +298,13 @@ impl World {
             known: through,
             state: State::Asked,
         });
-        edge.requests.push_back(ToHome::Subscribe {
+        edge.requests.push_back(ToHome::Subscribe(Subscribe {
             partition,
             rule,
             topic: slice(topic),
             subscription: key(edge.next_key),
             start,
-        });
+        }));
     }
 
     fn handle_one(&mut self, edge: usize) {
@@ -365,9 +365,10 @@ impl World {
                 let before = self.model.records.insert((partition, offset), published);
                 assert!(before.is_none(), "{offset} twice");
             }
-            ToEdge::Granted { gap: Some(gap), .. } if gap.reason == GapReason::UnknownEpoch => {}
-            ToEdge::Granted { subscription, gap: Some(gap), .. }
-            | ToEdge::Page { subscription, gap: Some(gap), .. } => {
+            ToEdge::Granted(Grant { gap: Some(gap), .. })
+                if gap.reason == GapReason::UnknownEpoch => {}
+            ToEdge::Granted(Grant { subscription, gap: Some(gap), .. })
+            | ToEdge::Page(Page { subscription, gap: Some(gap), .. }) => {
                 let subscriptions = &self.edges[edge].subscriptions;
                 let found = subscriptions.iter().find(|s| s.key == subscription.index);
                 let Some((partition, topic)) = found.map(|found| (found.partition, found.topic))

@@ -174,7 +174,7 @@ impl World {
                     ..Publication::default()
                 };
                 let reply = Some(Reply { connection: key(0), request: self.next_payload });
-                let publish = ToHome::Publish { partition, rule, reply, publication };
+                let publish = ToHome::Publish(Publish { partition, rule, reply, publication });
                 self.edges[edge].requests.push_back(publish);
             }
             Op::Subscribe { edge, topic, ref start } => self.subscribe(edge, TOPICS[topic], start),
@@ -186,12 +186,12 @@ impl World {
                     let subscription = Key { index: filter as u32, generation: edge.next_key };
                     edge.asked.insert(filter, edge.next_key);
                     let filter = slice(FILTERS[filter]);
-                    edge.requests.push_back(ToHome::AddFilter {
+                    edge.requests.push_back(ToHome::AddFilter(AddFilter {
                         user: 0,
                         filter,
                         subscription,
                         since: Vec::new(),
-                    });
+                    }));
                 }
             }
             Op::RemoveFilter { edge, filter } => {
@@ -256,7 +256,13 @@ impl World {
         });
         let subscription = key(edge.next_key);
         let topic = slice(topic);
-        edge.requests.push_back(ToHome::Subscribe { partition, rule, topic, subscription, start });
+        edge.requests.push_back(ToHome::Subscribe(Subscribe {
+            partition,
+            rule,
+            topic,
+            subscription,
+            start,
+        }));
     }
 
     fn handle_one(&mut self, edge: usize) {
@@ -264,7 +270,7 @@ impl World {
             return;
         };
         let published = match &request {
-            ToHome::Publish { partition, publication, .. } => {
+            ToHome::Publish(Publish { partition, publication, .. }) => {
                 Some((*partition, publication.clone()))
             }
             _ => None,
@@ -294,8 +300,8 @@ impl World {
         for edge in 0..EDGES {
             for letter in std::mem::take(&mut self.out.letters[edge]) {
                 match &letter {
-                    ToEdge::Granted { subscription, gap: Some(gap), .. }
-                    | ToEdge::Page { subscription, gap: Some(gap), .. } => {
+                    ToEdge::Granted(Grant { subscription, gap: Some(gap), .. })
+                    | ToEdge::Page(Page { subscription, gap: Some(gap), .. }) => {
                         self.check_gap(edge, subscription.index, *gap);
                     }
                     _ => {}
@@ -315,7 +321,7 @@ impl World {
         };
         let (rule, partition) = self.settings.locate(found.topic);
         let topic = found.topic;
-        let request = ToHome::History {
+        let request = ToHome::History(ReadHistory {
             partition,
             rule,
             topic: slice(topic),
@@ -323,7 +329,7 @@ impl World {
             beyond: None,
             reverse: false,
             limits: PageLimits { records_max: 1, bytes_max: 0 },
-        };
+        });
         self.home.handle(self.now, INSPECTOR, request, &mut self.memory, &mut self.out);
         // The turn's budget of pages may be spent; a later turn answers.
         while self.out.letters[usize::from(INSPECTOR)].is_empty() {

@@ -4,7 +4,9 @@
 //! Place: in the simulator's own mailbox and network only; production code knows nothing of it.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskRequest};
-use broker::mail::{Start, ToEdge, ToHome};
+use broker::mail::{
+    AddFilter, Description, FilterPage, Grant, Page, Publish, Start, Subscribe, ToEdge, ToHome,
+};
 use broker::sys;
 use node::mailbox::Post;
 use node::users::Users;
@@ -399,7 +401,7 @@ impl Saboteur {
     fn requests(&mut self, mut requests: Vec<ToHome>) -> Vec<ToHome> {
         if self.mutation == Some(Mutation::FeedOldEpoch) {
             for request in &mut requests {
-                if let ToHome::Subscribe { start: Start::Since(position), .. } = request
+                if let ToHome::Subscribe(Subscribe { start: Start::Since(position), .. }) = request
                     && Some(position.epoch) == self.former
                     && self.random.chance(0.5)
                 {
@@ -410,7 +412,7 @@ impl Saboteur {
         }
         if self.mutation == Some(Mutation::DropKeys) {
             for request in &mut requests {
-                if let ToHome::Publish { publication, .. } = request
+                if let ToHome::Publish(Publish { publication, .. }) = request
                     && !publication.idempotency_key.is_empty()
                     && self.strikes()
                 {
@@ -420,7 +422,7 @@ impl Saboteur {
         }
         if self.mutation == Some(Mutation::LoseCursors) {
             for request in &mut requests {
-                if let ToHome::AddFilter { since, .. } = request
+                if let ToHome::AddFilter(AddFilter { since, .. }) = request
                     && !since.is_empty()
                     && self.strikes()
                 {
@@ -435,7 +437,7 @@ impl Saboteur {
         };
         if let Some(lost) = lost {
             for request in &mut requests {
-                if let ToHome::Publish { publication, .. } = request
+                if let ToHome::Publish(Publish { publication, .. }) = request
                     && *publication.topic == *lost.as_bytes()
                     && self.strikes()
                 {
@@ -447,7 +449,7 @@ impl Saboteur {
             for request in &mut requests {
                 // Of a publish only the acknowledgement is left: it goes to another topic's name in
                 // the same partition.
-                if let ToHome::Publish { publication, .. } = request
+                if let ToHome::Publish(Publish { publication, .. }) = request
                     && self.random.chance(CHANCE)
                 {
                     self.strikes += 1;
@@ -462,44 +464,45 @@ impl Saboteur {
         let mut kept: Vec<ToEdge> = Vec::with_capacity(letters.len());
         for mut letter in letters {
             match (&mut letter, self.mutation) {
-                (ToEdge::Page { records, .. }, Some(Mutation::SkipReplayed))
+                (ToEdge::Page(Page { records, .. }), Some(Mutation::SkipReplayed))
                     if records.len() > 1 && self.strikes() =>
                 {
                     let at = self.random.below(records.len() as u64) as usize;
                     records.remove(at);
                 }
-                (ToEdge::Page { records, .. }, Some(Mutation::RepeatPage))
+                (ToEdge::Page(Page { records, .. }), Some(Mutation::RepeatPage))
                     if !records.is_empty() && self.strikes() =>
                 {
                     records.extend_from_within(..);
                 }
-                (ToEdge::Page { caught_up, .. }, Some(Mutation::CaughtUpEarly))
+                (ToEdge::Page(Page { caught_up, .. }), Some(Mutation::CaughtUpEarly))
                     if !*caught_up && self.strikes() =>
                 {
                     *caught_up = true;
                 }
-                (ToEdge::FilterPage { records, .. }, Some(Mutation::SkipReplayed))
+                (ToEdge::FilterPage(FilterPage { records, .. }), Some(Mutation::SkipReplayed))
                     if records.len() > 1 && self.strikes() =>
                 {
                     let at = self.random.below(records.len() as u64) as usize;
                     records.remove(at);
                 }
-                (ToEdge::FilterPage { records, .. }, Some(Mutation::RepeatPage))
+                (ToEdge::FilterPage(FilterPage { records, .. }), Some(Mutation::RepeatPage))
                     if !records.is_empty() && self.strikes() =>
                 {
                     records.extend_from_within(..);
                 }
-                (ToEdge::FilterPage { caught_up, .. }, Some(Mutation::CaughtUpEarly))
-                    if !*caught_up && self.strikes() =>
-                {
+                (
+                    ToEdge::FilterPage(FilterPage { caught_up, .. }),
+                    Some(Mutation::CaughtUpEarly),
+                ) if !*caught_up && self.strikes() => {
                     *caught_up = true;
                 }
-                (ToEdge::Page { skipped: Some(skipped), .. }, Some(Mutation::SkipLess))
+                (ToEdge::Page(Page { skipped: Some(skipped), .. }), Some(Mutation::SkipLess))
                     if self.strikes() =>
                 {
                     *skipped -= 1
                 }
-                (ToEdge::FilterPage { skipped, .. }, Some(Mutation::SkipLess))
+                (ToEdge::FilterPage(FilterPage { skipped, .. }), Some(Mutation::SkipLess))
                     if !skipped.is_empty() && self.strikes() =>
                 {
                     let at = self.random.below(skipped.len() as u64) as usize;
@@ -515,13 +518,17 @@ impl Saboteur {
                 {
                     continue;
                 }
-                (ToEdge::Granted { index, .. }, Some(Mutation::LoseInterest)) if self.strikes() => {
+                (ToEdge::Granted(Grant { index, .. }), Some(Mutation::LoseInterest))
+                    if self.strikes() =>
+                {
                     self.silent.push((from, to, *index));
                 }
-                (ToEdge::Granted { epoch, .. }, Some(Mutation::OldEpoch)) if self.strikes() => {
-                    *epoch -= 1;
+                (ToEdge::Granted(Grant { position, .. }), Some(Mutation::OldEpoch))
+                    if self.strikes() =>
+                {
+                    position.epoch -= 1;
                 }
-                (ToEdge::Described { names, .. }, Some(Mutation::OtherNames))
+                (ToEdge::Described(Description { names, .. }), Some(Mutation::OtherNames))
                     if !names.is_empty() && self.strikes() =>
                 {
                     let mut other = names.to_vec();
@@ -530,7 +537,7 @@ impl Saboteur {
                     }
                     *names = Slice::copy_of(&other);
                 }
-                (ToEdge::Described { positions, .. }, Some(Mutation::TicketAhead))
+                (ToEdge::Described(Description { positions, .. }), Some(Mutation::TicketAhead))
                     if !positions.is_empty() =>
                 {
                     self.strikes += 1;

@@ -27,7 +27,7 @@ use super::outbox::Origin;
 use super::slots::{NONE, Protocol, flag};
 use super::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{Gap, PageLimits, PartitionId, Skip, SubscriptionKey, ToHome};
+use crate::mail::{FilterPage, PageLimits, PartitionId, ReadFilter, ToHome};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use stdx::chunk::Slice;
@@ -60,18 +60,6 @@ pub(super) struct Cursor {
     /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags
     /// takes none.
     pub is_paid: bool,
-}
-
-/// A page of one partition.
-pub(crate) struct FilterPage {
-    pub partition: PartitionId,
-    pub after: u64,
-    pub gap: Option<Gap>,
-    pub records: Vec<(Slice, Slice)>,
-    /// What the page has left out as its subscription's policy says, between the records.
-    pub skipped: Vec<Skip>,
-    pub through: u64,
-    pub caught_up: bool,
 }
 
 impl Edge {
@@ -237,13 +225,20 @@ impl Edge {
         let subscription = self.subscription_key(first);
         self.request(
             home,
-            ToHome::ReadFilter { partition, filters, subscription, after, mode, limits },
+            ToHome::ReadFilter(ReadFilter {
+                partition,
+                filters,
+                subscription,
+                after,
+                mode,
+                limits,
+            }),
         );
     }
 
     /// A page has come: deliver it; go on when it has left, or live from here.
-    pub(crate) fn filter_page(&mut self, key: SubscriptionKey, page: &FilterPage) {
-        let Some(subscription) = self.live_subscription(key) else {
+    pub(crate) fn filter_page(&mut self, page: &FilterPage) {
+        let Some(subscription) = self.live_subscription(page.subscription) else {
             return;
         };
         let (index, member) = self.member_of(subscription);

@@ -11,7 +11,7 @@ use super::large::FILTERS;
 use super::slots::flag;
 use super::subscriptions::{Kind, Subscription};
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{HomeId, PartitionCursor, PartitionId, ToHome};
+use crate::mail::{AddFilter, HomeId, PartitionCursor, PartitionId, ToHome};
 use crate::notice::Refusal;
 use crate::settings::LagPolicy;
 use crate::topic::Filter;
@@ -144,7 +144,12 @@ impl Edge {
             let since = since.iter().filter(is_theirs).copied().collect();
             self.request(
                 home,
-                ToHome::AddFilter { user, filter: name.clone(), subscription: key, since },
+                ToHome::AddFilter(AddFilter {
+                    user,
+                    filter: name.clone(),
+                    subscription: key,
+                    since,
+                }),
             );
         }
         Some(subscription)

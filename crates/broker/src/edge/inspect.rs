@@ -14,7 +14,7 @@ use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
     Subscribers, Subscription,
 };
-use crate::mail::{Code, HomeId, Publication, Reply, ToHome};
+use crate::mail::{Code, HomeId, Publication, Publish, ReadHistory, Reply, ToHome};
 use crate::position::Position;
 use crate::topic::TopicName;
 use std::net::IpAddr;
@@ -255,8 +255,12 @@ impl Edge {
         })?;
         let home = self.settings.home_of(partition);
         self.statistics.publishes += 1;
-        let request =
-            ToHome::Publish { partition, rule, reply: Some(operator(number)), publication };
+        let request = ToHome::Publish(Publish {
+            partition,
+            rule,
+            reply: Some(operator(number)),
+            publication,
+        });
         self.request(home, request);
         Ok(())
     }
@@ -272,7 +276,7 @@ impl Edge {
             return Err(Code::Overloaded);
         }
         let topic = self.work.mail.copy(topic.as_bytes());
-        let request = ToHome::History {
+        let request = ToHome::History(ReadHistory {
             partition,
             rule,
             topic,
@@ -280,7 +284,7 @@ impl Edge {
             beyond,
             reverse,
             limits,
-        };
+        });
         self.request(home, request);
         Ok(())
     }

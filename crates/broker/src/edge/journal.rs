@@ -10,7 +10,7 @@ use super::Edge;
 use super::slots::{Protocol, flag};
 use crate::ids::ConnIndex;
 use crate::journal::{Client, Deed, Entry, Event, METHOD_BYTES_MAX, path_of, start_of};
-use crate::mail::{Publication, ToHome};
+use crate::mail::{Publication, Publish, ToHome};
 use crate::settings::Settings;
 use crate::sys::{self, Object, Occupancy};
 use std::collections::BTreeMap;
@@ -420,7 +420,7 @@ impl Edge {
             payload: self.work.mail.copy(payload),
             ..Publication::default()
         };
-        let request = ToHome::Publish { partition, rule, reply: None, publication };
+        let request = ToHome::Publish(Publish { partition, rule, reply: None, publication });
         self.request(home, request);
     }
 }

@@ -13,7 +13,7 @@ use super::Edge;
 use super::slots::{NONE, flag};
 use super::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{PageLimits, ToHome};
+use crate::mail::{PageLimits, ReadTopic, ToHome};
 use crate::settings::LagPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::handing::Hand;
@@ -151,7 +151,7 @@ impl Edge {
         *self.subscriptions.laggards.reading.entry((connection, log)).or_default() += 1;
         self.request(
             home,
-            ToHome::Read { partition, index, subscription: key, after, mode, limits },
+            ToHome::Read(ReadTopic { partition, index, subscription: key, after, mode, limits }),
         );
     }
 }

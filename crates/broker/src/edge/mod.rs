@@ -72,15 +72,12 @@ pub(crate) use judging::Shown;
 pub(crate) use liveness::Deadline;
 pub(crate) use policies::Wish;
 pub(crate) use slots::{NONE, Protocol, flag};
-pub(crate) use subscriptions::Page;
 
 use crate::entitlement::Question;
 use crate::inspect::Answer;
 use crate::journal::Entry;
 use crate::mail::{EdgeId, HomeId, ToEdge, ToHome};
-use crate::notice::Grant;
 use crate::now::Now;
-use crate::position::Position;
 use crate::session::State;
 use crate::settings::Settings;
 use std::net::IpAddr;
@@ -265,71 +262,22 @@ impl Edge {
             self.leave_lost_streams();
         }
         match letter {
-            ToEdge::Granted {
-                subscription,
-                index,
-                generation,
-                partition,
-                epoch,
-                through,
-                replaying,
-                continued,
-                gap,
-                retained,
-            } => {
-                let position = Position { epoch, offset: through };
-                let grant = Grant {
-                    index,
-                    generation,
-                    partition,
-                    position,
-                    replaying,
-                    continued,
-                    gap,
-                    retained,
-                };
-                self.granted(home, subscription, grant);
-            }
+            ToEdge::Granted(grant) => self.granted(home, grant),
             ToEdge::Refused { subscription, code } => self.refused_by_home(subscription, code),
             ToEdge::FilterGranted { subscription, result } => {
                 self.filter_granted(home, subscription, result)
             }
-            ToEdge::FilterPage {
-                subscription,
-                partition,
-                after,
-                gap,
-                records,
-                skipped,
-                through,
-                caught_up,
-            } => {
-                let page = behind::FilterPage {
-                    partition,
-                    after,
-                    gap,
-                    records,
-                    skipped,
-                    through,
-                    caught_up,
-                };
-                self.filter_page(subscription, &page);
-            }
+            ToEdge::FilterPage(page) => self.filter_page(&page),
             ToEdge::Announce { index, partition, topic } => {
                 self.announced(home, index, partition, topic)
             }
             ToEdge::Message { index, record } => self.deliver(home, index, &record),
             ToEdge::Released { index } => self.released(home, index),
-            ToEdge::Page { subscription, gap, skipped, records, through, caught_up } => {
-                let page = Page { gap, skipped, records, through, caught_up };
-                self.page(subscription, page);
-            }
+            ToEdge::Page(page) => self.page(page),
             ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),
             ToEdge::History { reply, result } => self.history_answered(reply, result),
             ToEdge::Published { reply, result } => self.publish_answered(reply, result),
-            ToEdge::Described { connection, number, names, positions } => {
-                self.described(home, (connection, number), &names, &positions)
-            }
+            ToEdge::Described(description) => self.described(home, &description),
             ToEdge::Positions { positions } => self.positions_are(home, &positions),
             ToEdge::Consumed { lane, requests, bytes } => {
                 self.consumed(home, lane, requests, bytes)

@@ -18,13 +18,12 @@ use super::slots::{NONE, flag};
 use super::topics::Topics;
 use crate::filters::FilterTrie;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
-use crate::mail::{Gap, HomeId, SubscriptionKey, ToHome};
+use crate::mail::{HomeId, Page, Subscribe, SubscriptionKey, ToHome};
 use crate::notice::{Grant, Refusal};
 use crate::settings::LagPolicy;
 use log::RecordView;
 use std::collections::BTreeMap;
 use stdx::blocks::ListPool;
-use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::slab::Slab;
@@ -167,15 +166,6 @@ impl Subscription {
     }
 }
 
-/// What a page said.
-pub(crate) struct Page {
-    pub gap: Option<Gap>,
-    pub skipped: Option<u64>,
-    pub records: Vec<Slice>,
-    pub through: u64,
-    pub caught_up: bool,
-}
-
 impl Edge {
     /// Asks for a plain topic. The answer comes by [`Edge::granted`].
     pub(crate) fn subscribe_plain(
@@ -198,7 +188,13 @@ impl Edge {
         let topic = self.work.mail.copy(topic.as_bytes());
         self.request(
             home,
-            ToHome::Subscribe { partition, rule, topic, subscription: key, start: wish.start },
+            ToHome::Subscribe(Subscribe {
+                partition,
+                rule,
+                topic,
+                subscription: key,
+                start: wish.start,
+            }),
         );
         subscription
     }
@@ -350,11 +346,11 @@ impl Edge {
     }
 
     /// A home has interest for us in a topic.
-    pub(crate) fn granted(&mut self, home: HomeId, key: SubscriptionKey, grant: Grant) {
+    pub(crate) fn granted(&mut self, home: HomeId, grant: Grant) {
         let topic = self.subscriptions.topics[usize::from(home)].at(grant.index);
         topic.generation = grant.generation;
         topic.partition = grant.partition;
-        let Some(subscription) = self.live_subscription(key) else {
+        let Some(subscription) = self.live_subscription(grant.subscription) else {
             return self.release_if_unused(home, grant.index);
         };
         let index = self.subscriptions.table[subscription].connection;
@@ -407,8 +403,8 @@ impl Edge {
     }
 
     /// A page has come: deliver it; go on when it has left, or live from here.
-    pub(crate) fn page(&mut self, key: SubscriptionKey, page: Page) {
-        let Some(subscription) = self.live_subscription(key) else {
+    pub(crate) fn page(&mut self, page: Page) {
+        let Some(subscription) = self.live_subscription(page.subscription) else {
             return;
         };
         if self.subscriptions.table[subscription].stage != Stage::Reading {
@@ -417,7 +413,7 @@ impl Edge {
         self.statistics.pages += 1;
         let index = self.subscriptions.table[subscription].connection;
         self.leave_reading(subscription);
-        let Page { gap, skipped, records, through, caught_up } = page;
+        let Page { gap, skipped, records, through, caught_up, .. } = page;
         // Set before its frames are queued: if the outbox has no room for them, it becomes lagging
         // again.
         let entry = &mut self.subscriptions.table[subscription];

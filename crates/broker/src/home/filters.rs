@@ -24,8 +24,8 @@ use super::recovery::{Asking, Question, Waiting};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
 use crate::mail::{
-    Code, EdgeId, FilterStart, Gap, GapReason, PageLimits, PartitionCursor, ReadMode, Resumed,
-    Skip, SubscriptionKey, ToEdge,
+    AddFilter, Code, EdgeId, FilterPage, FilterStart, Gap, GapReason, PartitionCursor, ReadFilter,
+    ReadMode, Resumed, Skip, ToEdge,
 };
 use crate::position::Standing;
 use crate::settings::LogSettings;
@@ -39,11 +39,7 @@ use stdx::handing::Hand;
 #[derive(Debug, Hand)]
 pub(super) struct Scan {
     pub local: u32,
-    pub filters: Vec<Slice>,
-    pub subscription: SubscriptionKey,
-    pub after: u64,
-    pub mode: ReadMode,
-    pub limits: PageLimits,
+    pub asked: ReadFilter,
 }
 
 /// What the disk has found.
@@ -68,14 +64,9 @@ struct Found {
 
 impl Home {
     /// Interest of an edge in a filter, for one subscription.
-    pub(super) fn add_filter(
-        &mut self,
-        (from, user): (EdgeId, u64),
-        filter: &Slice,
-        subscription: SubscriptionKey,
-        since: &[PartitionCursor],
-        out: &mut HomeOutputs,
-    ) {
+    pub(super) fn add_filter(&mut self, from: EdgeId, asked: &AddFilter, out: &mut HomeOutputs) {
+        let AddFilter { user, filter, subscription, since } = asked;
+        let (user, subscription) = (*user, *subscription);
         let limits = &self.settings.limits;
         let filters = &mut self.interests.filters;
         let result = match parse_filter(filter) {
@@ -146,7 +137,7 @@ impl Home {
 
     fn is_ahead(&self, edge: EdgeId, scan: &Scan) -> bool {
         let partition = &self.partitions[scan.local as usize];
-        scan.after > partition.stream_position(usize::from(edge))
+        scan.asked.after > partition.stream_position(usize::from(edge))
     }
 
     /// A page for a subscription to filters.
@@ -158,18 +149,18 @@ impl Home {
         self.statistics.pages_read += 1;
         let partition = &self.partitions[scan.local as usize];
         let settled = partition.stream_position(usize::from(from.edge));
-        if scan.mode == ReadMode::Skip {
-            let found = skip_all(scan.after, settled);
+        if scan.asked.mode == ReadMode::Skip {
+            let found = skip_all(scan.asked.after, settled);
             return self.send_scan(from, &scan, None, found, out);
         }
-        let gap = gap_after(partition, scan.after, GapReason::Evicted);
-        let begin = gap.map_or(scan.after, |gap| gap.to);
+        let gap = gap_after(partition, scan.asked.after, GapReason::Evicted);
+        let begin = gap.map_or(scan.asked.after, |gap| gap.to);
         if begin + 1 < partition.oldest() {
             let query = DiskQuery::Scan {
-                filters: scan.filters.clone(),
+                filters: scan.asked.filters.clone(),
                 after: begin,
                 through: settled.min(partition.oldest() - 1),
-                limits: scan.limits,
+                limits: scan.asked.limits,
                 bytes_scanned_max: self.settings.limits.scan_bytes_max,
             };
             let (local, question) = (scan.local, Question::Scan(scan, gap));
@@ -198,18 +189,18 @@ impl Home {
         // What had been dropped when the disk was read. What it has read is here, whatever was
         // dropped since.
         let dropped = disk.floor.saturating_sub(1).min(found.through);
-        if dropped > gap.map_or(scan.after, |gap| gap.to) {
-            gap = Some(Gap { from: scan.after, to: dropped, reason: GapReason::Evicted });
+        if dropped > gap.map_or(scan.asked.after, |gap| gap.to) {
+            gap = Some(Gap { from: scan.asked.after, to: dropped, reason: GapReason::Evicted });
         }
         if disk.damaged {
             gap = Some(Gap {
-                from: scan.after,
+                from: scan.asked.after,
                 to: found.through,
                 reason: self.reason_of_loss(local, found.through, true),
             });
         }
-        if scan.mode == ReadMode::Newest {
-            let begin = gap.map_or(scan.after, |gap| gap.to);
+        if scan.asked.mode == ReadMode::Newest {
+            let begin = gap.map_or(scan.asked.after, |gap| gap.to);
             self.keep_newest(local, begin, &mut found);
         }
         self.send_scan(from, scan, gap, found, out);
@@ -240,29 +231,29 @@ impl Home {
         self.consumed(from);
         out.post(
             from.edge,
-            ToEdge::FilterPage {
-                subscription: scan.subscription,
+            ToEdge::FilterPage(FilterPage {
+                subscription: scan.asked.subscription,
                 partition: self.partitions[scan.local as usize].id,
-                after: scan.after,
+                after: scan.asked.after,
                 gap,
                 records: found.records,
                 skipped: found.skipped,
                 through: found.through,
                 caught_up: found.complete,
-            },
+            }),
         );
     }
 
     /// What the filters cover of the records in (`after`, `through`], as much as one page holds.
     fn find(&self, scan: &Scan, after: u64, through: u64) -> Found {
-        let filters: Vec<Filter<'_>> = scan.filters.iter().filter_map(parse_filter).collect();
+        let filters: Vec<Filter<'_>> = scan.asked.filters.iter().filter_map(parse_filter).collect();
         let mut found = Found::default();
         let mut names: BTreeMap<u32, Option<Slice>> = BTreeMap::new();
         let mut skipping = Skipping::after(after);
         let topics = &self.interests.topics;
         let is_wanted = |topic: u32, offset: u64| {
             let is_last = || topics.get(topic).is_none_or(|it| it.last() <= offset);
-            scan.mode != ReadMode::Newest || is_last()
+            scan.asked.mode != ReadMode::Newest || is_last()
         };
         let mut bytes = 0;
         let limits = ForwardLimits {
@@ -279,8 +270,8 @@ impl Home {
                 .or_insert_with(|| self.covered_name(&filters, record.topic()));
             if let Some(name) = name {
                 let is_wanted = is_wanted(record.topic(), record.offset());
-                let is_full = found.records.len() >= scan.limits.records_max as usize
-                    || bytes + slice.len() > scan.limits.bytes_max as usize;
+                let is_full = found.records.len() >= scan.asked.limits.records_max as usize
+                    || bytes + slice.len() > scan.asked.limits.bytes_max as usize;
                 if is_wanted && is_full && !found.records.is_empty() {
                     return false;
                 }

@@ -7,8 +7,10 @@ use super::read::{cut_at_break, gap_between, log_limits, offset_of};
 use super::recovery::{Asked, Asking, DiskPage, Question};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
-use crate::mail::{Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, Reply, ToEdge};
-use crate::position::{Position, Standing};
+use crate::mail::{
+    Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, ReadHistory, ToEdge,
+};
+use crate::position::Standing;
 use log::TopicPage;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -16,13 +18,7 @@ use stdx::handing::Hand;
 /// What of a topic's history is asked for.
 #[derive(Clone, Debug, Hand)]
 pub(super) struct HistoryQuery {
-    pub partition: PartitionId,
-    pub rule: u16,
-    pub topic: Slice,
-    pub reply: Reply,
-    pub beyond: Option<Position>,
-    pub reverse: bool,
-    pub limits: PageLimits,
+    pub asked: ReadHistory,
     /// Forward: what lies in this gap is damaged, and the page goes on behind it.
     pub passed: Option<Gap>,
 }
@@ -86,7 +82,7 @@ impl Home {
         if matches!(known, Known::Nothing) {
             self.statistics.histories_read += 1;
         }
-        let result = match self.local(query.partition) {
+        let result = match self.local(query.asked.partition) {
             None => Err(Code::Internal),
             Some(local) => match self.history_page(now_ms, local, &query, known) {
                 Ok(page) => Ok(page),
@@ -97,7 +93,7 @@ impl Home {
             self.recovery.charge(&page.records);
         }
         self.consumed(from);
-        let reply = query.reply;
+        let reply = query.asked.reply;
         out.post(from.edge, ToEdge::History { reply, result });
     }
 
@@ -131,8 +127,9 @@ impl Home {
     ) -> Result<HistoryPage, Box<Asking>> {
         let partition = &self.partitions[local as usize];
         let (epoch, head) = (partition.epoch, partition.log.head());
-        let log = self.settings.log_of(query.partition);
-        let standing = query.beyond.map(|position| position.standing(log, query.partition, head));
+        let log = self.settings.log_of(query.asked.partition);
+        let standing =
+            query.asked.beyond.map(|position| position.standing(log, query.asked.partition, head));
         let lost = match standing {
             None | Some(Standing::After(_)) => None,
             Some(Standing::UnknownEpoch) => Some(GapReason::UnknownEpoch),
@@ -143,18 +140,18 @@ impl Home {
             (None, Some(Standing::After(offset))) => Some(offset),
             _ => None,
         };
-        let topic = self.interests.topics.find(&query.topic, local);
+        let topic = self.interests.topics.find(&query.asked.topic, local);
         let place = topic.and_then(|topic| {
             let last = self.interests.topics.get(topic)?.last();
             Some(Place { local, topic, last, reach: partition.reach(last), oldest: None })
         });
         let contents = match place {
             None => Contents {
-                gap: self.gap_of_unknown(local, query.reverse, beyond),
+                gap: self.gap_of_unknown(local, query.asked.reverse, beyond),
                 records: Vec::new(),
                 more: false,
             },
-            Some(place) if query.reverse => {
+            Some(place) if query.asked.reverse => {
                 let contents = self.history_back(now_ms, place, query, beyond, known)?;
                 // It stands before the page's first record, and so does the gap that the page may
                 // have.
@@ -169,7 +166,7 @@ impl Home {
         };
         let gap = match lost {
             Some(reason) => {
-                let first_prev = (!query.reverse).then(|| {
+                let first_prev = (!query.asked.reverse).then(|| {
                     let first = contents.records.first()?;
                     log::RecordView::parse(first).map(|first| first.prev())
                 });
@@ -188,7 +185,7 @@ impl Home {
             gap,
             records: contents.records,
             more: contents.more,
-            reverse: query.reverse,
+            reverse: query.asked.reverse,
         })
     }
 
@@ -224,7 +221,7 @@ impl Home {
             }
             known => known,
         };
-        let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
+        let served = self.served(now_ms, place.topic, query.asked.rule, u32::MAX);
         let known = known.still_says(served.older);
         let mut damaged = false;
         place.oldest = match &known {
@@ -236,7 +233,8 @@ impl Home {
             Known::Nothing => match served.older {
                 Some(older) if older > after => {
                     let question = Question::HistoryStart(query.clone(), place.last);
-                    let query = self.start_query(now_ms, place.topic, query.rule, u32::MAX, after);
+                    let query =
+                        self.start_query(now_ms, place.topic, query.asked.rule, u32::MAX, after);
                     return Err(Box::new(Asking { question, query }));
                 }
                 _ => served.oldest,
@@ -273,10 +271,10 @@ impl Home {
                 if let Some(through) = self.on_disk_through(place.topic, begin) {
                     let asked = Asked { oldest: place.oldest, beyond: begin, through, damaged };
                     let disk_query = DiskQuery::Page {
-                        topic: query.topic.clone(),
+                        topic: query.asked.topic.clone(),
                         after: begin,
                         through,
-                        limits: query.limits,
+                        limits: query.asked.limits,
                     };
                     return Err(Box::new(Asking {
                         question: Question::History(query.clone(), asked),
@@ -284,7 +282,7 @@ impl Home {
                     }));
                 }
                 let Place { local, topic, last, .. } = place;
-                self.page(local, topic, last, begin, query.limits, &mut records)
+                self.page(local, topic, last, begin, query.asked.limits, &mut records)
             }
             None => TopicPage { through: after, complete: true, first_prev: None },
         };
@@ -332,8 +330,8 @@ impl Home {
         let reached = records.last().map_or(asked.through, offset_of);
         let bytes: usize = records.iter().map(|record| record.len()).sum();
         let left = PageLimits {
-            records_max: query.limits.records_max.saturating_sub(records.len() as u32),
-            bytes_max: query.limits.bytes_max.saturating_sub(bytes as u32),
+            records_max: query.asked.limits.records_max.saturating_sub(records.len() as u32),
+            bytes_max: query.asked.limits.bytes_max.saturating_sub(bytes as u32),
         };
         if page.complete && left.records_max > 0 && left.bytes_max > 0 {
             let Place { local, topic, last, .. } = place;
@@ -366,7 +364,7 @@ impl Home {
             }
             known => known,
         };
-        let served = self.served(now_ms, place.topic, query.rule, u32::MAX);
+        let served = self.served(now_ms, place.topic, query.asked.rule, u32::MAX);
         let known = known.still_says(served.older);
         let mut records = Vec::new();
         let log = &self.partitions[place.local as usize].log;
@@ -374,7 +372,7 @@ impl Home {
             place.topic,
             place.last,
             before,
-            log_limits(query.limits),
+            log_limits(query.asked.limits),
             &mut records,
         );
         let is_short = page.complete && served.older.is_some();
@@ -383,7 +381,7 @@ impl Home {
             Known::Start { oldest, .. } => at_least(oldest, served.oldest),
             _ if is_short => {
                 let question = Question::HistoryStart(query.clone(), place.last);
-                let query = self.start_query(now_ms, place.topic, query.rule, u32::MAX, 0);
+                let query = self.start_query(now_ms, place.topic, query.asked.rule, u32::MAX, 0);
                 return Err(Box::new(Asking { question, query }));
             }
             _ => served.oldest,
@@ -400,10 +398,10 @@ impl Home {
                 damaged: false,
             };
             let disk_query = DiskQuery::PageBack {
-                topic: query.topic.clone(),
+                topic: query.asked.topic.clone(),
                 before: asked.beyond,
                 oldest,
-                limits: query.limits,
+                limits: query.asked.limits,
             };
             return Err(Box::new(Asking {
                 question: Question::History(query.clone(), asked),

@@ -10,7 +10,7 @@ use super::dedup::{Names, Verdict};
 use super::partitions::HomePartition;
 use super::topics::NONE;
 use super::{Caller, Home, HomeOutputs};
-use crate::mail::{Appended, Code, PartitionId, Publication, PublishRefusal, Reply, ToEdge};
+use crate::mail::{Appended, Code, Publication, Publish, PublishRefusal, Reply, ToEdge};
 use crate::position::Position;
 use log::{
     AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
@@ -54,22 +54,16 @@ pub(super) struct Checked<'a> {
 }
 
 impl Home {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the fields of the request and the ports of every handler"
-    )]
     pub(super) fn publish(
         &mut self,
         now_ms: u64,
         from: Caller,
-        partition: PartitionId,
-        rule: u16,
-        reply: Option<Reply>,
-        publication: &Publication,
+        publish: &Publish,
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) {
-        match self.place(now_ms, from, partition, rule, reply, publication, memory, out) {
+        let reply = publish.reply;
+        match self.place(now_ms, from, publish, memory, out) {
             Ok(Outcome::Placed(placed)) => self.published(from, reply, &placed, out),
             Ok(Outcome::Duplicate(local, offset)) => {
                 self.repeated(from, reply, local, offset, out);
@@ -81,18 +75,15 @@ impl Home {
 
     /// Looks at the epoch, then appends or stages a publication; what is refused for the moment
     /// holds what follows it.
-    #[expect(clippy::too_many_arguments, reason = "as above")]
     fn place(
         &mut self,
         now_ms: u64,
         from: Caller,
-        partition: PartitionId,
-        rule: u16,
-        reply: Option<Reply>,
-        publication: &Publication,
+        publish: &Publish,
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) -> Result<Outcome, PublishRefusal> {
+        let Publish { partition, reply, ref publication, .. } = *publish;
         let local = self.local(partition).ok_or(Code::Internal)?;
         let HomePartition { epoch, ref log, .. } = self.partitions[local as usize];
         let head = log.head();
@@ -104,17 +95,8 @@ impl Home {
         }
         let names = self.dedup.names_of(local, publication);
         let is_asked = is_asked(reply);
-        let placed = self.place_named(
-            now_ms,
-            from,
-            local,
-            rule,
-            reply,
-            publication,
-            (&names, is_asked),
-            memory,
-            out,
-        );
+        let placed =
+            self.place_named(now_ms, from, local, publish, (&names, is_asked), memory, out);
         if let Err(code) = placed
             && is_asked
         {
@@ -130,13 +112,12 @@ impl Home {
         now_ms: u64,
         from: Caller,
         local: u32,
-        rule: u16,
-        reply: Option<Reply>,
-        publication: &Publication,
+        publish: &Publish,
         (names, is_asked): (&Names, bool),
         memory: &mut dyn Memory,
         out: &mut HomeOutputs,
     ) -> Result<Outcome, Code> {
+        let Publish { rule, reply, ref publication, .. } = *publish;
         let head = self.partitions[local as usize].log.head();
         if !names.is_empty()
             && let Verdict::Duplicate(offset) = self.dedup.check(self.steady.ms, names, is_asked)?

@@ -12,27 +12,16 @@
 use super::recovery::{Asking, DiskPage, Question};
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
-use crate::mail::{Gap, GapReason, PageLimits, ReadMode, SubscriptionKey, ToEdge};
+use crate::mail::{Gap, GapReason, Page, PageLimits, ReadMode, ReadTopic, ToEdge};
 use log::{RecordView, TopicPage};
 use stdx::chunk::Slice;
-use stdx::handing::Hand;
-
-/// A page that a subscription asks for.
-#[derive(Clone, Copy, Debug, Hand)]
-pub(super) struct Reading {
-    pub index: u32,
-    pub subscription: SubscriptionKey,
-    pub after: u64,
-    pub mode: ReadMode,
-    pub limits: PageLimits,
-}
 
 impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt
     /// with. An index that stands for nothing belongs to a subscription that has gone, and nobody
     /// waits.
-    pub(super) fn read(&mut self, from: Caller, reading: Reading, out: &mut HomeOutputs) {
-        let Reading { index, subscription, after, mode, mut limits } = reading;
+    pub(super) fn read(&mut self, from: Caller, reading: ReadTopic, out: &mut HomeOutputs) {
+        let ReadTopic { index, subscription, after, mode, mut limits, .. } = reading;
         self.statistics.pages_read += 1;
         let edge = usize::from(from.edge);
         let known = self.interests.edges[edge]
@@ -48,14 +37,14 @@ impl Home {
         if after > settled {
             // The client knows more than this stream has carried: the edge drops what it has, until
             // the stream has come so far.
-            let page = ToEdge::Page {
+            let page = ToEdge::Page(Page {
                 subscription,
                 gap: None,
                 skipped: None,
                 records: Vec::new(),
                 through: after,
                 caught_up: true,
-            };
+            });
             self.consumed(from);
             return out.post(from.edge, page);
         }
@@ -68,14 +57,14 @@ impl Home {
             // topic's.
             let floor = self.partitions[local as usize].floor();
             let is_evicted = reach > after && (floor > after + 1 || reach > last);
-            let page = ToEdge::Page {
+            let page = ToEdge::Page(Page {
                 subscription,
                 gap: None,
                 skipped: (newest.is_some() || is_evicted).then_some(settled),
                 records: Vec::new(),
                 through: settled,
                 caught_up: true,
-            };
+            });
             self.consumed(from);
             return out.post(from.edge, page);
         }
@@ -109,7 +98,7 @@ impl Home {
         let through = if caught_up { settled } else { page.through };
         out.post(
             from.edge,
-            ToEdge::Page { subscription, gap, skipped, records, through, caught_up },
+            ToEdge::Page(Page { subscription, gap, skipped, records, through, caught_up }),
         );
     }
 
@@ -119,7 +108,7 @@ impl Home {
         &mut self,
         from: Caller,
         local: u32,
-        reading: Reading,
+        reading: ReadTopic,
         through: u64,
         mut page: DiskPage,
         out: &mut HomeOutputs,
@@ -139,14 +128,14 @@ impl Home {
         let through = page.records.last().map_or(through, offset_of);
         out.post(
             from.edge,
-            ToEdge::Page {
+            ToEdge::Page(Page {
                 subscription: reading.subscription,
                 gap,
                 skipped,
                 records: page.records,
                 through,
                 caught_up: false,
-            },
+            }),
         );
     }
 

@@ -12,11 +12,10 @@
 
 use super::filters::{DiskScan, Scan};
 use super::history::{HistoryQuery, Known};
-use super::read::Reading;
-use super::subscribe::{Found, Subscribing};
+use super::subscribe::Found;
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::{DiskAnswer, DiskQuery, DiskRequest, Token};
-use crate::mail::{Code, Gap, ToEdge};
+use crate::mail::{Code, Gap, ReadFilter, ReadTopic, Subscribe, ToEdge};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
@@ -55,7 +54,7 @@ struct Questions {
 #[derive(Debug, Hand)]
 pub(super) enum Waiting {
     /// A page for a subscription.
-    Page(Caller, Reading),
+    Page(Caller, ReadTopic),
     /// A page for a subscription to filters.
     Scan(Caller, Scan),
     /// A page of history.
@@ -76,11 +75,11 @@ struct Parked {
 #[derive(Debug, Hand)]
 pub(super) enum Question {
     /// A page for a subscription, through this offset.
-    Page(Reading, u64),
+    Page(ReadTopic, u64),
     /// A page for a subscription to filters, and what lies before it and cannot be had.
     Scan(Scan, Option<Gap>),
     /// Where a subscription begins; records through this offset were asked about.
-    Start(Subscribing, u64),
+    Start(Subscribe, u64),
     /// Where a topic's history begins; records through this offset were asked about.
     HistoryStart(HistoryQuery, u64),
     /// A page of history; this is where it begins, and what was asked for.
@@ -336,13 +335,13 @@ impl Home {
         self.consumed(from);
         self.statistics.refused.count(code);
         let letter = match question {
-            Question::Page(Reading { subscription, .. }, _)
-            | Question::Scan(Scan { subscription, .. }, _)
-            | Question::Start(Subscribing { subscription, .. }, _) => {
+            Question::Page(ReadTopic { subscription, .. }, _)
+            | Question::Scan(Scan { asked: ReadFilter { subscription, .. }, .. }, _)
+            | Question::Start(Subscribe { subscription, .. }, _) => {
                 ToEdge::Refused { subscription, code }
             }
             Question::HistoryStart(query, _) | Question::History(query, _) => {
-                ToEdge::History { reply: query.reply, result: Err(code) }
+                ToEdge::History { reply: query.asked.reply, result: Err(code) }
             }
         };
         out.post(from.edge, letter);

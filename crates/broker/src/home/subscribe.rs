@@ -17,21 +17,11 @@ use super::recovery::{Asking, Question};
 use super::topics::NONE;
 use super::{Caller, Home, HomeOutputs};
 use crate::disk::DiskQuery;
-use crate::mail::{Code, Gap, GapReason, PartitionId, Start, SubscriptionKey, ToEdge};
-use crate::position::Standing;
+use crate::mail::{Code, Gap, GapReason, Grant, PartitionId, Start, Subscribe, ToEdge};
+use crate::position::{Position, Standing};
 use log::RecordView;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
-
-/// A subscription that wants to begin.
-#[derive(Clone, Debug, Hand)]
-pub(super) struct Subscribing {
-    pub partition: PartitionId,
-    pub rule: u16,
-    pub topic: Slice,
-    pub subscription: SubscriptionKey,
-    pub start: Start,
-}
 
 /// What the disk has said of where it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
@@ -93,7 +83,7 @@ impl Home {
         &mut self,
         now_ms: u64,
         from: Caller,
-        asked: Subscribing,
+        asked: Subscribe,
         found: Found,
         out: &mut HomeOutputs,
     ) {
@@ -104,7 +94,7 @@ impl Home {
                     None => Ok((local, self.add_topic(&asked.topic, local)?)),
                 }
             });
-        let Subscribing { partition, rule, subscription, start, .. } = asked;
+        let Subscribe { partition, rule, subscription, start, .. } = asked;
         let (local, topic) = match known {
             Ok(known) => known,
             Err(code) => {
@@ -144,18 +134,20 @@ impl Home {
         self.consumed(from);
         out.post(
             from.edge,
-            ToEdge::Granted {
+            ToEdge::Granted(Grant {
                 subscription,
                 index,
                 generation,
                 partition,
-                epoch: self.partitions[local as usize].epoch,
-                through: beginning.after.unwrap_or(place.settled),
+                position: Position {
+                    epoch: self.partitions[local as usize].epoch,
+                    offset: beginning.after.unwrap_or(place.settled),
+                },
                 replaying: !is_live,
                 continued: is_resume && beginning.gap.is_none(),
                 gap: beginning.gap,
                 retained: beginning.retained,
-            },
+            }),
         );
     }
 

@@ -5,7 +5,9 @@ use crate::admission::{Offer, Placement};
 use crate::edge::{Edge, Pressure, Protocol, Wish, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
-use crate::mail::{PageLimits, ProducerStamp, Publication, Reply, Start, ToHome};
+use crate::mail::{
+    PageLimits, ProducerStamp, Publication, Publish, ReadHistory, Reply, Start, ToHome,
+};
 use crate::position::Position;
 use crate::topic::{Filter, TopicName};
 use stdx::chunk::Slice;
@@ -262,7 +264,7 @@ impl Edge {
         let reply =
             Some(Reply { connection: self.connections.slots.key(index), request: publish.request });
         let home = self.settings.home_of(partition);
-        self.request(home, ToHome::Publish { partition, rule, reply, publication });
+        self.request(home, ToHome::Publish(Publish { partition, rule, reply, publication }));
     }
 
     pub(crate) fn native_ask_history(&mut self, index: ConnIndex, history: &native::History<'_>) {
@@ -286,7 +288,7 @@ impl Edge {
             records_max: or_server(history.records_max, limits.page_records_max),
             bytes_max: or_server(history.bytes_max, limits.page_bytes),
         };
-        let request = ToHome::History {
+        let request = ToHome::History(ReadHistory {
             partition,
             rule,
             topic: self.work.mail.copy(history.topic.as_bytes()),
@@ -299,7 +301,7 @@ impl Edge {
                 .map(|position| Position { epoch: position.epoch, offset: position.offset }),
             reverse: history.reverse,
             limits,
-        };
+        });
         self.request(self.settings.home_of(partition), request);
     }
 

@@ -88,29 +88,30 @@ impl Edge {
     }
 
     pub fn read(requests: &mut VecDeque<ToHome>, subscription: &Subscription) {
-        requests.push_back(ToHome::Read {
+        requests.push_back(ToHome::Read(ReadTopic {
             partition: subscription.partition,
             index: subscription.index,
             subscription: key(subscription.key),
             after: subscription.through,
             mode: ReadMode::Replay,
             limits: PageLimits { records_max: 3, bytes_max: 400 },
-        });
+        }));
     }
 
     pub fn receive(&mut self, letter: ToEdge, model: &Model) {
         match letter {
-            ToEdge::Granted {
+            ToEdge::Granted(Grant {
                 subscription: asked,
                 index,
                 generation,
-                through,
+                position,
                 replaying,
                 gap,
                 retained,
                 partition,
                 ..
-            } => {
+            }) => {
+                let through = position.offset;
                 let subscription =
                     self.subscriptions.iter_mut().find(|s| s.key == asked.index).unwrap();
                 let known = self.indexes.entry(index).or_insert_with(|| Known {
@@ -151,7 +152,7 @@ impl Edge {
                 assert!(matches!(code, Code::TopicsFull | Code::LogUnavailable));
                 self.end(subscription.index);
             }
-            ToEdge::Page { subscription, gap, skipped, records, through, caught_up } => {
+            ToEdge::Page(Page { subscription, gap, skipped, records, through, caught_up }) => {
                 assert_eq!(skipped, None, "nobody asked to have anything left out");
                 let Some(subscription) =
                     self.subscriptions.iter_mut().find(|s| s.key == subscription.index)
@@ -213,8 +214,8 @@ impl Edge {
             }
             ToEdge::Published { .. } | ToEdge::Consumed { .. } | ToEdge::Stalled { .. } => {}
             ToEdge::History { .. }
-            | ToEdge::FilterPage { .. }
-            | ToEdge::Described { .. }
+            | ToEdge::FilterPage(..)
+            | ToEdge::Described(..)
             | ToEdge::Positions { .. } => panic!("nobody asked"),
         }
     }

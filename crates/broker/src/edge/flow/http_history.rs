@@ -3,7 +3,7 @@
 use crate::edge::{Edge, Pressure, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
-use crate::mail::{HistoryPage, PageLimits, Reply, ToHome};
+use crate::mail::{HistoryPage, PageLimits, ReadHistory, Reply, ToHome};
 use crate::position::Position;
 use crate::session::State;
 use crate::session::fault::Fault;
@@ -54,7 +54,7 @@ impl Edge {
         }
         let (rule, partition) = self.settings.locate(&topic);
         let limits = PageLimits { records_max: limit, bytes_max: limits.page_bytes };
-        let request = ToHome::History {
+        let request = ToHome::History(ReadHistory {
             partition,
             rule,
             topic: self.work.mail.copy(topic.as_bytes()),
@@ -62,7 +62,7 @@ impl Edge {
             beyond: since,
             reverse,
             limits,
-        };
+        });
         self.request(self.settings.home_of(partition), request);
         self.wait_for_history(index, topic, answer, Form::Page(data));
         Ok(())

@@ -4,7 +4,7 @@
 use crate::admission::Offer;
 use crate::edge::{Edge, flag};
 use crate::ids::ConnIndex;
-use crate::mail::{Appended, ProducerStamp, Publication, PublishRefusal, Reply, ToHome};
+use crate::mail::{Appended, ProducerStamp, Publication, Publish, PublishRefusal, Reply, ToHome};
 use crate::session::State;
 use crate::session::envelope::{Message, parse_envelope};
 use crate::session::fault::Fault;
@@ -78,7 +78,7 @@ impl Edge {
                 self.statistics.publishes += 1;
                 self.request(
                     self.settings.home_of(partition),
-                    ToHome::Publish { partition, rule, reply, publication },
+                    ToHome::Publish(Publish { partition, rule, reply, publication }),
                 );
                 results.push((topic, None));
             }

@@ -18,7 +18,7 @@
 use crate::edge::{Edge, Shown, flag};
 use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{HomeId, ToHome};
+use crate::mail::{Describe, HomeId, ToHome};
 use crate::session::State;
 use crate::session::credential::Credential;
 use crate::session::renewal::{Asked, Renewal};
@@ -134,12 +134,12 @@ impl Edge {
         let connection = self.connections.slots.key(index);
         for (&home, indexes) in &asked.waiting {
             // It may go beyond the room that the home has, as one frame of a connection may.
-            let request = ToHome::Describe {
+            let request = ToHome::Describe(Describe {
                 connection,
                 number: asked.number,
                 indexes: indexes.clone(),
                 positions: false,
-            };
+            });
             self.request(home, request);
         }
         let is_known = asked.waiting.is_empty();

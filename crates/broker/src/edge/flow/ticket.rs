@@ -29,15 +29,13 @@
 use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
-use crate::mail::{HomeId, PartitionId, ToHome};
+use crate::mail::{Describe, Description, HomeId, PartitionId, ToHome};
 use crate::position::Position;
 use crate::session::native_notices::wire_policy;
 use crate::session::ticket::{Asked, SUBSCRIPTIONS_MAX, Wanted, is_newer, names_in};
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
-use stdx::chunk::Slice;
-use stdx::key::Key;
 use wire::native::{
     self, ErrorCode, ErrorFrame, List, PartitionPosition, Reference, ResumeCursor, ServerFrame,
     SubscribeRequest, TICKET_BYTES_MAX, TicketIssued,
@@ -162,12 +160,12 @@ impl Edge {
         }
         let connection = self.connections.slots.key(index);
         for (&home, indexes) in &asked.waiting {
-            let request = ToHome::Describe {
+            let request = ToHome::Describe(Describe {
                 connection,
                 number: asked.number,
                 indexes: indexes.clone(),
                 positions: has_filters,
-            };
+            });
             self.request(home, request);
         }
         if asked.waiting.is_empty() {
@@ -179,13 +177,9 @@ impl Edge {
     }
 
     /// A home has answered.
-    pub(crate) fn described(
-        &mut self,
-        home: HomeId,
-        (connection, number): (Key, u32),
-        names: &Slice,
-        positions: &[(PartitionId, u64)],
-    ) {
+    pub(crate) fn described(&mut self, home: HomeId, description: &Description) {
+        let Description { connection, number, names, positions } = description;
+        let (connection, number) = (*connection, *number);
         if self.connections.slots.get(connection).is_none() {
             return;
         }

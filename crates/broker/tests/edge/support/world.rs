@@ -13,7 +13,7 @@ use broker::edge::{Edge, Pressure, Written};
 use broker::entitlement::{Judge, Judged, Question};
 use broker::home::{Home, HomeOutputs};
 use broker::inspect::{Answer, ConnectionId, Question as Asked};
-use broker::mail::{Code, ToEdge, ToHome};
+use broker::mail::{Code, ReadFilter, ReadTopic, ToEdge, ToHome};
 use broker::now::Now;
 use broker::settings::{Settings, TicketKey};
 use log::HeapMemory;
@@ -511,8 +511,8 @@ impl<'a> World<'a> {
         };
         let is_busy = !requests.is_empty();
         while let Some((from, request)) = requests.pop_front() {
-            if let ToHome::Read { subscription, .. } | ToHome::ReadFilter { subscription, .. } =
-                &request
+            if let ToHome::Read(ReadTopic { subscription, .. })
+            | ToHome::ReadFilter(ReadFilter { subscription, .. }) = &request
                 && self.reads_fail
             {
                 let letter =

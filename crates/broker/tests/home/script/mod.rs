@@ -146,7 +146,13 @@ impl World {
                     _ => panic!("{words:?}"),
                 };
                 let topic = slice(topic);
-                ToHome::Subscribe { partition, rule, topic, subscription: subscription(key), start }
+                ToHome::Subscribe(Subscribe {
+                    partition,
+                    rule,
+                    topic,
+                    subscription: subscription(key),
+                    start,
+                })
             }
             ["pub", topic, payload, ref how @ ..] => {
                 let (rule, partition) = self.settings.locate(topic);
@@ -163,19 +169,19 @@ impl World {
                     true => Some(Reply { request: Reply::REFUSALS_ONLY, ..reply }),
                     false => how.contains(&"ack").then_some(reply),
                 };
-                ToHome::Publish { partition, rule, reply, publication }
+                ToHome::Publish(Publish { partition, rule, reply, publication })
             }
             ["release", _, index, generation] => {
                 ToHome::Release { index: number(index), generation: number(generation) }
             }
-            ["read", _, key, index, "after", after, ref max @ ..] => ToHome::Read {
+            ["read", _, key, index, "after", after, ref max @ ..] => ToHome::Read(ReadTopic {
                 partition: 0,
                 index: number(index),
                 subscription: subscription(key),
                 after: after.parse().unwrap(),
                 mode: mode_of(max),
                 limits: page_limits(max),
-            },
+            }),
             ["history", topic, ref how @ ..] => {
                 let (rule, partition) = self.settings.locate(topic);
                 let beyond = how.iter().find_map(|word| word.parse::<Position>().ok());
@@ -183,7 +189,15 @@ impl World {
                 let max = how.iter().position(|word| *word == "max");
                 let limits = page_limits(max.map_or(&[], |place| &how[place..]));
                 let topic = slice(topic);
-                ToHome::History { partition, rule, topic, reply, beyond, reverse, limits }
+                ToHome::History(ReadHistory {
+                    partition,
+                    rule,
+                    topic,
+                    reply,
+                    beyond,
+                    reverse,
+                    limits,
+                })
             }
             ["filter" | "scan", ..] => filter_request(words),
             ["positions", _] => ToHome::Positions,
@@ -373,7 +387,7 @@ fn filter_request(words: &[&str]) -> ToHome {
     };
     let subscription = |word: &str| Key { index: number(word), generation: 0 };
     match words {
-        ["filter", _, key, filter, each @ ..] => ToHome::AddFilter {
+        ["filter", _, key, filter, each @ ..] => ToHome::AddFilter(AddFilter {
             user: 0,
             filter: slice(filter),
             subscription: subscription(key),
@@ -384,15 +398,17 @@ fn filter_request(words: &[&str]) -> ToHome {
                     position: each[1].parse().unwrap(),
                 })
                 .collect(),
-        },
-        [_, _, key, partition, filters, "after", after, max @ ..] => ToHome::ReadFilter {
-            partition: number(partition),
-            filters: filters.split('|').map(slice).collect(),
-            subscription: subscription(key),
-            after: after.parse().unwrap(),
-            mode: mode_of(max),
-            limits: page_limits(max),
-        },
+        }),
+        [_, _, key, partition, filters, "after", after, max @ ..] => {
+            ToHome::ReadFilter(ReadFilter {
+                partition: number(partition),
+                filters: filters.split('|').map(slice).collect(),
+                subscription: subscription(key),
+                after: after.parse().unwrap(),
+                mode: mode_of(max),
+                limits: page_limits(max),
+            })
+        }
         _ => panic!("{words:?}"),
     }
 }

@@ -3,6 +3,7 @@
 use crate::support::EPOCH;
 use broker::disk::{DiskQuery, DiskRequest};
 use broker::mail::*;
+use broker::position::Position;
 use log::RecordView;
 use stdx::chunk::Slice;
 
@@ -32,18 +33,18 @@ fn flag(is: bool, name: &str) -> String {
 
 pub fn text_of(letter: &ToEdge) -> String {
     match letter {
-        ToEdge::Granted {
+        ToEdge::Granted(Grant {
             subscription,
             index,
             generation,
-            through,
+            position,
             replaying,
             gap: lost,
             retained,
-            epoch,
             ..
-        } => {
-            assert_eq!(*epoch, EPOCH);
+        }) => {
+            let Position { epoch, offset: through } = *position;
+            assert_eq!(epoch, EPOCH);
             let retained =
                 retained.as_ref().map_or(String::new(), |r| format!(" retained {}", record(r)));
             let replaying = if *replaying { "replaying" } else { "live" };
@@ -63,7 +64,7 @@ pub fn text_of(letter: &ToEdge) -> String {
             };
             format!("filter s{}{result}", subscription.index)
         }
-        ToEdge::FilterPage {
+        ToEdge::FilterPage(FilterPage {
             subscription,
             partition,
             after,
@@ -72,7 +73,7 @@ pub fn text_of(letter: &ToEdge) -> String {
             skipped,
             through,
             caught_up,
-        } => {
+        }) => {
             let skip = |skip: &Skip| format!(" skipped {}..{}", skip.from, skip.through);
             let skipped: String = skipped.iter().map(skip).collect();
             let named = |(name, message): &(Slice, Slice)| {
@@ -95,7 +96,14 @@ pub fn text_of(letter: &ToEdge) -> String {
             format!("message i{index} {}", record(message))
         }
         ToEdge::Released { index } => format!("released i{index}"),
-        ToEdge::Page { subscription, gap: lost, skipped, records: page, through, caught_up } => {
+        ToEdge::Page(Page {
+            subscription,
+            gap: lost,
+            skipped,
+            records: page,
+            through,
+            caught_up,
+        }) => {
             format!(
                 "page s{}{}{} {} through {through}{}",
                 subscription.index,
@@ -105,7 +113,7 @@ pub fn text_of(letter: &ToEdge) -> String {
                 flag(*caught_up, "caught-up")
             )
         }
-        ToEdge::Described { names, positions, .. } => {
+        ToEdge::Described(Description { names, positions, .. }) => {
             format!("described {:?} {positions:?}", String::from_utf8_lossy(names))
         }
         ToEdge::Positions { positions } => {
