@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod attributes;
 pub mod disk;
 pub mod edge;
 pub mod entitlement;

@@ -2,9 +2,26 @@
 
 /// A granted subscription: what its home says goes to the client as it is.
 pub(crate) use crate::mail::Grant;
-use crate::mail::{Gap, PartitionId};
+use crate::mail::{Gap, PartitionId, Start};
 use crate::position::Position;
+use crate::settings::LagPolicy;
 use wire::native::{ErrorCode, SkipReason};
+
+/// How a client wants a subscription to a plain topic.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    pub start: Start,
+    pub fail_on_gap: bool,
+    /// Without one the rule's holds.
+    pub policy: Option<LagPolicy>,
+}
+
+impl Wish {
+    /// To begin at `start`; a gap is announced, the rule says what becomes of it when it lags.
+    pub fn from(start: Start) -> Wish {
+        Wish { start, fail_on_gap: false, policy: None }
+    }
+}
 
 /// Where a subscription to filters begins in one partition.
 pub(crate) struct Beginning {

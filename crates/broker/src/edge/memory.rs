@@ -1,7 +1,7 @@
 //! What an edge's memory is made of. A look at each structure, none at each connection.
 
 use super::Edge;
-use super::opening::Opening;
+use super::subscriptions::Opening;
 use super::users::UserChange;
 use crate::entitlement::Question;
 use crate::mail::ToHome;

@@ -10,18 +10,12 @@
 //! a close code and a counter.
 
 mod access;
-
-mod behind;
-mod behind_held;
-mod behind_reads;
 mod compression;
 mod connections;
+mod delivery;
 mod draining;
 mod ends;
 mod entitled;
-mod fanout;
-mod fanout_filters;
-mod filters;
 mod flow;
 mod flushing;
 mod handing;
@@ -30,17 +24,11 @@ mod inspect;
 mod journal;
 mod judging;
 mod kept;
-mod lagging;
-mod large;
 mod links;
 mod liveness;
-mod lost;
 mod memory;
-mod opening;
 mod outbox;
 mod peers;
-mod policies;
-mod positions;
 mod pressure;
 mod producers;
 mod rates;
@@ -49,11 +37,9 @@ mod sending;
 mod sessions;
 mod slots;
 mod slow;
-mod spilling;
 mod statistics;
 mod subscriptions;
 mod sweep;
-mod topics;
 mod users;
 mod work;
 
@@ -66,11 +52,9 @@ pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries,
 pub use users::{CountedUser, UserChange};
 
 pub(crate) use ends::End;
-pub(crate) use fanout::{append_attributes, retained};
 pub(crate) use input::{Progress, make_room};
 pub(crate) use judging::Shown;
 pub(crate) use liveness::Deadline;
-pub(crate) use policies::Wish;
 pub(crate) use slots::{NONE, Protocol, flag};
 
 use crate::entitlement::Question;

@@ -2,12 +2,13 @@
 
 use super::native_notices::policy_of;
 use crate::admission::{Offer, Placement};
-use crate::edge::{Edge, Pressure, Protocol, Wish, flag};
+use crate::edge::{Edge, Pressure, Protocol, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{
     PageLimits, ProducerStamp, Publication, Publish, ReadHistory, Reply, Start, ToHome,
 };
+use crate::notice::Wish;
 use crate::position::Position;
 use crate::topic::{Filter, TopicName};
 use stdx::chunk::Slice;

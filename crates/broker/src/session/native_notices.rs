@@ -1,6 +1,7 @@
 //! Frames of the native protocol for what an edge has to say.
 
-use crate::edge::{Edge, append_attributes, flag, retained};
+use crate::attributes::{append_attributes, retained};
+use crate::edge::{Edge, flag};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Appended, Gap, GapReason, HistoryPage, PublishRefusal};
 use crate::notice::{Grant, LeftOut, Refusal};

@@ -5,12 +5,23 @@
 
 mod admission;
 mod credential;
+mod deliver;
+mod deliver_filters;
+mod filters;
 mod greeting;
 mod host;
 mod http;
 mod http_history;
 mod http_publish;
 mod items;
+mod lost;
+mod opening;
+mod policies;
+mod positions;
+mod recover;
+mod recover_filters;
 mod renewal;
+mod spill;
+mod subscribe;
 mod ticket;
 mod websocket;

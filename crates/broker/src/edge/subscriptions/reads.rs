@@ -1,4 +1,4 @@
-//! Which cursors of subscriptions to filters (`behind.rs`) wait for a page, and how many pages are
+//! Which cursors of subscriptions to filters (`behind`) wait for a page, and how many pages are
 //! on their way.
 //!
 //! A session may have many filters, each with a cursor in each partition, and the next page is
@@ -8,8 +8,7 @@
 //! Invariants: `waiting` holds exactly the cursors that are not being read; `under_way` counts the
 //! others.
 
-use super::behind::{Cursor, Member};
-use super::lagging::READS_MAX;
+use super::{Cursor, Member, READS_MAX};
 use crate::ids::ConnIndex;
 use crate::mail::PartitionId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +19,11 @@ use stdx::memory::tree_bytes;
 /// The place of a waiting cursor among those of its connection and log: the member, whether the
 /// cursor is paid, the partition. Paid ones of a member come last, so that all of them can be
 /// passed over when there is no credit.
-pub(super) type Turn = (u32, bool, PartitionId);
+pub(crate) type Turn = (u32, bool, PartitionId);
 
 /// See the module.
 #[derive(Default, Hand)]
-pub(super) struct Reads {
+pub(crate) struct Reads {
     /// By connection and log.
     under_way: BTreeMap<(u32, u16), usize>,
     waiting: BTreeSet<(u32, u16, Turn)>,

@@ -1,47 +1,15 @@
-//! Plain subscriptions that are read from the log: which of a connection wait for a page, and how
-//! many pages are on their way.
-//!
-//! Beside the path. A page comes for one subscription, and the next is asked for when the socket
-//! has drained; a session may have ten thousand that wait. So those that wait are kept apart, and a
-//! page costs a look at the next of them, not at all subscriptions.
-//!
-//! Invariants: a subscription in [`Stage::Lagging`] is in `waiting` (what is there and is not in
-//! that stage is taken out when it is met); `reading` counts those in [`Stage::Reading`], at most
-//! [`READS_MAX`] of a connection and log.
+//! Plain subscriptions that lag are read from the log, some at a time, while the socket drains.
 
-use super::Edge;
-use super::slots::{NONE, flag};
-use super::subscriptions::Stage;
-use crate::ids::{ConnIndex, SubIndex};
+use crate::edge::Edge;
+use crate::edge::slots::flag;
+use crate::edge::subscriptions::{READS_MAX, Stage};
+use crate::ids::{ConnIndex, NONE, SubIndex};
 use crate::mail::{PageLimits, ReadTopic, ToHome};
 use crate::settings::LagPolicy;
-use std::collections::{BTreeMap, BTreeSet};
-use stdx::handing::Hand;
-use stdx::memory::tree_bytes;
-
-/// Pages on their way for one connection and log.
-pub(super) const READS_MAX: usize = 4;
-
-/// See the module.
-#[derive(Default, Hand)]
-pub(crate) struct Laggards {
-    /// By connection.
-    waiting: BTreeSet<(u32, u32)>,
-    /// By connection and log.
-    reading: BTreeMap<(u32, u16), usize>,
-}
-
-impl Laggards {
-    /// Bytes of both, about.
-    pub fn memory_bytes(&self) -> usize {
-        tree_bytes(self.waiting.len(), size_of::<(u32, u32)>())
-            + tree_bytes(self.reading.len(), size_of::<((u32, u16), usize)>())
-    }
-}
 
 impl Edge {
     /// It is read from the log from now on, after its cursor, when the socket has drained.
-    pub(super) fn set_lagging(&mut self, subscription: SubIndex) {
+    pub(crate) fn set_lagging(&mut self, subscription: SubIndex) {
         self.leave_reading(subscription);
         let entry = &mut self.subscriptions.table[subscription];
         entry.stage = Stage::Lagging;
@@ -49,7 +17,7 @@ impl Edge {
     }
 
     /// Its page has come, or is not waited for any more.
-    pub(super) fn leave_reading(&mut self, subscription: SubIndex) {
+    pub(crate) fn leave_reading(&mut self, subscription: SubIndex) {
         let entry = &self.subscriptions.table[subscription];
         if entry.stage != Stage::Reading {
             return;
@@ -65,7 +33,7 @@ impl Edge {
     }
 
     /// It goes.
-    pub(super) fn forget_lagging(&mut self, subscription: SubIndex) {
+    pub(crate) fn forget_lagging(&mut self, subscription: SubIndex) {
         let Some(entry) = self.subscriptions.table.get(subscription) else {
             return;
         };

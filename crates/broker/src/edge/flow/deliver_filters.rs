@@ -5,12 +5,13 @@
 //! its filters match, unless one of them is behind in the partition, in which case each
 //! subscription gets a frame of its own; an event stream gets it once.
 
-use super::Edge;
-use super::compression::Packed;
-use super::fanout::{Delivery, retained};
-use super::outbox::{Origin, Place};
-use super::slots::{Protocol, Slot};
-use super::subscriptions::Stage;
+use crate::attributes::retained;
+use crate::edge::Edge;
+use crate::edge::compression::Packed;
+use crate::edge::delivery::Delivery;
+use crate::edge::outbox::{Origin, Place};
+use crate::edge::slots::{Protocol, Slot};
+use crate::edge::subscriptions::Stage;
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
 use crate::session::events::ID_LINE_BYTES_MAX;
@@ -22,7 +23,7 @@ const MARK_AGE_MAX: u32 = 1 << 31;
 impl Edge {
     /// The subscribers by filter: a native connection gets it once however many of its filters
     /// match, unless one of them is behind; an event stream gets it once.
-    pub(super) fn deliver_wide(
+    pub(crate) fn deliver_wide(
         &mut self,
         named: u32,
         partition: PartitionId,
@@ -63,7 +64,7 @@ impl Edge {
 
     /// Removes a slot's mark before its number comes again. The sweep calls this for each
     /// connection: no edge delivers [`MARK_AGE_MAX`] messages between two sweeps.
-    pub(super) fn age_mark(slot: &mut Slot, serial: u32) {
+    pub(crate) fn age_mark(slot: &mut Slot, serial: u32) {
         if serial.wrapping_sub(slot.named) > MARK_AGE_MAX {
             slot.named = 0; // no message has it
         }
@@ -178,7 +179,7 @@ impl Edge {
     }
 
     /// A message for one subscription to filters, or for an event stream.
-    pub(super) fn deliver_addressed(
+    pub(crate) fn deliver_addressed(
         &mut self,
         subscription: SubIndex,
         topic: &str,

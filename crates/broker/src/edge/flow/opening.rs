@@ -1,42 +1,16 @@
-//! Subscriptions to filters that wait for their homes: each answers where its partitions stand, and
-//! when all have, the subscription is live, or behind where it has to be read from the log.
-//!
-//! Invariant: a message that comes between a home's grant and the last one makes the partition
-//! begin behind.
+//! Subscriptions to filters open once all homes have answered.
 
-use super::Edge;
-use super::behind::Cursor;
-use super::slots::flag;
-use super::subscriptions::Stage;
+use crate::edge::Edge;
+use crate::edge::slots::flag;
+use crate::edge::subscriptions::{Cursor, GrantedStart, Stage};
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{FilterStart, HomeId, PartitionId, Resumed, SubscriptionKey};
+use crate::mail::{FilterStart, HomeId, PartitionId, SubscriptionKey};
 use crate::notice::{Beginning, Refusal};
-use std::collections::BTreeMap;
-use stdx::handing::Hand;
 use wire::native::ErrorCode;
-
-/// A subscription (or a stream's) that waits for its homes.
-#[derive(Default, Hand)]
-pub(super) struct Opening {
-    /// Answers that are due.
-    pub waiting: Vec<(u32, HomeId)>,
-    fail_on_gap: bool,
-    partitions: BTreeMap<PartitionId, Granted>,
-}
-
-/// What a home has said of one partition.
-#[derive(Hand)]
-struct Granted {
-    epoch: u64,
-    through: u64,
-    resumed: Option<Resumed>,
-    /// The stream has gone on since.
-    has_passed: bool,
-}
 
 impl Edge {
     /// A subscription has been posted to every home.
-    pub(super) fn expect_grants(&mut self, subscription: SubIndex, fail_on_gap: bool) {
+    pub(crate) fn expect_grants(&mut self, subscription: SubIndex, fail_on_gap: bool) {
         let (index, member) = self.member_of(subscription);
         let homes = self.settings.homes_count;
         let opening = self.subscriptions.behind.opening.entry((index, member)).or_default();
@@ -74,7 +48,7 @@ impl Edge {
                 for start in starts {
                     // Of several filters the last one says where the stream carries them all.
                     let before = opening.partitions.remove(&start.partition);
-                    let granted = Granted {
+                    let granted = GrantedStart {
                         epoch: start.epoch,
                         through: start.through,
                         resumed: start.resumed.or(before.and_then(|granted| granted.resumed)),
@@ -153,7 +127,7 @@ impl Edge {
     }
 
     /// A message has come for a filter that some home has not answered for yet.
-    pub(super) fn passed_while_opening(&mut self, subscription: SubIndex, partition: PartitionId) {
+    pub(crate) fn passed_while_opening(&mut self, subscription: SubIndex, partition: PartitionId) {
         let (index, member) = self.member_of(subscription);
         self.pass(index, member, partition);
     }
@@ -168,20 +142,6 @@ impl Edge {
             && let Some(granted) = opening.partitions.get_mut(&partition)
         {
             granted.has_passed = true;
-        }
-    }
-}
-
-impl Granted {
-    fn begin(&self, partition: PartitionId) -> Beginning {
-        let after = self.resumed.map_or(self.through, |resumed| resumed.after);
-        Beginning {
-            partition,
-            epoch: self.epoch,
-            through: after,
-            is_replaying: after != self.through || self.has_passed,
-            is_resumed: self.resumed.is_some(),
-            gap: self.resumed.and_then(|resumed| resumed.gap),
         }
     }
 }

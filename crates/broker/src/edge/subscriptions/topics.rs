@@ -1,8 +1,7 @@
 //! Topics that an edge has interest in, by the indexes that their homes gave to it. Names stay at
 //! home.
 
-use super::Edge;
-use crate::ids::{SubIndex, TopicIndex};
+use crate::ids::TopicIndex;
 use crate::mail::PartitionId;
 use stdx::blocks::List;
 use stdx::handing::Hand;
@@ -49,14 +48,5 @@ impl Topics {
     /// Bytes touched.
     pub fn memory_bytes(&self) -> usize {
         self.topics.memory_bytes()
-    }
-}
-
-impl Edge {
-    /// Where a plain subscription's topic lives.
-    pub(super) fn partition_of(&self, subscription: SubIndex) -> PartitionId {
-        let entry = &self.subscriptions.table[subscription];
-        let topic = self.subscriptions.topics[usize::from(entry.home)].get(entry.topic);
-        topic.map_or(0, |topic| topic.partition)
     }
 }

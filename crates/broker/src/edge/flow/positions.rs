@@ -1,44 +1,14 @@
-//! Positions told to filters now and then, so that their cursors do not age.
-//!
-//! A filter's client knows of a partition what the filter's own messages say. Where others keep the
-//! partition busy, its cursor would fall behind what the log keeps though nothing of the filter was
-//! lost, and a resume would announce a gap. So the homes are asked once a second how far their
-//! streams have come. A partition is *due* when a quarter of what its log has there is newer than
-//! what was told last, or when a quarter of the log's age has passed. A *round* then goes through
-//! all subscriptions to filters and tells each of the partitions that are due: CAUGHT_UP in the
-//! native protocol, an `id:` on event streams.
-//!
-//! Why a position does not say too much. A home posts it in the order of the stream, so whatever
-//! the stream brings after it lies beyond it. Telling it therefore claims no more than the
-//! partition's next message would, which moves the cursor past it as well: everything up to it has
-//! been queued for whoever is not behind in the partition, and stands before it in the outbox. Who
-//! is behind is not told, for CAUGHT_UP will come. What tells it gives way when anything before it
-//! has to.
-//!
-//! Invariants: an idle session holds nothing for this; who cannot be told just then has
-//! [`flag::OWED`] and is told when its socket has drained. A step tells at most [`STEP_TOLD_MAX`]
-//! subscriptions and about [`STEP_BYTES_MAX`] bytes; between two there are [`STEP_MS`].
+//! Positions are asked of homes once a second, and told to filters in steps.
 
-use super::Edge;
-use super::outbox::{Origin, Place};
-use super::slots::{Protocol, flag};
-use super::subscriptions::Stage;
+use crate::edge::Edge;
+use crate::edge::outbox::{Origin, Place};
+use crate::edge::slots::{Protocol, flag};
+use crate::edge::subscriptions::{Round, Stage};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
 use crate::notice::Beginning;
 use crate::session::events::ID_LINE_BYTES_MAX;
 use crate::session::positions::POSITION_BYTES_MAX;
-use crate::settings::LogSettings;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use stdx::handing::Hand;
-use stdx::key::Key;
-
-/// Told again when the first of so many parts of what a log keeps is newer than what was told, by
-/// offsets and by age.
-const PARTS: u64 = 4;
-/// A log that keeps its messages for very long, or has no age: told again after so long at most, if
-/// there is news.
-const PATIENCE_S_MAX: u64 = 600;
 
 /// Milliseconds between two steps, and what one does at most: entries looked at, subscriptions
 /// told, bytes queued.
@@ -48,39 +18,6 @@ const STEP_TOLD_MAX: usize = 256;
 const STEP_BYTES_MAX: usize = 64 << 10;
 /// Filters of one connection that is owed positions, in one go.
 const OWED_FILTERS_MAX: usize = 32;
-
-/// See the module.
-#[derive(Default, Hand)]
-pub(crate) struct Positions {
-    known: BTreeMap<PartitionId, Known>,
-    /// Homes that have not answered.
-    asked: BTreeSet<HomeId>,
-    round: Option<Round>,
-    /// Connections that were owed positions and have drained, with how many of their subscriptions
-    /// have been looked at.
-    owed: VecDeque<(Key, usize)>,
-    /// Of the monotonic clock: when the next step may be.
-    next_ms: u64,
-}
-
-/// What a home has said of a partition, and what was told of it last.
-#[derive(Default, Hand)]
-struct Known {
-    through: u64,
-    oldest: u64,
-    told: u64,
-    told_s: u32,
-}
-
-/// All subscriptions to filters are gone through, filter by filter, the newest of each first: one
-/// that is removed moves the newest into its place, which has been told then.
-#[derive(Hand)]
-struct Round {
-    telling: Vec<(PartitionId, u64)>,
-    filter: u32,
-    /// The place in the filter's list behind the next one.
-    member: usize,
-}
 
 /// What is left of a step, and the frames for those who have given their subscription the same
 /// number.
@@ -97,24 +34,6 @@ enum Next {
     Over,
 }
 
-impl Known {
-    fn is_due(&self, now_s: u32, log: &LogSettings) -> bool {
-        let news = self.through.saturating_sub(self.told);
-        let kept = (self.through + 1).saturating_sub(self.oldest);
-        let waited_s = u64::from(now_s.wrapping_sub(self.told_s));
-        let patience_s = (log.age_max_ms / 1_000 / PARTS).clamp(1, PATIENCE_S_MAX);
-        news > 0 && (news.saturating_mul(PARTS) >= kept || waited_s >= patience_s)
-    }
-}
-
-impl Positions {
-    /// When the edge has to go on with it.
-    pub fn next_step_ms(&self) -> Option<u64> {
-        let has_work = self.round.is_some() || !self.owed.is_empty();
-        has_work.then_some(self.next_ms)
-    }
-}
-
 impl Step {
     fn goes_on(&self) -> bool {
         self.looked < STEP_LOOKED_MAX && self.told < STEP_TOLD_MAX && self.bytes < STEP_BYTES_MAX
@@ -123,7 +42,7 @@ impl Step {
 
 impl Edge {
     /// Begins a round with what the homes have said, and asks them again. Call it once a second.
-    pub(super) fn ask_for_positions(&mut self) {
+    pub(crate) fn ask_for_positions(&mut self) {
         if self.subscriptions.filter_entries.is_empty() {
             return;
         }
@@ -154,7 +73,7 @@ impl Edge {
     }
 
     /// A home has answered.
-    pub(super) fn positions_are(&mut self, home: HomeId, positions: &[StreamPosition]) {
+    pub(crate) fn positions_are(&mut self, home: HomeId, positions: &[StreamPosition]) {
         self.subscriptions.positions.asked.remove(&home);
         for position in positions {
             let known = self.subscriptions.positions.known.entry(position.partition).or_default();
@@ -163,7 +82,7 @@ impl Edge {
     }
 
     /// Goes on telling, if it is time.
-    pub(super) fn tell_some_positions(&mut self) {
+    pub(crate) fn tell_some_positions(&mut self) {
         let now_ms = self.now.monotonic_ms;
         if self.subscriptions.positions.next_step_ms().is_none_or(|at| at > now_ms) {
             return;
@@ -206,7 +125,7 @@ impl Edge {
 
     /// Subscriptions begin live here: if a round has passed them by, because a home's answer was on
     /// its way, they are told what it told.
-    pub(super) fn owe_if_told(&mut self, index: ConnIndex, beginnings: &[Beginning]) {
+    pub(crate) fn owe_if_told(&mut self, index: ConnIndex, beginnings: &[Beginning]) {
         let is_passed_by = |beginning: &Beginning| {
             let known = self.subscriptions.positions.known.get(&beginning.partition);
             !beginning.is_replaying && known.is_some_and(|known| known.told > beginning.through)
@@ -217,7 +136,7 @@ impl Edge {
     }
 
     /// All that waited for a connection that is owed positions has been written.
-    pub(super) fn owe_positions(&mut self, index: ConnIndex) {
+    pub(crate) fn owe_positions(&mut self, index: ConnIndex) {
         self.connections.slots[index].clear(flag::OWED);
         let key = self.connections.slots.key(index);
         self.subscriptions.positions.owed.push_back((key, 0));

@@ -1,105 +1,13 @@
-//! Policies: what becomes of a subscription whose client does not keep up.
-//!
-//! Beside the path, between the outbox that has spilled (`spilling.rs`) and the reads that bring a
-//! subscription back (`subscriptions.rs`). A policy speaks of one thing only: live messages that
-//! the client's own socket had no room for. What is not the client's doing is never left out: a
-//! *recovery* (a replay that a start asked for, or one after a stream that the log has overtaken)
-//! is read in pages at the pace of the socket, whatever the policy, and lasts until its last page
-//! has been written. So a subscription that conflates and resumes from a position gets all since
-//! then.
-//!
-//! A subscription to a filter lags, recovers and leaves out by partition. All filters of an event
-//! stream are one here: what they say alike holds, else everything is replayed.
-//!
-//! Invariants: a subscription of another policy than replay that recovers is in [`Recovering`]; of
-//! the others none is, and an idle subscription never. What is left out is told from an offset that
-//! the client has settled: the `prev` of the first frame that was given up, after frames that all
-//! went out.
+//! What becomes of a subscription whose client does not keep up.
 
-use super::Edge;
-use super::behind::Member;
-use super::slots::flag;
-use super::subscriptions::{Kind, Stage};
+use crate::edge::Edge;
+use crate::edge::slots::flag;
+use crate::edge::subscriptions::{Kind, Member, Stage};
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{PartitionId, ReadMode, Skip, Start};
+use crate::mail::{PartitionId, ReadMode, Skip};
 use crate::notice::LeftOut;
 use crate::settings::LagPolicy;
-use std::collections::BTreeSet;
-use stdx::handing::Hand;
-use stdx::memory::tree_bytes;
 use wire::native::SkipReason;
-
-/// How a client wants a subscription to a plain topic.
-#[derive(Clone, Copy)]
-pub(crate) struct Wish {
-    pub start: Start,
-    pub fail_on_gap: bool,
-    /// Without one the rule's holds.
-    pub policy: Option<LagPolicy>,
-}
-
-impl Wish {
-    /// To begin at `start`; a gap is announced, the rule says what becomes of it when it lags.
-    pub fn from(start: Start) -> Wish {
-        Wish { start, fail_on_gap: false, policy: None }
-    }
-}
-
-/// A subscription's kind and policy in one byte.
-#[derive(Clone, Copy, Hand)]
-pub(super) struct Terms(u8);
-
-impl Terms {
-    pub fn new(kind: Kind, policy: LagPolicy) -> Terms {
-        let kind = match kind {
-            Kind::Plain => 0,
-            Kind::PlainWithoutGap => 1,
-            Kind::Filter => 2,
-            Kind::FilterWithoutGap => 3,
-        };
-        let policy = match policy {
-            LagPolicy::Replay => 0,
-            LagPolicy::Conflate => 1,
-            LagPolicy::Drop => 2,
-            LagPolicy::Disconnect => 3,
-        };
-        Terms(policy << 2 | kind)
-    }
-
-    pub fn kind(self) -> Kind {
-        match self.0 & 3 {
-            0 => Kind::Plain,
-            1 => Kind::PlainWithoutGap,
-            2 => Kind::Filter,
-            _ => Kind::FilterWithoutGap,
-        }
-    }
-
-    pub fn policy(self) -> LagPolicy {
-        match self.0 >> 2 {
-            0 => LagPolicy::Replay,
-            1 => LagPolicy::Conflate,
-            2 => LagPolicy::Drop,
-            _ => LagPolicy::Disconnect,
-        }
-    }
-}
-
-/// Subscriptions that are owed a replay in spite of their policy, by connection.
-#[derive(Default, Hand)]
-pub(crate) struct Recovering {
-    subscriptions: BTreeSet<(u32, u32)>,
-    /// Those to filters, by partition.
-    partitions: BTreeSet<Member>,
-}
-
-impl Recovering {
-    /// Bytes of both sets, about.
-    pub fn memory_bytes(&self) -> usize {
-        tree_bytes(self.subscriptions.len(), size_of::<(u32, u32)>())
-            + tree_bytes(self.partitions.len(), size_of::<Member>())
-    }
-}
 
 impl Edge {
     /// The subscription is owed all that the log has after its cursor.
@@ -112,7 +20,7 @@ impl Edge {
     }
 
     /// The same for filters, in one partition.
-    pub(super) fn filter_recovers(
+    pub(crate) fn filter_recovers(
         &mut self,
         index: ConnIndex,
         member: u32,
@@ -158,7 +66,7 @@ impl Edge {
     }
 
     /// The same for one to a filter, or for all filters of a stream.
-    pub(super) fn forget_filter_recovery(&mut self, index: ConnIndex, member: u32) {
+    pub(crate) fn forget_filter_recovery(&mut self, index: ConnIndex, member: u32) {
         let gone: Vec<Member> = self.recovering_of(index, member).collect();
         for member in gone {
             self.subscriptions.recovering.partitions.remove(&member);
@@ -182,7 +90,7 @@ impl Edge {
     }
 
     /// What the next page of a partition is to bring.
-    pub(super) fn filter_read_mode(
+    pub(crate) fn filter_read_mode(
         &self,
         index: ConnIndex,
         member: u32,
@@ -201,7 +109,7 @@ impl Edge {
     }
 
     /// One that is behind, has no replay to finish and is to end for it.
-    pub(super) fn ends_by_policy(&self, index: ConnIndex, member: u32) -> Option<u32> {
+    pub(crate) fn ends_by_policy(&self, index: ConnIndex, member: u32) -> Option<u32> {
         let ends = self.filter_policy(index, member) == LagPolicy::Disconnect
             && self.recovering_of(index, member).next().is_none();
         let filters = self.filters_of(index, member, Stage::Wide);
@@ -209,7 +117,7 @@ impl Edge {
     }
 
     /// A page for filters has left something out.
-    pub(super) fn leave_out_of_filter(
+    pub(crate) fn leave_out_of_filter(
         &mut self,
         subscription: SubIndex,
         partition: PartitionId,

@@ -1,35 +1,19 @@
-//! Streams that have lost records: all that was live there goes on by pages, which know each gap.
-//!
-//! Beside the path. An edge does not keep which of its topics lie in a partition, so it looks at
-//! all that it has of a home. A home tells of all its streams that have lost something in a row
-//! ([`crate::home`]), and the edge looks once for all of them: before the next letter of another
-//! kind, or with the flush.
+//! Streams that have lost records: all that was live there goes on by pages.
 
-use super::Edge;
-use super::slots::flag;
-use super::subscriptions::Stage;
+use crate::edge::Edge;
+use crate::edge::slots::flag;
+use crate::edge::subscriptions::{Lost, Stage, note_loss};
 use crate::mail::{HomeId, PartitionId};
-use std::collections::BTreeMap;
-
-/// Streams that have lost something, and the last offset that they have brought.
-pub(super) type Lost = BTreeMap<(HomeId, PartitionId), u64>;
-
-/// Takes in a loss. Of two in a row the first counts: behind it the stream has gone on, and has
-/// brought nothing before it lost again.
-fn note(lost: &mut Lost, stream: (HomeId, PartitionId), from: u64) {
-    let first = lost.entry(stream).or_insert(from);
-    *first = from.min(*first);
-}
 
 impl Edge {
     /// The stream of a partition has lost records after `from`.
-    pub(super) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64) {
-        note(&mut self.subscriptions.lost, (home, partition), from);
+    pub(crate) fn stream_gap(&mut self, home: HomeId, partition: PartitionId, from: u64) {
+        note_loss(&mut self.subscriptions.lost, (home, partition), from);
     }
 
     /// Has all be read from the log that takes its messages from a stream which has lost some.
     #[cold]
-    pub(super) fn leave_lost_streams(&mut self) {
+    pub(crate) fn leave_lost_streams(&mut self) {
         let lost = std::mem::take(&mut self.subscriptions.lost);
         let mut concerned = Vec::new();
         for home in 0..self.settings.homes_count {
@@ -80,19 +64,5 @@ impl Edge {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_two_losses_in_a_row_the_first_counts() {
-        let mut lost = Lost::new();
-        for (stream, from) in [((0, 1), 38), ((0, 2), 7), ((0, 1), 40)] {
-            note(&mut lost, stream, from);
-        }
-        assert_eq!(lost, Lost::from([((0, 1), 38), ((0, 2), 7)]));
     }
 }

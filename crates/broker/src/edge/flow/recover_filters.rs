@@ -1,70 +1,23 @@
-//! Subscriptions to filters that do not simply take live messages, but are read from the log,
-//! partition by partition.
-//!
-//! A subscription to a filter has a cursor for each partition, and an idle one stores none of them:
-//! it takes what the streams bring. Only while it replays or lags in a partition does it have a
-//! [`Cursor`] there; live messages of that partition are not for it then. All filters of one event
-//! stream are read together, as one member.
-//!
-//! Invariants:
-//! - Of one partition a connection's outbox holds frames for filters in the order of their offsets.
-//!   What is dropped takes everything of its partition behind it along, so the cursor goes back to
-//!   what came before the first one dropped, and nothing is sent again or left out.
-//! - A frame without an address is for every subscription of the connection that covers the topic.
-//!   It is sent only where none of them is behind in the partition; otherwise each gets a frame of
-//!   its own. So whoever was open when such a frame was queued has to go back when it is dropped,
-//!   and nobody else.
-//! - A page answers the question that it repeats (`after`) or nobody's.
-//! - The tables hold what is behind or opening, at most an entry for each partition and member;
-//!   pages on their way are bounded for each connection, and so are the cursors ([`Held`]).
+//! Subscriptions to filters that are behind are read from the log, partition by partition.
 
-use super::Edge;
-use super::behind_held::Held;
-use super::behind_reads::Reads;
-use super::fanout::Delivery;
-use super::opening::Opening;
-use super::outbox::Origin;
-use super::slots::{NONE, Protocol, flag};
-use super::subscriptions::Stage;
-use crate::ids::{ConnIndex, SubIndex};
+use crate::edge::Edge;
+use crate::edge::delivery::Delivery;
+use crate::edge::outbox::{Excess, Origin};
+use crate::edge::slots::{Protocol, flag};
+use crate::edge::subscriptions::{Cursor, Member, STREAM, Stage};
+use crate::ids::{ConnIndex, NONE, SubIndex};
 use crate::mail::{FilterPage, PageLimits, PartitionId, ReadFilter, ToHome};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use stdx::chunk::Slice;
-use stdx::handing::Hand;
 
-/// Who is behind: the connection, the subscription (or [`STREAM`]), the partition.
-pub(super) type Member = (u32, u32, PartitionId);
-
-/// In place of a subscription: all filters of an event stream.
-const STREAM: u32 = NONE;
 /// Members of one connection that are looked at to know whether one is behind in a partition; more
 /// count as yes.
 const MEMBERS_LOOKED_AT_MAX: usize = 8;
 
-/// The tables; see the module.
-#[derive(Default, Hand)]
-pub(crate) struct Behind {
-    cursors: BTreeMap<Member, Cursor>,
-    pub(super) reads: Reads,
-    pub(super) opening: BTreeMap<(u32, u32), Opening>,
-    pub(super) held: Held,
-}
-
-/// Where a member is read from in one partition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(super) struct Cursor {
-    pub after: u64,
-    /// A page is on its way.
-    pub is_reading: bool,
-    /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags
-    /// takes none.
-    pub is_paid: bool,
-}
-
 impl Edge {
     /// Whether a subscription to a filter is read from the log in a partition.
-    pub(super) fn is_behind(&self, subscription: SubIndex, partition: PartitionId) -> bool {
+    pub(crate) fn is_behind(&self, subscription: SubIndex, partition: PartitionId) -> bool {
         let index = self.subscriptions.table[subscription].connection;
         if !self.connections.slots[index].is(flag::BEHIND) {
             return false;
@@ -85,7 +38,7 @@ impl Edge {
     }
 
     /// Whether some subscription to a filter of the connection is, or may be.
-    pub(super) fn has_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
+    pub(crate) fn has_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
         if !self.connections.slots[index].is(flag::BEHIND) {
             return false;
         }
@@ -113,7 +66,7 @@ impl Edge {
 
     /// From here on a subscription is read from the log in a partition, after `after` or earlier,
     /// once the socket has drained.
-    pub(super) fn lag_filter(
+    pub(crate) fn lag_filter(
         &mut self,
         subscription: SubIndex,
         partition: PartitionId,
@@ -137,7 +90,7 @@ impl Edge {
 
     /// The connection's subscriptions to filters that are open, with the number of the last frame
     /// before.
-    pub(super) fn open_filters(&self, index: ConnIndex) -> Vec<(u64, u32)> {
+    pub(crate) fn open_filters(&self, index: ConnIndex) -> Vec<(u64, u32)> {
         let mut open: Vec<(u64, u32)> = self
             .chain(index)
             .filter(|&at| self.subscriptions.table[at].stage == Stage::Wide)
@@ -149,7 +102,7 @@ impl Edge {
 
     /// Asks for pages for subscriptions to filters, a few at a time of each log. True if some are
     /// left to be asked for; none if a home has no room for some.
-    pub(super) fn read_behind(&mut self, index: ConnIndex) -> Option<bool> {
+    pub(crate) fn read_behind(&mut self, index: ConnIndex) -> Option<bool> {
         if !self.connections.slots[index].is(flag::BEHIND) {
             return Some(false);
         }
@@ -340,7 +293,7 @@ impl Edge {
     }
 
     /// Of a frame for one subscription to filters. A stream has them all as one.
-    pub(super) fn origin_of(
+    pub(crate) fn origin_of(
         &self,
         subscription: SubIndex,
         partition: PartitionId,
@@ -361,7 +314,7 @@ impl Edge {
     }
 
     /// A subscription to a filter has gone.
-    pub(super) fn forget_behind(&mut self, index: ConnIndex, subscription: SubIndex) {
+    pub(crate) fn forget_behind(&mut self, index: ConnIndex, subscription: SubIndex) {
         if self.connections.slots[index].protocol == Protocol::Events {
             if let Some(opening) = self.subscriptions.behind.opening.get_mut(&(index, STREAM)) {
                 opening.waiting.retain(|(asked, _)| *asked != subscription);
@@ -377,7 +330,7 @@ impl Edge {
     }
 
     /// A connection has no subscriptions any more.
-    pub(super) fn forget_all_behind(&mut self, index: ConnIndex) {
+    pub(crate) fn forget_all_behind(&mut self, index: ConnIndex) {
         self.forget_filter_recovery(index, STREAM);
         self.subscriptions.behind.opening.remove(&(index, STREAM));
         let gone: Vec<PartitionId> = self.cursors_of(index, STREAM).collect();
@@ -387,7 +340,7 @@ impl Edge {
     }
 
     /// Whether a member is read from the log in a partition.
-    pub(super) fn has_cursor(&self, (index, member, partition): Member) -> bool {
+    pub(crate) fn has_cursor(&self, (index, member, partition): Member) -> bool {
         self.subscriptions.behind.cursors.contains_key(&(index, member, partition))
     }
 
@@ -397,7 +350,7 @@ impl Edge {
     }
 
     /// Sets or takes away where a member is read from in a partition.
-    pub(super) fn put(
+    pub(crate) fn put(
         &mut self,
         index: ConnIndex,
         member: u32,
@@ -430,7 +383,7 @@ impl Edge {
     }
 
     /// The subscriptions that a member stands for, in one stage.
-    pub(super) fn filters_of(&self, index: ConnIndex, member: u32, stage: Stage) -> Vec<u32> {
+    pub(crate) fn filters_of(&self, index: ConnIndex, member: u32, stage: Stage) -> Vec<u32> {
         let is_wanted = |at: &u32| {
             let entry = &self.subscriptions.table[*at];
             entry.is_filter() && entry.stage == stage
@@ -442,11 +395,28 @@ impl Edge {
     }
 
     /// The connection, and by what its cursors are found.
-    pub(super) fn member_of(&self, subscription: SubIndex) -> (u32, u32) {
+    pub(crate) fn member_of(&self, subscription: SubIndex) -> (u32, u32) {
         let index = self.subscriptions.table[subscription].connection;
         match self.connections.slots[index].protocol {
             Protocol::Events => (index, STREAM),
             _ => (index, subscription),
         }
+    }
+
+    /// Takes another cursor into account. Without room for it the connection ends, and nothing more
+    /// is kept for it.
+    pub(crate) fn may_hold_another(&mut self, index: ConnIndex) -> bool {
+        let is_dead = self.connections.slots[index].is(flag::DEAD);
+        let (held, limits) = (&self.subscriptions.behind.held, &self.settings.limits);
+        if is_dead || !held.have_room(index, 1, limits) {
+            let excess = match held.have_own_room(index, 1, limits) {
+                true => Excess::Shared,
+                false => Excess::Own,
+            };
+            self.end_slow(index, excess);
+            return false;
+        }
+        self.subscriptions.behind.held.hold(index);
+        true
     }
 }

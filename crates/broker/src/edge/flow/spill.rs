@@ -5,10 +5,10 @@
 //! that is dropped makes its subscription lagging, so that the log brings it again when the socket
 //! has drained.
 
-use super::Edge;
-use super::outbox::{Origin, Place};
-use super::slots::{Protocol, flag};
-use super::subscriptions::Stage;
+use crate::edge::Edge;
+use crate::edge::outbox::{Origin, Place};
+use crate::edge::slots::{Protocol, flag};
+use crate::edge::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use stdx::chunk::Slice;
 
 impl Edge {
     /// The ring is about to forget everything before `limit`.
-    pub(super) fn evict_before(&mut self, limit: Place) {
+    pub(crate) fn evict_before(&mut self, limit: Place) {
         for index in self.outboxes.take_holders() {
             if self.connections.slots[index].is(flag::HOLDS) {
                 self.spill(index, Some(limit));
@@ -35,7 +35,7 @@ impl Edge {
 
     /// Gives up the places before `limit` (all of them without one): answers become owned, messages
     /// make their subscriptions lagging, those to filters in the partition.
-    pub(super) fn spill(&mut self, index: ConnIndex, limit: Option<Place>) {
+    pub(crate) fn spill(&mut self, index: ConnIndex, limit: Option<Place>) {
         let mut list = self.outboxes.take_places(&mut self.connections.slots, index);
         let mut kept = List::new();
         // Events of a composite stream carry the cursors of all its topics: once one is left out,

@@ -1,13 +1,11 @@
 //! How many cursors in partitions the connections of an edge hold for filters that are behind
-//! (`behind.rs`).
+//! (`behind`).
 //!
 //! A session may have many filters and a log many partitions, and a client that gives no credit or
 //! reads nothing keeps each pair for as long as it likes. So cursors have the bounds of what else
 //! waits for a blocked connection: `outbox_bytes_max` for one, `pinned_bytes_max` for all of an
 //! edge together, counted apart from that.
 
-use super::outbox::Excess;
-use super::{Edge, flag};
 use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::collections::BTreeMap;
@@ -19,7 +17,7 @@ const CURSOR_BYTES: u64 = 64;
 
 /// Cursors held.
 #[derive(Default, Hand)]
-pub(super) struct Held {
+pub(crate) struct Held {
     /// By connection; who holds none is not here.
     of_connections: BTreeMap<u32, u64>,
     all: u64,
@@ -33,7 +31,7 @@ impl Held {
     }
 
     /// The same of its own bound alone.
-    fn have_own_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
+    pub fn have_own_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
         let own = self.of_connections.get(&index).copied().unwrap_or(0);
         bytes_of(own, more) <= u64::from(limits.outbox_bytes_max)
     }
@@ -61,25 +59,6 @@ impl Held {
         if *own == 0 {
             self.of_connections.remove(&index);
         }
-    }
-}
-
-impl Edge {
-    /// Takes another cursor into account. Without room for it the connection ends, and nothing more
-    /// is kept for it.
-    pub(super) fn may_hold_another(&mut self, index: ConnIndex) -> bool {
-        let is_dead = self.connections.slots[index].is(flag::DEAD);
-        let (held, limits) = (&self.subscriptions.behind.held, &self.settings.limits);
-        if is_dead || !held.have_room(index, 1, limits) {
-            let excess = match held.have_own_room(index, 1, limits) {
-                true => Excess::Shared,
-                false => Excess::Own,
-            };
-            self.end_slow(index, excess);
-            return false;
-        }
-        self.subscriptions.behind.held.hold(index);
-        true
     }
 }
 

@@ -3,79 +3,25 @@
 //! Steps 8 and 9 of the path. A message that has arrived from its home is encoded when the first
 //! subscriber of a format needs it; the others receive the same place in the ring. Event streams of
 //! several topics carry a cursor of their own in each event and are encoded one by one. Subscribers
-//! by filter: `fanout_filters`.
+//! by filter: `deliver_filters`.
 
-use super::Edge;
-use super::compression::Packed;
-use super::outbox::{BODY_COPY_MAX, Origin, Place};
-use super::slots::{Protocol, flag};
-use super::subscriptions::Stage;
+use crate::attributes::{append_attributes, retained};
+use crate::edge::Edge;
+use crate::edge::compression::Packed;
+use crate::edge::delivery::{Delivery, PackedFormat};
+use crate::edge::outbox::{BODY_COPY_MAX, Origin, Place};
+use crate::edge::slots::{Protocol, flag};
+use crate::edge::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use crate::session::events::ID_LINE_BYTES_MAX;
-use log::{Flags, RecordView};
+use log::RecordView;
 use stdx::chunk::Slice;
-use wire::native::{self, Attributes, Retained, Tag};
+use wire::native;
 use wire::websocket::frame::{Opcode, encode_header};
 
-/// One message on its way to the subscribers of this edge, and what it has been encoded to so far.
-pub(crate) struct Delivery<'a> {
-    pub record: &'a Slice,
-    pub view: RecordView<'a>,
-    home: HomeId,
-    topic: TopicIndex,
-    /// It answers a question of one connection, and the log may not bring it again.
-    is_answer: bool,
-    /// It is read from the log for one subscription, not for all.
-    is_private: bool,
-    native: Option<Place>,
-    packed: PackedFormat,
-    raw: Option<Place>,
-}
-
-/// The native frame, compressed.
-#[derive(Clone, Copy)]
-enum PackedFormat {
-    /// Nobody has needed it.
-    Untried,
-    /// It would not be shorter, or the message is too short to try.
-    Useless,
-    In(Packed),
-}
-
-impl<'a> Delivery<'a> {
-    fn new(record: &'a Slice, home: HomeId, topic: TopicIndex) -> Option<Delivery<'a>> {
-        let view = RecordView::parse(record)?;
-        Some(Delivery {
-            record,
-            view,
-            home,
-            topic,
-            is_answer: false,
-            is_private: false,
-            native: None,
-            packed: PackedFormat::Untried,
-            raw: None,
-        })
-    }
-
-    /// A record of a page for subscriptions to filters, which need no index.
-    pub fn of_page(record: &'a Slice) -> Option<Delivery<'a>> {
-        Delivery::new(record, 0, 0)
-    }
-
-    fn origin(&self) -> Origin {
-        if self.is_answer {
-            return Origin::Private;
-        }
-        Origin::Plain {
-            home: self.home,
-            index: self.topic,
-            prev: self.view.prev(),
-            offset: self.view.offset(),
-        }
-    }
-}
+/// A longer head, which has tags in it, lies beside the ring with the payload.
+const HEAD_INLINE_MAX: usize = 1 << 10;
 
 impl Edge {
     /// A live message has come from its home.
@@ -190,7 +136,7 @@ impl Edge {
 
     /// Queues an event behind the line with the stream's cursor. Room is reserved, so that the
     /// cursor is as it is written.
-    pub(super) fn push_event(&mut self, index: ConnIndex, event: &[u8], origin: Origin) {
+    pub(crate) fn push_event(&mut self, index: ConnIndex, event: &[u8], origin: Origin) {
         let id = self.stream_id_line(index);
         let place = self.enter_bytes(&[id.as_bytes(), event], origin);
         self.push_place(index, place);
@@ -259,7 +205,7 @@ impl Edge {
         (head, attributes)
     }
 
-    pub(super) fn enter_message(
+    pub(crate) fn enter_message(
         &mut self,
         head: &[u8],
         attributes: &[u8],
@@ -315,35 +261,5 @@ impl Edge {
         let place = self.enter_bytes(&[&event], delivery.origin());
         self.work.scratch = event;
         place
-    }
-}
-
-/// A longer head, which has tags in it, lies beside the ring with the payload.
-const HEAD_INLINE_MAX: usize = 1 << 10;
-
-/// Whether the record was published to be retained.
-pub(crate) fn retained(view: &RecordView<'_>) -> Retained {
-    if view.flags().has(Flags::RETAINED) { Retained::Yes } else { Retained::No }
-}
-
-/// Appends the record's content type and tags as one block of the native protocol; nothing when
-/// there are none.
-pub(crate) fn append_attributes(view: &RecordView<'_>, block: &mut Vec<u8>) {
-    if view.fields().next().is_none() {
-        return;
-    }
-    let tags: Vec<Tag<'_>> = view
-        .tags()
-        .filter_map(|(key, value)| {
-            Some(Tag {
-                key: std::str::from_utf8(key).ok()?,
-                value: std::str::from_utf8(value).ok()?,
-            })
-        })
-        .collect();
-    let content_type = view.content_type().and_then(|text| std::str::from_utf8(text).ok());
-    let attributes = Attributes { content_type, tags: tags.as_slice().into() };
-    if !attributes.is_empty() {
-        attributes.encode_block(block);
     }
 }

@@ -5,10 +5,8 @@
 //! one that has a topic in `by_topic`; of the others none is. Whoever has become large stays so
 //! until it goes: others pay nothing.
 
-use super::Edge;
-use super::slots::{NONE, flag};
-use super::subscriptions::Subscription;
-use crate::ids::{ConnIndex, SubIndex, TopicIndex};
+use super::Subscription;
+use crate::ids::{ConnIndex, NONE, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
@@ -18,18 +16,18 @@ use stdx::memory::tree_bytes;
 #[derive(Default, Hand)]
 pub(crate) struct Large {
     /// By connection and the client's own number.
-    by_client: BTreeMap<(u32, u32), u32>,
+    pub by_client: BTreeMap<(u32, u32), u32>,
     /// By connection, home and index of the topic; those to filters by [`FILTERS`] and the filter.
-    by_topic: BTreeMap<(u32, HomeId, u32), u32>,
+    pub by_topic: BTreeMap<(u32, HomeId, u32), u32>,
 }
 
 /// In place of a home.
-pub(super) const FILTERS: HomeId = HomeId::MAX;
+pub(crate) const FILTERS: HomeId = HomeId::MAX;
 /// A session with more subscriptions is large.
-const CHAIN_WALK_MAX: u32 = 64;
+pub(crate) const CHAIN_WALK_MAX: u32 = 64;
 
 impl Large {
-    fn insert(&mut self, subscription: SubIndex, entry: &Subscription) {
+    pub fn insert(&mut self, subscription: SubIndex, entry: &Subscription) {
         self.by_client.insert((entry.connection, entry.client), subscription);
         if entry.topic != NONE {
             self.by_topic.insert(topic_of(entry), subscription);
@@ -53,34 +51,7 @@ impl Large {
     }
 }
 
-impl Edge {
-    /// A connection has another subscription, or a subscription has got its topic.
-    pub(super) fn note_if_large(&mut self, subscription: SubIndex) {
-        let entry = &self.subscriptions.table[subscription];
-        let slot = &mut self.connections.slots[entry.connection];
-        if slot.is(flag::LARGE) {
-            self.subscriptions.large.insert(subscription, entry);
-        } else if slot.subscriptions_count > CHAIN_WALK_MAX {
-            slot.set(flag::LARGE);
-            let mut at = slot.subscriptions;
-            while let Some(entry) = self.subscriptions.table.get(at) {
-                self.subscriptions.large.insert(at, entry);
-                at = entry.next;
-            }
-        }
-    }
-
-    /// A subscription has gone.
-    pub(super) fn forget_if_large(&mut self, entry: &Subscription) {
-        if self.connections.slots[entry.connection].is(flag::LARGE) {
-            let client = (entry.connection, entry.client);
-            self.subscriptions.large.by_client.remove(&client);
-            self.subscriptions.large.by_topic.remove(&topic_of(entry));
-        }
-    }
-}
-
-fn topic_of(entry: &Subscription) -> (u32, HomeId, u32) {
+pub(crate) fn topic_of(entry: &Subscription) -> (u32, HomeId, u32) {
     let home = match entry.is_filter() {
         true => FILTERS,
         false => entry.home,

@@ -1,0 +1,67 @@
+//! One message on its way to the subscribers of this edge, and what it has been encoded to so far.
+
+use super::compression::Packed;
+use super::outbox::{Origin, Place};
+use crate::ids::TopicIndex;
+use crate::mail::HomeId;
+use log::RecordView;
+use stdx::chunk::Slice;
+
+/// One message on its way to the subscribers of this edge, and what it has been encoded to so far.
+pub(crate) struct Delivery<'a> {
+    pub record: &'a Slice,
+    pub view: RecordView<'a>,
+    pub home: HomeId,
+    pub topic: TopicIndex,
+    /// It answers a question of one connection, and the log may not bring it again.
+    pub is_answer: bool,
+    /// It is read from the log for one subscription, not for all.
+    pub is_private: bool,
+    pub native: Option<Place>,
+    pub packed: PackedFormat,
+    pub raw: Option<Place>,
+}
+
+/// The native frame, compressed.
+#[derive(Clone, Copy)]
+pub(crate) enum PackedFormat {
+    /// Nobody has needed it.
+    Untried,
+    /// It would not be shorter, or the message is too short to try.
+    Useless,
+    In(Packed),
+}
+
+impl<'a> Delivery<'a> {
+    pub fn new(record: &'a Slice, home: HomeId, topic: TopicIndex) -> Option<Delivery<'a>> {
+        let view = RecordView::parse(record)?;
+        Some(Delivery {
+            record,
+            view,
+            home,
+            topic,
+            is_answer: false,
+            is_private: false,
+            native: None,
+            packed: PackedFormat::Untried,
+            raw: None,
+        })
+    }
+
+    /// A record of a page for subscriptions to filters, which need no index.
+    pub fn of_page(record: &'a Slice) -> Option<Delivery<'a>> {
+        Delivery::new(record, 0, 0)
+    }
+
+    pub fn origin(&self) -> Origin {
+        if self.is_answer {
+            return Origin::Private;
+        }
+        Origin::Plain {
+            home: self.home,
+            index: self.topic,
+            prev: self.view.prev(),
+            offset: self.view.offset(),
+        }
+    }
+}
