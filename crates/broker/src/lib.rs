@@ -6,6 +6,7 @@
 
 mod admission;
 mod attributes;
+mod command;
 pub mod disk;
 pub mod edge;
 pub mod entitlement;

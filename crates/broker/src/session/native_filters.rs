@@ -1,60 +1,16 @@
 //! Subscriptions to filters in the native protocol: where they begin, and what settles them,
 //! partition by partition.
 
-use super::native_notices::{policy_of, wire_reason};
+use super::native_notices::wire_reason;
 use crate::edge::{Edge, flag};
 use crate::ids::{ConnIndex, SubIndex};
-use crate::mail::{Gap, PartitionCursor, PartitionId};
+use crate::mail::{Gap, PartitionId};
 use crate::notice::LeftOut;
-use crate::position::Position;
-use crate::topic::Filter;
-use std::collections::BTreeMap;
 use wire::native::{
-    self, Beginning, CaughtUp, ErrorCode, List, PartitionBeginning, Reference, ServerFrame,
-    Subscribed, SubscribedTo,
+    self, Beginning, CaughtUp, List, PartitionBeginning, ServerFrame, Subscribed, SubscribedTo,
 };
 
 impl Edge {
-    pub(crate) fn native_subscribe_filter(
-        &mut self,
-        index: ConnIndex,
-        client: u32,
-        filter: Filter<'_>,
-        request: &native::SubscribeRequest<'_>,
-    ) {
-        let reference = Reference::Subscription(client);
-        let mut since = BTreeMap::new();
-        match request.start {
-            native::Start::Live => {}
-            native::Start::SinceEach(cursors) => {
-                for cursor in cursors {
-                    // Of a log that is not there any more; the client would take silence for
-                    // completeness.
-                    if cursor.partition >= self.settings.partitions_count() {
-                        let code = ErrorCode::PositionUnavailable;
-                        return self.native_refuse(index, reference, code);
-                    }
-                    since.insert(
-                        cursor.partition,
-                        Position { epoch: cursor.position.epoch, offset: cursor.position.offset },
-                    );
-                }
-            }
-            _ => return self.native_refuse(index, reference, ErrorCode::UnsupportedStart),
-        }
-        let since: Vec<PartitionCursor> = since
-            .into_iter()
-            .map(|(partition, position)| PartitionCursor { partition, position })
-            .collect();
-        self.charge_filter();
-        let policy = request.policy.map(policy_of);
-        let subscription =
-            self.subscribe_filter(index, filter, client, &since, request.fail_on_gap, policy);
-        if let (Some(subscription), Some(credit)) = (subscription, request.replay_credit) {
-            self.set_replay_credit(subscription, credit);
-        }
-    }
-
     pub(crate) fn native_subscribed_filter(
         &mut self,
         index: ConnIndex,

@@ -300,15 +300,6 @@ pub(crate) fn policy_of(policy: native::Policy) -> LagPolicy {
     }
 }
 
-pub(crate) fn wire_policy(policy: LagPolicy) -> native::Policy {
-    match policy {
-        LagPolicy::Replay => native::Policy::Replay,
-        LagPolicy::Conflate => native::Policy::Conflate,
-        LagPolicy::Drop => native::Policy::Drop,
-        LagPolicy::Disconnect => native::Policy::Disconnect,
-    }
-}
-
 pub(crate) fn wire_reason(reason: GapReason) -> native::GapReason {
     match reason {
         GapReason::Evicted => native::GapReason::Evicted,

@@ -14,6 +14,7 @@ use crate::edge::{Edge, NONE, flag};
 use crate::ids::ConnIndex;
 use crate::session::State;
 use crate::session::items::{ITEM_WORK, Items, Kind, WORK_TURN_MAX};
+use crate::session::native::decode::subscribe_of;
 use wire::native::{Element, ListIter, SubscribeItem};
 
 impl Edge {
@@ -35,7 +36,7 @@ impl Edge {
         mut items: ListIter<'a, SubscribeItem<'a>>,
     ) {
         let is_left = self.take_items(index, &mut items, |edge, item| {
-            edge.native_subscribe(index, item.subscription, item.request);
+            edge.begin_subscription(index, item.subscription, subscribe_of(item.request));
         });
         if is_left {
             self.leave_items(index, Kind::Subscribe, items.rest());
@@ -45,7 +46,7 @@ impl Edge {
     /// The items of an UNSUBSCRIBE.
     pub(crate) fn unsubscribe_items(&mut self, index: ConnIndex, mut items: ListIter<'_, u32>) {
         let is_left = self.take_items(index, &mut items, |edge, client| {
-            edge.native_unsubscribe(index, client);
+            edge.end_subscription(index, client);
         });
         if is_left {
             self.leave_items(index, Kind::Unsubscribe, items.rest());
@@ -82,14 +83,14 @@ impl Edge {
             Kind::Subscribe => {
                 let mut walk = ListIter::of_rest(items.count, rest);
                 let is_left = self.take_items(index, &mut walk, |edge, item: SubscribeItem<'_>| {
-                    edge.native_subscribe(index, item.subscription, item.request);
+                    edge.begin_subscription(index, item.subscription, subscribe_of(item.request));
                 });
                 (is_left, walk.rest())
             }
             Kind::Unsubscribe => {
                 let mut walk = ListIter::of_rest(items.count, rest);
                 let is_left = self.take_items(index, &mut walk, |edge, client| {
-                    edge.native_unsubscribe(index, client);
+                    edge.end_subscription(index, client);
                 });
                 (is_left, walk.rest())
             }

@@ -4,6 +4,7 @@
 //! no types for others, and do not import each other.
 
 mod admission;
+mod command;
 mod credential;
 mod deliver;
 mod deliver_filters;
@@ -15,6 +16,7 @@ mod http_history;
 mod http_publish;
 mod items;
 mod lost;
+mod native;
 mod opening;
 mod policies;
 mod positions;

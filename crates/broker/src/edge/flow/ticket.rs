@@ -26,19 +26,19 @@
 //! win where they are newer. Invariants: a connection wants at most one ticket at a time; one that
 //! is blocked holds no more for it than a number.
 
+use crate::command::{Begin, Subscribe};
 use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
-use crate::mail::{Describe, Description, HomeId, PartitionId, ToHome};
+use crate::mail::{Describe, Description, HomeId, PartitionCursor, PartitionId, Start, ToHome};
 use crate::position::Position;
-use crate::session::native_notices::wire_policy;
 use crate::session::ticket::{Asked, SUBSCRIPTIONS_MAX, Wanted, is_newer, names_in};
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
 use wire::native::{
-    self, ErrorCode, ErrorFrame, List, PartitionPosition, Reference, ResumeCursor, ServerFrame,
-    SubscribeRequest, TICKET_BYTES_MAX, TicketIssued,
+    ErrorCode, ErrorFrame, List, Reference, ResumeCursor, ServerFrame, TICKET_BYTES_MAX,
+    TicketIssued,
 };
 
 impl Edge {
@@ -369,45 +369,42 @@ impl Edge {
             let is_known =
                 |position: Position| position.is_known(settings.log_of(partition), partition);
             let own = newer.get(&at).copied();
-            let position = own
-                .filter(|own| {
-                    // The end of a log may be lost that a ticket knows, and its client has nothing
-                    // of.
-                    is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
-                })
-                .unwrap_or(of_ticket);
-            native::Position { epoch: position.epoch, offset: position.offset }
+            own.filter(|own| {
+                // The end of a log may be lost that a ticket knows, and its client has nothing
+                // of.
+                is_newer(*own, of_ticket) || is_known(*own) && !is_known(of_ticket)
+            })
+            .unwrap_or(of_ticket)
         };
         for subscription in &ticket.subscriptions {
             if self.connections.slots[index].is(flag::CLOSING) {
                 return;
             }
             let client = subscription.client;
-            let mut each: Vec<PartitionPosition> = Vec::new();
-            let start = match &subscription.cursor {
+            let begin = match &subscription.cursor {
                 TicketCursor::Plain(position) => {
                     let (_, partition) = settings.locate(&subscription.filter);
-                    native::Start::Since(newest((client, None), partition, *position))
+                    Begin::At(Start::Since(newest((client, None), partition, *position)))
                 }
                 TicketCursor::Filter(behind) => {
                     let mut positions: BTreeMap<PartitionId, Position> =
                         ticket.positions.iter().copied().collect();
                     positions.extend(behind.iter().copied());
-                    each.extend(positions.into_iter().map(|(partition, position)| {
-                        PartitionPosition {
-                            partition,
-                            position: newest((client, Some(partition)), partition, position),
-                        }
-                    }));
-                    native::Start::SinceEach(List::from(each.as_slice()))
+                    let each = positions.into_iter().map(|(partition, position)| PartitionCursor {
+                        partition,
+                        position: newest((client, Some(partition)), partition, position),
+                    });
+                    Begin::After(each.collect())
                 }
             };
-            let request = SubscribeRequest {
+            let asked = Subscribe {
+                filter: &subscription.filter,
+                begin,
                 fail_on_gap: subscription.fail_on_gap,
-                policy: subscription.policy.map(wire_policy),
-                ..SubscribeRequest::new(&subscription.filter, start)
+                policy: subscription.policy,
+                replay_credit: None,
             };
-            self.native_subscribe(index, client, Ok(request));
+            self.begin_subscription(index, client, Ok(asked));
         }
     }
 }
