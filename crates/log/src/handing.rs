@@ -1,9 +1,9 @@
-//! Handing a partition to the next process: what it knows of its segments, while their bytes stay
-//! where they are.
+//! Hand-over of a partition to the next process: the state of its segments; their bytes stay in
+//! place.
 //!
-//! The port [`Memory`] names each segment's chunk and finds it again ([`Memory::reopen`]). Tables
-//! and indexes go with the state: building them anew would have every record looked at while nobody
-//! is served.
+//! The port [`Memory`] names each segment's chunk and reopens it ([`Memory::reopen`]). Tables and
+//! indexes are part of the state: rebuilding them would read every record while the node serves no
+//! client.
 
 use crate::index::{Table, TopicIndex};
 use crate::memory::{Memory, MemoryRefused};
@@ -11,12 +11,12 @@ use crate::partition::{Partition, Settings};
 use crate::segment::Segment;
 use stdx::handing::{Hand, Input, Layout};
 
-/// What a segment hands over beside its bytes: its offsets, its newest time, the chunk's name, the
-/// bytes published, and where its records are.
+/// The state of a segment without its bytes: its offsets and newest time, the chunk's name and
+/// published bytes, and the locations of its records.
 type Known = ((u64, u64, u64), (u64, u64), Table, Option<TopicIndex>);
 
 impl Partition {
-    /// Appends everything but the segments' bytes.
+    /// Appends the state, without the segments' bytes.
     pub fn give(&self, out: &mut Vec<u8>) {
         let (settings, next_offset, bytes) = self.handed();
         settings.give(out);
@@ -30,10 +30,10 @@ impl Partition {
         }
     }
 
-    /// The partition that was given. `None` if the bytes are not one.
+    /// Restores a partition. `None` if the bytes are invalid.
     ///
     /// # Errors
-    /// The memory of a segment is not there.
+    /// The memory of a segment is missing.
     pub fn take(
         input: &mut Input<'_>,
         memory: &mut dyn Memory,
@@ -58,13 +58,13 @@ impl Partition {
         Ok(Some(partition))
     }
 
-    /// Says what is given.
+    /// Describes the layout of the state.
     pub fn layout(layout: &mut Layout) {
         layout.name("Partition");
         <(Settings, (u64, usize, usize), Known)>::layout(layout);
     }
 
-    /// Segments by their names in the port [`Memory`], oldest first, with their bytes.
+    /// The segments' names in the port [`Memory`], oldest first, with their bytes.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let segments = self.segments.iter();
         segments.map(|segment| (segment.memory_id, segment.bytes()))

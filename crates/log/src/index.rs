@@ -1,8 +1,8 @@
-//! Where the records of a segment are: by offset, and once sealed by topic.
+//! Locations of the records of a segment: by offset, and by topic once it is sealed.
 //!
-//! Both are made from the segment's bytes alone and can be rebuilt from them. Memory: 8 bytes per
-//! record for the table; at sealing 4 more per record and 8 per topic that has records in the
-//! segment. A topic's positions ascend, and so do its offsets.
+//! The segment's bytes alone determine both, so they can be rebuilt. Memory: 8 bytes per record for
+//! the table; a sealed segment has 4 more per record and 8 per topic. A topic's positions ascend,
+//! and so do its offsets.
 
 use crate::record::RecordView;
 use stdx::handing::Hand;
@@ -15,17 +15,17 @@ pub struct Table {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hand)]
 struct Entry {
-    /// Offset less the segment's base offset.
+    /// The offset minus the segment's base offset.
     relative: u32,
-    /// Byte in the segment.
+    /// The byte in the segment.
     position: u32,
 }
 
-/// Topic -> positions of its records, ascending. Of a sealed segment; immutable.
+/// Maps a topic to the positions of its records, ascending. Only for sealed segments; immutable.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hand)]
 pub struct TopicIndex {
-    /// Topics, ascending, each with the end of its positions; they start where those of the one
-    /// before end.
+    /// Topics, ascending, each with the end of its positions; they start at the end of the previous
+    /// topic's.
     topics: Box<[(u32, u32)]>,
     positions: Box<[u32]>,
 }
@@ -40,7 +40,7 @@ impl Table {
         self.entries.shrink_to_fit();
     }
 
-    /// Records in the segment.
+    /// The number of records in the segment.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -50,19 +50,19 @@ impl Table {
         self.entries.is_empty()
     }
 
-    /// Number of the first record whose relative offset is at or above `relative`; `len()` if there
-    /// is none.
+    /// The number of the first record whose relative offset is at or above `relative`; `len()` if
+    /// there is none.
     pub(crate) fn first_at_or_after(&self, relative: u64) -> usize {
         self.entries.partition_point(|entry| u64::from(entry.relative) < relative)
     }
 
-    /// Number of the record with this relative offset.
+    /// The number of the record with this relative offset.
     pub(crate) fn find(&self, relative: u64) -> Option<usize> {
         let relative = u32::try_from(relative).ok()?;
         self.entries.binary_search_by_key(&relative, |entry| entry.relative).ok()
     }
 
-    /// Position of a record by its number.
+    /// The position of a record by its number.
     pub fn position(&self, number: usize) -> Option<u32> {
         self.entries.get(number).map(|entry| entry.position)
     }
@@ -77,7 +77,7 @@ impl Table {
 }
 
 impl TopicIndex {
-    /// The index of the records that `table` finds in `bytes`, the whole segment.
+    /// Builds the index of the records in `table` from `bytes`, the whole segment.
     pub fn build(bytes: &[u8], table: &Table) -> TopicIndex {
         let topic_and_position = |position: u32| {
             let record = RecordView::parse(bytes.get(position as usize..)?)?;
@@ -97,7 +97,7 @@ impl TopicIndex {
         TopicIndex { topics: topics.into_boxed_slice(), positions }
     }
 
-    /// Positions of the topic's records, ascending; empty if it has none here.
+    /// The positions of the topic's records, ascending; empty if it has none here.
     pub fn positions_of(&self, topic: u32) -> &[u32] {
         let Ok(place) = self.topics.binary_search_by_key(&topic, |(topic, _)| *topic) else {
             return &[];
@@ -106,7 +106,7 @@ impl TopicIndex {
         self.positions.get(start as usize..self.topics[place].1 as usize).unwrap_or_default()
     }
 
-    /// Ids of the topics that have records in the segment, ascending.
+    /// The ids of the topics with records in the segment, ascending.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = u32> {
         self.topics.iter().map(|(topic, _)| *topic)
     }

@@ -1,13 +1,13 @@
-//! The log: append-only partitions of records in segments, with the indexes that replay needs.
+//! The log: append-only partitions of records in segments, with indexes for replay.
 //!
 //! Place on the path: a home shard appends each publication to its partition and posts the record's
-//! slice to the edges; recovery, history, lagging subscriptions and wildcard replay all read it
-//! back from here.
+//! slice to the edges; recovery, history, lagging subscriptions and replay by filter all read from
+//! here.
 //!
-//! Pure: memory and files are ports ([`Memory`], [`store::Disk`]), the time and the offsets come
-//! from the caller. One [`Partition`] belongs to one home shard and lives in memory. [`store`]
-//! keeps a log on disk: records are the same bytes there, with the checksums filled in, in segments
-//! of another layout (`docs/formats.md`).
+//! Pure: memory and files are ports ([`Memory`], [`store::Disk`]); the caller supplies the time and
+//! the offsets. One [`Partition`] belongs to one home shard and is in memory. [`store`] is a log on
+//! disk: its records are the same bytes, with checksums, in segments of another layout
+//! (`docs/formats.md`).
 //!
 //! Invariants: offsets strictly increase within a partition but need not be contiguous; a record is
 //! never changed once appended; `prev` of a record is below its offset; eviction drops whole

@@ -1,26 +1,27 @@
-//! The port through which a partition gets the memory of its segments.
+//! The port through which a partition allocates the memory of its segments.
 //!
-//! The node gives memfds, so that an upgrade can hand segments over; tests and the simulator use
-//! the heap.
+//! The node uses memfds, so that an upgrade can hand segments over; tests and the simulator use the
+//! heap.
 
 use std::fmt;
 use stdx::chunk::{CHUNK_BYTES_MAX, ChunkWriter};
 
-/// Where segments come from. The implementation bounds them all together.
+/// The allocator of segments. The implementation bounds their total size.
 pub trait Memory {
-    /// A chunk of at least `capacity` bytes and a name for it, unique until released.
+    /// Allocates a chunk of at least `capacity` bytes. Returns it with a name, unique until
+    /// released.
     fn allocate(&mut self, capacity: usize) -> Result<(ChunkWriter, u64), MemoryRefused>;
 
-    /// The partition has let go of the chunk; called once, on the thread that owns the partition.
-    /// Slices elsewhere may still read the bytes: what must outlive them goes with the chunk's own
-    /// release.
+    /// Reports that the partition has dropped the chunk; called once, on the partition's thread.
+    /// Slices elsewhere may still read the bytes: resources that must outlive them belong to the
+    /// chunk's own release.
     fn release(&mut self, id: u64);
 
-    /// The chunk of this name, as the process that this one follows has left it, of which `len`
-    /// bytes are published. Called once for each chunk, before any other is allocated.
+    /// Reopens the chunk with this name, as the previous process left it; `len` bytes are
+    /// published. Called once for each chunk, before any other allocation.
     ///
     /// # Errors
-    /// There is no such chunk, or it is shorter; and always, where nothing is handed over.
+    /// The chunk is missing or shorter. An implementation without hand-over always refuses.
     fn reopen(&mut self, id: u64, len: usize) -> Result<ChunkWriter, MemoryRefused> {
         let _ = id;
         Err(MemoryRefused { capacity: len })
@@ -30,7 +31,7 @@ pub trait Memory {
 /// There is no memory for another segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryRefused {
-    /// Bytes that were asked for.
+    /// The requested bytes.
     pub capacity: usize,
 }
 
@@ -42,28 +43,28 @@ impl fmt::Display for MemoryRefused {
 
 impl std::error::Error for MemoryRefused {}
 
-/// Segments on the heap, `bytes_max` of them in total.
+/// Segments on the heap, `bytes_max` bytes in total.
 #[derive(Debug)]
 pub struct HeapMemory {
     bytes_max: usize,
     bytes: usize,
     last_id: u64,
-    /// Id and capacity of what is allocated, by id.
+    /// The id and capacity of each allocation, by id.
     chunks: Vec<(u64, usize)>,
 }
 
 impl HeapMemory {
-    /// Memory for segments of `bytes_max` bytes in total.
+    /// Creates memory for segments of `bytes_max` bytes in total.
     pub const fn new(bytes_max: usize) -> HeapMemory {
         HeapMemory { bytes_max, bytes: 0, last_id: 0, chunks: Vec::new() }
     }
 
-    /// Bytes allocated and not released.
+    /// The number of bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Chunks allocated and not released.
+    /// The number of chunks in use.
     pub fn chunks(&self) -> usize {
         self.chunks.len()
     }

@@ -1,9 +1,9 @@
-//! A partition: appends, eviction and the counts of what it holds. Reading is in `read`.
+//! A partition: appends, eviction and counts. Reading is in `read`.
 //!
 //! Owned by one home shard. Segments are ordered by offset; only the newest may be active.
 //!
-//! A topic id must not be given to another topic while the log holds records of it: the evicted
-//! segments say which topics they had, and a topic whose last offset was evicted has none left.
+//! A topic id must not be reused while the log has records with it: an evicted segment reports its
+//! topics, and a topic whose last offset was evicted has no records left.
 
 use crate::index::TopicIndex;
 use crate::memory::{Memory, MemoryRefused};
@@ -14,12 +14,12 @@ use std::fmt;
 use stdx::chunk::{CHUNK_BYTES_MAX, Slice};
 use stdx::handing::Hand;
 
-/// What a partition is told when it is made.
+/// Settings of a new partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Settings {
-    /// Bytes of a segment, header included, from 104 to 4 GiB; brought into these bounds. A larger
-    /// record gets a segment of its own. Eviction drops whole segments, so a partition needs
-    /// several within its bytes.
+    /// The size of a segment, header included, from 104 bytes to 4 GiB; other values are clamped. A
+    /// larger record has its own segment. Eviction drops whole segments, so a partition needs
+    /// several within its size.
     pub segment_bytes: usize,
     /// The partition's number in its log; written into segments.
     pub partition: u32,
@@ -34,25 +34,26 @@ pub struct Partition {
     next_offset: u64,
     pub(crate) segments: VecDeque<Segment>,
     bytes: usize,
-    /// Header and optional fields of the record being appended; little more than 64 KiB at most.
+    /// The header and optional fields of the record being appended; little more than 64 KiB at
+    /// most.
     head: Vec<u8>,
 }
 
-/// A record has been appended.
+/// The result of an append.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Appended {
-    /// Its offset.
+    /// The record's offset.
     pub offset: u64,
     /// The whole record.
     pub slice: Slice,
 }
 
-/// Why a record was not appended; the partition is unchanged.
+/// The reason why a record was not appended; the partition is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppendError {
-    /// The offset is below the next one, or is 2^64 - 1, which no record can have.
+    /// The offset is below the next one, or is 2^64 - 1, which is never used.
     Offset {
-        /// The least offset that is accepted.
+        /// The lowest valid offset.
         next_offset: u64,
     },
     /// `prev` is not below the record's offset.
@@ -81,29 +82,29 @@ impl fmt::Display for AppendError {
 
 impl std::error::Error for AppendError {}
 
-/// A segment that has been dropped.
+/// A dropped segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evicted {
-    /// Offset of its first record.
+    /// The offset of its first record.
     pub first: u64,
-    /// Offset of its last record.
+    /// The offset of its last record.
     pub last: u64,
-    /// Bytes that `Partition::bytes` lost.
+    /// The bytes subtracted from `Partition::bytes`.
     pub bytes: usize,
     index: TopicIndex,
 }
 
 impl Evicted {
-    /// Ids of the topics that had records in the segment, ascending, each once. A topic whose last
-    /// offset is at or below [`Evicted::last`] has no record left.
+    /// The ids of the topics with records in the segment, ascending, without repetition. A topic
+    /// whose last offset is at or below [`Evicted::last`] has no record left.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = u32> {
         self.index.topics()
     }
 }
 
 impl Partition {
-    /// A partition without records. `first_offset` is the least that it will give or accept; 0
-    /// counts as 1, as offset 0 means "none".
+    /// Creates an empty partition. `first_offset` is its lowest offset; 0 counts as 1, as offset 0
+    /// means "none".
     pub fn new(settings: Settings, first_offset: u64) -> Partition {
         let segment_bytes_min = SEGMENT_HEADER_BYTES + RECORD_HEADER_BYTES;
         let segment_bytes = settings.segment_bytes.clamp(segment_bytes_min, CHUNK_BYTES_MAX);
@@ -116,18 +117,18 @@ impl Partition {
         }
     }
 
-    /// What it hands over beside its segments.
+    /// The state for a hand-over, without the segments.
     pub(crate) fn handed(&self) -> (&Settings, u64, usize) {
         (&self.settings, self.next_offset, self.bytes)
     }
 
-    /// Bytes of the segments that were handed over.
+    /// Sets the bytes of the restored segments.
     pub(crate) fn set_bytes(&mut self, bytes: usize) {
         self.bytes = bytes;
     }
 
-    /// Appends a record at `offset`, or at the next one. Copies the record's bytes once; where a
-    /// new segment is needed, builds the index of the one before.
+    /// Appends a record at `offset`, or at the next one. Copies the record's bytes once; if a new
+    /// segment is needed, builds the index of the previous one.
     pub fn append(
         &mut self,
         memory: &mut dyn Memory,
@@ -150,7 +151,7 @@ impl Partition {
         appended
     }
 
-    /// Appends a record that was encoded elsewhere, at its own offset; its topic becomes `topic`.
+    /// Appends a record that is already encoded, at its own offset; its topic id becomes `topic`.
     pub fn append_record(
         &mut self,
         memory: &mut dyn Memory,
@@ -170,13 +171,13 @@ impl Partition {
         self.place(memory, offset, record.time_ms(), &[&head, rest])
     }
 
-    /// The next record gets this offset at least. For a partition whose newest records lie
-    /// elsewhere, and after offsets that were given away in vain.
+    /// Raises the next offset. For a partition whose newest records are elsewhere, and after
+    /// offsets that were assigned but not used.
     pub fn skip_to(&mut self, next_offset: u64) {
         self.next_offset = self.next_offset.max(next_offset);
     }
 
-    /// Puts a whole record, given in parts, into the active segment or a new one.
+    /// Puts a complete record, in parts, into the active segment or a new one.
     fn place(
         &mut self,
         memory: &mut dyn Memory,
@@ -199,8 +200,8 @@ impl Partition {
         Ok(Appended { offset, slice })
     }
 
-    /// Closes the active segment, so that the next record starts another; its index is built. For
-    /// callers that bound the age of a segment. Nothing happens without an active segment.
+    /// Seals the active segment, so that the next record begins a new one; builds its index. For
+    /// callers that bound the age of a segment. Does nothing without an active segment.
     pub fn seal(&mut self) {
         if let Some(active) = self.segments.back_mut() {
             active.seal();
@@ -208,14 +209,14 @@ impl Partition {
     }
 
     /// Drops the oldest segment if its newest record is older than `time_ms`, even if it is active.
-    /// Call again until None.
+    /// Call again until it returns None.
     pub fn evict_older_than(&mut self, memory: &mut dyn Memory, time_ms: u64) -> Option<Evicted> {
         self.segments.front().filter(|oldest| oldest.newest_ms < time_ms)?;
         self.evict_oldest_segment(memory)
     }
 
     /// Drops the oldest segment, even if it is active. None if there is none. Slices of its records
-    /// stay readable wherever they are.
+    /// stay readable.
     pub fn evict_oldest_segment(&mut self, memory: &mut dyn Memory) -> Option<Evicted> {
         let mut oldest = self.segments.pop_front()?;
         oldest.seal();
@@ -226,54 +227,54 @@ impl Partition {
         Some(Evicted { first: base, last, bytes, index: index.unwrap_or_default() })
     }
 
-    /// Drops all segments: at the end, so that the port gets everything back.
+    /// Drops all segments, so that the port gets all memory back.
     pub fn close(mut self, memory: &mut dyn Memory) {
         while self.evict_oldest_segment(memory).is_some() {}
     }
 
-    /// The last offset given, whether or not its record is still present; 0 if none was. Before the
-    /// first append it is one below the first offset.
+    /// The last assigned offset, whether its record is still present or not; 0 if there is none.
+    /// Before the first append it is one below the first offset.
     pub fn head(&self) -> u64 {
         self.next_offset - 1
     }
 
-    /// The offset that the next record gets unless the caller names a higher one.
+    /// The offset of the next record, unless the caller chooses a higher one.
     pub fn next_offset(&self) -> u64 {
         self.next_offset
     }
 
-    /// Offset of the oldest record still present.
+    /// The offset of the oldest record.
     pub fn oldest(&self) -> Option<u64> {
         self.segments.front().map(|segment| segment.base)
     }
 
-    /// Bytes of all records present and the headers of their segments.
+    /// The bytes of all records and of their segments' headers.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of the chunks behind all segments, used or not. Untouched pages may cost nothing.
+    /// The bytes of the chunks of all segments, used or not. Untouched pages may cost nothing.
     pub fn allocated_bytes(&self) -> usize {
         self.segments.iter().map(Segment::capacity).sum()
     }
 
-    /// Bytes of tables and indexes: 8 per record in the active segment (up to 16 while its table
-    /// grows), 12 per record and 8 per topic in each sealed one.
+    /// The bytes of tables and indexes: 8 per record in the active segment (up to 16 while its
+    /// table grows), 12 per record and 8 per topic in each sealed one.
     pub fn index_bytes(&self) -> usize {
         self.segments.iter().map(Segment::index_bytes).sum()
     }
 
-    /// Segments present.
+    /// The number of segments.
     pub fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// Records present.
+    /// The number of records.
     pub fn records(&self) -> usize {
         self.segments.iter().map(|segment| segment.table.len()).sum()
     }
 
-    /// Bytes of each segment, oldest first, header included: what an upgrade hands over.
+    /// The bytes of each segment, oldest first, header included.
     pub fn segment_bytes(&self) -> impl Iterator<Item = &[u8]> {
         self.segments.iter().map(Segment::bytes)
     }
@@ -292,12 +293,12 @@ impl Partition {
         Some(segment.slice_of(position, &segment.record(position)?))
     }
 
-    /// Number of the first segment whose last offset is at or above `offset`.
+    /// The number of the first segment whose last offset is at or above `offset`.
     pub(crate) fn segment_at_or_after(&self, offset: u64) -> usize {
         self.segments.partition_point(|segment| segment.last < offset)
     }
 
-    /// The memory first, so that nothing has changed if there is none.
+    /// Allocates memory first, so that a failure changes nothing.
     fn start_segment(
         &mut self,
         memory: &mut dyn Memory,

@@ -1,79 +1,77 @@
-//! Reading a partition: one topic forward or backward in pages, or everything forward.
+//! Reads from a partition: one topic forward or backward in pages, or all records forward.
 //!
-//! A sealed segment is read through its index; in the active one `prev` is walked back from the
-//! topic's last record, which the caller knows. A walk of more than [`WALK_MAX`] steps means that
-//! the topic is a large part of the segment, and then looking through the segment's records in the
-//! order wanted finds a page sooner.
+//! A sealed segment is read through its index. In the active one, a read walks back along `prev`
+//! from the topic's last record, which the caller provides. After more than [`WALK_MAX`] steps the
+//! topic is a large part of the segment, and then a scan of the segment's records in the requested
+//! order is faster.
 
 use crate::partition::Partition;
 use crate::record::RecordView;
 use crate::segment::Segment;
 use stdx::chunk::Slice;
 
-/// Steps along `prev` before the active segment is looked through instead.
+/// The maximum number of steps along `prev`; then the active segment is scanned.
 const WALK_MAX: usize = 1024;
 
-/// The most that one page may hold. A page has at least one record if there is any, even above the
-/// limits.
+/// Limits of one page. A page has at least one record if there is any, even above the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageLimits {
-    /// Records.
+    /// The maximum number of records.
     pub records_max: usize,
-    /// Bytes of whole records.
+    /// The maximum bytes of whole records.
     pub bytes_max: usize,
 }
 
-/// The most that one forward read may do. It visits at least one record if there is any.
+/// Limits of one forward read. It visits at least one record if there is any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardLimits {
-    /// Records visited.
+    /// The maximum number of visited records.
     pub records_max: usize,
-    /// Bytes of whole records visited.
+    /// The maximum bytes of visited records.
     pub bytes_scanned_max: usize,
 }
 
-/// What a page of one topic covers; the records themselves are appended to `out`.
+/// The range that a page of one topic covers; its records are appended to `out`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TopicPage {
-    /// Forward: what follows is above this offset: that of the last record of the page, or if the
-    /// page is complete the greater of `topic_last` and `after`. Backward: that of the oldest
+    /// Forward: the next page starts above this offset: that of the last record of the page, or if
+    /// the page is complete the greater of `topic_last` and `after`. Backward: that of the oldest
     /// record of the page, or `before` if it has none.
     pub through: u64,
-    /// Forward: `topic_last` has been reached. Backward: no older record of the topic is present.
+    /// Forward: the page reaches `topic_last`. Backward: no older record of the topic is present.
     pub complete: bool,
-    /// `prev` of the oldest record in the page. Forward: if above `after`, records between are
-    /// gone, the gap ends there. None if the page is empty: then everything in (after, topic_last]
-    /// is gone.
+    /// The `prev` of the oldest record in the page. Forward: if it is above `after`, records
+    /// between are missing, and the gap ends at `prev`. None if the page is empty: then all records
+    /// in (after, topic_last] are missing.
     pub first_prev: Option<u64>,
 }
 
-/// Where a topic's newest records start.
+/// The start of a topic's newest records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TopicStart {
-    /// Offset of the oldest that qualifies; none if none does.
+    /// The offset of the oldest matching record; None without one.
     pub oldest: Option<u64>,
-    /// Every record of the topic that is present qualifies, and fewer than were asked for: older
-    /// ones, which are not present, might have qualified too.
+    /// Every present record of the topic matches, but fewer than requested: older ones, which are
+    /// missing, might have matched too.
     pub all: bool,
 }
 
-/// How many of a topic's newest records are no older than a moment.
+/// The number of a topic's newest records since some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecentRecords {
-    /// Records, at most as many as were asked for.
+    /// The number of records, at most the requested one.
     pub count: u32,
-    /// When the oldest of them was appended, in milliseconds since 1970-01-01 UTC; 0 without any.
+    /// The time of the oldest of them, in milliseconds since 1970-01-01 UTC; 0 without any.
     pub oldest_ms: u64,
-    /// There were as many as were asked for, and there may be more.
+    /// The count reached the requested maximum, so there may be more.
     pub is_cut: bool,
 }
 
 impl Partition {
-    /// Records of a topic with offsets in (after, topic_last], oldest first.
+    /// Reads records of a topic with offsets in (after, topic_last], oldest first.
     ///
-    /// `topic_last` is the offset of the topic's last record, or of an earlier one at which to
-    /// stop. (If it is not a record of the topic the result is right too, but the active segment is
-    /// searched through.)
+    /// `topic_last` is the offset of the topic's last record, or of an earlier one that ends the
+    /// read. (Another offset gives a correct result, but scans the active segment.)
     pub fn read_topic(
         &self,
         topic: u32,
@@ -114,8 +112,8 @@ impl Partition {
         page.finish(true, after.max(topic_last))
     }
 
-    /// Records of a topic with offsets at or below `topic_last` and below `before`, newest first.
-    /// Arguments as for [`Partition::read_topic`].
+    /// Reads records of a topic with offsets at or below `topic_last` and below `before`, newest
+    /// first. Arguments as for [`Partition::read_topic`].
     pub fn read_topic_back(
         &self,
         topic: u32,
@@ -136,9 +134,9 @@ impl Partition {
         TopicPage { complete, ..page.finish(false, before) }
     }
 
-    /// Where "the last `count` messages, none older than `not_before_ms`" start. It stops at the
-    /// first record, from the newest, that is too old. `topic_last` as for
-    /// [`Partition::read_topic`].
+    /// Finds the start of the last `count` messages that are not older than `not_before_ms`. The
+    /// search runs from the newest and stops at the first record that is too old. `topic_last` as
+    /// for [`Partition::read_topic`].
     pub fn newest_of_topic(
         &self,
         topic: u32,
@@ -159,8 +157,8 @@ impl Partition {
         TopicStart { oldest, all }
     }
 
-    /// Counts the newest records of a topic that are no older than `not_before_ms`, at most
-    /// `count_max` of them. `topic_last` as for [`Partition::read_topic`].
+    /// Counts the newest records of a topic that are not older than `not_before_ms`, up to
+    /// `count_max`. `topic_last` as for [`Partition::read_topic`].
     pub fn recent_of_topic(
         &self,
         topic: u32,
@@ -180,18 +178,18 @@ impl Partition {
             }
             recent.count += 1;
             recent.oldest_ms = record.time_ms();
-            // The one before is not present: older segments need not be searched for it.
+            // The record before is missing: a search in older segments is unnecessary.
             record.prev() >= oldest
         });
         recent
     }
 
     /// Visits every record from offset `from` on, oldest first, until the limits or the end are
-    /// reached or `visit` returns false, which means that it did *not* take the record. Returns the
-    /// offset to go on from: that of the first record not taken, or the next offset if all have
-    /// been.
+    /// reached or `visit` returns false, which means that it did *not* accept the record. Returns
+    /// the offset where the next read starts: that of the first record not accepted, or the next
+    /// offset after all of them.
     ///
-    /// If `from` lies below [`Partition::oldest`], what lay between is gone.
+    /// If `from` is below [`Partition::oldest`], the records between are missing.
     pub fn read_forward(
         &self,
         from: u64,
@@ -219,7 +217,7 @@ impl Partition {
         from.max(self.next_offset())
     }
 
-    /// Visits the topic's records from the newest wanted to the oldest until `visit` returns false;
+    /// Visits the topic's records from `newest` back to the oldest until `visit` returns false;
     /// true if all were visited.
     fn visit_topic_back(
         &self,
@@ -231,7 +229,7 @@ impl Partition {
         let Some(newest) = before.checked_sub(1).map(|newest| newest.min(topic_last)) else {
             return true;
         };
-        // The first segment from the newest that may hold `newest`; it and all older ones.
+        // The newest segment that may contain `newest`; it and all older ones.
         let count = self.segments.partition_point(|segment| segment.base <= newest);
         for segment in self.segments.range(..count).rev() {
             let Some(index) = &segment.index else {
@@ -257,8 +255,8 @@ impl Partition {
     }
 }
 
-/// Positions of the topic's records in (after, topic_last] of the active segment, ascending: all,
-/// or at least one more than a page may hold.
+/// The positions of the topic's records in (after, topic_last] of the active segment, ascending:
+/// all of them, or at least one more than fits into a page.
 fn active_positions(
     segment: &Segment,
     topic: u32,
@@ -287,7 +285,7 @@ fn active_positions(
     positions
 }
 
-/// As `visit_topic_back`, in the active segment; offsets at or below `newest`.
+/// Does the work of `visit_topic_back` in the active segment, for offsets at or below `newest`.
 fn visit_active_back(
     segment: &Segment,
     topic: u32,
@@ -310,11 +308,11 @@ fn visit_active_back(
     true
 }
 
-/// The topic's records in the active segment from `topic_last` back along `prev`.
+/// An iterator over the topic's records in the active segment from `topic_last` back along `prev`.
 struct Walk<'a> {
     segment: &'a Segment,
     topic: u32,
-    /// Number in the segment's table of the record to yield next.
+    /// The table's number of the next record.
     next: Option<usize>,
 }
 
@@ -328,20 +326,19 @@ impl<'a> Walk<'a> {
     fn next(&mut self) -> Option<(u32, RecordView<'a>)> {
         let position = self.segment.table.position(self.next.take()?)?;
         let record = self.segment.record(position)?;
-        // `prev` may also name what was never a record of this topic: then the walk is at its end.
-        // It is below the record's own offset since `append` checked it, so the walk ends in any
-        // case.
+        // `prev` may be an offset that was never a record of this topic; then the walk ends.
+        // `append` has checked that it is below the record's own offset, so the walk always ends.
         self.next = self.find(record.prev());
         Some((position, record))
     }
 
-    /// Number of the topic's record at exactly this offset.
+    /// The number of the topic's record at exactly this offset.
     fn find(&self, offset: u64) -> Option<usize> {
         let number = self.segment.table.find(offset.checked_sub(self.segment.base)?)?;
         self.is_of_topic(number).then_some(number)
     }
 
-    /// Number of the topic's last record at or below an offset where it has none.
+    /// The number of the topic's last record at or below an offset without one.
     fn search(&self, offset: u64) -> Option<usize> {
         let ahead = offset.checked_sub(self.segment.base)?;
         let end = self.segment.table.first_at_or_after(ahead);
@@ -355,7 +352,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A page being filled.
+/// An unfinished page.
 struct Page<'a> {
     limits: PageLimits,
     out: &'a mut Vec<Slice>,
@@ -370,7 +367,7 @@ impl<'a> Page<'a> {
         Page { limits, out, records: 0, bytes: 0, last: None, first_prev: None }
     }
 
-    /// False if the record does not fit any more.
+    /// Adds a record. False if it does not fit.
     fn take(&mut self, segment: &Segment, position: u32, record: &RecordView<'_>) -> bool {
         let bytes = record.bytes().len();
         let over = self.records >= self.limits.records_max

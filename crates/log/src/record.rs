@@ -1,12 +1,13 @@
-//! The record: one publication as it lies in a segment, in memory and, with its checksum, on disk.
+//! The record: the bytes of one publication in a segment, in memory and, with its checksum, on
+//! disk.
 //!
 //! ```text
 //!  0  length        u32  bytes of the whole record, this field included
-//!  4  crc32c        u32  over bytes 8..length on disk; 0 in memory, where nothing has computed it
-//!  8  offset        u64  place in the partition
+//!   4  crc32c        u32  over bytes 8..length on disk; 0 in memory, where it is not computed
+//!   8  offset        u64  offset in the partition
 //! 16  prev          u64  the topic has no record between prev and offset
 //! 24  time_ms       u64  milliseconds since 1970-01-01 UTC
-//! 32  topic         u32  topic id, given by the home shard or by a segment on disk
+//!  32  topic         u32  topic id, assigned by the home shard or by a segment on disk
 //! 36  flags         u16  bit 0 retained, 1 compressed, 2 text, 15 control; others 0
 //! 38  fields_bytes  u16  bytes of the optional fields
 //! 40  fields             any number of: kind u8, length u16, value
@@ -14,16 +15,16 @@
 //! ```
 //!
 //! Little-endian, unaligned. Field kinds: 1 content type; 2 tag (key length u16, key, value),
-//! repeated; 3 producer (sequence u64, id); 4 idempotency key. Readers skip kinds that they do not
-//! know. A record with the control bit is no publication but the durable store's own; readers here
-//! skip it.
+//! repeated; 3 producer (sequence u64, id); 4 idempotency key. Readers skip unknown kinds. A record
+//! with the control bit is not a publication but belongs to the durable store; readers here skip
+//! it.
 
 use crate::partition::AppendError;
 use std::fmt;
 
-/// Bytes of a record before its optional fields.
+/// The size of a record before its optional fields.
 pub const RECORD_HEADER_BYTES: usize = 40;
-/// The most bytes of one record: its length is a `u32` and it must fit into a chunk with the
+/// The maximum size of one record: its length is a `u32` and it must fit into a chunk with the
 /// segment's header.
 pub(crate) const RECORD_BYTES_MAX: usize = u32::MAX as usize - crate::SEGMENT_HEADER_BYTES;
 
@@ -33,18 +34,18 @@ const TAG: u8 = 2;
 const PRODUCER: u8 = 3;
 const IDEMPOTENCY_KEY: u8 = 4;
 
-/// What a record says about itself in single bits.
+/// Properties of a record, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u16);
 
 impl Flags {
     /// No flag.
     pub const NONE: Flags = Flags(0);
-    /// Published to be retained as the topic's latest message.
+    /// Published with RETAIN, as the topic's latest message.
     pub const RETAINED: Flags = Flags(1 << 0);
-    /// The payload was found to be UTF-8 when it was published.
+    /// The payload was valid UTF-8 when it was published.
     pub const TEXT: Flags = Flags(1 << 2);
-    /// Not a publication but a mark of the log itself. Publications never carry it.
+    /// A control record of the log itself. Publications never have it.
     pub const CONTROL: Flags = Flags(1 << 15);
 
     /// Whether all bits of `other` are set.
@@ -52,7 +53,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Both together.
+    /// The union of both.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
@@ -64,22 +65,21 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// Who published, and the sequence number that the producer gave the publication.
+/// A producer, and its sequence number of the publication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Producer<'a> {
-    /// The producer's name for itself, any bytes.
+    /// The producer's own id, arbitrary bytes.
     pub id: &'a [u8],
-    /// Increases per producer, holes allowed.
+    /// Increases per producer; it may skip numbers.
     pub sequence: u64,
 }
 
-/// A publication to append. Everything is borrowed; `append` copies it once, into the segment.
+/// A publication to append. All fields are borrowed; `append` copies them once, into the segment.
 #[derive(Clone, Copy, Default)]
 pub struct NewRecord<'a> {
     /// Topic id.
     pub topic: u32,
-    /// An offset such that the topic has no record between it and this one; below this record's own
-    /// offset.
+    /// The topic has no record between this offset and the record; below the record's offset.
     pub prev: u64,
     /// Milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
@@ -93,13 +93,12 @@ pub struct NewRecord<'a> {
     pub producer: Option<Producer<'a>>,
     /// Idempotency key, if given.
     pub idempotency_key: Option<&'a [u8]>,
-    /// The message itself. The format allows close to 4 GiB; what is accepted is the caller's
-    /// limit.
+    /// The message itself. The format allows close to 4 GiB; the caller has its own limit.
     pub payload: &'a [u8],
 }
 
 impl fmt::Debug for NewRecord<'_> {
-    /// Without payload and tags, which never reach a log of messages.
+    /// Omits payload and tags, so that they never reach a log file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.payload.len();
         write!(f, "NewRecord(topic {}, prev {}, {bytes} bytes)", self.topic, self.prev)
@@ -107,10 +106,10 @@ impl fmt::Debug for NewRecord<'_> {
 }
 
 impl NewRecord<'_> {
-    /// Writes everything but the payload, which follows it, into `head`, emptied first.
+    /// Clears `head` and writes everything before the payload to it.
     ///
     /// # Errors
-    /// The optional fields exceed 65,535 bytes together, or the record the format's bound.
+    /// The optional fields exceed 65,535 bytes together, or the record exceeds the format's bound.
     pub fn encode_head(&self, offset: u64, head: &mut Vec<u8>) -> Result<(), AppendError> {
         head.clear();
         head.resize(RECORD_HEADER_BYTES, 0);
@@ -143,7 +142,7 @@ impl NewRecord<'_> {
         Some(())
     }
 
-    /// The fixed part; `length` counts all of the record.
+    /// Writes the fixed part; `length` is that of the whole record.
     fn encode_header(
         &self,
         offset: u64,
@@ -176,16 +175,15 @@ fn put_field(fields: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> Option<()> {
     Some(())
 }
 
-/// A record read in place. Made only from bytes that hold a whole record, so every accessor just
-/// reads.
+/// A record read in place. It exists only over a complete record, so accessors need no checks.
 #[derive(Clone, Copy)]
 pub struct RecordView<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> RecordView<'a> {
-    /// The record at the start of `bytes`, which may be longer. None if `bytes` is cut short or its
-    /// lengths contradict each other. Checksums are not looked at.
+    /// Parses the record at the start of `bytes`, which may be longer. None if `bytes` is truncated
+    /// or its lengths are contradictory. Does not check the checksum.
     pub fn parse(bytes: &'a [u8]) -> Option<RecordView<'a>> {
         let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
         let record = RecordView { bytes: bytes.get(..length)? };
@@ -199,7 +197,7 @@ impl<'a> RecordView<'a> {
         self.bytes
     }
 
-    /// The fixed part, of another topic and without the checksum, which such a change makes wrong.
+    /// The fixed part with another topic id and without the checksum, which the change makes wrong.
     pub(crate) fn head_with_topic(&self, topic: u32) -> [u8; RECORD_HEADER_BYTES] {
         let mut head = self.fixed(0);
         head[4..8].fill(0);
@@ -207,7 +205,7 @@ impl<'a> RecordView<'a> {
         head
     }
 
-    /// Place in the partition.
+    /// The record's offset in the partition.
     pub fn offset(&self) -> u64 {
         u64::from_le_bytes(self.fixed(8))
     }
@@ -227,7 +225,7 @@ impl<'a> RecordView<'a> {
         u32::from_le_bytes(self.fixed(32))
     }
 
-    /// Flags, unknown bits included.
+    /// The flags, with unknown bits.
     pub fn flags(&self) -> Flags {
         Flags(u16::from_le_bytes(self.fixed(36)))
     }
@@ -242,13 +240,12 @@ impl<'a> RecordView<'a> {
         self.bytes.get(self.payload_start()..).unwrap_or_default()
     }
 
-    /// Where the payload starts within the record's bytes, to share it as a part of the record's
-    /// slice.
+    /// The start of the payload within the record's bytes, for a slice of the record's memory.
     pub fn payload_start(&self) -> usize {
         RECORD_HEADER_BYTES + self.fields_bytes()
     }
 
-    /// The optional fields in order. Ends early at a field that is cut short.
+    /// The optional fields in order. Ends early at a truncated field.
     pub fn fields(&self) -> Fields<'a> {
         let end = self.payload_start();
         Fields { rest: self.bytes.get(RECORD_HEADER_BYTES..end).unwrap_or_default() }
@@ -291,7 +288,7 @@ impl<'a> RecordView<'a> {
     }
 
     fn fixed<const N: usize>(&self, at: usize) -> [u8; N] {
-        // Zero for a header cut short, which `parse` then refuses.
+        // Zero for a truncated header; `parse` then refuses it.
         self.bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }
 }
@@ -344,7 +341,7 @@ impl<'a> Iterator for Fields<'a> {
                     return Some(Field::Producer(Producer { id, sequence }));
                 }
                 IDEMPOTENCY_KEY => return Some(Field::IdempotencyKey(value)),
-                _ => {} // a later version's field
+                _ => {} // a field of a later version
             }
         }
     }
@@ -372,9 +369,9 @@ mod tests {
         payload: b"hello",
     };
 
-    /// The layout as drawn in the documentation, byte for byte.
+    /// The layout in the documentation, byte for byte.
     #[test]
-    fn layout() {
+    fn the_layout_is_as_documented() {
         let record = NewRecord { content_type: Some(b"ab"), tags: &[(b"k", b"v")], ..FULL };
         let record = NewRecord { idempotency_key: None, payload: b"!", ..record };
         let expected: &[u8] = &[
@@ -394,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trip() {
+    fn records_survive_encoding() {
         let bytes = encode(&FULL, 7);
         let view = RecordView::parse(&bytes).unwrap();
         assert_eq!((view.offset(), view.prev(), view.time_ms()), (7, 6, 1_700_000_000_123));
@@ -415,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_or_contradictory_bytes_are_no_record() {
+    fn truncated_or_contradictory_records_are_refused() {
         let bytes = encode(&FULL, 7);
         assert!((0..bytes.len()).all(|len| RecordView::parse(&bytes[..len]).is_none()));
         let longer = [&bytes[..], b"next"].concat();
@@ -427,7 +424,7 @@ mod tests {
         }
     }
 
-    /// No byte pattern makes an accessor panic.
+    /// Accessors never panic, for any bytes.
     #[test]
     fn damaged_fields_end_early() {
         let bytes = encode(&FULL, 7);
@@ -451,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_a_bound() {
+    fn optional_fields_are_bounded() {
         fn check(content_type: usize, value: usize, fits: bool) {
             let (content_type, value) = (vec![1; content_type], vec![2; value]);
             let tags: &[(&[u8], &[u8])] = &[(b"k", &value)];
@@ -469,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_control_bit_is_the_logs_own() {
+    fn publications_never_have_the_control_bit() {
         let record = NewRecord { flags: Flags::CONTROL.with(Flags::TEXT), ..FULL };
         let bytes = encode(&record, 7);
         assert_eq!(RecordView::parse(&bytes).unwrap().flags(), Flags::TEXT);

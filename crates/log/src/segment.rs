@@ -1,4 +1,4 @@
-//! A segment: a header and the records behind it, in one chunk.
+//! A segment: a header followed by records, in one chunk.
 //!
 //! ```text
 //!  0  magic         8 bytes  "CRORESEG"
@@ -18,13 +18,13 @@ use crate::record::{Flags, RecordView};
 use std::fmt;
 use stdx::chunk::{ChunkWriter, Slice};
 
-/// Bytes of a segment before its records.
+/// The size of a segment before its records.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 8] = *b"CRORESEG";
 const VERSION: u16 = 1;
 
-/// What the head of a segment says.
+/// The content of a segment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
     /// The partition within its log.
@@ -47,7 +47,7 @@ impl SegmentHeader {
         header
     }
 
-    /// The header and where the records start.
+    /// Decodes the header. Returns it with the start of the records.
     fn decode(bytes: &[u8]) -> Result<(SegmentHeader, usize), SegmentError> {
         let (magic, rest) = bytes.split_first_chunk().ok_or(SegmentError::Header)?;
         let head: &[u8; SEGMENT_HEADER_BYTES - 8] =
@@ -68,21 +68,21 @@ impl SegmentHeader {
     }
 }
 
-/// Why bytes are not a segment.
+/// The reason why bytes are not a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentError {
     /// The bytes do not start with a segment's header.
     Header,
-    /// Written by a version, or with a feature, that this one does not know.
+    /// The version or a feature is unknown.
     Version {
-        /// Version found.
+        /// The version in the header.
         version: u16,
-        /// Flags found.
+        /// The flags in the header.
         flags: u32,
     },
-    /// No whole record, or one whose offset is not above the one before, at this byte.
+    /// An incomplete record, or an offset that is not above the previous one.
     Record {
-        /// Byte in the segment; everything before is sound.
+        /// The byte in the segment; all records before it are valid.
         position: usize,
     },
 }
@@ -103,9 +103,9 @@ impl fmt::Display for SegmentError {
 
 impl std::error::Error for SegmentError {}
 
-/// Reads a segment from its bytes alone: its header and the table of its records, from which
-/// [`TopicIndex::build`] makes the index. Checksums are not looked at. For segments handed over or
-/// found again.
+/// Decodes a segment from its bytes alone: its header and the table of its records, from which
+/// [`TopicIndex::build`] makes the index. Does not check checksums. For segments that were handed
+/// over or reopened.
 pub fn scan_segment(bytes: &[u8]) -> Result<(SegmentHeader, Table), SegmentError> {
     let (header, mut position) = SegmentHeader::decode(bytes)?;
     let mut table = Table::default();
@@ -129,8 +129,8 @@ pub fn scan_segment(bytes: &[u8]) -> Result<(SegmentHeader, Table), SegmentError
     Ok((header, table))
 }
 
-/// A segment in memory. It has at least one record; the newest of a partition may be active, that
-/// is without an index and with room for more.
+/// A segment in memory. It has at least one record; the newest one of a partition may be active,
+/// without an index and with room for more.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub base: u64,
@@ -144,8 +144,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment in an empty chunk; the first record, at the header's base offset, follows. None if
-    /// the chunk has no room for the header.
+    /// Creates a segment in an empty chunk; the first record, at the header's base offset, follows.
+    /// None if the chunk has no room for the header.
     pub fn new(header: SegmentHeader, mut chunk: ChunkWriter, memory_id: u64) -> Option<Segment> {
         chunk.append(&[&header.encode()])?;
         let (base, last) = (header.base_offset, header.base_offset);
@@ -160,8 +160,8 @@ impl Segment {
         })
     }
 
-    /// A segment that was handed over: base, last offset and newest time; the chunk with its name;
-    /// where its records are.
+    /// Restores a segment after a hand-over: base, last offset and newest time; the chunk with its
+    /// name; the locations of its records.
     pub fn of_parts(
         (base, last, newest_ms): (u64, u64, u64),
         (memory_id, chunk): (u64, ChunkWriter),
@@ -171,13 +171,13 @@ impl Segment {
         Segment { base, last, newest_ms, memory_id, table, index, chunk }
     }
 
-    /// Whether a record of this length at this offset may follow.
+    /// Whether a record of this length may follow at this offset.
     pub fn takes(&self, offset: u64, length: usize) -> bool {
         let near = offset.checked_sub(self.base).is_some_and(|ahead| ahead <= u32::MAX.into());
         self.index.is_none() && near && length <= self.chunk.remaining()
     }
 
-    /// Appends a record given in parts. None, and nothing changed, unless the segment `takes` it.
+    /// Appends a record in parts. None, and nothing changed, unless the segment `takes` it.
     pub fn append(&mut self, offset: u64, time_ms: u64, parts: &[&[u8]]) -> Option<Slice> {
         let relative = u32::try_from(offset.checked_sub(self.base)?).ok()?;
         let position = self.chunk.len() as u32; // a chunk holds less than 4 GiB
@@ -188,7 +188,7 @@ impl Segment {
         Some(slice)
     }
 
-    /// Closes the segment for appends and builds its index; nothing if it is sealed already.
+    /// Seals the segment and builds its index; nothing if it is sealed already.
     pub fn seal(&mut self) {
         if self.index.is_none() {
             self.table.shrink();
@@ -206,7 +206,7 @@ impl Segment {
         self.chunk.slice(position as usize, record.bytes().len())
     }
 
-    /// Header and records.
+    /// The header and the records.
     pub fn bytes(&self) -> &[u8] {
         self.chunk.published()
     }
@@ -215,7 +215,7 @@ impl Segment {
         self.chunk.capacity()
     }
 
-    /// Table and index.
+    /// The bytes of table and index.
     pub fn index_bytes(&self) -> usize {
         self.table.allocated_bytes() + self.index.as_ref().map_or(0, TopicIndex::allocated_bytes)
     }

@@ -1,5 +1,5 @@
-//! The partition against a plain list of records: appends, seals and evictions in any order, and
-//! after them every way of reading, with arguments that make sense and arguments that do not.
+//! The partition against a plain list of records: appends, seals and evictions in any order, then
+//! every kind of read, with sensible and senseless arguments.
 
 use log::{
     AppendError, Evicted, ForwardLimits, HeapMemory, NewRecord, PageLimits, Partition,
@@ -25,12 +25,12 @@ impl Expected {
     }
 }
 
-/// The partition and the list that it must agree with.
+/// The partition and the list that it must equal.
 struct Both {
     partition: Partition,
     memory: HeapMemory,
     list: Vec<Expected>,
-    /// Last offset of each topic, evicted or not; 0 for none.
+    /// The last offset of each topic, evicted or not; 0 for none.
     topic_lasts: Vec<u64>,
     next_offset: u64,
 }
@@ -144,7 +144,7 @@ impl Both {
         assert_eq!(recent, wanted);
     }
 
-    /// One forward read of which the visitor takes `take` records.
+    /// Checks one forward read whose visitor accepts `take` records.
     fn check_forward(&self, from: u64, limits: PageLimits, take: usize) {
         let all: Vec<&Expected> = self.list.iter().filter(|record| record.offset >= from).collect();
         let count = fitting(all.iter().copied(), limits).min(take);
@@ -164,7 +164,7 @@ impl Both {
         assert_eq!(next, rest.unwrap_or(from.max(self.next_offset)));
     }
 
-    /// Table and index made while appending are those that the bytes give.
+    /// Checks that table and index built while appending equal those built from the bytes.
     fn check_rebuilt(&self) {
         let mut offsets = self.list.iter();
         for bytes in self.partition.segment_bytes() {
@@ -222,7 +222,7 @@ impl Both {
     }
 }
 
-/// How many of the records, in this order, one page holds.
+/// The number of the records, in this order, that fit into one page.
 fn fitting<'a>(records: impl Iterator<Item = &'a Expected>, limits: PageLimits) -> usize {
     let mut bytes = 0usize;
     let fits = |(number, record): &(usize, &Expected)| {
@@ -274,7 +274,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn agrees_with_a_list(
+    fn partitions_agree_with_a_list(
         segment_bytes in 0usize..900,
         first_offset in prop_oneof![Just(1u64), 1u64..1_000],
         seed: u64,
@@ -313,9 +313,9 @@ proptest! {
     }
 }
 
-/// One large active segment, with a topic so busy that `prev` is not walked to the end.
+/// One large active segment, with a topic of so many records that the walk along `prev` ends early.
 #[test]
-fn a_busy_topic_in_a_large_active_segment() {
+fn a_topic_with_many_records_in_the_active_segment_is_read() {
     let mut prng = Prng::new(3);
     let mut both = Both::new(1 << 20, 1, 3);
     for number in 0..4_000u64 {
@@ -327,7 +327,7 @@ fn a_busy_topic_in_a_large_active_segment() {
         both.check_everything(&mut prng);
     }
     both.check_newest(0, both.topic_lasts[0], 3_000, 0);
-    // The whole topic, page by page, as a recovering subscriber reads it, both ways.
+    // Read the whole topic, page by page, in both directions, as a recovering subscriber does.
     let limits = PageLimits { records_max: 100, bytes_max: 5_000 };
     let (mut forward, mut after) = (Vec::new(), 0);
     loop {
@@ -380,7 +380,7 @@ fn refused_appends_change_nothing() {
         assert_eq!((partition.bytes(), partition.next_offset(), memory.bytes()), before);
         assert!(!expected.to_string().is_empty());
     }
-    // The active segment stayed active: a record that fits still goes into it.
+    // The active segment stayed active: a record that fits is still appended to it.
     let small = NewRecord { payload: b"", prev: 1, ..NewRecord::default() };
     while partition.append(&mut memory, None, &small).is_ok() {}
     assert_eq!((partition.segments(), memory.bytes()), (2, 400));
@@ -408,9 +408,9 @@ fn slices_outlive_eviction() {
     assert_eq!(read(&slice).payload, b"still here");
 }
 
-/// Memory beside the records themselves, as documented.
+/// Memory in addition to the records themselves, as documented.
 #[test]
-fn index_bytes_per_record() {
+fn indexes_have_their_documented_size() {
     let (records, topics) = (10_000u64, 100);
     let mut both = Both::new(16 << 20, 1, topics);
     for number in 0..records {
@@ -424,7 +424,7 @@ fn index_bytes_per_record() {
 }
 
 #[test]
-fn what_is_no_segment_is_refused() {
+fn invalid_segments_are_refused() {
     use log::SegmentError::{Header, Record, Version};
     let mut both = Both::new(4096, 9, 1);
     both.append(0, 0, 0, b"one".to_vec());
@@ -453,10 +453,10 @@ fn what_is_no_segment_is_refused() {
     check(&|bytes| bytes[second + 37] = 0x80, Ok(1));
 }
 
-/// Records encoded elsewhere: they keep all but the topic and the checksum, and offsets may be
+/// Records that are already encoded keep all but the topic and the checksum, and offsets may be
 /// skipped.
 #[test]
-fn records_from_elsewhere() {
+fn encoded_records_are_appended() {
     let settings = Settings { segment_bytes: 200, partition: 0, epoch: 1 };
     let mut memory = HeapMemory::new(1 << 20);
     let mut partition = Partition::new(settings, 1);

@@ -1,12 +1,12 @@
-//! The durable store against plain lists, on a disk that keeps only what was synced: appends,
-//! crashes at any call, restarts, retention, failing syncs, a full disk, flipped bits.
+//! The durable store against plain lists, on a disk that keeps only synced data: appends, crashes
+//! at any call, restarts, retention, failing syncs, a full disk, flipped bits.
 
 mod store_world;
 
 use store_world::{Faults, World};
 
-/// Worlds whose disk loses what it may lose, and nothing else: everything acknowledged is there, in
-/// the same epoch.
+/// Worlds whose disk loses only unsynced data: everything acknowledged is present, in the same
+/// epoch.
 #[test]
 fn nothing_acknowledged_is_lost() {
     for seed in 0..1_500 {
@@ -14,18 +14,18 @@ fn nothing_acknowledged_is_lost() {
     }
 }
 
-/// Worlds whose disk also damages what was synced: what is missing is announced.
+/// Worlds whose disk also damages synced data: the loss is reported.
 #[test]
-fn damage_is_announced() {
+fn damage_is_reported() {
     for seed in 0..1_500 {
         run(seed, Faults::Damaging);
     }
 }
 
-/// The same worlds, and the log goes to other processes between two calls, or comes back: nobody
-/// sees a difference, and whoever takes it over changes nothing before it is its own.
+/// The same worlds, with hand-overs to other processes and back between calls: nothing changes, and
+/// a new process writes nothing before it owns the log.
 #[test]
-fn a_log_is_handed_over() {
+fn a_hand_over_changes_nothing() {
     let mut handed = 0;
     for seed in 0..1_500 {
         for faults in [Faults::Lossy, Faults::Damaging] {
@@ -39,7 +39,7 @@ fn a_log_is_handed_over() {
 }
 
 fn run(seed: u64, faults: Faults) {
-    // Printed only by a failing test: the last seed is the one to look at.
+    // Visible only when the test fails: the last seed is the one to examine.
     println!("seed {seed}, {faults:?}");
     World::new(seed, faults).run(60);
 }

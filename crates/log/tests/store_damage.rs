@@ -1,4 +1,4 @@
-//! Damage as a reader of a partition meets it: exactly what is lost, and nothing else.
+//! Damage in reads of a partition: exactly the lost records are missing.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, ScanQuery, Store, StoreSettings};
@@ -17,7 +17,7 @@ fn open(disk: &HostileDisk, new_epoch: u64) -> Store<HostileDisk> {
     Store::open(disk.clone(), settings, 1).unwrap().0
 }
 
-/// A log of eight messages, one batch each; `name` says the topic of each.
+/// A log of eight messages, one batch each; `name` returns the topic of each.
 fn filled(disk: &HostileDisk) -> Store<HostileDisk> {
     let mut store = open(disk, 7);
     for offset in 1..=8 {
@@ -54,7 +54,7 @@ fn damage(disk: &HostileDisk, offset: u64) {
     }
 }
 
-/// All pages of a scan: offsets brought, where the page ends, and whether it is damage.
+/// All pages of a scan: the offsets, the end of the page, and whether it is damaged.
 fn pages(store: &mut Store<HostileDisk>) -> Vec<(Vec<u64>, u64, bool)> {
     let (mut pages, mut after) = (Vec::new(), 0);
     while after < 8 {
@@ -77,7 +77,7 @@ fn expected() -> Vec<(Vec<u64>, u64, bool)> {
     vec![(vec![1, 2], 2, false), (vec![], 4, true), (vec![5, 6, 7, 8], 8, false)]
 }
 
-/// Found while it is read: the index knows the records, and their bytes are damaged.
+/// Damage found by a read: the index has the records, and their bytes are damaged.
 #[test]
 fn a_page_ends_before_damaged_records() {
     let disk = HostileDisk::new(1);
@@ -88,8 +88,8 @@ fn a_page_ends_before_damaged_records() {
     assert_eq!(pages(&mut store), expected());
 }
 
-/// Found by a start, which has no index of the newest segment after a crash; and by the next start,
-/// from the index.
+/// Damage found by a start, which has no index of the newest segment after a crash; and by the next
+/// start, from the index.
 #[test]
 fn a_page_ends_before_a_hole() {
     let disk = HostileDisk::new(1);

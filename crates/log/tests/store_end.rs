@@ -1,5 +1,5 @@
-//! A log whose end is lost: its newest segment is gone, is an older copy, or the whole directory is
-//! one.
+//! A log whose end is lost: its newest segment is missing or an older copy, or the whole directory
+//! is.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, OpenError, Recovered, ScanQuery, Store, StoreSettings};
@@ -36,7 +36,7 @@ fn append(store: &mut Store<HostileDisk>, offsets: std::ops::RangeInclusive<u64>
     }
 }
 
-/// A log with 20 messages, and what ends it.
+/// A log with 20 messages, ended by `end`.
 fn log_with_20(end: impl FnOnce(&mut Store<HostileDisk>)) -> HostileDisk {
     let disk = HostileDisk::new(1);
     let (mut store, _) = open(&disk, 1);
@@ -53,7 +53,7 @@ fn newest(disk: &HostileDisk) -> String {
     names.pop().unwrap()
 }
 
-/// Offsets of partition 0 that can be read behind one, and whether some may be missing among them.
+/// The readable offsets of partition 0 behind `after`, and whether some may be missing among them.
 fn read(store: &mut Store<HostileDisk>, after: u64) -> (Vec<u64>, bool) {
     let (through, mut after) = (store.heads()[0], after);
     let (mut offsets, mut is_damaged) = (Vec::new(), false);
@@ -68,7 +68,7 @@ fn read(store: &mut Store<HostileDisk>, after: u64) -> (Vec<u64>, bool) {
     (offsets, is_damaged)
 }
 
-/// A start finds that the end is lost.
+/// A start detects the loss of the end.
 #[track_caller]
 fn goes_on_behind_a_loss(disk: &HostileDisk, last: u64) {
     let (_, found) = Store::inspect(disk.clone()).unwrap();
@@ -76,8 +76,8 @@ fn goes_on_behind_a_loss(disk: &HostileDisk, last: u64) {
     goes_on(disk, last);
 }
 
-/// The log goes on in epoch 2: it knows that what came behind `last` may be lost, gives no offset
-/// again, and says so after every further start, without beginning one more epoch.
+/// The log continues in epoch 2: it reports that messages behind `last` may be lost, reuses no
+/// offset, and reports the same after every further start, without another epoch.
 #[track_caller]
 fn goes_on(disk: &HostileDisk, last: u64) {
     let (mut store, recovered) = open(disk, 2);
@@ -104,18 +104,18 @@ fn goes_on(disk: &HostileDisk, last: u64) {
         assert_eq!((found.epoch, &found.damages[..]), (2, &[][..]), "{how}");
         let (offsets, is_damaged) = read(&mut store, last);
         assert_eq!(offsets, Vec::from_iter(head + 1..=head + 9), "{how}");
-        assert!(is_damaged, "{how}: nobody is told any more");
+        assert!(is_damaged, "{how}: the damage is not reported");
         assert_eq!(read(&mut store, head), (offsets, false), "{how}");
     }
 }
 
-/// The offset of the last message that is left.
+/// The offset of the last message.
 fn last_of(disk: &HostileDisk) -> u64 {
     let (store, _) = Store::inspect(disk.clone()).unwrap();
     store.heads()[0]
 }
 
-/// A file that a repair of the file system has taken away, or that was not copied.
+/// A file system repair removed the file, or a copy omitted it.
 #[test]
 fn the_newest_segment_is_lost() {
     for is_closed in [true, false] {
@@ -133,7 +133,7 @@ fn the_newest_segment_is_lost() {
     }
 }
 
-/// Several of them.
+/// Several newest segments are missing.
 #[test]
 fn the_newest_segments_are_lost() {
     let disk = log_with_20(|store| store.close().unwrap());
@@ -144,7 +144,7 @@ fn the_newest_segments_are_lost() {
     goes_on_behind_a_loss(&disk, last_of(&disk));
 }
 
-/// The newest segment is an older copy of itself, of a moment when it was shorter.
+/// The newest segment is an older, shorter copy of itself.
 #[test]
 fn the_newest_segment_is_an_older_copy() {
     for is_closed in [true, false] {
@@ -156,7 +156,7 @@ fn the_newest_segment_is_an_older_copy() {
             assert_eq!(newest(store.disk()), name, "the same segment");
             match is_closed {
                 true => store.close().unwrap(),
-                // A log thread looks at retention once a second.
+                // A log thread checks retention once a second.
                 false => assert_eq!(store.expire(1_000), Ok(None)),
             }
         });
@@ -165,9 +165,9 @@ fn the_newest_segment_is_an_older_copy() {
     }
 }
 
-/// A start that dies between the file of epochs and the first segment has lost nothing.
+/// An interrupted start between the file of epochs and the first segment loses nothing.
 #[test]
-fn a_first_start_that_dies_has_lost_nothing() {
+fn an_interrupted_first_start_loses_nothing() {
     for calls in 0..20 {
         let disk = HostileDisk::new(u64::from(calls));
         disk.stop_after(calls);
@@ -179,9 +179,9 @@ fn a_first_start_that_dies_has_lost_nothing() {
     }
 }
 
-/// A backup of the log's directory is put back, and what lies outside of it is not.
+/// The log's directory is restored from a backup; the file outside it is not.
 #[test]
-fn an_older_directory_is_put_back() {
+fn a_restored_directory_begins_an_epoch() {
     let disk = HostileDisk::new(1);
     let (mut store, _) = open(&disk, 1);
     append(&mut store, 1..=10);
@@ -197,9 +197,10 @@ fn an_older_directory_is_put_back() {
     goes_on_behind_a_loss(&disk, 10);
 }
 
-/// A backup of everything is put back: nothing shows that, so somebody has to say it.
+/// Everything is restored from a backup: the log cannot detect that, so the operator has to begin
+/// an epoch.
 #[test]
-fn an_epoch_is_begun_by_hand() {
+fn an_operator_can_begin_an_epoch() {
     let disk = log_with_20(|store| store.close().unwrap());
     let (_, recovered) = open(&disk, 9);
     assert_eq!(recovered.epoch, 1);
@@ -210,15 +211,15 @@ fn an_epoch_is_begun_by_hand() {
     assert_eq!(mended.recovered.epoch, 2);
     disk.kill();
     goes_on(&disk, 20);
-    // And once more.
+    // A second restart.
     disk.kill();
     let mended = Store::begin_epoch(disk.clone(), 5, 1_000).unwrap();
     assert_eq!((mended.recovered.epoch, mended.lost.len()), (5, 4));
 }
 
-/// A whole log is left as it is.
+/// A repair of a valid log changes nothing.
 #[test]
-fn a_repair_finds_nothing() {
+fn a_repair_of_a_valid_log_changes_nothing() {
     let disk = log_with_20(|store| store.close().unwrap());
     let mended = Store::repair(disk.clone(), 2, 1_000).unwrap();
     assert_eq!((mended.recovered.epoch, &mended.lost[..]), (1, &[][..]));
@@ -226,10 +227,9 @@ fn a_repair_finds_nothing() {
     assert_eq!(read(&mut open(&disk, 3).0, 0), (Vec::from_iter(1..=20), false));
 }
 
-/// Damage in a segment whose index hides it from a start, an index that is damaged, and sectors
-/// that the disk does not give.
+/// Damage in a segment whose index hides it from a start, a damaged index, and unreadable sectors.
 #[test]
-fn a_repair_tells_what_is_lost() {
+fn a_repair_reports_the_losses() {
     for breaks in [false, true] {
         let disk = log_with_20(|store| store.close().unwrap());
         let first = "0000000000000001.log";
@@ -249,7 +249,7 @@ fn a_repair_tells_what_is_lost() {
         assert_eq!(mended.recovered.damages.len(), 1);
         let lost = mended.lost.iter().filter(|lost| lost.partition == 0);
         let lost: Vec<_> = lost.map(|lost| (lost.from, lost.through)).collect();
-        // A page of a disk is more than a message, so all that this segment has goes with it.
+        // A disk page is larger than a message, so the rest of the segment is lost with it.
         let through = lost[0].1;
         assert_eq!(lost, [(if breaks { 1 } else { 2 }, through)]);
         assert_eq!(mended.unreadable.is_empty(), !breaks);
@@ -266,11 +266,11 @@ fn a_repair_tells_what_is_lost() {
 }
 
 const EPOCHS: &str = "epochs";
-/// Longer than any file here.
+/// A range longer than any file here.
 const WHOLE: std::ops::Range<u64> = 0..1 << 20;
 
-/// A start is refused because a file must be read; a repair begins epoch 2, and the next repair
-/// finds nothing.
+/// Checks that a start is refused because a file must be read; that a repair begins epoch 2, and
+/// the next repair finds nothing.
 #[track_caller]
 fn is_refused_and_repaired(disk: &HostileDisk, name: &str) {
     let error = Store::open(disk.clone(), settings(2), 1_000).map(|_| ());
@@ -288,7 +288,7 @@ fn is_refused_and_repaired(disk: &HostileDisk, name: &str) {
     disk.kill();
 }
 
-/// What the file of epochs said is lost; no message is.
+/// The content of the file of epochs is lost; no message is.
 #[test]
 fn a_repair_goes_on_without_the_file_of_epochs() {
     for is_closed in [true, false] {
@@ -306,9 +306,9 @@ fn a_repair_goes_on_without_the_file_of_epochs() {
     }
 }
 
-/// A disk that fails for a moment has lost nothing.
+/// A temporary disk error loses nothing.
 #[test]
-fn a_repair_is_patient() {
+fn a_repair_retries_failed_reads() {
     for reads in 0..3 {
         let disk = log_with_20(|_| {});
         disk.fail_reads(reads);
@@ -318,8 +318,8 @@ fn a_repair_is_patient() {
     }
 }
 
-/// Breaks some of the newest segment's bytes, of a log that was not closed: everything, the head,
-/// or the last message of a segment that has more than a repair reads at once.
+/// Breaks bytes of the newest segment of a log that was not closed: all, the head, or the last
+/// message of a segment that is longer than one read of a repair.
 fn break_newest(which: &str) -> (HostileDisk, String) {
     let disk = match which {
         "its end" => HostileDisk::new(1),
@@ -342,8 +342,8 @@ fn break_newest(which: &str) -> (HostileDisk, String) {
     (disk, name)
 }
 
-/// The newest segment, or its end: nothing says how much of it had been acknowledged, so all of it
-/// may have been.
+/// The newest segment, or its end: the acknowledged part is unknown, so all of it may have been
+/// acknowledged.
 #[test]
 fn a_repair_goes_on_without_the_newest_segment() {
     for which in ["everything", "its head", "its end"] {
@@ -359,7 +359,7 @@ fn a_repair_goes_on_without_the_newest_segment() {
     }
 }
 
-/// A log that has only one segment, of which nothing can be read.
+/// A log with a single segment, which is unreadable.
 #[test]
 fn a_repair_goes_on_without_any_segment() {
     let disk = HostileDisk::new(1);
@@ -374,10 +374,10 @@ fn a_repair_goes_on_without_any_segment() {
     assert_eq!(read(&mut store, 0), (vec![], true));
 }
 
-/// A repair that dies anywhere leaves a log that has to be repaired, or one that tells what it has
-/// lost.
+/// A repair interrupted at any call leaves a log that needs a repair, or one that reports its
+/// losses.
 #[test]
-fn a_repair_that_dies_hides_nothing() {
+fn an_interrupted_repair_hides_nothing() {
     for (which, how) in [("everything", "kill"), ("its end", "crash")] {
         for calls in 0..60 {
             let (disk, _) = break_newest(which);

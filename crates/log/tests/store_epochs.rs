@@ -1,4 +1,4 @@
-//! Which older epochs a damaged log still vouches for.
+//! Older epochs that a damaged log still recognizes.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, OlderEpoch, Recovered, Store, StoreSettings};
@@ -38,10 +38,10 @@ fn older(epoch: u64, valid_below: u64) -> OlderEpoch {
     OlderEpoch { epoch, valid_below: vec![valid_below] }
 }
 
-/// An epoch in which nothing was appended has been told to clients all the same. When the file of
-/// epochs is lost after it, it is the one whose positions hold, and not the one before.
+/// Clients may know an epoch in which nothing was appended. After the loss of the file of epochs,
+/// positions of that epoch stay valid, not those of the epoch before.
 #[test]
-fn the_last_epoch_served_is_the_one_that_holds() {
+fn positions_of_the_last_epoch_stay_valid() {
     let disk = HostileDisk::new(1);
     let (mut store, recovered) = open(&disk, 1);
     assert_eq!((recovered.epoch, recovered.is_new), (1, true));
@@ -56,22 +56,22 @@ fn the_last_epoch_served_is_the_one_that_holds() {
     let (_, recovered) = open(&disk, 3);
     assert_eq!(recovered.epoch, 3);
     assert_eq!(recovered.older, [older(2, 4)]);
-    // Nothing has happened since.
+    // Nothing was appended since.
     disk.kill();
     let (_, recovered) = open(&disk, 4);
     assert_eq!(recovered.epoch, 3);
     assert_eq!(recovered.older, [older(2, 4)]);
 }
 
-/// With the file of epochs and the newest head gone, nobody knows which epoch was served last: the
-/// segment before says an older one, whose offsets may have been used again since.
+/// Without the file of epochs and the newest head, the last epoch is unknown: the segment before
+/// names an older one, whose offsets may have been reused since.
 #[test]
-fn without_the_newest_head_no_older_epoch_holds() {
+fn without_the_newest_head_no_older_epoch_stays_valid() {
     let disk = HostileDisk::new(1);
     let (mut store, _) = open(&disk, 1);
     (1..=3).for_each(|offset| append(&mut store, offset));
     disk.kill();
-    // The last batches are lost: what is appended now has the offsets of what is gone.
+    // The last batches are lost: new messages reuse their offsets.
     let name = newest_segment(&disk);
     let bytes = disk.bytes_of(&name).unwrap();
     disk.put(&name, &bytes[..bytes.len() / 2]);
@@ -86,7 +86,7 @@ fn without_the_newest_head_no_older_epoch_holds() {
     assert_eq!((recovered.epoch, &recovered.older[..]), (3, &[][..]));
 }
 
-/// Without damage nothing changes, and a start that has nothing to carry begins no segment.
+/// Without damage nothing changes, and a start without a batch to carry begins no segment.
 #[test]
 fn without_damage_the_epoch_stays() {
     let disk = HostileDisk::new(1);

@@ -1,5 +1,5 @@
-//! Starts on a full disk: what was durable is there and stays, nothing is taken until there is
-//! room, and then the log goes on.
+//! Starts on a full disk: durable data stays, batches are refused until there is room, and then the
+//! log continues.
 
 use log::store::hostile::HostileDisk;
 use log::store::{
@@ -22,7 +22,7 @@ fn try_open(disk: &HostileDisk, new_epoch: u64) -> Result<Store<HostileDisk>, Op
     Ok(Store::open(disk.clone(), settings, 1)?.0)
 }
 
-/// Opens the log a second time or later: it is the same one.
+/// Reopens an existing log.
 fn open(disk: &HostileDisk) -> Store<HostileDisk> {
     let store = try_open(disk, 8).unwrap();
     assert_eq!(store.epoch(), 7);
@@ -39,7 +39,7 @@ fn append(store: &mut Store<HostileDisk>, offset: u64) -> Result<(), StoreError>
     store.append(&[append], 1)
 }
 
-/// What a start puts into memory.
+/// The offsets that a start loads into memory.
 fn offsets(store: &mut Store<HostileDisk>) -> Vec<u64> {
     let mut offsets = Vec::new();
     let mut visit = |_: u32, _: &[u8], record: RecordView<'_>| {
@@ -50,7 +50,7 @@ fn offsets(store: &mut Store<HostileDisk>) -> Vec<u64> {
     offsets
 }
 
-/// A log with so many records, that was not ended.
+/// A log with this number of records that was not closed.
 fn log_with(records: u64, seed: u64) -> HostileDisk {
     let disk = HostileDisk::new(seed);
     let mut store = try_open(&disk, 7).unwrap();
@@ -66,9 +66,9 @@ fn set_full(disk: &HostileDisk) {
     disk.set_capacity(Some(disk.bytes()));
 }
 
-/// It can be read at once, refuses, and goes on by itself.
+/// The log can be read at once, refuses batches, and recovers by itself.
 #[test]
-fn after_a_crash() {
+fn a_crashed_log_recovers_once_there_is_room() {
     let disk = log_with(3, 4);
     set_full(&disk);
     for _ in 0..2 {
@@ -94,21 +94,21 @@ fn after_a_crash() {
     assert_eq!(offsets(&mut open(&disk)), [1, 2, 3, 5]);
 }
 
-/// After a failed sync what the system shows need not be on disk. What a start shows must be.
+/// After a failed sync, readable data need not be on disk. Data that a start returns must be.
 #[test]
-fn what_it_shows_is_durable() {
+fn visible_data_is_durable() {
     for seed in 0..50 {
         let disk = log_with(2, seed);
         let mut store = open(&disk);
         append(&mut store, 3).unwrap();
         disk.fail_syncs(1);
-        // Room for the batch, and not for a segment with it.
+        // Room for the batch, but not for a segment with it.
         disk.set_capacity(Some(disk.bytes() + 3_300));
         assert_eq!(append(&mut store, 4), Err(FULL));
         drop(store);
         disk.kill();
 
-        // What was removed takes no room any more.
+        // Removed files take no room any more.
         disk.clone().sync_directory().unwrap();
         set_full(&disk);
         let mut store = open(&disk);
@@ -121,9 +121,9 @@ fn what_it_shows_is_durable() {
     }
 }
 
-/// A start that dies on its way, at any call, or cannot sync, takes nothing from the log.
+/// A start that is interrupted at any call, or cannot sync, loses nothing.
 #[test]
-fn a_start_that_dies() {
+fn an_interrupted_start_loses_nothing() {
     for calls in 0..60 {
         for is_power in [false, true] {
             let disk = log_with(3, u64::from(calls));
@@ -144,17 +144,17 @@ fn a_start_that_dies() {
     }
     let disk = log_with(3, 1);
     set_full(&disk);
-    disk.fail_syncs(2); // of the directory, and of the batch if that one were let through
+    disk.fail_syncs(2); // of the directory, and of the batch if it were accepted
     let refused = try_open(&disk, 8).map(|_| ());
     assert_eq!(refused, Err(OpenError::Disk(DiskError::Io(5))));
     disk.kill();
     assert_eq!(offsets(&mut open(&disk)), [1, 2, 3]);
 }
 
-/// A clean end needs no room at the start after it; and one on a full disk is found by the next
-/// start in any case.
+/// After a clean end the next start needs no room; the next start also detects a clean end on a
+/// full disk.
 #[test]
-fn clean_ends() {
+fn a_start_after_a_clean_end_needs_no_room() {
     let disk = log_with(2, 4);
     let mut store = open(&disk);
     store.close().unwrap();
@@ -177,10 +177,10 @@ fn clean_ends() {
     assert_eq!(offsets(&mut store), [1, 2]);
 }
 
-/// Where the newest batch cannot be made durable without room, the start is refused, and so is one
-/// that has to begin a log or an epoch.
+/// A start is refused if the newest batch cannot be made durable without room, or if it has to
+/// begin a log or an epoch.
 #[test]
-fn starts_that_are_refused() {
+fn starts_that_need_room_are_refused() {
     let refused = |disk: &HostileDisk| {
         set_full(disk);
         for _ in 0..2 {
@@ -206,10 +206,10 @@ fn starts_that_are_refused() {
     assert_eq!((store.epoch(), offsets(&mut store)), (8, vec![2, 3]));
 }
 
-/// The greatest payload with all the fields that a record can have is a batch. (It is refused for
-/// want of room, before anything of it is copied.)
+/// The largest payload with all possible fields fits into a batch. (It is refused for lack of room,
+/// before any of it is copied.)
 #[test]
-fn the_greatest_message_is_a_batch() {
+fn the_largest_message_fits_into_a_batch() {
     let disk = HostileDisk::new(1);
     let mut store = try_open(&disk, 7).unwrap();
     set_full(&disk);

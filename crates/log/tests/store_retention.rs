@@ -1,4 +1,4 @@
-//! How large the files of a log become that keeps many retained messages.
+//! The size of a log's files with many retained messages.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, Store, StoreSettings};
@@ -12,7 +12,7 @@ const PAYLOAD_BYTES: usize = 500;
 struct Log {
     store: Store<HostileDisk>,
     next_offset: u64,
-    /// Of all its files, behind what is due: the most and the least since this was last set.
+    /// The maximum and minimum size of all files after retention, since the last reset.
     bytes_most: u64,
     bytes_least: u64,
 }
@@ -31,7 +31,7 @@ impl Log {
         Log { store, next_offset: 1, bytes_most: 0, bytes_least: u64::MAX }
     }
 
-    /// Appends a message; then what is due goes, in as many steps as a log thread is ready to take.
+    /// Appends a message, then runs all due retention steps, as a log thread does.
     fn append(&mut self, topic: &str, is_retained: bool) {
         let payload = [b'x'; PAYLOAD_BYTES];
         let record = NewRecord {
@@ -71,9 +71,9 @@ impl Log {
     }
 }
 
-/// Retained messages fill the oldest segments; what came behind them is dropped all the same.
+/// Retained messages fill the oldest segments; later segments are dropped all the same.
 #[test]
-fn old_retained_messages_do_not_hold_up_the_rest() {
+fn old_retained_messages_do_not_block_retention() {
     let mut log = Log::new();
     for number in 0..60 {
         log.append(&format!("kept/{number}"), true);
@@ -86,10 +86,10 @@ fn old_retained_messages_do_not_hold_up_the_rest() {
     assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);
 }
 
-/// More retained messages than the log may hold: they are kept, and nothing grows beyond half as
-/// much again.
+/// More retained messages than the log's bound: they are kept, and the log grows to at most one and
+/// a half times that size.
 #[test]
-fn more_retained_messages_than_the_log_may_hold() {
+fn excess_retained_messages_are_kept_within_a_bound() {
     let mut log = Log::new();
     for number in 0..200 {
         log.append(&format!("kept/{number}"), true);
@@ -99,8 +99,8 @@ fn more_retained_messages_than_the_log_may_hold() {
         log.append(&format!("passing/{}", number % 7), false);
     }
     assert_eq!(log.retained(), 200);
-    // Behind a sweep there is nothing but the retained messages, in segments that are small here,
-    // each with its index.
+    // After a sweep there are only the retained messages, in segments that are small here, each
+    // with its index.
     let bound = log.bytes_least + log.bytes_least / 2 + SEGMENT_BYTES;
     assert!(log.bytes_least > BYTES_MAX && log.bytes_least < 200 * 1_100);
     assert!(log.bytes_most <= bound, "{} of {bound}", log.bytes_most);

@@ -1,5 +1,5 @@
-//! What the store's model seldom meets: a segment with more retained messages than are looked for
-//! one by one, and one lost from the middle of the chain.
+//! Rare cases of the store's model: a segment with more retained messages than the bound of single
+//! lookups, and one lost from the middle of the chain.
 
 use log::store::hostile::HostileDisk;
 use log::store::{Append, Store, StoreSettings};
@@ -33,10 +33,9 @@ fn append(store: &mut Store<HostileDisk>, topic: &str, offset: u64, flags: Flags
     store.append(&[append], 1).unwrap();
 }
 
-/// So many retained messages in one segment that they are compared with those behind it list by
-/// list.
+/// The segment has so many retained messages that they are compared list by list with later ones.
 #[test]
-fn what_is_retained_of_a_large_segment_stays() {
+fn current_retained_messages_of_a_large_segment_stay() {
     let disk = HostileDisk::new(3);
     let settings = StoreSettings { segment_bytes: 64 << 10, bytes_max: 256 << 10, ..settings(7) };
     let mut store = Store::open(disk.clone(), settings, 1).unwrap().0;
@@ -47,7 +46,7 @@ fn what_is_retained_of_a_large_segment_stays() {
     for offset in 101..=150 {
         append(&mut store, "ticks", offset, Flags::NONE, 1_000);
     }
-    // In a later segment some are replaced, some are cleared.
+    // A later segment replaces some and clears some.
     for number in (1..=100).filter(|number| number % 3 > 0) {
         let bytes = if number % 3 == 1 { 100 } else { 0 };
         append(&mut store, &topic(number), 200 + number, Flags::RETAINED, bytes);
@@ -75,7 +74,7 @@ fn what_is_retained_of_a_large_segment_stays() {
     assert_eq!(found, expected);
 }
 
-/// Nobody would be told of a hole in memory: it begins behind a segment that is lost.
+/// A start could not report a hole in memory, so its records begin behind the lost segment.
 #[test]
 fn the_newest_records_begin_behind_a_lost_segment() {
     let disk = HostileDisk::new(2);

@@ -1,4 +1,4 @@
-//! A disk that does not give some bytes, for good; one that removes nothing; one that is full when
+//! A disk with permanently unreadable bytes; one that removes no file; one that is full when
 //! retention is due.
 
 use log::store::hostile::HostileDisk;
@@ -44,7 +44,7 @@ fn append(store: &mut Store<HostileDisk>, topic: &str, offset: u64) {
     try_append(store, topic, offset, Flags::NONE).unwrap();
 }
 
-/// The byte at which the record with an offset starts, in the first segment.
+/// The first byte of the record with an offset, in the first segment.
 fn place_of(disk: &HostileDisk, offset: u64) -> u64 {
     let payload = [offset as u8; 500];
     let bytes = disk.bytes_of(FIRST).unwrap();
@@ -94,7 +94,7 @@ fn scan(store: &mut Store<HostileDisk>) -> Read {
     Ok((read, is_damaged))
 }
 
-/// A start by age has to look at times of records.
+/// Finds a start by age, which has to read the times of records.
 fn start(store: &mut Store<HostileDisk>) -> Read {
     let wanted = StartQuery { through: 40, count: 100, not_before_ms: 1_002, after: 0 };
     let start = store.start(0, b"t", wanted)?;
@@ -103,7 +103,7 @@ fn start(store: &mut Store<HostileDisk>) -> Read {
     Ok((offsets, damaged))
 }
 
-/// Reads again and again as clients do, a second apart; how often it was refused for the moment.
+/// Repeats a read each second, as clients do; returns the number of temporary refusals.
 fn insist(
     store: &mut Store<HostileDisk>,
     read: impl Fn(&mut Store<HostileDisk>) -> Read,
@@ -117,10 +117,10 @@ fn insist(
     panic!("refused for ever");
 }
 
-/// A message that its disk does not give is refused at first, and then damaged: alone, and for
-/// every kind of read.
+/// An unreadable message is refused at first, and then counts as damaged: only this message, and
+/// for every kind of read.
 #[test]
-fn a_message_that_cannot_be_read_becomes_a_gap() {
+fn an_unreadable_message_becomes_a_gap() {
     let all_but_3: Vec<u64> = (1..=40).filter(|offset| *offset != 3).collect();
     for read in [page, page_back, scan, start] {
         let (disk, mut store) = log_with_40();
@@ -133,9 +133,9 @@ fn a_message_that_cannot_be_read_becomes_a_gap() {
     }
 }
 
-/// What fails for a moment only is not damaged, however often it does.
+/// A temporary failure is not damage, however often it occurs.
 #[test]
-fn a_read_that_succeeds_again_has_lost_nothing() {
+fn a_temporary_failure_loses_nothing() {
     let (disk, mut store) = log_with_40();
     for _ in 0..30 {
         disk.fail_reads(100);
@@ -146,9 +146,9 @@ fn a_read_that_succeeds_again_has_lost_nothing() {
     }
 }
 
-/// A disk that fails twice, seconds apart, has lost nothing, however many readers meet that.
+/// Two failures, seconds apart, lose nothing, for any number of readers.
 #[test]
-fn many_readers_are_one_try() {
+fn many_readers_count_as_one_attempt() {
     let (disk, mut store) = log_with_40();
     for _ in 0..2 {
         disk.fail_reads(u32::MAX);
@@ -163,12 +163,11 @@ fn many_readers_are_one_try() {
     assert_eq!(page(&mut store).unwrap(), ((1..=40).collect(), false));
 }
 
-/// An index that its disk does not give is made again from its segment, while the log serves and
-/// when it starts.
+/// An unreadable index is rebuilt from its segment, while the log is served and at a start.
 #[test]
-fn an_index_that_cannot_be_read_is_made_again() {
+fn an_unreadable_index_is_rebuilt() {
     let everything = ((1..=40).collect(), false);
-    // Names so long that the index has pages which are not in memory.
+    // Names so long that the index has pages which are not cached.
     let disk = HostileDisk::new(1);
     let mut store = open(&disk, 1);
     let topic = |number: u64| format!("{number:0250}");
@@ -200,9 +199,9 @@ fn an_index_that_cannot_be_read_is_made_again() {
     }
 }
 
-/// A head that cannot be read has a copy in the index.
+/// An unreadable head has a copy in the index.
 #[test]
-fn a_head_that_cannot_be_read_does_not_stop_a_start() {
+fn an_unreadable_head_does_not_stop_a_start() {
     let (disk, store) = log_with_40();
     drop(store);
     disk.kill();
@@ -211,9 +210,9 @@ fn a_head_that_cannot_be_read_does_not_stop_a_start() {
     assert_eq!((store.epoch(), page(&mut store).unwrap()), (1, ((1..=40).collect(), false)));
 }
 
-/// Appends three times `bytes_max`, with a look of retention behind each message; the messages
-/// dropped, and those retained that were lost. `bytes()` must stay bounded, and in the end the
-/// first segments have gone.
+/// Appends three times `bytes_max`, with a retention check after each message. Returns the number
+/// of dropped messages, and of lost retained ones. `bytes()` must stay bounded, and in the end the
+/// first segments are dropped.
 fn fill(store: &mut Store<HostileDisk>, from: u64) -> (u64, u64) {
     let (mut dropped, mut lost, mut bytes_most) = (0, 0, 0);
     let count = 3 * BYTES_MAX / 500;
@@ -237,10 +236,10 @@ fn retained(store: &mut Store<HostileDisk>) -> Vec<u64> {
     offsets
 }
 
-/// Two retained messages in the first segment: one that cannot be read does not hold up retention,
-/// nor the other one.
+/// Two retained messages in the first segment: an unreadable one blocks neither retention nor the
+/// other one.
 #[test]
-fn retention_goes_on_without_what_cannot_be_read() {
+fn retention_continues_without_unreadable_messages() {
     let disk = HostileDisk::new(1);
     let mut store = open(&disk, 1);
     try_append(&mut store, "kept/1", 1, Flags::RETAINED).unwrap();
@@ -252,9 +251,9 @@ fn retention_goes_on_without_what_cannot_be_read() {
     assert_eq!((lost, retained(&mut store)), (1, vec![2]));
 }
 
-/// Neither the index nor the segment can be read: the segment goes as it is.
+/// Neither the index nor the segment is readable: the segment is dropped without copies.
 #[test]
-fn retention_goes_on_without_a_segment_that_cannot_be_read() {
+fn retention_continues_without_an_unreadable_segment() {
     let disk = HostileDisk::new(1);
     let mut store = open(&disk, 1);
     try_append(&mut store, "kept", 1, Flags::RETAINED).unwrap();
@@ -269,10 +268,10 @@ fn retention_goes_on_without_a_segment_that_cannot_be_read() {
     assert_eq!((lost, retained(&mut store)), (1, vec![]));
 }
 
-/// No file can be removed: it is told, the log forgets all the same, and a start does not take what
-/// is left for the log.
+/// No file can be removed: the failure is reported, the log continues without the files, and a
+/// start does not take them for its segments.
 #[test]
-fn retention_goes_on_where_no_file_can_be_removed() {
+fn retention_continues_if_no_file_can_be_removed() {
     let disk = HostileDisk::new(1);
     let mut store = open(&disk, 1);
     disk.fail_removes(true);
@@ -296,8 +295,8 @@ fn retention_goes_on_where_no_file_can_be_removed() {
     assert!(!disk.names().contains(&FIRST.to_owned()), "it is removed at last");
 }
 
-/// A disk that others have filled: a segment that is due and has a retained message goes without
-/// it, after ten looks.
+/// Other programs have filled the disk: a due segment with a retained message is dropped without
+/// it, after ten checks.
 #[test]
 fn retention_makes_room_on_a_full_disk() {
     let disk = HostileDisk::new(1);

@@ -1,5 +1,5 @@
-//! CRC-32C, the checksum of everything that is on disk, by the processor's own instructions where
-//! it has them.
+//! CRC-32C, the checksum of all files of a log; it uses the processor's instructions if there are
+//! any.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -8,7 +8,7 @@ pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksum of parts that lie one behind the other.
+/// The checksum of consecutive parts.
 pub(super) fn crc32c_of(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     for part in parts {
@@ -21,18 +21,18 @@ pub(super) fn crc32c_of(parts: &[&[u8]]) -> u32 {
 mod tests {
     use super::*;
 
-    /// The value that the algorithm's catalogue gives, and zeros and ones of RFC 3720, B.4.
+    /// The values of the algorithm's catalogue and of RFC 3720, B.4.
     #[test]
-    fn known_values() {
+    fn checksums_agree_with_known_values() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
     }
 
-    /// Bit by bit, of every length that takes another way through the library, and however it is
-    /// cut.
+    /// Compared bit by bit, for every length that takes another path through the library, and for
+    /// every cut.
     #[test]
-    fn any_length_and_any_cut() {
+    fn checksums_are_right_for_any_length_and_cut() {
         let bytes: Vec<u8> =
             (0..5_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let mut expected = u32::MAX;

@@ -1,22 +1,21 @@
-//! The port through which a durable log reaches its files: one directory, flat names.
+//! The port through which a durable log accesses its files: one directory, flat names.
 //!
 //! The crate `disk` implements it over a real directory, [`hostile`](super::hostile) in memory for
-//! tests and the simulator. What the store assumes of an implementation, and no more: bytes and
-//! names survive a power failure once `sync` of the file and `sync_directory` have succeeded;
-//! before that any part of them may.
+//! tests and the simulator. The store assumes only this: bytes and names survive a power failure
+//! once `sync` of the file and `sync_directory` have succeeded; before that any part of them may.
 
 use std::fmt;
 
-/// Why a call to the disk failed.
+/// The reason why a call failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskError {
-    /// The disk, or what this user may have of it, is full.
+    /// The disk, or the user's quota, is full.
     NoSpace,
-    /// There is no such file.
+    /// The file does not exist.
     NotFound,
-    /// There is such a file already.
+    /// The file already exists.
     Exists,
-    /// Anything else, as the system's error number; 0 if it has none.
+    /// Another error, by the system's number; 0 if it has none.
     Io(i32),
 }
 
@@ -38,29 +37,28 @@ pub trait Disk {
     /// An open file. Closed when it is dropped.
     type File;
 
-    /// Makes an empty file and opens it; [`DiskError::Exists`] if the name is taken.
+    /// Creates an empty file and opens it; [`DiskError::Exists`] if the name is taken.
     fn create(&mut self, name: &str) -> Result<Self::File, DiskError>;
 
-    /// Opens a file for reading: but for what [`Disk::reopen`] is for, only files that were created
-    /// are written.
+    /// Opens a file for reading. Only created files are written, apart from [`Disk::reopen`].
     fn open(&mut self, name: &str) -> Result<Self::File, DiskError>;
 
-    /// Opens a file for reading and writing, to write bytes that it has once more.
+    /// Opens a file for reading and writing, in order to write existing bytes again.
     fn reopen(&mut self, name: &str) -> Result<Self::File, DiskError>;
 
     /// All names, in any order.
     fn list(&mut self) -> Result<Vec<String>, DiskError>;
 
-    /// Removes a name. Files that are open stay readable.
+    /// Removes a name. Open files stay readable.
     fn remove(&mut self, name: &str) -> Result<(), DiskError>;
 
-    /// Gives a file another name, in one step; a file that has it is replaced.
+    /// Renames a file atomically; replaces an existing file of that name.
     fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError>;
 
-    /// Bytes of a file.
+    /// The size of a file.
     fn len(&mut self, file: &mut Self::File) -> Result<u64, DiskError>;
 
-    /// Writes all the bytes. After an error any part of them may have been written.
+    /// Writes all bytes. After an error any part of them may have been written.
     fn write_at(
         &mut self,
         file: &mut Self::File,
@@ -68,7 +66,7 @@ pub trait Disk {
         bytes: &[u8],
     ) -> Result<(), DiskError>;
 
-    /// Reads until the buffer is full or the file ends, and says how many bytes it read.
+    /// Reads until the buffer is full or the file ends. Returns the number of bytes.
     fn read_at(
         &mut self,
         file: &mut Self::File,
@@ -76,10 +74,10 @@ pub trait Disk {
         bytes: &mut [u8],
     ) -> Result<usize, DiskError>;
 
-    /// Makes what was written to the file durable, with its length. After an error it may be or
-    /// not, and a later success says nothing about it.
+    /// Makes the file's content and length durable. After an error they may be durable or not, and
+    /// a later success proves nothing.
     fn sync(&mut self, file: &mut Self::File) -> Result<(), DiskError>;
 
-    /// Makes names made, changed and removed durable.
+    /// Makes created, changed and removed names durable.
     fn sync_directory(&mut self) -> Result<(), DiskError>;
 }

@@ -1,22 +1,22 @@
-//! The files that note how far a log has certainly come: so that the loss of its newest segment, or
-//! an older copy of it, is noticed.
+//! The files that record a lower bound of a log's end, so that a start detects the loss of its
+//! newest segment, or an older copy of it.
 //!
-//! One lies beside the segments. The other one lies outside of their directory ([`WITNESS_NAME`]):
-//! a directory that is put back from a backup does not bring it along. Both say the same, and the
-//! one that says more counts.
+//! One file is beside the segments. The other one is outside their directory ([`WITNESS_NAME`]), so
+//! that a directory restored from a backup does not include it. Both have the same content, and the
+//! higher end counts.
 //!
-//! What they say is a lower bound, always: it is written after what it speaks of has been synced.
-//! So it may be late, torn or missing, and is never wrong. It is synced when the first batch of a
-//! segment has become durable and when the log is closed, and written without a sync once a second.
+//! The content is always a lower bound: it is written after the data has been synced. So it may be
+//! late, torn or missing, but is never wrong. It is synced after the first batch of a segment and
+//! when the log is closed, and written without a sync once a second.
 //!
 //! ```text
 //!  0  magic    8 bytes  "CROREFIN"
 //!  8  version  u16      1
 //! 10  flags    u16      0
 //! 12  0        u32
-//! 16  segment  u64      number of the newest segment that has more than its head
-//! 24  bytes    u64      bytes of it that count, at least
-//! 32  first    u64      number of the oldest segment that counts; 0: all do
+//!  16  segment  u64      number of the newest segment that has more than its head
+//!  24  bytes    u64      valid bytes of it, at least
+//!  32  first    u64      number of the oldest valid segment; 0: all are valid
 //! 40  0        20 bytes
 //! 60  crc32c   u32      over bytes 0..60
 //! ```
@@ -28,7 +28,7 @@ use super::{OpenError, Segment, Store};
 
 /// The file beside the segments.
 const NAME: &str = "end";
-/// The file that a [`Disk`] keeps outside of the log's directory.
+/// The file that a [`Disk`] keeps outside the log's directory.
 pub const WITNESS_NAME: &str = "witness";
 pub(super) const NAMES: [&str; 2] = [NAME, WITNESS_NAME];
 
@@ -37,24 +37,23 @@ const NUMBERS: u64 = 10_000_000_000_000_000;
 
 const MAGIC: [u8; 8] = *b"CROREFIN";
 const VERSION: u16 = 1;
-/// One sector has it, so it is not torn on most disks.
+/// The file fits into one sector, so most disks do not tear it.
 const BYTES: usize = 64;
 
-/// How far a log has come. Ordered by that.
+/// A lower bound of a log's end. Ordered by position.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct End {
-    /// Number of its newest segment that has more than a head; 0: none.
+    /// The number of the newest segment that has more than a head; 0: none.
     pub segment: u64,
-    /// Bytes of that one which certainly count.
+    /// The bytes of that segment that are certainly valid.
     pub bytes: u64,
-    /// Number of the oldest segment that counts, where files of older ones could not be removed; 0:
-    /// all count.
+    /// The number of the oldest valid segment, if files of older ones could not be removed; 0: all
+    /// are valid.
     pub first: u64,
 }
 
 impl End {
-    /// What a file says; none if it is damaged. The error is a version and flags that are not
-    /// known.
+    /// Decodes a file; None if it is damaged. The error is an unknown version with its flags.
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<End>, (u16, u16)> {
         let Some((fixed, crc)) = bytes.split_at_checked(BYTES - 4) else {
             return Ok(None);
@@ -70,7 +69,7 @@ impl End {
         }
         let end =
             End { segment: u64_at(fixed, 16), bytes: u64_at(fixed, 24), first: u64_at(fixed, 32) };
-        // No file can have a greater number, and no segment is longer.
+        // No file has a greater number, and no segment is longer.
         let is_sane = end.segment.max(end.first) < NUMBERS && end.bytes <= u32::MAX.into();
         Ok(Some(end).filter(|_| is_sane))
     }
@@ -87,7 +86,7 @@ impl End {
         out
     }
 
-    /// How many bytes of a segment certainly count.
+    /// The bytes of a segment that are certainly valid.
     pub(super) fn bytes_of(&self, segment: u64) -> u64 {
         match segment == self.segment {
             true => self.bytes,
@@ -95,13 +94,13 @@ impl End {
         }
     }
 
-    /// What both files of a log say.
+    /// Reads both files of a log and returns the higher end.
     pub(super) fn read<D: Disk>(disk: &mut D) -> Result<End, OpenError> {
         let mut end = End::default();
         for name in NAMES {
             let mut bytes = [0; BYTES + 1];
             let file = disk.open(name);
-            // A file that cannot be read says nothing; the other one may.
+            // An unreadable file is ignored; the other one may be readable.
             let read = file.and_then(|mut file| disk.read_at(&mut file, 0, &mut bytes));
             let found = End::decode(&bytes[..read.unwrap_or(0)]).map_err(|(version, flags)| {
                 let name = name.to_owned();
@@ -116,12 +115,12 @@ impl End {
     }
 }
 
-/// What is noted, and the files.
+/// The recorded end, and its files.
 #[derive(Debug)]
 pub(super) struct Notes<F> {
-    /// What the files say, or said when they could be written last.
+    /// The content of the files, or their last content that could be written.
     pub end: End,
-    /// The segment for which a synced note was tried last.
+    /// The segment of the last attempt of a synced write.
     tried: u64,
     files: [Option<F>; 2],
 }
@@ -131,7 +130,7 @@ impl<F> Notes<F> {
         Notes { end, tried: 0, files: [None, None] }
     }
 
-    /// Writes both files. One that is written is enough.
+    /// Writes both files. One success is enough.
     fn write<D: Disk<File = F>>(
         &mut self,
         disk: &mut D,
@@ -181,17 +180,17 @@ fn write_file<D: Disk>(
 }
 
 impl<D: Disk> Store<D> {
-    /// Notes a segment with its first batch, synced: where the file is lost later, that is noticed.
-    /// Tried once for each segment, as a batch waits for it.
+    /// Records a segment after its first batch, synced, so that a later loss of the file is
+    /// detected. Tried once for each segment, as a batch waits for it.
     pub(super) fn note_segment(&mut self) {
         let newest = self.segments.back().map_or(0, |last| last.head.sequence);
         if newest > self.notes.tried {
             self.notes.tried = newest;
-            let _ = self.note_end(true); // the next second tries again, without a sync
+            let _ = self.note_end(true); // tried again in the next second, without a sync
         }
     }
 
-    /// Notes how far the log has come, unless that is noted.
+    /// Records the log's end, unless it is already recorded.
     pub(super) fn note_end(&mut self, syncs: bool) -> Result<(), DiskError> {
         let has_more = |segment: &&Segment| segment.valid_bytes > segment.head.bytes();
         let Some(last) = self.segments.iter().rev().find(has_more) else {
@@ -205,7 +204,7 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Notes, synced, that files before the oldest segment do not count although they are there.
+    /// Records, synced, that existing files before the oldest segment are not valid.
     pub(super) fn note_first(&mut self) -> Result<(), DiskError> {
         let first = self.segments.front().map_or(0, |it| it.head.sequence);
         let end = End { first, ..self.notes.end };

@@ -1,5 +1,5 @@
-//! The file `epochs`: the lives of a log, and the damage that ended them. Replaced as a whole, by a
-//! rename.
+//! The file `epochs`: the lives of a log, and the damage that ended them. Always replaced as a
+//! whole, by a rename.
 //!
 //! ```text
 //!  0  magic             8 bytes  "CROREEPO"
@@ -8,14 +8,15 @@
 //! 12  partitions_count  u32
 //! 16  epochs_count      u32
 //! 20  damages_count     u32
-//! 24  epochs, oldest first: epoch u64, started_ms u64, for each partition the offset at which it starts u64
-//!     damages: segment u64, first byte u64, byte behind u64
+//!  24  epochs, oldest first: epoch u64, started_ms u64, for each partition the offset at which it
+//! starts u64
+//!      damages: segment u64, first byte u64, end byte (exclusive) u64
 //!     crc32c            u32      over everything before
 //! ```
 
 use super::checksum::crc32c;
 use super::disk::{Disk, DiskError};
-use super::files::{Files, patiently};
+use super::files::{Files, with_retries};
 use super::format::{u16_at, u32_at, u64_at};
 use super::{Damage, OlderEpoch};
 
@@ -26,29 +27,29 @@ const VERSION: u16 = 1;
 const FIXED_BYTES: usize = 24;
 const DAMAGE_BYTES: usize = 24;
 
-/// Epochs that are remembered; positions of older ones are unknown.
+/// The maximum number of recorded epochs; positions of older ones are unknown.
 const EPOCHS_MAX: usize = 64;
-/// Damages that are remembered: found again they are no news.
+/// The maximum number of recorded damages; known damage begins no further epoch.
 const DAMAGES_MAX: usize = 4096;
-/// Bytes that are read; a file of the greatest counts and 65,536 partitions has half of it.
+/// The maximum file size; a file with the highest counts and 65,536 partitions has half of it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Epoch {
     pub epoch: u64,
     pub started_ms: u64,
-    /// For each partition.
+    /// The first offset of each partition.
     pub starts: Vec<u64>,
 }
 
-/// What the file says. The last epoch is the present one; there is one.
+/// The content of the file. The last epoch is the present one; there is always one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Epochs {
     pub list: Vec<Epoch>,
     pub damages: Vec<Damage>,
 }
 
-/// What was found.
+/// The result of reading the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum EpochsFound {
     Whole(Epochs),
@@ -62,7 +63,7 @@ impl Epochs {
         self.list.last().map_or(0, |epoch| epoch.epoch)
     }
 
-    /// Older epochs, each with what all that came later left valid.
+    /// Older epochs, each with the positions that all later epochs left valid.
     pub fn older(&self) -> Vec<OlderEpoch> {
         let mut older = Vec::new();
         let mut valid_below: Vec<u64> = Vec::new();
@@ -81,7 +82,16 @@ impl Epochs {
         older
     }
 
-    /// Begins a new epoch and remembers why.
+    /// Whether a recorded damage includes this one.
+    pub fn accounts_for(&self, damage: &Damage) -> bool {
+        self.damages.iter().any(|known| {
+            known.segment == damage.segment
+                && known.from <= damage.from
+                && known.through >= damage.through
+        })
+    }
+
+    /// Begins a new epoch and records its cause.
     pub fn begin(&mut self, epoch: Epoch, damages: &[Damage]) {
         self.list.push(epoch);
         self.list.drain(..self.list.len().saturating_sub(EPOCHS_MAX));
@@ -94,16 +104,16 @@ impl Epochs {
         files: &mut Files<D>,
         partitions_count: u32,
     ) -> Result<EpochsFound, DiskError> {
-        match patiently(|| read_bytes(&mut files.disk)) {
+        match with_retries(|| read_bytes(&mut files.disk)) {
             Ok(bytes) => Ok(Epochs::decode(&bytes, partitions_count)),
             Err(DiskError::NotFound) => Ok(EpochsFound::Missing),
             Err(error) => Err(error),
         }
     }
 
-    /// The number of partitions that the file gives, if it is whole: where no segment gives it.
+    /// The number of partitions in the file, if it is valid; for a log without a readable segment.
     pub fn partitions_count<D: Disk>(files: &mut Files<D>) -> Option<u32> {
-        let bytes = patiently(|| read_bytes(&mut files.disk)).ok()?;
+        let bytes = with_retries(|| read_bytes(&mut files.disk)).ok()?;
         let count = bytes.get(12..16).map(|count| u32_at(count, 0))?;
         let found = Epochs::decode(&bytes, count);
         matches!(found, EpochsFound::Whole(_)).then_some(count)
@@ -158,7 +168,7 @@ impl Epochs {
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
         for count in [partitions_count, self.list.len(), self.damages.len()] {
-            out.extend_from_slice(&(count as u32).to_le_bytes()); // all have bounds far below 2^32
+            out.extend_from_slice(&(count as u32).to_le_bytes()); // all bounds are far below 2^32
         }
         for epoch in &self.list {
             out.extend_from_slice(&epoch.epoch.to_le_bytes());
@@ -177,7 +187,7 @@ impl Epochs {
         out
     }
 
-    /// Writes the file; once this succeeds it is durable.
+    /// Writes the file; after a success it is durable.
     pub fn write<D: Disk>(&self, files: &mut Files<D>) -> Result<(), DiskError> {
         let mut file = files.replace(UNFINISHED_NAME, &self.encode())?;
         files.disk.sync(&mut file)?;

@@ -1,22 +1,23 @@
-//! Retention: the oldest segment goes when the log is too large or the segment too old. Its
-//! retained messages that nothing has replaced are copied to the end of the log first, and synced.
+//! Retention: the oldest segment is dropped when the log is too large or the segment too old. Its
+//! retained messages that are still current are first copied to the end of the log, and synced.
 //!
-//! A segment of mostly such messages frees little. Were it always copied, a log whose retained
-//! messages come near its bound would copy them again and again; were it kept, nothing behind it
-//! could go. So it waits until the log is half as large again as it may be ([`Sweep`]); then
-//! everything before the present end is gone through once. So files take one and a half times the
-//! greater of `bytes_max` and what the retained messages take, and a segment, but not more. Between
-//! two sweeps half of that is appended, and a sweep copies no more than the retained messages:
-//! about two bytes for each byte.
+//! Dropping a segment of mostly such messages frees little. A log whose retained messages are near
+//! its bound would copy them again and again, if each segment were copied; if such a segment were
+//! kept, no later one could be dropped. So it waits until the log is one and a half times its bound
+//! ([`Sweep`]); then everything before the present end is processed once. So files take at most one
+//! and a half times the greater of `bytes_max` and the retained messages' size, plus a segment.
+//! Between two sweeps half of that is appended, and a sweep copies no more than the retained
+//! messages: about two bytes for each byte.
 //!
-//! A disk with faults does not stop it. A segment that is due goes without its retained messages,
-//! and these are counted, where
-//! - the disk has not given a message for a while (see `unreadable`): that one;
-//! - [`LOOKS_FAILED_MAX`] looks in a row have failed because the disk has no room for the copies,
-//!   or does not give the segment and its index: all of the segment that were not copied yet.
+//! Disk faults do not stop retention. A segment that is due is dropped without its retained
+//! messages, and these are counted, if
+//! - the disk has not returned a message for some time (see `unreadable`): that message;
+//! - [`CHECKS_FAILED_MAX`] consecutive checks have failed because the disk has no room for the
+//!   copies, or does not return the segment and its index: all messages of the segment that were
+//!   not copied yet.
 //!
-//! A file that cannot be removed is tried again with each look. Meanwhile the file `end` says that
-//! it does not count, and what comes behind it is dropped in turn.
+//! Each check tries again to remove a file whose removal failed. Meanwhile the file `end` records
+//! that it is not valid, and the next segments are dropped in turn.
 
 use super::disk::{Disk, DiskError};
 use super::files::ReadError;
@@ -29,39 +30,39 @@ use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 
-/// Bytes of retained messages copied in one batch, about.
+/// The approximate size of one batch of copied retained messages.
 const COPY_BATCH_BYTES: usize = 1 << 20;
 
-/// Looks in a row that may fail before the oldest segment goes as it is: ten seconds, where a look
-/// is due each second.
-const LOOKS_FAILED_MAX: u32 = 10;
+/// The maximum number of consecutive failed checks before the oldest segment is dropped without
+/// copies: ten seconds, with a check each second.
+const CHECKS_FAILED_MAX: u32 = 10;
 
-/// Retained messages of a segment that are looked for one by one in those behind it. More are
-/// compared list by list: a hundred thousand times forty searches would hold up every batch for
-/// minutes.
+/// The maximum number of retained messages of a segment that are searched one by one in later
+/// segments. More are compared list by list: a hundred thousand messages times forty searches would
+/// delay every batch for minutes.
 const LOOKUPS_MAX: usize = 64;
 
-/// A segment has been dropped.
+/// A dropped segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dropped {
-    /// Partitions whose floor rose, and the least offset that may still be on disk.
+    /// The partitions whose floor rose, with the lowest offset that may still be on disk.
     pub floors: Vec<(u32, u64)>,
-    /// Topics, by partition and name, that had something in the segment: they may have nothing
-    /// left.
+    /// The topics, by partition and name, that had records in the segment: they may have none left.
     pub topics: Vec<(u32, Slice)>,
-    /// Bytes that went.
+    /// The freed bytes.
     pub bytes: u64,
-    /// Retained messages that went with it although nothing has replaced them: they could not be
-    /// read or copied.
+    /// The number of current retained messages that were dropped, because they could not be read or
+    /// copied.
     pub retained_lost: u64,
 }
 
-/// See the module.
+/// The state of a sweep; see the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub(super) struct Sweep {
-    /// Segments through this number are copied whatever part of them is kept; none: no sweep.
+    /// Segments up to this number are copied, however many of their messages are current; None: no
+    /// sweep.
     through: Option<u64>,
-    /// What the last sweep could not bring below `bytes_max`: the log was so large behind it.
+    /// The size of the log after the last sweep, if that was still above `bytes_max`.
     bytes_left: u64,
 }
 
@@ -73,33 +74,31 @@ struct Kept {
 }
 
 impl<D: Disk> Store<D> {
-    /// Drops the oldest segment if retention says so; call it again until it answers none. A quiet
-    /// log's newest segment is ended here too once it is old enough, so that it can be dropped
-    /// later.
+    /// Drops the oldest segment if retention requires it; call it again until it returns None. It
+    /// also ends the newest segment of an idle log once that is old enough, so that it can be
+    /// dropped later.
     ///
-    /// A segment is as old as its newest record, or as the segment after it where a clock ran
-    /// ahead.
+    /// A segment is as old as its newest record, or as the segment after it if a clock ran ahead.
     pub fn expire(&mut self, now_ms: u64) -> Result<Option<Dropped>, StoreError> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
         }
-        self.unreadable.looks += 1;
-        let _ = self.note_end(false); // the next look tries again
-        let looked = self.look(now_ms);
-        self.expiries_failed = match looked {
+        self.unreadable.checks += 1;
+        let _ = self.note_end(false); // the next check tries again
+        let expired = self.expire_once(now_ms);
+        self.expiries_failed = match expired {
             Ok(_) => 0,
             Err(_) => self.expiries_failed.saturating_add(1),
         };
-        looked
+        expired
     }
 
-    /// Files that could not be removed since this was last asked. Each is tried again with every
-    /// look.
+    /// The number of files that could not be removed since the last call. Each check tries again.
     pub fn take_removals_failed(&mut self) -> u64 {
         std::mem::take(&mut self.removals_failed)
     }
 
-    fn look(&mut self, now_ms: u64) -> Result<Option<Dropped>, StoreError> {
+    fn expire_once(&mut self, now_ms: u64) -> Result<Option<Dropped>, StoreError> {
         self.remove_leftovers();
         let oldest = self.segments.front().map_or(0, |oldest| oldest.head.sequence);
         let is_dropped = |name: &String| {
@@ -109,8 +108,8 @@ impl<D: Disk> Store<D> {
             self.note_first()?;
         }
         if self.is_directory_dirty {
-            // One dropped segment at most may come back after a crash, or the chain would seem to
-            // have lost its middle.
+            // After a crash at most one dropped segment may return; otherwise the chain would seem
+            // to have lost its middle.
             self.files.disk.sync_directory()?;
             self.is_directory_dirty = false;
         }
@@ -129,13 +128,13 @@ impl<D: Disk> Store<D> {
             return Ok(None);
         }
         if self.segments.len() < 2 {
-            // The heads of the partitions must not go with the last segment.
+            // The last segment's successor has to record the heads of the partitions.
             self.active = None;
             self.begin_segment(now_ms)?;
         }
         let oldest = self.segments.front();
         let retained_count = oldest.map_or(0, |oldest| oldest.index.retained_count());
-        let is_hopeless = self.expiries_failed >= LOOKS_FAILED_MAX;
+        let is_hopeless = self.expiries_failed >= CHECKS_FAILED_MAX;
         let found = match retained_count > LOOKUPS_MAX {
             true => self.compare_kept(),
             false => self.repairing(|store| store.find_kept()),
@@ -157,7 +156,7 @@ impl<D: Disk> Store<D> {
             done => done?,
         }
         let topics = match self.repairing(|store| store.topics_of_oldest()) {
-            // Homes keep topics that may have nothing left.
+            // Homes keep topics that may have no records left.
             Err(StoreError::Disk(_)) if is_hopeless => Vec::new(),
             topics => topics?,
         };
@@ -167,7 +166,7 @@ impl<D: Disk> Store<D> {
         }))
     }
 
-    /// Whether the oldest segment is to be copied although most of it is kept.
+    /// Whether to copy the oldest segment although most of its messages are current.
     fn is_swept(&mut self) -> bool {
         let ends = (self.segments.front(), self.segments.back());
         let (Some(oldest), Some(newest)) = ends else {
@@ -191,7 +190,7 @@ impl<D: Disk> Store<D> {
         };
         let age_max_ms = self.settings.age_max_ms;
         let newest_ms = match self.segments.get(1) {
-            // It is sealed.
+            // The segment is sealed.
             Some(next) if oldest.index.records_count() > 0 => {
                 oldest.index.times().1.min(next.head.created_ms)
             }
@@ -202,7 +201,8 @@ impl<D: Disk> Store<D> {
         age_max_ms > 0 && now_ms.saturating_sub(newest_ms) >= age_max_ms
     }
 
-    /// As [`Store::find_kept`], by one walk over the retained messages of all segments.
+    /// Does the work of [`Store::find_kept`] by one walk over the retained messages of all
+    /// segments.
     fn compare_kept(&mut self) -> Result<Vec<Kept>, StoreError> {
         let mut left: BTreeMap<u32, BTreeMap<Vec<u8>, Retained>> = BTreeMap::new();
         self.list(0, true, &mut |partition, name, found| {
@@ -224,7 +224,7 @@ impl<D: Disk> Store<D> {
         Ok(left.into_iter().flat_map(of_partition).collect())
     }
 
-    /// Retained messages of the oldest segment that no later segment replaces.
+    /// Finds the retained messages of the oldest segment that no later segment replaces.
     fn find_kept(&mut self) -> Result<Vec<Kept>, ReadError> {
         let Some(oldest) = self.segments.front() else {
             return Ok(Vec::new());
@@ -240,7 +240,7 @@ impl<D: Disk> Store<D> {
                 kept.push(Kept { partition, name: name.clone(), retained });
             }
         }
-        // The newest first: what is published again and again is found there.
+        // Search the newest segments first: they contain the topics with frequent publications.
         for segment in self.segments.iter().skip(1).rev() {
             let mut still = Vec::new();
             for kept in kept {
@@ -257,8 +257,8 @@ impl<D: Disk> Store<D> {
         Ok(kept)
     }
 
-    /// Copies retained messages to the end of the log and counts them. What cannot be read any more
-    /// is lost.
+    /// Copies retained messages to the end of the log and counts them. Unreadable messages are
+    /// lost.
     fn copy(&mut self, kept: &[Kept], now_ms: u64, copied: &mut u64) -> Result<(), StoreError> {
         let mut rest = kept;
         while !rest.is_empty() {
@@ -293,7 +293,7 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// A retained publication of a segment; none if it is damaged.
+    /// Reads a retained publication of a segment; None if it is damaged.
     pub(super) fn read_retained(
         &mut self,
         segment: usize,

@@ -1,38 +1,40 @@
-//! Files of a log: a bounded number of them open, and pages of indexes read lately.
+//! Files of a log: a bounded number of open ones, and a cache of index pages.
 
 use super::disk::{Disk, DiskError};
 use super::format::{index_name, segment_name};
 use super::index_file::{PAGE_BYTES, PAGE_DATA_BYTES, page_crc};
 
-/// Open files at a time, besides the active segment.
+/// The maximum number of open files, without the active segment.
 const FILES_OPEN_MAX: usize = 64;
-/// Pages of indexes in memory: 1 MiB.
+/// The maximum number of cached index pages: 1 MiB.
 const PAGES_MAX: usize = 256;
 
-/// Bytes read at once of a file that cannot be read as a whole. Where that fails they are read page
+/// The size of one read from a file that cannot be read as a whole. If that fails, it is read page
 /// by page.
 const BLOCK_BYTES: usize = 1 << 20;
-/// How often a page is read before it counts as lost.
+/// The number of attempts before a page counts as lost.
 pub(super) const READS_MAX: usize = 3;
 
-/// What a disk has given of a file.
+/// The readable bytes of a file.
 #[derive(Debug)]
 pub(super) struct Read {
     pub bytes: Vec<u8>,
-    /// First byte and the byte behind of what it has not given.
-    pub lacks: Vec<(u64, u64)>,
+    /// The missing ranges: first byte and end (exclusive).
+    pub missing: Vec<(u64, u64)>,
 }
 
-/// Why something could not be read.
+/// The reason why a read failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReadError {
     Disk(DiskError),
-    /// The index file of this segment is damaged; it can be made again.
+    /// The index file of this segment is damaged; it can be rebuilt.
     Index(u64),
 }
 
-/// Tries a few times, while the disk fails.
-pub(super) fn patiently<T>(mut read: impl FnMut() -> Result<T, DiskError>) -> Result<T, DiskError> {
+/// Tries a few times while the disk fails.
+pub(super) fn with_retries<T>(
+    mut read: impl FnMut() -> Result<T, DiskError>,
+) -> Result<T, DiskError> {
     let mut result = read();
     for _ in 1..READS_MAX {
         match result {
@@ -43,13 +45,13 @@ pub(super) fn patiently<T>(mut read: impl FnMut() -> Result<T, DiskError>) -> Re
     result
 }
 
-/// The disk and what is open on it.
+/// The disk and its open files.
 #[derive(Debug)]
 pub(super) struct Files<D: Disk> {
     pub disk: D,
-    /// The most recently used last.
+    /// The most recently used file is last.
     open: Vec<(String, D::File)>,
-    /// A page has one place, given by its numbers.
+    /// The slot of a page follows from its numbers.
     pages: Vec<Option<Page>>,
 }
 
@@ -65,13 +67,13 @@ impl<D: Disk> Files<D> {
         Files { disk, open: Vec::new(), pages: (0..PAGES_MAX).map(|_| None).collect() }
     }
 
-    /// Bytes of a file.
+    /// The size of a file.
     pub fn len(&mut self, name: &str) -> Result<u64, DiskError> {
         let place = self.file(name)?;
         self.disk.len(&mut self.open[place].1)
     }
 
-    /// Bytes of a file; fewer only where it ends.
+    /// Reads bytes of a file; fewer only at its end.
     pub fn read(
         &mut self,
         name: &str,
@@ -82,7 +84,7 @@ impl<D: Disk> Files<D> {
         self.disk.read_at(&mut self.open[place].1, position, bytes)
     }
 
-    /// A whole file, or its first `bytes_max` bytes.
+    /// Reads a whole file, or its first `bytes_max` bytes.
     pub fn read_whole(&mut self, name: &str, bytes_max: u64) -> Result<Vec<u8>, DiskError> {
         let length = self.len(name)?.min(bytes_max);
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| DiskError::Io(0))?];
@@ -91,22 +93,22 @@ impl<D: Disk> Files<D> {
         Ok(bytes)
     }
 
-    /// As [`Files::read_whole`]. Where the disk does not give the bytes there are zeros, which are
-    /// no record.
+    /// Reads like [`Files::read_whole`], with zeros instead of unreadable bytes; zeros are not a
+    /// valid record.
     ///
     /// # Errors
-    /// The disk gives nothing of the file.
-    pub fn read_what_can_be(&mut self, name: &str, bytes_max: u64) -> Result<Read, DiskError> {
+    /// The disk returns no byte of the file.
+    pub fn read_readable(&mut self, name: &str, bytes_max: u64) -> Result<Read, DiskError> {
         match self.read_whole(name, bytes_max) {
             Ok(bytes) => {
-                return Ok(Read { bytes, lacks: Vec::new() });
+                return Ok(Read { bytes, missing: Vec::new() });
             }
             Err(DiskError::Io(_)) => {}
             Err(error) => return Err(error),
         }
         let length = self.len(name)?.min(bytes_max);
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| DiskError::Io(0))?];
-        let (mut lacks, mut lacking): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
+        let (mut missing, mut lacking): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
         let blocks = bytes.chunks_mut(BLOCK_BYTES).zip((0..).step_by(BLOCK_BYTES));
         for (block, start) in blocks {
             if self.read(name, start, block).is_ok() {
@@ -114,35 +116,35 @@ impl<D: Disk> Files<D> {
             }
             let pages = block.chunks_mut(PAGE_BYTES).zip((start..).step_by(PAGE_BYTES));
             for (page, start) in pages {
-                let Err(error) = self.read_patiently(name, start, page) else {
+                let Err(error) = self.read_with_retries(name, start, page) else {
                     continue;
                 };
                 page.fill(0);
                 let end = start + page.len() as u64;
                 lacking += page.len() as u64;
-                match lacks.last_mut() {
+                match missing.last_mut() {
                     Some(last) if last.1 == start => last.1 = end,
-                    _ => lacks.push((start, end)),
+                    _ => missing.push((start, end)),
                 }
                 if lacking == length {
                     return Err(error);
                 }
             }
         }
-        Ok(Read { bytes, lacks })
+        Ok(Read { bytes, missing })
     }
 
-    /// Reads a few times, where it fails.
-    fn read_patiently(
+    /// Reads with a few attempts.
+    fn read_with_retries(
         &mut self,
         name: &str,
         position: u64,
         bytes: &mut [u8],
     ) -> Result<usize, DiskError> {
-        patiently(|| self.read(name, position, bytes))
+        with_retries(|| self.read(name, position, bytes))
     }
 
-    /// Data of an index file from a place.
+    /// Reads data of an index file.
     pub fn read_index(
         &mut self,
         sequence: u64,
@@ -160,7 +162,7 @@ impl<D: Disk> Files<D> {
         Ok(())
     }
 
-    /// Writes a file in place of one of that name, if there is one. Nobody has synced it.
+    /// Creates a file, or replaces one of that name. It is not synced.
     pub fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<D::File, DiskError> {
         let mut file = match self.disk.create(name) {
             Err(DiskError::Exists) => {
@@ -173,7 +175,8 @@ impl<D: Disk> Files<D> {
         Ok(file)
     }
 
-    /// Forgets what is open or in memory of a segment and its index: they go or change.
+    /// Closes the files of a segment and its index, and drops their pages: they are removed or
+    /// replaced.
     pub fn forget(&mut self, sequence: u64) {
         let names = [segment_name(sequence), index_name(sequence)];
         self.open.retain(|(name, _)| !names.contains(name));
@@ -182,7 +185,7 @@ impl<D: Disk> Files<D> {
         }
     }
 
-    /// Place of an open file.
+    /// The slot of an open file.
     fn file(&mut self, name: &str) -> Result<usize, DiskError> {
         let found = self.open.iter().rposition(|(open, _)| open == name);
         match found {
@@ -205,7 +208,7 @@ impl<D: Disk> Files<D> {
         if !self.pages[slot].as_ref().is_some_and(is_it) {
             let mut bytes = Box::new([0; PAGE_BYTES]);
             let start = number * PAGE_BYTES as u64;
-            // What an index says can be made again, whatever its disk says.
+            // An index can be rebuilt, so every disk error is treated as damage.
             let read = match self.read(&index_name(sequence), start, &mut bytes[..]) {
                 Err(DiskError::Io(_) | DiskError::NotFound) => {
                     return Err(ReadError::Index(sequence));

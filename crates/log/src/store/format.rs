@@ -3,27 +3,28 @@
 //! ```text
 //!  0  magic             8 bytes  "CRORELOG"
 //!  8  version           u16      1
-//! 10  flags             u16      0; a reader that does not know a set bit refuses the log
+//!  10  flags             u16      0; a reader that does not know a set bit refuses the log
 //! 12  partitions_count  u32
 //! 16  sequence          u64      number of the segment, from 1; also the file's name
-//! 24  epoch             u64      the epoch in which the segment was made
+//!  24  epoch             u64      the epoch in which the segment was created
 //! 32  created_ms        u64
 //! 40  previous          u64      number of the segment before; 0: none
-//! 48  previous_bytes    u64      bytes of that one which count; what is behind was refused
-//! 56  begun_bytes       u32      bytes of this file that were synced before it got its name: the head and what follows it
+//!  48  previous_bytes    u64      valid bytes of that one; a refused batch may follow them
+//!  56  begun_bytes       u32      bytes of this file that were synced before it got its name: the
+//! head and the first batch
 //! 60  crc32c            u32      over bytes 0..60 and the heads
 //! 64  heads             u64 for each partition: the greatest offset before this segment, 0: none
 //! ```
 //!
-//! Records as in [`crate::record`] follow, in batches. Control records carry eight bytes of tag in
-//! their payload: a definition before the first record of its topic, a copy of a retained message
-//! whose segment was dropped, and the mark that ends a batch.
+//! Records as in [`crate::record`] follow, in batches. The payload of a control record begins with
+//! an eight-byte tag: a definition before the first record of its topic, a copy of a retained
+//! message whose segment was dropped, and the mark that ends a batch.
 
 use super::checksum::{crc32c, crc32c_of};
 use crate::record::{Flags, RECORD_HEADER_BYTES, RecordView};
 use stdx::names::NAME_BYTES_MAX;
 
-/// The most partitions of one log.
+/// The maximum number of partitions of one log.
 pub const PARTITIONS_MAX: u32 = 65_536;
 
 const MAGIC: [u8; 8] = *b"CRORELOG";
@@ -32,20 +33,19 @@ const HEAD_FIXED_BYTES: usize = 64;
 
 const DEFINITION: [u8; 8] = *b"CROREDEF";
 const RETAINED: [u8; 8] = *b"CRORERET";
-/// Opens the payload of a mark; what recovery searches for behind damage.
+/// The tag of a mark; recovery searches for it behind damage.
 pub(super) const MARK: [u8; 8] = *b"CROREEND";
 const MARK_PAYLOAD_BYTES: usize = 48;
-/// Bytes of the shortest definition: no number of a topic can be greater than its place divided by
-/// this.
+/// The size of the shortest definition: a topic's number is at most its position divided by this.
 pub(super) const DEFINITION_BYTES_MIN: usize = RECORD_HEADER_BYTES + 12;
-/// Bytes that a topic's first record in a segment may cost beside the record.
+/// The maximum cost of a topic's first record in a segment, in addition to the record.
 pub(super) const DEFINITION_BYTES_MAX: usize = DEFINITION_BYTES_MIN + NAME_BYTES_MAX;
-/// Bytes of a mark.
+/// The size of a mark.
 pub(super) const MARK_BYTES: usize = RECORD_HEADER_BYTES + MARK_PAYLOAD_BYTES;
-/// Bytes of a retained copy beside the record.
+/// The cost of a retained copy, in addition to the record.
 pub(super) const COPY_BYTES: usize = RECORD_HEADER_BYTES + 8;
 
-/// What the head of a segment says.
+/// The content of a segment's head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SegmentHead {
     pub sequence: u64,
@@ -57,14 +57,14 @@ pub(super) struct SegmentHead {
     pub heads: Vec<u64>,
 }
 
-/// Why bytes are not the head of a segment.
+/// The reason why a head is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeadError {
     Damaged,
     Version { version: u16, flags: u16 },
 }
 
-/// Bytes of a head.
+/// The size of a head.
 pub(super) fn head_bytes(partitions_count: u32) -> u64 {
     HEAD_FIXED_BYTES as u64 + 8 * u64::from(partitions_count)
 }
@@ -82,7 +82,7 @@ impl SegmentHead {
             self.created_ms,
             self.previous,
             self.previous_bytes,
-            self.begun_bytes.into(), // and the place of the checksum
+            self.begun_bytes.into(), // with the checksum's four bytes
         ] {
             out.extend_from_slice(&field.to_le_bytes());
         }
@@ -93,8 +93,8 @@ impl SegmentHead {
         out[start + 60..start + 64].copy_from_slice(&crc);
     }
 
-    /// A later version must keep the magic, the version, the count, and the checksum and what it
-    /// covers.
+    /// Decodes a head. A later version must keep the magic, the version, the count, and the
+    /// checksum with its range.
     pub fn decode(bytes: &[u8]) -> Result<SegmentHead, HeadError> {
         let partitions_count = SegmentHead::partitions_count(bytes).ok_or(HeadError::Damaged)?;
         let bytes = bytes.get(..head_bytes(partitions_count) as usize).ok_or(HeadError::Damaged)?;
@@ -118,7 +118,7 @@ impl SegmentHead {
         })
     }
 
-    /// What the first bytes say about the number of partitions, unchecked but within bounds.
+    /// The number of partitions in the first bytes; bounded, but not verified by the checksum.
     pub fn partitions_count(bytes: &[u8]) -> Option<u32> {
         let is_ours = bytes.get(..HEAD_FIXED_BYTES)?.starts_with(&MAGIC);
         let count = u32_at(bytes, 12);
@@ -135,22 +135,23 @@ fn head_crc(bytes: &[u8]) -> u32 {
     crc32c_of(&[&fixed[..60], heads])
 }
 
-/// What ends a batch.
+/// The mark that ends a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mark {
-    /// Byte of this record in its segment: a copy of a mark within a payload does not pass for one.
+    /// The position of this record in its segment: so a copy of a mark within a payload is not
+    /// taken for one.
     pub position: u64,
-    /// Where its batch starts.
+    /// The start of its batch.
     pub batch_start: u64,
-    /// Bytes of the segment known to be durable before the batch was written.
+    /// The bytes of the segment that were durable before the batch was written.
     pub synced_through: u64,
-    /// The segment.
+    /// The number of the segment.
     pub sequence: u64,
-    /// Records in the batch, without this one.
+    /// The number of records in the batch, without this one.
     pub count: u32,
 }
 
-/// A control record, understood.
+/// A decoded control record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Control<'a> {
     Definition { number: u32, partition: u32, name: &'a [u8] },
@@ -158,8 +159,8 @@ pub(super) enum Control<'a> {
     Mark(Mark),
 }
 
-/// None if it is damaged in a way that its checksum does not see, or of a kind that this version
-/// does not know.
+/// Decodes a control record. None if its content is invalid despite a correct checksum, or its kind
+/// is unknown.
 pub(super) fn control_of<'a>(record: &RecordView<'a>) -> Option<Control<'a>> {
     let (tag, rest) = record.payload().split_first_chunk::<8>()?;
     match *tag {
@@ -235,7 +236,7 @@ fn put_crc(out: &mut [u8], start: usize) {
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Whether the record's checksum is right.
+/// Whether the record's checksum is correct.
 pub(super) fn is_sound(record: &RecordView<'_>) -> bool {
     crc32c(&record.bytes()[8..]) == record.crc32c()
 }
@@ -248,7 +249,7 @@ pub(super) fn index_name(sequence: u64) -> String {
     format!("{sequence:016}.idx")
 }
 
-/// A segment while it is made.
+/// The name of a segment before it is complete.
 pub(super) fn unfinished_name(sequence: u64) -> String {
     format!("{sequence:016}.new")
 }
@@ -258,22 +259,22 @@ pub(super) fn sequence_of(name: &str, ending: &str) -> Option<u64> {
     let digits = name.strip_suffix(ending)?;
     let is_number = digits.len() >= 16 && digits.bytes().all(|byte| byte.is_ascii_digit());
     let sequence = digits.parse().ok().filter(|_| is_number)?;
-    // Only the one way to write it, and with room for numbers above it.
+    // Only the canonical form, with room for higher numbers.
     (format!("{sequence:016}") == digits && (1..u64::MAX / 2).contains(&sequence))
         .then_some(sequence)
 }
 
-/// An integer at a place; 0 beyond the end.
+/// An integer at an offset; 0 beyond the end.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(fixed_at(bytes, at))
 }
 
-/// An integer at a place; 0 beyond the end.
+/// An integer at an offset; 0 beyond the end.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(fixed_at(bytes, at))
 }
 
-/// An integer at a place; 0 beyond the end.
+/// An integer at an offset; 0 beyond the end.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(fixed_at(bytes, at))
 }

@@ -1,9 +1,9 @@
-//! What lies in the directory of a log: its segments with their heads, and how far it has come.
+//! The content of a log's directory: its segments with their heads, and its recorded end.
 
 use super::disk::{Disk, DiskError};
 use super::end::End;
 use super::epochs::Epochs;
-use super::files::{Files, ReadError, patiently};
+use super::files::{Files, ReadError, with_retries};
 use super::format::{HeadError, SegmentHead, head_bytes, sequence_of};
 use super::index_file::IndexFile;
 use super::recover::Purpose;
@@ -11,35 +11,34 @@ use super::{OpenError, SEGMENT_BYTES_MAX, StoreSettings};
 use std::collections::BTreeMap;
 use stdx::hash::Seed;
 
-/// What lies in the directory of a log.
+/// The content of a log's directory.
 pub(super) struct FoundLog {
     pub segments: BTreeMap<u64, Found>,
-    /// How far the log has come, as it is noted.
+    /// The recorded end of the log.
     pub end: End,
 }
 
-/// A segment file as it was found.
+/// A segment file.
 pub(super) struct Found {
-    /// Where it is damaged, the copy in the index; none if that is damaged too.
+    /// The head; if it is damaged, its copy in the index; None if that is damaged too.
     pub head: Option<SegmentHead>,
     pub is_whole: bool,
 }
 
 impl FoundLog {
     pub fn find<D: Disk>(files: &mut Files<D>, purpose: Purpose) -> Result<FoundLog, OpenError> {
-        // Before the files are listed: of a log that is written meanwhile no more is noted than is
-        // found.
+        // Read the end before the directory: if the log is being written meanwhile, the listed
+        // files are at least as new.
         let end = End::read(&mut files.disk)?;
         let mut segments = find_segments(files, purpose)?;
-        // What is left of dropped segments does not count; a directory that was put back has no
-        // newer ones.
+        // Remains of dropped segments are not valid; a restored directory has no newer ones.
         if segments.last_key_value().is_some_and(|(newest, _)| *newest >= end.first) {
             segments.retain(|sequence, _| *sequence >= end.first);
         }
         Ok(FoundLog { segments, end })
     }
 
-    /// What a log is opened with where there is no configuration.
+    /// The settings of an existing log, for use without a configuration.
     pub fn settings<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -48,7 +47,7 @@ impl FoundLog {
         let heads = self.segments.values().rev().map(|found| found.head.as_ref());
         let head = heads.flatten().next();
         let counted = head.map(|head| head.heads.len() as u32);
-        // Where no head can be read, the file of epochs knows.
+        // Without a readable head, the file of epochs has the number.
         let is_there = !self.segments.is_empty();
         let counted = counted.or_else(|| is_there.then(|| Epochs::partitions_count(files))?);
         Ok(StoreSettings {
@@ -62,7 +61,7 @@ impl FoundLog {
     }
 }
 
-/// All segment files and their heads.
+/// Finds all segment files and their heads.
 fn find_segments<D: Disk>(
     files: &mut Files<D>,
     purpose: Purpose,
@@ -72,8 +71,8 @@ fn find_segments<D: Disk>(
         let Some(sequence) = sequence_of(&name, ".log") else {
             continue;
         };
-        let (bytes, error) = match patiently(|| read_head(files, &name)) {
-            // The index has a copy.
+        let (bytes, error) = match with_retries(|| read_head(files, &name)) {
+            // The index has a copy of the head.
             Err(error @ DiskError::Io(_)) => (Vec::new(), Some(error)),
             bytes => (bytes?, None),
         };

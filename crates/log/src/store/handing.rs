@@ -1,15 +1,14 @@
-//! Handing a log to the next process: the one closes it and says what there is, the other opens it
-//! and finds the same.
+//! Hand-over of a log to the next process: one process closes and describes it, the other opens it
+//! and compares.
 //!
-//! What is handed over is the directory. Closed, it says everything that a start needs to know, so
-//! nothing of a store's memory goes along but how its retention stands; the rest of what is said is
-//! there to be compared. Both may do that while the other one is there, as long as only one of them
-//! writes.
+//! The directory is handed over. A closed log contains all that a start needs, so the only state
+//! from memory is that of its retention; the rest of the description is for comparison. Both
+//! processes may have the log open, as long as only one of them writes.
 //!
-//! Invariants: [`Store::take_over`] writes nothing, and neither does what it gives until
-//! [`Store::begin`]. It gives a log that is, position by position, the one that was handed over, or
-//! none: what a start would cut, carry or count as damage is left to a start. Who has handed a log
-//! over may go on with it until the other one begins.
+//! Invariants: [`Store::take_over`] writes nothing, and neither does the result until
+//! [`Store::begin`]. The result equals the log that was handed over, position by position, or there
+//! is none: a log whose start would cut, carry or report damage is left to a normal start. After a
+//! hand-over, the old process may continue with the log until the other one begins.
 
 use super::disk::{Disk, DiskError};
 use super::expire::Sweep;
@@ -19,7 +18,7 @@ use super::{OpenError, Store, StoreError, StoreSettings};
 use std::fmt;
 use stdx::handing::Hand;
 
-/// What a log is that was handed over.
+/// The description of a log that was handed over.
 #[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct HandedLog {
     epoch: u64,
@@ -28,12 +27,12 @@ pub struct HandedLog {
     sweep: Sweep,
 }
 
-/// Why a log was not taken over.
+/// The reason why a log was not taken over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TakeOverError {
-    /// It cannot be opened.
+    /// The log cannot be opened.
     Open(OpenError),
-    /// What was found is not what was handed over.
+    /// The log on disk differs from the description.
     Differs,
 }
 
@@ -57,10 +56,10 @@ impl From<OpenError> for TakeOverError {
 }
 
 impl<D: Disk> Store<D> {
-    /// Closes the log and says what it is. It may go on: the next batch begins a segment.
+    /// Closes the log and describes it. The store remains usable: the next batch begins a segment.
     ///
     /// # Errors
-    /// As for [`Store::close`].
+    /// See [`Store::close`].
     pub fn hand_over(&mut self) -> Result<HandedLog, StoreError> {
         self.remove_leftovers();
         self.close()?;
@@ -68,11 +67,11 @@ impl<D: Disk> Store<D> {
         Ok(self.handed())
     }
 
-    /// Opens a log that was handed over, as it lies on the disk. It can be read; [`Store::begin`]
-    /// makes it whole.
+    /// Opens a log that was handed over, unchanged. It can be read; [`Store::begin`] makes it
+    /// writable.
     ///
     /// # Errors
-    /// It is another one, or a start would have to change it.
+    /// The log differs, or a normal start would have to change it.
     pub fn take_over(
         disk: D,
         settings: StoreSettings,
@@ -80,10 +79,10 @@ impl<D: Disk> Store<D> {
     ) -> Result<Store<D>, TakeOverError> {
         let settings = settings.bounded()?;
         let mut files = super::Files::new(disk);
-        let found = FoundLog::find(&mut files, Purpose::Look)?;
+        let found = FoundLog::find(&mut files, Purpose::Inspect)?;
         check_partitions(&found.segments, settings.partitions_count)?;
-        let (mut store, mut findings) = load(files, settings, &found, Purpose::Look)?;
-        store.settle(&mut findings, 0, Purpose::Look)?;
+        let (mut store, mut findings) = load(files, settings, &found, Purpose::Inspect)?;
+        store.settle(&mut findings, 0, Purpose::Inspect)?;
         let newest = store.segments.back().map(|last| last.head.epoch);
         let is_whole = store.carry.is_none()
             && findings.torn_bytes == 0
@@ -96,11 +95,11 @@ impl<D: Disk> Store<D> {
         Ok(store)
     }
 
-    /// From now on this is the store that writes. What does not belong to the log goes.
+    /// Makes this store the one that writes, and removes files that do not belong to the log.
     ///
     /// # Errors
-    /// The directory cannot be read. The log goes on; what does not belong to it is left to the
-    /// next start.
+    /// The directory cannot be read. The log remains usable; the next start removes the remaining
+    /// files.
     pub fn begin(&mut self) -> Result<(), DiskError> {
         self.is_read_only = false;
         self.tidy()

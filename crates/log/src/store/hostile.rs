@@ -1,9 +1,9 @@
-//! A disk in memory that keeps only what was synced: for tests and the simulator.
+//! A disk in memory that keeps only synced data: for tests and the simulator.
 //!
-//! After [`HostileDisk::crash`] a file is what its last successful sync left, plus any part of what
-//! was written since, in sectors of 512 bytes; names made, changed or removed since the last sync
-//! of the directory are there or not, a prefix of them. A failed sync keeps an unknown part of what
-//! it was for, which no later sync repairs, although reads show all of it: as Linux does. A seed
+//! After [`HostileDisk::crash`] a file has the content of its last successful sync, plus any part
+//! of later writes, in sectors of 512 bytes; of the names created, changed or removed since the
+//! last sync of the directory, a prefix has taken effect. A failed sync keeps an unknown part of
+//! its data, which no later sync repairs, although reads return all of it: as Linux does. A seed
 //! determines everything.
 
 use super::disk::{Disk, DiskError};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use stdx::prng::Prng;
 
 const SECTOR_BYTES: usize = 512;
-/// What faults answer: the system's number for an input or output error.
+/// The system's error number for injected faults: input/output error.
 const EIO: i32 = 5;
 
 /// A handle to the disk; clones are handles to the same.
@@ -30,7 +30,7 @@ pub struct HostileDisk {
 #[derive(Debug)]
 pub struct HostileFile {
     inode: u64,
-    /// Of the disk when it was opened: a process that has died writes no more.
+    /// The disk's life when the file was opened: a dead process writes nothing.
     life: u64,
 }
 
@@ -38,11 +38,11 @@ pub struct HostileFile {
 struct State {
     prng: Prng,
     inodes: BTreeMap<u64, Inode>,
-    /// What the running system shows.
+    /// The names in the running system.
     names: BTreeMap<String, u64>,
-    /// What is on disk for certain.
+    /// The names that are certainly on disk.
     durable_names: BTreeMap<String, u64>,
-    /// What has been done to names since, in order.
+    /// The changes of names since then, in order.
     unsynced_names: Vec<NameChange>,
     next_inode: u64,
     life: u64,
@@ -54,9 +54,9 @@ struct State {
     failing_reads: u32,
     fails_removes: bool,
     syncs: u64,
-    /// Calls until the disk answers no more.
+    /// The number of calls until the disk stops responding.
     calls_left: Option<u32>,
-    /// It has answered a call no more.
+    /// The disk has refused a call after its stop.
     has_stopped: bool,
 }
 
@@ -69,19 +69,18 @@ enum NameChange {
 
 #[derive(Clone, Debug, Default)]
 struct Inode {
-    /// What reads show.
+    /// The content that reads return.
     bytes: Vec<u8>,
-    /// What is on disk for certain.
+    /// The content that is certainly on disk.
     durable: Vec<u8>,
-    /// Sectors written since, ascending, each once; and whether the length has changed.
+    /// The sectors written since, ascending, and whether the length has changed.
     unsynced: std::collections::BTreeSet<usize>,
-    /// Bytes that no read gives.
+    /// The ranges that no read returns.
     broken: Vec<Range<u64>>,
 }
 
-/// Of the bytes of a log's newest segment, how many something proves to have been synced: damage
-/// among them is found, and what is broken behind them cannot be told from a batch that was on its
-/// way.
+/// The bytes of a log's newest segment that were provably synced: damage within them is detected;
+/// damage behind them looks like an unfinished batch.
 pub fn proven_bytes(segment: &[u8]) -> usize {
     match SegmentHead::decode(segment) {
         Ok(head) => find_end(segment, &head, 0).0 as usize,
@@ -90,7 +89,7 @@ pub fn proven_bytes(segment: &[u8]) -> usize {
 }
 
 impl HostileDisk {
-    /// An empty disk without faults.
+    /// Creates an empty disk without faults.
     pub fn new(seed: u64) -> HostileDisk {
         let state = State {
             prng: Prng::new(seed),
@@ -114,7 +113,8 @@ impl HostileDisk {
         HostileDisk { state: Rc::new(RefCell::new(state)) }
     }
 
-    /// The power fails: what was not synced survives in part or not at all. Open files are dead.
+    /// Simulates a power failure: unsynced data survives in part or not at all. Open files are
+    /// dead.
     pub fn crash(&self) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
@@ -132,32 +132,32 @@ impl HostileDisk {
         state.stop_faults();
     }
 
-    /// The process dies and the system lives: what was written stays, synced or not. Open files are
-    /// dead.
+    /// Simulates the death of the process, not of the system: written data stays, synced or not.
+    /// Open files are dead.
     pub fn kill(&self) {
         let mut state = self.state.borrow_mut();
         state.life += 1;
         state.stop_faults();
     }
 
-    /// The next `count` writes and new files fail; some of a write's bytes may be there.
+    /// Makes the next `count` writes and creations fail; part of a write may remain.
     pub fn fail_writes(&self, count: u32, error: DiskError) {
         let mut state = self.state.borrow_mut();
         (state.failing_writes, state.write_error) = (count, error);
     }
 
-    /// The next `count` syncs fail, of files and of the directory.
+    /// Makes the next `count` syncs fail, of files and of the directory.
     pub fn fail_syncs(&self, count: u32) {
         self.state.borrow_mut().failing_syncs = count;
     }
 
-    /// The next `count` reads fail.
+    /// Makes the next `count` reads fail.
     pub fn fail_reads(&self, count: u32) {
         self.state.borrow_mut().failing_reads = count;
     }
 
-    /// From now on every read that meets these bytes of a file fails, whatever happens to the disk.
-    /// False if there is no such file. A file that is made anew under that name is whole.
+    /// Makes every read of these bytes of a file fail from now on, also after a crash. False if
+    /// there is no such file. A new file of that name is not affected.
     pub fn break_bytes(&self, name: &str, bytes: Range<u64>) -> bool {
         let mut state = self.state.borrow_mut();
         let inode = state.names.get(name).copied();
@@ -165,47 +165,45 @@ impl HostileDisk {
         inode.map(|inode| inode.broken.push(bytes)).is_some()
     }
 
-    /// Whether bytes of any file that has a name are broken.
+    /// Whether any named file has unreadable bytes.
     pub fn is_broken(&self) -> bool {
         let state = self.state.borrow();
         let mut inodes = state.names.values().filter_map(|inode| state.inodes.get(inode));
         inodes.any(|inode| !inode.broken.is_empty())
     }
 
-    /// From now on no file can be removed, or again.
+    /// Makes every removal of a file fail, or ends that.
     pub fn fail_removes(&self, fails: bool) {
         self.state.borrow_mut().fails_removes = fails;
     }
 
-    /// After `calls` more calls every call fails, until [`HostileDisk::crash`] or
-    /// [`HostileDisk::kill`]: the place in the middle of its work where the machine or the process
-    /// stops.
+    /// Makes every call fail after `calls` more calls, until [`HostileDisk::crash`] or
+    /// [`HostileDisk::kill`]: the machine or the process stops in the middle of its work.
     pub fn stop_after(&self, calls: u32) {
         self.state.borrow_mut().calls_left = Some(calls);
     }
 
-    /// Whether a call came behind the last one that [`HostileDisk::stop_after`] allows.
+    /// Whether the disk refused a call because of [`HostileDisk::stop_after`].
     pub fn has_stopped(&self) -> bool {
         self.state.borrow().has_stopped
     }
 
-    /// Ends all faults but the capacity; open files go on.
+    /// Ends all faults except the capacity; open files continue to work.
     pub fn stop_faults(&self) {
         self.state.borrow_mut().stop_faults();
     }
 
-    /// The bytes that all files may have together; none: without bound.
+    /// Sets the maximum size of all files together; None: no bound.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.borrow_mut().capacity = bytes;
     }
 
-    /// From now on bytes that are written over others need room as new ones do: so it is with file
-    /// systems that write every change to another place.
+    /// Makes overwrites need room like new data, as on copy-on-write file systems.
     pub fn copy_on_write(&self) {
         self.state.borrow_mut().copies = true;
     }
 
-    /// Flips one bit of a file, on disk and in what reads show. False if there is no such byte.
+    /// Flips one bit of a file, on disk and in reads. False if the byte does not exist.
     pub fn flip_bit(&self, name: &str, byte: u64, bit: u8) -> bool {
         let mut state = self.state.borrow_mut();
         let inode = state.names.get(name).copied();
@@ -220,7 +218,7 @@ impl HostileDisk {
         shown.map(|shown| *shown ^= mask).is_some()
     }
 
-    /// Makes or replaces a file, durably.
+    /// Creates or replaces a file, durably.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let mut state = self.state.borrow_mut();
         let number = state.next_inode;
@@ -231,8 +229,7 @@ impl HostileDisk {
         state.durable_names.insert(name.to_owned(), number);
     }
 
-    /// Puts all files back as they were, durably, but for those that a log's directory does not
-    /// hold.
+    /// Restores all files from a copy, durably, except those outside a log's directory.
     pub fn put_back(&self, copy: &BTreeMap<String, Vec<u8>>) {
         for name in self.names() {
             if name != super::WITNESS_NAME {
@@ -244,14 +241,12 @@ impl HostileDisk {
         }
     }
 
-    /// How far a log on it has come, as those files that note it say after any crash which reads
-    /// give.
+    /// The end of the log by its readable `end` files, as it would survive any crash.
     pub fn noted_end(&self) -> End {
         self.end_in(&NAMES)
     }
 
-    /// The noted end in the file outside the log's directory. A directory that is put back from a
-    /// copy does not change it.
+    /// The end by the file outside the log's directory. Restoring a directory does not change it.
     pub fn witnessed_end(&self) -> End {
         self.end_in(&[super::WITNESS_NAME])
     }
@@ -266,7 +261,7 @@ impl HostileDisk {
         ends.max().unwrap_or_default()
     }
 
-    /// Whether the head of any segment of a log on it is whole, and reads give it.
+    /// Whether any segment of the log has a valid, readable head.
     pub fn has_head(&self) -> bool {
         let state = self.state.borrow();
         let mut segments = state.names.iter().filter_map(|(name, inode)| {
@@ -283,14 +278,14 @@ impl HostileDisk {
         })
     }
 
-    /// Removes the files that note how far a log has come, durably.
+    /// Removes the files that record the log's end, durably.
     pub fn erase_noted_end(&self) {
         for name in NAMES {
             self.erase(name);
         }
     }
 
-    /// All files, as reads show them.
+    /// All files, as reads return them.
     pub fn copy(&self) -> BTreeMap<String, Vec<u8>> {
         let files = self.names().into_iter();
         files.filter_map(|name| Some((name.clone(), self.bytes_of(&name)?))).collect()
@@ -308,25 +303,25 @@ impl HostileDisk {
         self.state.borrow().names.keys().cloned().collect()
     }
 
-    /// Whether a name leads to the same file after a crash.
+    /// Whether a name refers to the same file after a crash.
     pub fn is_name_durable(&self, name: &str) -> bool {
         let state = self.state.borrow();
         state.names.contains_key(name) && state.names.get(name) == state.durable_names.get(name)
     }
 
-    /// What reads of a file show.
+    /// The content of a file, as reads return it.
     pub fn bytes_of(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state.borrow();
         let inode = state.names.get(name)?;
         state.inodes.get(inode).map(|inode| inode.bytes.clone())
     }
 
-    /// Bytes of all files.
+    /// The size of all files.
     pub fn bytes(&self) -> u64 {
         self.state.borrow().used()
     }
 
-    /// Successful syncs of files so far.
+    /// The number of successful syncs of files.
     pub fn syncs(&self) -> u64 {
         self.state.borrow().syncs
     }
@@ -351,20 +346,20 @@ impl NameChange {
 }
 
 impl Inode {
-    /// Keeps any part of what was not synced.
+    /// Drops unsynced data, except an arbitrary part.
     fn lose(&mut self, prng: &mut Prng) {
         let length = match self.bytes.len() != self.durable.len() && prng.chance(0.5) {
             true => self.bytes.len(),
             false => self.durable.len(),
         };
-        // Between nothing and everything, so that runs of sectors survive together too.
+        // Vary between nothing and everything, so that runs of sectors survive together too.
         let p = prng.below(5) as f64 / 4.0;
         self.keep_some(prng, p, length);
         self.bytes.clone_from(&self.durable);
         self.unsynced.clear();
     }
 
-    /// Puts each unsynced sector on disk with this probability.
+    /// Keeps each unsynced sector with this probability.
     fn keep_some(&mut self, prng: &mut Prng, p: f64, length: usize) {
         self.durable.resize(length, 0);
         for sector in &self.unsynced {
@@ -383,7 +378,7 @@ impl State {
         (self.calls_left, self.has_stopped) = (None, false);
     }
 
-    /// One call more. Fails once the disk has stopped.
+    /// Counts a call. Fails once the disk has stopped.
     fn call(&mut self) -> Result<(), DiskError> {
         match &mut self.calls_left {
             Some(0) => {
@@ -409,7 +404,7 @@ impl State {
         self.inodes.get_mut(&file.inode).ok_or(DiskError::NotFound)
     }
 
-    /// Removes what no name leads to; a store reads no file that it has removed.
+    /// Removes an inode without a name; a store does not read a file that it has removed.
     fn forget(&mut self, inode: u64) {
         let is_named = self.names.values().any(|named| *named == inode)
             || self.durable_names.values().any(|named| *named == inode)
@@ -566,7 +561,7 @@ impl Disk for HostileDisk {
             false => (1.0, inode.bytes.len()),
         };
         inode.keep_some(&mut state.prng, p, length);
-        // After a failure too: the system takes the pages for clean.
+        // After a failure too: the system then treats the pages as clean.
         inode.unsynced.clear();
         if fails {
             return Err(DiskError::Io(EIO));

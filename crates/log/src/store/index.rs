@@ -1,4 +1,4 @@
-//! The index of a segment, wherever it lies: one way to ask for all readers.
+//! The index of a segment, in memory or in a file, behind one interface.
 
 use super::disk::Disk;
 use super::files::{Files, ReadError};
@@ -12,15 +12,15 @@ pub(super) enum Index {
     File(IndexFile),
 }
 
-/// A topic found in an index.
+/// A topic in an index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    /// Number in memory, row in a file.
+    /// The number in memory, the row in a file.
     id: u32,
     partition: u32,
-    /// First of its places in a file.
+    /// The first of its places in a file.
     first: u32,
-    /// Its records in the segment.
+    /// The number of its records in the segment.
     pub count: u32,
     pub retained: Option<Retained>,
     pub last_offset: u64,
@@ -55,7 +55,7 @@ impl Index {
         }
     }
 
-    /// Bytes of memory; of an index in a file those that say where its parts are.
+    /// The memory used; for an index in a file, only its table of sections.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Index::Memory(index) => index.memory_bytes(),
@@ -63,7 +63,7 @@ impl Index {
         }
     }
 
-    /// Least and greatest time of the records.
+    /// The least and greatest time of the records.
     pub fn times(&self) -> (u64, u64) {
         match self {
             Index::Memory(index) => (index.oldest_ms, index.newest_ms),
@@ -78,7 +78,7 @@ impl Index {
         }
     }
 
-    /// Topics with a retained record.
+    /// The number of topics with a retained record.
     pub fn retained_count(&self) -> usize {
         match self {
             Index::Memory(index) => {
@@ -89,7 +89,7 @@ impl Index {
         }
     }
 
-    /// Bytes of its file; 0 in memory.
+    /// The size of its file; 0 in memory.
     pub fn file_bytes(&self) -> u64 {
         match self {
             Index::Memory(_) => 0,
@@ -127,7 +127,7 @@ impl Index {
         }
     }
 
-    /// Place of the first record of a partition at or above an offset.
+    /// The place of the first record of a partition at or above an offset.
     pub fn place_from<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -185,7 +185,7 @@ impl Index {
         }
     }
 
-    /// How many of a topic's records lie below an offset.
+    /// The number of a topic's records below an offset.
     pub fn topic_below<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -197,7 +197,7 @@ impl Index {
         search(topic.count, |nth| Ok(self.topic_place(files, topic, nth)? < place))
     }
 
-    /// The name of a topic by the number that its records carry; false if there is none.
+    /// The name of the topic with the number in its records; false if there is none.
     pub fn name_of_number<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -220,8 +220,8 @@ impl Index {
         }
     }
 
-    /// Ids of the topics by partition and name, of all or of those with a retained record; to be
-    /// asked for one by one in [`Index::listed`].
+    /// The ids of the topics by partition and name: of all, or of those with a retained record.
+    /// Pass them to [`Index::listed`].
     pub fn list(&self, is_retained: bool) -> List {
         match self {
             Index::Memory(index) => {
@@ -236,7 +236,7 @@ impl Index {
         }
     }
 
-    /// One topic of a list, its name into `name`; none at its end.
+    /// Reads one topic of a list, its name into `name`; None at its end.
     pub fn listed<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -268,7 +268,7 @@ impl Index {
     }
 }
 
-/// See [`Index::list`].
+/// A list of topics; see [`Index::list`].
 #[derive(Clone, Debug)]
 pub(super) enum List {
     Numbers(Vec<u32>),
@@ -299,7 +299,7 @@ fn found_in_file(row: u32, topic: &TopicRow) -> Found {
     }
 }
 
-/// The first of `0..count` for which `is_below` is false.
+/// Returns the first of `0..count` for which `is_below` is false.
 fn search(
     count: u32,
     mut is_below: impl FnMut(u32) -> Result<bool, ReadError>,

@@ -1,15 +1,15 @@
-//! The index of a sealed segment as a file, searched where it lies.
+//! The index of a sealed segment as a file, searched on disk.
 //!
 //! Pages of 4096 bytes: 4092 of data, then `crc32c` over them, the segment's number and the page's.
-//! What follows is data, without the checksums.
+//! The layout below is that of the data, without the checksums.
 //!
 //! ```text
 //!  0  magic             8 bytes  "CROREIDX"
 //!  8  version           u16      1
 //! 10  flags             u16      0
 //! 12  partitions_count  u32
-//! 16  sequence          u64      of the segment
-//! 24  valid_bytes       u64      of the segment: what it covers
+//!  16  sequence          u64      of the segment
+//!  24  valid_bytes       u64      of the segment: the bytes that it covers
 //! 32  oldest_ms         u64      least and
 //! 40  newest_ms         u64      greatest time of the records
 //! 48  records_count     u32
@@ -18,7 +18,7 @@
 //! 60  retained_count    u32
 //! 64  holes_count       u32
 //! 68  names_bytes       u32
-//! 72  producers_count   u32      and what follows for publications with names, see `once_file`
+//!  72  producers_count   u32      the counts for deduplication, see `once_file`
 //! 76  publications_count u32
 //! 80  keys_count        u32
 //! 84  once_bytes        u32
@@ -31,7 +31,7 @@
 //!     retained     u32, rows of topics with a retained record
 //!     holes        partition u32, 0 u32, from u64, through u64
 //!     names
-//!     what publications are called, see `once_file`
+//!      identities for deduplication, see `once_file`
 //! ```
 
 use super::Segment;
@@ -43,7 +43,7 @@ use super::memory_index::{Entry, Hole, MemoryIndex, Retained};
 use super::once_file::OnceFile;
 
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Bytes of data in a page.
+/// The data bytes of a page.
 pub(super) const PAGE_DATA_BYTES: usize = PAGE_BYTES - 4;
 
 const MAGIC: [u8; 8] = *b"CROREIDX";
@@ -54,7 +54,7 @@ const ROW_BYTES: usize = 48;
 const HOLE_BYTES: u64 = 24;
 const NO_ROW: u32 = u32::MAX;
 
-/// What of an index file stays in memory.
+/// The part of an index file that stays in memory.
 #[derive(Clone, Debug)]
 pub(super) struct IndexFile {
     pub sequence: u64,
@@ -65,7 +65,7 @@ pub(super) struct IndexFile {
     pub topics_count: u32,
     pub retained_count: u32,
     pub holes: Vec<Hole>,
-    /// Bytes of the file.
+    /// The size of the file.
     pub file_bytes: u64,
     pub once: OnceFile,
     numbers_count: u32,
@@ -73,7 +73,7 @@ pub(super) struct IndexFile {
     sections: Sections,
 }
 
-/// Where the parts start, in bytes of data.
+/// The starts of the sections, in data bytes.
 #[derive(Clone, Copy, Debug)]
 struct Sections {
     partitions: u64,
@@ -133,7 +133,7 @@ impl TopicRow {
 }
 
 impl IndexFile {
-    /// The bytes of the file.
+    /// Encodes the file.
     pub fn encode(head: &SegmentHead, valid_bytes: u64, index: &MemoryIndex) -> Vec<u8> {
         let rows = index.sorted();
         let mut out = PageWriter::new(head.sequence);
@@ -195,8 +195,8 @@ impl IndexFile {
         out.finish()
     }
 
-    /// Opens a segment's index file: its head is whole and fits the file's length. Its other pages
-    /// are checked when they are read.
+    /// Opens a segment's index file: checks its head, and that the head matches the file's length.
+    /// Other pages are checked when they are read.
     pub fn open<D: Disk>(
         files: &mut Files<D>,
         sequence: u64,
@@ -256,7 +256,7 @@ impl IndexFile {
         Ok((index, head))
     }
 
-    /// Whether all checksums of an index file are right.
+    /// Whether all checksums of an index file are correct.
     pub fn pages_are_whole(file: &[u8], sequence: u64) -> bool {
         let mut pages = file.chunks(PAGE_BYTES).zip(0..);
         pages.all(|(page, number)| {
@@ -267,7 +267,7 @@ impl IndexFile {
         })
     }
 
-    /// The first record of a partition among all, and how many it has.
+    /// The first record of a partition among all, and their number.
     pub fn partition<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -283,7 +283,7 @@ impl IndexFile {
         }
     }
 
-    /// A record among all.
+    /// A record by its number among all.
     pub fn entry<D: Disk>(&self, files: &mut Files<D>, place: u32) -> Result<Entry, ReadError> {
         if place >= self.records_count {
             return Err(ReadError::Index(self.sequence));
@@ -298,7 +298,7 @@ impl IndexFile {
         })
     }
 
-    /// A place among the places of all topics.
+    /// An entry of the places of all topics.
     pub fn place<D: Disk>(&self, files: &mut Files<D>, index: u32) -> Result<u32, ReadError> {
         if index >= self.records_count {
             return Err(ReadError::Index(self.sequence));
@@ -306,7 +306,7 @@ impl IndexFile {
         self.u32_in(files, self.sections.places, index)
     }
 
-    /// A topic, by its row.
+    /// A topic by its row.
     pub fn row<D: Disk>(&self, files: &mut Files<D>, row: u32) -> Result<TopicRow, ReadError> {
         if row >= self.topics_count {
             return Err(ReadError::Index(self.sequence));
@@ -420,7 +420,7 @@ pub(super) fn page_crc(data: &[u8], sequence: u64, page: u64) -> u32 {
     crc32c_of(&[data, &sequence.to_le_bytes(), &page.to_le_bytes()])
 }
 
-/// Data in, pages out.
+/// Splits data into pages with checksums.
 pub(super) struct PageWriter {
     sequence: u64,
     out: Vec<u8>,
@@ -432,7 +432,7 @@ impl PageWriter {
         PageWriter { sequence, out }
     }
 
-    /// Every count in an index is below 2^32, as a segment's bytes are.
+    /// Appends a count. Counts are below 2^32, as a segment's bytes are.
     pub(super) fn put_u32(&mut self, value: usize) {
         self.put(&(value as u32).to_le_bytes());
     }
@@ -465,9 +465,9 @@ impl PageWriter {
     }
 }
 
-/// Writes a segment's index file anew and returns it opened. As batches would wait for it, it is
-/// not synced unless it says what a scan of the segment would not: what a crash leaves of it has
-/// wrong checksums and is made again.
+/// Rewrites a segment's index file and returns it opened. As batches would wait for a sync, it is
+/// only synced if a scan of the segment would give another result: remains after a crash have wrong
+/// checksums and are rebuilt.
 pub(super) fn write_index<D: Disk>(
     files: &mut Files<D>,
     segment: &Segment,
@@ -482,7 +482,7 @@ pub(super) fn write_index<D: Disk>(
         written => written.map(|_| ()),
     };
     if let Err(error) = written {
-        // Half an index is worse than none only in that it takes room.
+        // An incomplete index does no harm, but takes room.
         let _ = files.disk.remove(&name);
         return Err(error.into());
     }

@@ -1,5 +1,4 @@
-//! Looking at a log as an operator does: counts, everything in it one after the other, and whether
-//! it is whole.
+//! Inspection of a log for operators: counts, all its content in order, and verification.
 
 use super::disk::Disk;
 use super::files::ReadError;
@@ -15,21 +14,22 @@ use std::fmt;
 /// Counts of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreStats {
-    /// Segments.
+    /// The number of segments.
     pub segments_count: u64,
-    /// Bytes of segments and indexes that count.
+    /// The size of valid segments and indexes.
     pub bytes: u64,
-    /// Publications on disk.
+    /// The number of publications on disk.
     pub records_count: u64,
-    /// Epochs and when they began, in milliseconds since 1970; the last is the present one.
+    /// Epochs with their start, in milliseconds since 1970; the last is the present one.
     pub epochs: Vec<(u64, u64)>,
-    /// For each partition the least offset that may be on disk, and the greatest ever used.
+    /// The lowest offset that may be on disk, and the greatest ever used, for each partition.
     pub partitions: Vec<(u64, u64)>,
-    /// Least and greatest time of the records, in milliseconds since 1970; none without records.
+    /// The least and greatest time of the records, in milliseconds since 1970; None without
+    /// records.
     pub times_ms: Option<(u64, u64)>,
 }
 
-/// Something that is wrong with a log.
+/// A fault of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// The head of a segment is damaged.
@@ -37,34 +37,32 @@ pub enum Finding {
         /// The file.
         name: String,
     },
-    /// Bytes that are no sound records.
+    /// The bytes are not valid records.
     Damage {
         /// The file.
         name: String,
-        /// First byte.
+        /// The first byte.
         from: u64,
-        /// The byte behind.
+        /// The end, exclusive.
         through: u64,
     },
-    /// An index does not say what its segment says. It can be removed: the next start makes it
-    /// again.
+    /// The index does not match its segment. It can be removed: the next start rebuilds it.
     Index {
         /// The file.
         name: String,
     },
-    /// A segment is missing: in the middle of the chain, or at the end, which lies as far as that
-    /// at least.
+    /// A segment is missing: in the middle of the chain, or at the recorded end.
     Missing {
         /// The file.
         name: String,
     },
     /// The file of epochs is missing or damaged.
     Epochs,
-    /// The disk did not give the bytes.
+    /// The disk did not return the bytes.
     Unreadable {
         /// The file.
         name: String,
-        /// Why.
+        /// The reason.
         error: super::DiskError,
     },
 }
@@ -86,42 +84,42 @@ impl fmt::Display for Finding {
     }
 }
 
-/// One thing in a log.
+/// One item of a log.
 #[derive(Clone, Copy, Debug)]
 pub enum Dumped<'a> {
-    /// A segment begins.
+    /// The start of a segment.
     Segment {
         /// Its number.
         sequence: u64,
-        /// The epoch in which it was made.
+        /// The epoch in which it was created.
         epoch: u64,
-        /// When, in milliseconds since 1970.
+        /// The time of its creation, in milliseconds since 1970.
         created_ms: u64,
-        /// Bytes of it that count.
+        /// The number of valid bytes.
         valid_bytes: u64,
     },
-    /// A publication; its topic id is the segment's own.
+    /// A publication; its topic id is local to the segment.
     Record {
-        /// Partition of the log.
+        /// The partition.
         partition: u32,
         /// The topic's name.
         topic: &'a [u8],
         /// The record.
         record: RecordView<'a>,
-        /// A retained message that was copied when its segment was dropped.
+        /// Whether this is a copy of a retained message whose segment was dropped.
         is_copy: bool,
     },
-    /// Bytes that are damaged, in the segment that has begun.
+    /// Damaged bytes in the current segment.
     Damage {
-        /// First byte.
+        /// The first byte.
         from: u64,
-        /// The byte behind.
+        /// The end, exclusive.
         through: u64,
     },
 }
 
 impl<D: Disk> Store<D> {
-    /// Counts.
+    /// Returns the counts.
     pub fn stats(&self) -> StoreStats {
         let with_records = self.segments.iter().filter(|segment| segment.index.records_count() > 0);
         let times = with_records.map(|segment| segment.index.times());
@@ -138,7 +136,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Everything, in the order of the log.
+    /// Visits all content in the order of the log.
     pub fn dump(&mut self, visit: &mut dyn FnMut(Dumped<'_>)) -> Result<(), StoreError> {
         for place in 0..self.segments.len() {
             let segment = &self.segments[place];
@@ -151,7 +149,7 @@ impl<D: Disk> Store<D> {
             });
             let valid_bytes = segment.valid_bytes;
             let name = segment_name(sequence);
-            let bytes = self.files.read_what_can_be(&name, valid_bytes)?.bytes;
+            let bytes = self.files.read_readable(&name, valid_bytes)?.bytes;
             let mut scan = Scan::new(&segment.head.heads, self.settings.hash_seed);
             for (from, through, item) in Walk::new(&bytes, sequence, start) {
                 let is_sound = scan.take_item(from, through, &item);
@@ -181,10 +179,10 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Reads everything: all checksums, the chain of segments, and every index against its segment.
-    /// Damage that an epoch accounts for is reported too: the data is still missing. (What ends
-    /// behind the last whole batch of the newest segment is a batch that was not acknowledged, and
-    /// no finding.)
+    /// Verifies the log: all checksums, the chain of segments, and every index against its segment.
+    /// It also reports damage that an epoch accounts for: the data is still missing. (An unfinished
+    /// batch behind the last complete one of the newest segment was not acknowledged, and is not
+    /// reported.)
     pub fn verify(&mut self, report: &mut dyn FnMut(Finding)) {
         match super::epochs::Epochs::read(&mut self.files, self.settings.partitions_count) {
             Ok(super::epochs::EpochsFound::Whole(_)) => {}
@@ -235,9 +233,9 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Whether the index file is, byte for byte, the one that the segment gives. Where the segment
-    /// is damaged only the file's own checksums are looked at: it may know more than can be read
-    /// any more.
+    /// Whether the index file equals, byte for byte, the one built from the segment. For a damaged
+    /// segment only the file's own checksums are checked: it may contain more than can still be
+    /// read.
     fn is_index_right(&mut self, place: usize, scan: &Scan) -> Result<bool, ReadError> {
         let segment = &self.segments[place];
         let file_bytes = segment.index.file_bytes();

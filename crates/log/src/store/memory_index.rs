@@ -1,7 +1,7 @@
-//! The index of a segment in memory: of the active one, and of one that has just been scanned.
+//! The index of a segment in memory: of the active one, or of one that was just scanned.
 //!
-//! Topics are numbered as their definitions number them. A number that no definition has given yet,
-//! behind damage, is a topic without a partition.
+//! Topics have the numbers of their definitions. A number whose definition is missing, behind
+//! damage, is a topic without a partition.
 
 use super::once::OnceTable;
 use super::walk::{Item, Walk};
@@ -18,13 +18,13 @@ pub(super) struct Entry {
     pub length: u32,
 }
 
-/// The newest retained publication of a topic in a segment, or what cleared it.
+/// The newest retained publication of a topic in a segment, or the one that cleared it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Retained {
-    /// Of the record, or of the control record that copies it.
+    /// The position of the record, or of the control record that copies it.
     pub position: u32,
     pub length: u32,
-    /// Of the publication.
+    /// The offset of the publication.
     pub offset: u64,
     /// The publication had no payload.
     pub clears: bool,
@@ -42,20 +42,20 @@ pub(super) struct Hole {
 pub(super) struct Topic {
     pub partition: u32,
     pub name: Box<[u8]>,
-    /// Places in the partition's entries.
+    /// The places of its records in the partition's entries.
     pub records: Vec<u32>,
     pub retained: Option<Retained>,
-    /// Greatest offset of its records and copies.
+    /// The greatest offset of its records and copies.
     pub last_offset: u64,
 }
 
-/// The most numbers that are remembered as found lately: 1 MiB.
+/// The maximum number of cached topic numbers: 1 MiB.
 const FOUND_MAX: usize = 1 << 18;
 /// A number without a definition.
 const UNDEFINED: u32 = u32::MAX;
 
 impl Topic {
-    /// Whether it has anything in the segment: a refused batch may have defined it.
+    /// Whether it has a record in the segment: its definition may be part of a refused batch.
     pub fn is_present(&self) -> bool {
         self.partition != UNDEFINED && (!self.records.is_empty() || self.retained.is_some())
     }
@@ -64,26 +64,26 @@ impl Topic {
 #[derive(Clone, Debug)]
 pub(super) struct MemoryIndex {
     seed: Seed,
-    /// By number.
+    /// Topics by number.
     pub topics: Vec<Topic>,
     table: HashTable<u32>,
-    /// Numbers found lately, by partition and the topic id that a home has given.
+    /// A cache of topic numbers, by partition and the home's topic id.
     found: Vec<u32>,
-    /// By partition, ascending.
+    /// Entries by partition, ascending.
     pub partitions: Vec<Vec<Entry>>,
     pub holes: Vec<Hole>,
     pub oldest_ms: u64,
-    /// Greatest time of its records; 0 without any.
+    /// The greatest time of its records; 0 without any.
     pub newest_ms: u64,
-    /// Time of its first record.
+    /// The time of its first record.
     pub first_ms: u64,
     pub records_count: u64,
-    /// What publications are called.
+    /// Identities of publications, for deduplication.
     pub once: OnceTable,
 }
 
 impl MemoryIndex {
-    /// About: names and lists of places are counted, not looked at.
+    /// The approximate memory: names and lists are counted, not visited.
     pub fn memory_bytes(&self) -> usize {
         const NAME_BYTES: usize = 32;
         let entries = self.partitions.iter().map(Vec::capacity);
@@ -114,7 +114,7 @@ impl MemoryIndex {
         }
     }
 
-    /// Key of its hashes.
+    /// The key of its hashes.
     pub fn seed(&self) -> Seed {
         self.seed
     }
@@ -128,11 +128,11 @@ impl MemoryIndex {
         self.table.find(hash(self.seed, partition, name), is_it).copied()
     }
 
-    /// As [`MemoryIndex::number_of`], for a topic that is likely to be asked for under the same id
-    /// again: then its name is compared and not hashed. Nothing depends on the id but the time that
-    /// this takes.
+    /// Does the work of [`MemoryIndex::number_of`], for a topic that is likely to be requested
+    /// again under the same id: then its name is compared instead of hashed. The id affects only
+    /// the speed.
     pub fn number_of_known(&mut self, partition: u32, id: u32, name: &[u8]) -> Option<u32> {
-        // So many slots that few topics share one.
+        // Enough slots that few topics share one.
         if self.found.len() < (4 * self.topics.len()).min(FOUND_MAX) {
             let slots_count = (8 * self.topics.len()).next_power_of_two().min(FOUND_MAX);
             self.found.clear();
@@ -153,9 +153,9 @@ impl MemoryIndex {
         Some(number)
     }
 
-    /// Gives a topic that has none the next number.
+    /// Assigns the next number to a topic without one.
     pub fn define(&mut self, partition: u32, name: &[u8]) -> u32 {
-        let number = self.topics.len() as u32; // a definition takes 52 bytes of a segment below 4 GiB
+        let number = self.topics.len() as u32; // a definition takes 52 bytes, a segment has less than 4 GiB
         self.topics.push(Topic::undefined());
         self.define_as(number, partition, name);
         number
@@ -172,7 +172,7 @@ impl MemoryIndex {
         self.table.insert_unique(hash(seed, partition, name), number, rehash);
     }
 
-    /// A definition that was found. False if it contradicts another.
+    /// Adds a definition from a segment. False if it contradicts another.
     fn define_found(&mut self, number: u32, partition: u32, name: &[u8]) -> bool {
         if partition as usize >= self.partitions.len() || self.number_of(partition, name).is_some()
         {
@@ -188,13 +188,13 @@ impl MemoryIndex {
         is_free
     }
 
-    /// The topic of a number that was found.
+    /// The topic of a number from a segment.
     pub fn defined(&self, number: u32) -> Option<&Topic> {
         let topic = self.topics.get(number as usize);
         topic.filter(|topic| topic.partition != UNDEFINED)
     }
 
-    /// Takes in a record; its offset is above those of its partition.
+    /// Adds a record; its offset is above those of its partition.
     pub fn push(&mut self, number: u32, entry: Entry, flags: Flags, time_ms: u64, is_empty: bool) {
         let topic = &mut self.topics[number as usize];
         let entries = &mut self.partitions[topic.partition as usize];
@@ -217,14 +217,14 @@ impl MemoryIndex {
         }
     }
 
-    /// Takes in a copy of a retained message.
+    /// Adds a copy of a retained message.
     pub fn push_retained(&mut self, number: u32, retained: Retained) {
         let topic = &mut self.topics[number as usize];
         topic.last_offset = topic.last_offset.max(retained.offset);
         topic.retained = Some(retained);
     }
 
-    /// Numbers of the topics that are present, by partition and name.
+    /// The numbers of the topics with records, by partition and name.
     pub fn sorted(&self) -> Vec<u32> {
         let is_present = |number: &u32| self.topics[*number as usize].is_present();
         let mut numbers: Vec<u32> = (0..self.topics.len() as u32).filter(is_present).collect();
@@ -249,29 +249,28 @@ impl Topic {
 }
 
 fn hash(seed: Seed, partition: u32, name: &[u8]) -> u64 {
-    // A name belongs to one partition, so the number only separates what damage or an attack has
-    // mixed up.
+    // A name belongs to one partition, so the number only matters after damage or an attack.
     keyed(seed, name) ^ u64::from(partition).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Makes an index from the bytes of a segment, piece by piece.
+/// Builds an index from the bytes of a segment, piece by piece.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
     pub index: MemoryIndex,
-    /// Damaged bytes.
+    /// The damaged ranges.
     pub damages: Vec<(u64, u64)>,
-    /// For each partition the greatest offset so far.
+    /// The greatest offset so far, for each partition.
     pub lasts: Vec<u64>,
-    /// For each partition, where a hole has begun that no later record has ended yet.
+    /// The start of a hole that no later record has ended yet, for each partition.
     open: Vec<Option<u64>>,
-    /// Some hole is open.
+    /// Whether any hole is open.
     is_open: bool,
-    /// For each partition an offset above which nothing counts; empty: none.
+    /// The highest valid offset of each partition; empty: no limit.
     pub limits: Vec<u64>,
 }
 
 impl Scan {
-    /// Before a segment whose partitions end at `heads` before it.
+    /// Starts before a segment whose partitions end at `heads`.
     pub fn new(heads: &[u64], seed: Seed) -> Scan {
         Scan {
             index: MemoryIndex::new(heads.len() as u32, seed),
@@ -283,7 +282,7 @@ impl Scan {
         }
     }
 
-    /// Takes in the bytes from a place to the end of the slice.
+    /// Adds the bytes from `from` to the end of the slice.
     pub fn take(&mut self, bytes: &[u8], sequence: u64, from: u64) {
         for (start, end, item) in Walk::new(bytes, sequence, from) {
             if !self.take_item(start, end, &item) {
@@ -292,7 +291,7 @@ impl Scan {
         }
     }
 
-    /// Offsets that may be missing for other reasons than damaged bytes.
+    /// Opens holes in all partitions, for offsets that may be missing without damaged bytes.
     pub fn open_everywhere(&mut self) {
         self.is_open = true;
         for (open, last) in self.open.iter_mut().zip(&self.lasts) {
@@ -300,7 +299,7 @@ impl Scan {
         }
     }
 
-    /// Damaged bytes at a place.
+    /// Records damaged bytes.
     pub fn damage(&mut self, start: u64, end: u64) {
         self.open_everywhere();
         match self.damages.last_mut() {
@@ -309,8 +308,8 @@ impl Scan {
         }
     }
 
-    /// Ends the segment. `heads` are those of the next segment; without them nothing is known about
-    /// what may have been lost behind a partition's last record, but that a record takes 40 bytes.
+    /// Ends the segment. `heads` are those of the next segment. Without them the loss behind a
+    /// partition's last record is only bounded by the minimum record size of 40 bytes.
     pub fn finish(&mut self, heads: Option<&[u64]>) {
         let lost: u64 = self.damages.iter().map(|(start, end)| end - start).sum();
         for partition in 0..self.lasts.len() {
@@ -333,7 +332,7 @@ impl Scan {
         }
     }
 
-    /// False if the item contradicts what came before it.
+    /// Adds an item. False if it contradicts earlier ones.
     pub fn take_item(&mut self, start: u64, end: u64, item: &Item<'_>) -> bool {
         let (Ok(position), Ok(length)) = (u32::try_from(start), u32::try_from(end - start)) else {
             return false;

@@ -1,9 +1,8 @@
-//! A log whose end is lost, and a log that is mended apart from any node.
+//! Recovery of a log whose end is lost, and offline repair.
 //!
-//! What a lost end held is not known. So the log goes on as if a segment were missing there:
-//! offsets begin above all that it may have had, the new segment names the lost one as the one
-//! before it, and every later start finds the hole again by that, as it does for a segment that is
-//! lost from the middle.
+//! The content of a lost end is unknown. So the log continues as if a segment were missing: offsets
+//! begin above all that it may have had, the new segment names the lost one as its predecessor, and
+//! every later start finds the hole again by that, as for a segment lost from the middle.
 
 use super::disk::{Disk, DiskError};
 use super::epochs::{self, Epochs, EpochsFound};
@@ -15,14 +14,14 @@ use super::recover::{Findings, Purpose};
 use super::{Damage, OpenError, Recovered, SEGMENT_BYTES_MAX, Store};
 use crate::record::RECORD_HEADER_BYTES;
 
-/// Offsets that are passed over in each partition where the end of a log is lost: as many records
-/// as the longest segment has.
+/// The offsets skipped in each partition after the loss of a log's end: as many as the longest
+/// segment has records.
 pub const LOST_OFFSETS: u64 = SEGMENT_BYTES_MAX / RECORD_HEADER_BYTES as u64;
 
-/// A lost end, of which no segment says anything yet.
+/// A lost end that no segment accounts for yet.
 #[derive(Debug)]
 pub(super) struct LostEnd {
-    /// Number of a segment that is lost, or that stands for what is lost.
+    /// The number of a lost segment, or of one that stands for the loss.
     pub segment: u64,
     pub holes: Vec<Hole>,
 }
@@ -32,47 +31,45 @@ pub(super) struct LostEnd {
 pub struct Lost {
     /// The partition.
     pub partition: u32,
-    /// First of them.
+    /// The first of them.
     pub from: u64,
-    /// Last of them.
+    /// The last of them.
     pub through: u64,
 }
 
-/// What mending a log has come to.
+/// The result of a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mended {
-    /// The log as it is now. `damages` are those that no epoch had accounted for before.
+    /// The log after the repair. `damages` are those that no earlier epoch accounts for.
     pub recovered: Recovered,
-    /// What is lost, also what was lost before.
+    /// All losses, earlier ones included.
     pub lost: Vec<Lost>,
-    /// Files of which the disk does not give everything, with first byte and byte behind. They were
-    /// written anew without it.
+    /// Files with unreadable ranges (first byte, end exclusive). They were rewritten without those
+    /// ranges.
     pub unreadable: Vec<(String, Vec<(u64, u64)>)>,
 }
 
-/// A segment's file that is not there.
+/// The damage of a missing segment file.
 pub(super) fn gone(segment: u64) -> Damage {
     Damage { segment, from: 0, through: 0 }
 }
 
 impl<D: Disk> Store<D> {
-    /// Begins a new epoch, for a log that was put back from an older copy: what came behind its
-    /// present end may have been acknowledged, and is lost. Positions up to the end stay valid, and
-    /// who comes with one is told of a gap behind it; positions beyond it are of an epoch that is
-    /// over.
+    /// Begins a new epoch, for a log that was restored from an older copy: later messages may have
+    /// been acknowledged, and are lost. Positions up to the present end stay valid, and a client
+    /// with one receives a gap behind it; positions beyond it belong to an old epoch.
     ///
     /// # Errors
-    /// There is no log, or its disk refuses.
+    /// There is no log, or a disk error.
     pub fn begin_epoch(disk: D, new_epoch: u64, now_ms: u64) -> Result<Mended, OpenError> {
         Store::mend(disk, new_epoch, now_ms, Purpose::NewEpoch)
     }
 
-    /// Reads all of a log, gives up what cannot be read, and makes all indexes again. Begins an
-    /// epoch if acknowledged data is lost that no epoch accounts for.
+    /// Reads the whole log, abandons unreadable data, and rebuilds all indexes. Begins an epoch if
+    /// acknowledged data is lost that no epoch accounts for.
     ///
     /// # Errors
-    /// There is no log, or its disk refuses what has to be written. What was written until then is
-    /// right.
+    /// There is no log, or the disk refuses a write. Everything written until then is correct.
     pub fn repair(disk: D, new_epoch: u64, now_ms: u64) -> Result<Mended, OpenError> {
         Store::mend(disk, new_epoch, now_ms, Purpose::Repair)
     }
@@ -99,7 +96,7 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// Finds out whether the log has come farther than its segments say.
+    /// Detects whether the recorded end is beyond the segments.
     pub(super) fn find_lost_end(&mut self, findings: &mut Findings, purpose: Purpose) {
         let noted = self.notes.end.segment;
         let newest = self.segments.back().map_or(0, |last| last.head.sequence);
@@ -129,7 +126,7 @@ impl<D: Disk> Store<D> {
         self.lost = Some(LostEnd { segment, holes });
     }
 
-    /// The bytes of a segment that is to be scanned.
+    /// The bytes of a segment to scan.
     pub(super) fn read_to_scan(
         &mut self,
         name: &str,
@@ -142,8 +139,7 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// The file of epochs. For a repair one that the disk does not give is a damaged one: it is
-    /// written anew.
+    /// Reads the file of epochs. A repair treats an unreadable one as damaged: it is rewritten.
     pub(super) fn read_epochs(
         &mut self,
         findings: &mut Findings,
@@ -162,10 +158,9 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Reads a segment for a repair. Returns the bytes that the disk gives, and the offset behind
-    /// the last byte that it does not give. If bytes are missing, the file is written anew, with
-    /// its head if the head is known. If nothing says yet where the segment ends, the file is
-    /// written at the end of the repair.
+    /// Reads a segment for a repair. Returns its readable bytes, and the end of the last unreadable
+    /// range. If bytes are missing, the file is rewritten, with its head if that is known. If the
+    /// segment's end is unknown, the file is rewritten at the end of the repair.
     pub(super) fn read_to_repair(
         &mut self,
         name: &str,
@@ -175,16 +170,16 @@ impl<D: Disk> Store<D> {
     ) -> Result<(Vec<u8>, u64), OpenError> {
         let is_end_known = bytes_max.is_some();
         let bytes_max = bytes_max.unwrap_or(u32::MAX.into());
-        let mut read = match self.files.read_what_can_be(name, bytes_max) {
+        let mut read = match self.files.read_readable(name, bytes_max) {
             Err(DiskError::Io(_)) => {
                 let length = self.files.len(name)?.min(bytes_max);
                 let bytes = vec![0; usize::try_from(length).map_err(|_| DiskError::Io(0))?];
-                let lacks = vec![(0, length)];
-                Read { bytes, lacks }
+                let missing = vec![(0, length)];
+                Read { bytes, missing }
             }
             read => read?,
         };
-        let lacks_through = read.lacks.last().map_or(0, |lack| lack.1);
+        let lacks_through = read.missing.last().map_or(0, |lack| lack.1);
         if lacks_through > 0 {
             let mut encoded = Vec::new();
             head.inspect(|head| head.encode(&mut encoded));
@@ -196,14 +191,14 @@ impl<D: Disk> Store<D> {
                 let replacement = (name.to_owned(), read.bytes.clone());
                 findings.replacements.push(replacement);
             }
-            findings.unreadable.push((name.to_owned(), read.lacks));
+            findings.unreadable.push((name.to_owned(), read.missing));
         }
         Ok((read.bytes, lacks_through))
     }
 
-    /// Writes those segments anew of which nothing said where they end. Only now that the next one
-    /// says it, and an epoch accounts for what they lack: a repair that died before would leave an
-    /// end that looks like one that was torn by a crash.
+    /// Rewrites those segments whose end was unknown. Not earlier, because now the next segment
+    /// records the end, and an epoch accounts for the missing bytes: an interrupted repair would
+    /// otherwise leave an end that looks torn by a crash.
     pub(super) fn replace_unreadable(&mut self, findings: &mut Findings) -> Result<(), DiskError> {
         for (name, bytes) in std::mem::take(&mut findings.replacements) {
             self.replace_segment(&name, &bytes)?;
@@ -211,7 +206,7 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Puts other bytes in place of a segment's file, durably.
+    /// Replaces a segment's file, durably.
     fn replace_segment(&mut self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
         let sequence = sequence_of(name, ".log").unwrap_or_default();
         let unfinished = unfinished_name(sequence);
@@ -224,7 +219,7 @@ impl<D: Disk> Store<D> {
 }
 
 impl Damage {
-    /// Whether a whole file is gone, and not some bytes of it damaged.
+    /// Whether a whole file is missing, not some of its bytes.
     pub fn is_gone(&self) -> bool {
         self.from == self.through
     }

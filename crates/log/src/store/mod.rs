@@ -1,25 +1,25 @@
 //! The durable log: one stream of batches of all partitions, in segment files with checksums.
 //!
-//! Place on the path: a log thread owns one [`Store`] and gives it the records that homes have
-//! numbered, in batches. A batch that [`Store::append`] has answered with `Ok` is on disk; only
-//! then may anybody see it. What homes do not keep in memory they read back from here, page by
-//! page. `docs/decisions/0004-durable-log.md` has the reasons, `docs/formats.md` the bytes.
+//! Place on the path: a log thread owns one [`Store`] and passes it the records that homes have
+//! numbered, in batches. A batch is on disk once [`Store::append`] returns `Ok`; only then may it
+//! become visible. Homes read records that are not in memory from here, page by page.
+//! `docs/decisions/0004-durable-log.md` has the reasons, `docs/formats.md` the bytes.
 //!
-//! Pure: files are a port ([`Disk`]), the time comes from the caller.
+//! Pure: files are a port ([`Disk`]); the caller supplies the time.
 //!
 //! Invariants:
-//! - A byte of a segment file is written once. A file in which a write or a sync has failed is
-//!   never written again: the next segment's head says how many bytes of it count. A start without
-//!   room makes one exception, below.
-//! - Segments form a chain by their heads. A file that is not in the chain of the newest segment is
-//!   what is left of a refused batch, and is removed.
-//! - A restart begins a new segment, and copies into it the last batch of the old one unless
-//!   something proves that the batch had been synced: after a failed sync and the death of the
-//!   process, what can be read need not be on disk. Where there is no room for that, the batch is
-//!   written over itself, the same bytes at the same place, and synced.
-//! - Offsets of a partition increase from record to record and are never used again: every head
-//!   says the greatest offset of each partition before its segment.
-//! - For a sealed segment nothing stays in memory that grows with its records.
+//! - A byte of a segment file is written once. After a failed write or sync, a file is never
+//!   written again: the next segment's head has its valid length. A start without room makes one
+//!   exception, below.
+//! - Segments form a chain by their heads. A file that is not in the chain of the newest segment
+//!   remains from a refused batch, and is removed.
+//! - A restart begins a new segment, and copies the last batch of the old one into it unless the
+//!   batch was provably synced: after a failed sync and the death of the process, readable data
+//!   need not be on disk. Without room for the copy, the batch is written over itself, the same
+//!   bytes at the same position, and synced.
+//! - Offsets of a partition increase from record to record and are never reused: every head has the
+//!   greatest offset of each partition before its segment.
+//! - The memory for a sealed segment does not grow with its records.
 
 mod checksum;
 mod disk;
@@ -68,98 +68,98 @@ use std::fmt;
 use stdx::hash::Seed;
 use stdx::memory::vector_bytes;
 
-/// The greatest `segment_bytes`: a segment is read as a whole where its index has to be made again.
+/// The maximum `segment_bytes`: a segment is read as a whole to rebuild its index.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
-/// The least `segment_bytes`.
+/// The minimum `segment_bytes`.
 pub const SEGMENT_BYTES_MIN: u64 = 4 << 10;
-/// The greatest payload.
+/// The maximum payload.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
-/// Bytes of all records of one batch and of the mark behind them: the greatest payload, with all
-/// fields that a record can have, is one.
+/// The maximum size of a batch with its mark: the largest payload, with all possible fields, fits.
 pub const BATCH_BYTES_MAX: usize =
     PAYLOAD_BYTES_MAX + RECORD_HEADER_BYTES + u16::MAX as usize + format::MARK_BYTES;
 
-/// What a store is told when it is opened.
+/// Settings of a store.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
-    /// Partitions of the log, from 1 to [`PARTITIONS_MAX`]. A log that exists with another number
+    /// The number of partitions, from 1 to [`PARTITIONS_MAX`]. An existing log with another number
     /// is not opened.
     pub partitions_count: u32,
-    /// Bytes after which a segment is sealed. Brought into
-    /// [`SEGMENT_BYTES_MIN`]..=[`SEGMENT_BYTES_MAX`] and to at most a quarter of `bytes_max`,
-    /// because whole segments are dropped.
+    /// The size at which a segment is sealed. Clamped to
+    /// [`SEGMENT_BYTES_MIN`]..=[`SEGMENT_BYTES_MAX`] and to a quarter of `bytes_max`, because whole
+    /// segments are dropped.
     pub segment_bytes: u64,
-    /// Bytes of all segments and indexes above which the oldest segment is dropped.
+    /// The size of all segments and indexes above which the oldest segment is dropped.
     pub bytes_max: u64,
-    /// Age at which a segment is dropped, by its newest record; 0: never.
+    /// The age at which a segment is dropped, by its newest record; 0: never.
     pub age_max_ms: u64,
-    /// The epoch to begin if one has to be begun; one that this log has never had.
+    /// The next epoch, if one has to begin; one that this log has never had.
     pub new_epoch: u64,
-    /// Key of the hash of topics' names.
+    /// The key of the hash of topic names.
     pub hash_seed: Seed,
 }
 
-/// What was found when a log was opened.
+/// The result of opening a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovered {
     /// The present epoch.
     pub epoch: u64,
-    /// Epochs before it, oldest first.
+    /// Earlier epochs, oldest first.
     pub older: Vec<OlderEpoch>,
-    /// For each partition the greatest offset ever used; 0: none.
+    /// The greatest offset ever used, for each partition; 0: none.
     pub heads: Vec<u64>,
-    /// For each partition the least offset that may be on disk.
+    /// The lowest offset that may be on disk, for each partition.
     pub floors: Vec<u64>,
-    /// For each partition the greatest offset that damage may have taken away, found now or by an
-    /// earlier start; 0: none. What lies below the floor does not count.
+    /// The greatest offset that damage may have removed, for each partition, found now or earlier;
+    /// 0: none. Offsets below the floor are ignored.
     pub damaged_through: Vec<u64>,
-    /// Bytes cut from the tail: a batch that was never acknowledged.
+    /// The bytes cut from the tail: a batch that was never acknowledged.
     pub torn_bytes: u64,
-    /// Damage of acknowledged data found now. If there is any, `epoch` is new.
+    /// Newly found damage of acknowledged data. If there is any, `epoch` is new.
     pub damages: Vec<Damage>,
-    /// Bytes of segments that had to be read because they had no index.
+    /// The bytes of segments that were scanned for lack of an index.
     pub scanned_bytes: u64,
-    /// Segments of the log.
+    /// The number of segments.
     pub segments_count: u64,
-    /// There was no log.
+    /// Whether the log was created.
     pub is_new: bool,
 }
 
-/// An epoch that is over.
+/// An epoch that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderEpoch {
     /// Its number.
     pub epoch: u64,
-    /// For each partition: positions of this epoch with an offset below this are valid still.
+    /// Positions of this epoch with an offset below this stay valid, for each partition.
     pub valid_below: Vec<u64>,
 }
 
-/// Bytes of a segment that could not be read.
+/// Unreadable bytes of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// Number of the segment; 0 for the file of epochs.
+    /// The number of the segment; 0 for the file of epochs.
     pub segment: u64,
-    /// First byte.
+    /// The first byte.
     pub from: u64,
-    /// The byte behind; equal to `from` where the segment's file, or the file of epochs, is gone.
+    /// The end, exclusive; equal to `from` if the segment's file, or the file of epochs, is
+    /// missing.
     pub through: u64,
 }
 
-/// Why a log was not opened.
+/// The reason why a log was not opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OpenError {
     /// The disk refused.
     Disk(DiskError),
-    /// The log was made with another number of partitions.
+    /// The log has another number of partitions.
     Partitions {
-        /// In the files.
+        /// The number in the files.
         found: u32,
-        /// In the settings.
+        /// The number in the settings.
         configured: u32,
     },
     /// The number of partitions in the settings is 0 or above [`PARTITIONS_MAX`].
     PartitionsCount(u32),
-    /// A file was written by a version, or with a feature, that this one does not know.
+    /// The version or a feature of a file is unknown.
     Version {
         /// The file.
         name: String,
@@ -168,13 +168,13 @@ pub enum OpenError {
         /// Its flags.
         flags: u16,
     },
-    /// There is no log to look at.
+    /// There is no log.
     Missing,
-    /// The disk does not give the bytes of a segment that must be read.
+    /// The disk does not return the bytes of a segment that must be read.
     Unreadable {
         /// The file.
         name: String,
-        /// Why.
+        /// The reason.
         error: DiskError,
     },
 }
@@ -209,11 +209,11 @@ impl From<DiskError> for OpenError {
     }
 }
 
-/// Why a store refused.
+/// The reason why a store refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreError {
-    /// The disk refused. Of an append: the batch is refused as a whole, and the store goes on with
-    /// a new segment at the next one.
+    /// A disk error. A failed append refuses the whole batch, and the next one begins a new
+    /// segment.
     Disk(DiskError),
     /// An offset is not above those of its partition. Nothing was written.
     Order {
@@ -221,16 +221,16 @@ pub enum StoreError {
         partition: u32,
         /// The offset.
         offset: u64,
-        /// The greatest before it.
+        /// The greatest offset before it.
         head: u64,
     },
-    /// Bytes are not one whole publication, or a name is too long. Nothing was written.
+    /// The bytes are not one complete publication, or a name is too long. Nothing was written.
     Record,
-    /// The log has no such partition.
+    /// The partition does not exist.
     Partition(u32),
     /// The batch exceeds [`BATCH_BYTES_MAX`]. Nothing was written.
     BatchTooLong,
-    /// The log was opened to look at it only.
+    /// The log was opened for inspection only.
     ReadOnly,
 }
 
@@ -262,16 +262,16 @@ impl From<DiskError> for StoreError {
 pub struct Store<D: Disk> {
     files: Files<D>,
     settings: StoreSettings,
-    /// To look at only, or not begun.
+    /// Opened for inspection, or not begun.
     is_read_only: bool,
     epochs: Epochs,
     /// The chain, oldest first.
     segments: VecDeque<Segment>,
-    /// The newest segment, while it takes batches.
+    /// The newest segment, while it accepts batches.
     active: Option<D::File>,
-    /// What the next segment has to begin with.
+    /// The batch that the next segment must begin with.
     carry: Option<Carry>,
-    /// The end that is lost, until the next segment begins.
+    /// The lost end, until the next segment begins.
     lost: Option<mend::LostEnd>,
     heads: Vec<u64>,
     next_sequence: u64,
@@ -284,7 +284,7 @@ pub struct Store<D: Disk> {
     batch: write::Batch,
     notes: Notes<D::File>,
     unreadable: unreadable::Unreadable,
-    /// Looks of retention in a row that failed.
+    /// The number of consecutive failed checks of retention.
     expiries_failed: u32,
     removals_failed: u64,
 }
@@ -293,23 +293,23 @@ pub struct Store<D: Disk> {
 #[derive(Debug)]
 struct Segment {
     head: SegmentHead,
-    /// Head and batches that count.
+    /// The length of the head and the valid batches.
     valid_bytes: u64,
     index: Index,
-    /// Damage was found when its index was made, and no epoch accounts for it yet.
+    /// The rebuilt index found damage that no epoch accounts for yet.
     is_unsettled: bool,
-    /// Its index says what a scan of the file would not: where it ends though the file may go on
-    /// behind that, or that the end was synced. The next segment's head says so too, but that may
-    /// get lost; so the index is synced.
+    /// The index contains facts that a scan of the file would not give: an end before the end of
+    /// the file, or that the end was synced. The next segment's head has them too, but may get
+    /// lost; so the index is synced.
     wants_synced_index: bool,
 }
 
-/// The last batch of a segment that was found, which nothing proves to be durable.
+/// The last batch of an existing segment, which is not provably durable.
 #[derive(Debug)]
 struct Carry {
-    /// Where it starts in the segment.
+    /// Its start in the segment.
     from: u64,
-    /// It, and how the segment's index is without it.
+    /// Its bytes, and the segment's index without it.
     bytes: Vec<u8>,
     index: MemoryIndex,
     heads: Vec<u64>,
@@ -321,12 +321,12 @@ impl<D: Disk> Store<D> {
         self.epochs.present()
     }
 
-    /// For each partition the greatest offset ever used; 0: none.
+    /// The greatest offset ever used, for each partition; 0: none.
     pub fn heads(&self) -> &[u64] {
         &self.heads
     }
 
-    /// The least offset of a partition that may be on disk.
+    /// The lowest offset of a partition that may be on disk.
     pub fn floor(&self, partition: u32) -> u64 {
         let heads = match self.segments.front() {
             Some(segment) => &segment.head.heads,
@@ -335,25 +335,25 @@ impl<D: Disk> Store<D> {
         heads.get(partition as usize).map_or(1, |head| head + 1)
     }
 
-    /// The same of all partitions.
+    /// The floors of all partitions.
     pub(crate) fn floors(&self) -> Vec<u64> {
         let partitions = 0..self.settings.partitions_count;
         partitions.map(|partition| self.floor(partition)).collect()
     }
 
-    /// Whether the last batch got through.
+    /// Whether the last batch succeeded.
     pub fn is_available(&self) -> bool {
         self.is_available
     }
 
-    /// Bytes of segments and indexes that count.
+    /// The size of valid segments and indexes.
     pub fn bytes(&self) -> u64 {
         let bytes_of = |segment: &Segment| segment.valid_bytes + segment.index.file_bytes();
         self.segments.iter().map(bytes_of).sum()
     }
 
-    /// Bytes of memory, about: the indexes of segments, that of the newest in full, and the batch
-    /// that is made.
+    /// The approximate memory: the indexes of segments, that of the newest in full, and the current
+    /// batch.
     pub fn memory_bytes(&self) -> usize {
         let indexes = self.segments.iter().map(|segment| segment.index.memory_bytes());
         vector_bytes::<Segment>(self.segments.capacity())
@@ -371,13 +371,13 @@ impl<D: Disk> Store<D> {
         &mut self.files.disk
     }
 
-    /// Gives the disk back, as a process that ends does: without [`Store::close`] the next start
-    /// has to look for the end of the log.
+    /// Returns the disk without [`Store::close`], like a process that dies: the next start has to
+    /// search for the end of the log.
     pub fn into_disk(self) -> D {
         self.files.disk
     }
 
-    /// For each partition the greatest offset at the end of a segment.
+    /// The greatest offset of each partition at the end of a segment.
     fn end_heads(&self, segment: usize) -> &[u64] {
         match self.segments.get(segment + 1) {
             Some(next) => &next.head.heads,
@@ -385,13 +385,12 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Runs a read; where it meets a damaged index, makes that again from its segment and runs the
-    /// read anew.
+    /// Runs a read; after a damaged index, rebuilds it from its segment and repeats the read.
     fn repairing<T>(
         &mut self,
         mut read: impl FnMut(&mut Store<D>) -> Result<T, ReadError>,
     ) -> Result<T, StoreError> {
-        // Every round turns one index of a file into one in memory or a whole file.
+        // Every round replaces one index in a file by one in memory or a valid file.
         for _ in 0..=self.segments.len() {
             match read(self) {
                 Ok(value) => return Ok(value),
@@ -402,7 +401,7 @@ impl<D: Disk> Store<D> {
         Err(StoreError::Disk(DiskError::Io(0)))
     }
 
-    /// Makes the index of a segment again.
+    /// Rebuilds the index of a segment.
     fn rebuild(&mut self, sequence: u64) -> Result<(), StoreError> {
         let is_it = |segment: &Segment| segment.head.sequence == sequence;
         let Some(place) = self.segments.iter().position(is_it) else {
@@ -412,19 +411,18 @@ impl<D: Disk> Store<D> {
         let is_damaged = !scan.damages.is_empty();
         let segment = &mut self.segments[place];
         segment.index = Index::Memory(Box::new(scan.index));
-        // An index on disk hides the damage from the next start, which has to begin an epoch for
-        // it.
+        // The new index hides the damage from the next start, which has to begin an epoch for it.
         segment.is_unsettled = is_damaged;
-        let _ = self.write_index(place); // the next start makes it once more
+        let _ = self.write_index(place); // the next start rebuilds it
         Ok(())
     }
 
-    /// Reads a segment's bytes that count and makes its index from them.
+    /// Reads a segment's valid bytes and builds its index from them.
     fn index_of(&mut self, place: usize) -> Result<Scan, DiskError> {
         let segment = &self.segments[place];
         let (head, valid_bytes) = (&segment.head, segment.valid_bytes);
         let name = segment_name(head.sequence);
-        let bytes = self.files.read_what_can_be(&name, valid_bytes)?.bytes;
+        let bytes = self.files.read_readable(&name, valid_bytes)?.bytes;
         let mut scan = Scan::new(&head.heads, self.settings.hash_seed);
         scan.take(&bytes, head.sequence, head.bytes());
         if (bytes.len() as u64) < valid_bytes {
@@ -434,7 +432,7 @@ impl<D: Disk> Store<D> {
         Ok(scan)
     }
 
-    /// Writes the index of a sealed segment to its file. Where that fails it stays in memory.
+    /// Writes the index of a sealed segment to its file. After a failure it stays in memory.
     fn write_index(&mut self, place: usize) -> Result<(), DiskError> {
         let segment = &mut self.segments[place];
         let Index::Memory(index) = &segment.index else {

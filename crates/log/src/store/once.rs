@@ -1,8 +1,8 @@
-//! What publications are called by their publishers, in the index of a segment: a start knows them
-//! again by this, and reads no record for it.
+//! Identities of publications in the index of a segment: a start restores deduplication from them,
+//! without reading records.
 //!
-//! A producer has a row in each segment, so that one that has been quiet for long is found without
-//! looking at the publications of others; of these only as many are read as are wanted.
+//! A producer has a row in each segment, so that a producer without recent publications is found
+//! without visiting the publications of others; only as many publications as requested are read.
 
 use super::disk::Disk;
 use super::files::{Files, ReadError};
@@ -14,50 +14,50 @@ use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use stdx::hash::{Seed, keyed};
 
-/// What a start wants to know again. Asked segment by segment, the newest first.
+/// The identities that a start requests. Called segment by segment, the newest first.
 pub trait OnceWindow {
-    /// How many of a producer's newest publications in the segment are wanted.
+    /// The number of a producer's newest publications in the segment that are requested.
     fn publications_wanted(&self, partition: u32, producer: &[u8]) -> u32;
 
-    /// Whether idempotency keys are.
+    /// Whether idempotency keys are requested.
     fn wants_keys(&self) -> bool;
 
-    /// Takes what was found.
+    /// Receives the identities of one segment.
     fn take(&mut self, found: SegmentOnce);
 }
 
-/// What publications of one segment are called.
+/// The identities of one segment's publications.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SegmentOnce {
-    /// Partition and name of the topics that the others refer to by their places.
+    /// Partition and name of the topics; the other fields refer to them by index.
     pub topics: Vec<(u32, Box<[u8]>)>,
-    /// Those with a publication that is wanted; the one that has published last is the last.
+    /// Producers with a requested publication, in the order of their last publications.
     pub producers: Vec<ProducerOnce>,
-    /// In the order of the log.
+    /// Keys in the order of the log.
     pub keys: Vec<KeyOnce>,
 }
 
 /// A producer in a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProducerOnce {
-    /// The partition; the same producer in another one has numbers of its own.
+    /// The partition; each partition counts a producer's publications separately.
     pub partition: u32,
-    /// Its id.
+    /// The producer's id.
     pub id: Box<[u8]>,
-    /// Time of its last publication in the segment; milliseconds since 1970.
+    /// The time of its last publication in the segment; milliseconds since 1970.
     pub last_ms: u64,
-    /// Oldest first.
+    /// Its publications, oldest first.
     pub publications: Vec<SequenceOnce>,
 }
 
 /// A producer's publication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceOnce {
-    /// The producer's number.
+    /// The producer's sequence number.
     pub sequence: u64,
     /// Its offset.
     pub offset: u64,
-    /// Place of its topic.
+    /// The index of its topic.
     pub topic: u32,
 }
 
@@ -70,16 +70,16 @@ pub struct KeyOnce {
     pub offset: u64,
     /// Its time; milliseconds since 1970.
     pub time_ms: u64,
-    /// Place of its topic.
+    /// The index of its topic.
     pub topic: u32,
 }
 
-/// The names of a segment's publications in memory.
+/// The identities of a segment's publications in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OnceTable {
     pub producers: Vec<ProducerRow>,
     table: HashTable<u32>,
-    /// In the order of the log.
+    /// Keys in the order of the log.
     pub keys: Vec<KeyRow>,
     pub key_bytes: Vec<u8>,
 }
@@ -89,9 +89,9 @@ pub(super) struct OnceTable {
 pub(super) struct ProducerRow {
     pub partition: u32,
     pub id: Box<[u8]>,
-    /// In the order of the log.
+    /// Publications in the order of the log.
     pub publications: Vec<SequenceOnce>,
-    /// Where its last record lies.
+    /// The position of its last record.
     pub last_position: u32,
     pub last_ms: u64,
 }
@@ -100,15 +100,14 @@ pub(super) struct ProducerRow {
 pub(super) struct KeyRow {
     pub offset: u64,
     pub time_ms: u64,
-    /// Number of its topic.
+    /// The number of its topic.
     pub topic: u32,
-    /// In the bytes of all keys.
+    /// The start in the bytes of all keys.
     pub start: u32,
     pub length: u16,
 }
 
-/// By what a repetition of a record's publication is known. Of fields that stand twice the first
-/// counts.
+/// The identity of a record's publication. The first of repeated fields counts.
 fn names_of<'a>(record: &RecordView<'a>) -> (Option<Producer<'a>>, Option<&'a [u8]>) {
     let (mut producer, mut key) = (None, None);
     for field in record.fields() {
@@ -121,14 +120,14 @@ fn names_of<'a>(record: &RecordView<'a>) -> (Option<Producer<'a>>, Option<&'a [u
     (producer, key.filter(|key| !key.is_empty()))
 }
 
-/// Whether a record's publication has a name.
+/// Whether a record's publication has an identity.
 pub(super) fn is_named(record: &RecordView<'_>) -> bool {
     let (producer, key) = names_of(record);
     producer.is_some() || key.is_some()
 }
 
 impl OnceTable {
-    /// Takes in a record of a topic, by its number, that lies at a position.
+    /// Adds a record of a topic, by its number, at a position.
     pub fn push(
         &mut self,
         seed: Seed,
@@ -148,7 +147,7 @@ impl OnceTable {
                 offset: record.offset(),
                 time_ms: record.time_ms(),
                 topic,
-                start: self.key_bytes.len() as u32, // less than the segment has
+                start: self.key_bytes.len() as u32, // less than the segment's size
                 length: key.len() as u16,           // as in the record
             });
             self.key_bytes.extend_from_slice(key);
@@ -180,12 +179,12 @@ impl OnceTable {
             let row = &producers[*place as usize];
             hash(row.partition, &row.id)
         };
-        // Fewer than the segment has records.
+        // There are fewer than records in the segment.
         self.table.insert_unique(hash(partition, id), place as u32, rehash);
         place
     }
 
-    /// Places of the producers, by partition and id.
+    /// The indexes of the producers, by partition and id.
     pub fn sorted(&self) -> Vec<u32> {
         let mut places: Vec<u32> = (0..self.producers.len() as u32).collect();
         places.sort_unstable_by_key(|place| {
@@ -223,23 +222,23 @@ impl OnceTable {
     }
 }
 
-/// What was found in an index; topics still by their numbers or rows.
+/// The identities found in an index; topics by their numbers or rows.
 #[derive(Debug, Default)]
 pub(super) struct FoundOnce {
-    /// With the positions of their last records.
+    /// Producers with the positions of their last records.
     producers: Vec<(u32, ProducerOnce)>,
     pub keys: Vec<KeyOnce>,
 }
 
 impl FoundOnce {
-    /// A producer whose last record lies at a position.
+    /// Adds a producer whose last record is at a position.
     pub fn producer(&mut self, last_position: u32, producer: ProducerOnce) {
         if !producer.publications.is_empty() {
             self.producers.push((last_position, producer));
         }
     }
 
-    /// Gives topics their names; `name` tells partition and name of one.
+    /// Replaces topic numbers by indexes; `name` returns partition and name of a topic.
     fn resolve(
         mut self,
         mut name: impl FnMut(u32) -> Result<(u32, Box<[u8]>), ReadError>,
@@ -250,7 +249,7 @@ impl FoundOnce {
         let publications = producers.iter_mut().flat_map(|row| &mut row.publications);
         let mut topics: Vec<&mut u32> = publications.map(|row| &mut row.topic).collect();
         topics.extend(self.keys.iter_mut().map(|key| &mut key.topic));
-        // Each once, and in the order in which they lie in a file.
+        // Without repetition, and in the order of the file.
         let mut places: BTreeMap<u32, u32> = topics.iter().map(|topic| (**topic, 0)).collect();
         let mut names = Vec::with_capacity(places.len());
         for (topic, place) in &mut places {
@@ -265,7 +264,7 @@ impl FoundOnce {
 }
 
 impl Index {
-    /// What its publications are called, as far as it is wanted.
+    /// Reads the requested identities.
     fn once<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -290,7 +289,7 @@ impl Index {
 }
 
 impl MemoryIndex {
-    /// Takes in the name of a record that was pushed.
+    /// Adds the identity of a record that was pushed.
     pub fn push_once(&mut self, number: u32, position: u32, record: &RecordView<'_>) {
         let partition = self.topics[number as usize].partition;
         self.once.push(self.seed(), (partition, number), position, record);
@@ -298,15 +297,14 @@ impl MemoryIndex {
 }
 
 impl<D: Disk> Store<D> {
-    /// Tells a window what publications are called, segment by segment, the newest first. A
-    /// publication that cannot be read is not told.
+    /// Passes identities of publications to a window, segment by segment, the newest first.
+    /// Unreadable ones are left out.
     ///
     /// # Errors
-    /// The disk could not be read.
+    /// A disk error.
     pub fn once(&mut self, window: &mut dyn OnceWindow) -> Result<(), StoreError> {
         for segment in (0..self.segments.len()).rev() {
-            // As a whole: an index that turns out to be damaged is made again, and asked from the
-            // beginning.
+            // The segment as a whole: after a rebuild of a damaged index the read starts again.
             let mut found = self.repairing(|store| {
                 let index = &store.segments[segment].index;
                 index.once(&mut store.files, window)

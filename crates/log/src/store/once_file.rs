@@ -1,4 +1,4 @@
-//! The part of an index file that says what publications are called; behind the names of topics.
+//! The part of an index file with the identities of publications; it follows the names of topics.
 //!
 //! ```text
 //!     producers    32 bytes each, by partition and id: partition u32, start of the id u32, length of the id u16, 0 u16,
@@ -17,10 +17,10 @@ use super::once::{FoundOnce, KeyOnce, OnceTable, OnceWindow, ProducerOnce, Seque
 const PRODUCER_BYTES: usize = 32;
 const PUBLICATION_BYTES: usize = 20;
 const KEY_BYTES: usize = 28;
-/// Rows read in one go.
+/// The number of rows in one read.
 const ROWS_AT_ONCE: usize = 128;
 
-/// How much of it there is, and where.
+/// The number and location of its rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnceFile {
     producers_count: u32,
@@ -31,10 +31,10 @@ pub(super) struct OnceFile {
 }
 
 impl OnceFile {
-    /// Bytes of the counts in the fixed part of an index file.
+    /// The size of its counts in the fixed part of an index file.
     pub const COUNTS_BYTES: usize = 16;
 
-    /// From the counts, and where it starts.
+    /// Decodes the counts; `start` is the start of the section.
     pub fn decode(counts: &[u8], start: u64) -> OnceFile {
         OnceFile {
             producers_count: u32_at(counts, 0),
@@ -45,7 +45,7 @@ impl OnceFile {
         }
     }
 
-    /// The counts of what [`OnceFile::put`] will write.
+    /// Writes the counts for [`OnceFile::put`].
     pub fn put_counts(out: &mut PageWriter, table: &OnceTable) {
         let publications = table.producers.iter().map(|row| row.publications.len());
         let ids: usize = table.producers.iter().map(|row| row.id.len()).sum();
@@ -55,7 +55,7 @@ impl OnceFile {
         out.put_u32(ids + table.key_bytes.len());
     }
 
-    /// Writes it. `rows` are those of the topics, by number.
+    /// Writes the section. `rows` are those of the topics, by number.
     pub fn put(out: &mut PageWriter, table: &OnceTable, rows: &[u32]) {
         let places = table.sorted();
         let producers = || places.iter().map(|place| &table.producers[*place as usize]);
@@ -103,14 +103,14 @@ impl OnceFile {
         self.keys() + KEY_BYTES as u64 * u64::from(self.keys_count)
     }
 
-    /// Where it ends.
+    /// The end of the section.
     pub fn end(&self) -> u64 {
         self.bytes() + u64::from(self.bytes_count)
     }
 }
 
 impl IndexFile {
-    /// What is wanted of it.
+    /// Reads the requested identities.
     pub fn once<D: Disk>(
         &self,
         files: &mut Files<D>,
@@ -157,7 +157,7 @@ impl IndexFile {
         Ok(found)
     }
 
-    /// Visits rows of one length that lie one behind the other.
+    /// Visits consecutive rows of one length.
     fn rows<D: Disk, const BYTES: usize>(
         &self,
         files: &mut Files<D>,
@@ -178,7 +178,7 @@ impl IndexFile {
         Ok(())
     }
 
-    /// An id or a key.
+    /// Reads an id or a key.
     fn once_bytes<D: Disk>(
         &self,
         files: &mut Files<D>,

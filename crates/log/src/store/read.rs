@@ -1,8 +1,8 @@
-//! Reading what homes do not keep: a topic forward and backward, where a replay begins, and whole
-//! partitions.
+//! Reads for homes, of records that are not in memory: a topic forward and backward, the start of a
+//! replay, and whole partitions.
 //!
-//! First the indexes say which records are wanted, then these are read, near ones together. A
-//! record whose bytes are damaged is left out and said so.
+//! First the indexes give the matching records, then these are read, neighbours together. A damaged
+//! record is left out and reported.
 
 use super::disk::{Disk, DiskError};
 use super::files::ReadError;
@@ -15,75 +15,75 @@ use crate::record::RecordView;
 use std::collections::BTreeMap;
 use stdx::chunk::{ChunkWriter, Slice};
 
-/// Bytes between two records that are read rather than skipped.
+/// The maximum distance between two records that one read covers.
 const GAP_BYTES_MAX: u64 = 16 << 10;
-/// Bytes read at once, unless one record is longer.
+/// The maximum size of one read, unless a record is longer.
 const WINDOW_BYTES_MAX: u64 = 1 << 20;
-/// Records of one scan looked at together.
+/// The number of records that a scan examines together.
 const SCAN_STEP: usize = 64;
 
 /// Records of one topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StorePage {
-    /// In the order that was asked for. Their topic ids mean nothing.
+    /// The records in the requested order. Their topic ids have no meaning.
     pub records: Vec<Slice>,
-    /// `prev` of the oldest record in the page.
+    /// The `prev` of the oldest record in the page.
     pub first_prev: Option<u64>,
-    /// The range has been read to its end.
+    /// The page reaches the end of the range.
     pub complete: bool,
-    /// Records of the range may have been there and cannot be read.
+    /// The range may have had records that cannot be read.
     pub damaged: bool,
 }
 
-/// See [`Store::start`].
+/// The query of [`Store::start`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StartQuery {
-    /// Inclusive.
+    /// The last offset, inclusive.
     pub through: u64,
-    /// At most so many records.
+    /// The maximum number of records.
     pub count: u32,
-    /// Milliseconds since 1970: none is older.
+    /// The earliest time, in milliseconds since 1970.
     pub not_before_ms: u64,
-    /// Exclusive: where the replay would begin if all of them were there.
+    /// The start of the replay if no record were missing; exclusive.
     pub after: u64,
 }
 
-/// Where a replay would begin.
+/// The start of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreStart {
-    /// The oldest record that qualifies.
+    /// The oldest matching record.
     pub oldest: Option<u64>,
-    /// `prev` of the first record above both `after` and `oldest - 1`.
+    /// The `prev` of the first record above both `after` and `oldest - 1`.
     pub prev: Option<u64>,
-    /// How many qualify.
+    /// The number of matching records.
     pub count: u32,
-    /// Records may have been lost between `after` and the first that a replay would bring (up to
-    /// `through` if there is none), and were not left out by `count` and `not_before_ms`.
+    /// Records may have been lost between `after` and the first one of the replay (up to `through`
+    /// if there is none), other than those that `count` and `not_before_ms` exclude.
     pub damaged: bool,
 }
 
-/// See [`Store::scan`].
+/// The query of [`Store::scan`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScanQuery {
-    /// Exclusive.
+    /// The start of the range, exclusive.
     pub after: u64,
-    /// Inclusive.
+    /// The end of the range, inclusive.
     pub through: u64,
-    /// Bounds of the page; one record always fits.
+    /// Limits of the page; one record always fits.
     pub limits: PageLimits,
-    /// Bytes of records looked at, about; at least one record is.
+    /// The approximate size of the examined records; at least one is examined.
     pub bytes_scanned_max: u64,
 }
 
 /// Records of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreScan {
-    /// Name and record, ascending. Their topic ids mean nothing.
+    /// Names and records, ascending. Their topic ids have no meaning.
     pub records: Vec<(Slice, Slice)>,
-    /// Everything up to here has been looked at.
+    /// The end of the examined range.
     pub through: u64,
     /// No record of the range can be read, and some may have been there. A page ends before damage,
-    /// so that it takes no whole record with it.
+    /// so that valid records are not lost with it.
     pub damaged: bool,
 }
 
@@ -94,17 +94,17 @@ struct Place {
     entry: Entry,
 }
 
-/// What the indexes say of where a replay begins.
+/// The result of the indexes for the start of a replay.
 struct FoundStart {
-    /// The oldest record that qualifies.
+    /// The oldest matching record.
     oldest: Option<u64>,
-    /// How many do.
+    /// The number of matching records.
     count: u32,
-    /// Older ones would not qualify.
+    /// Older records would not match.
     is_limited: bool,
 }
 
-/// Records that a page will hold.
+/// The records of a page.
 struct Plan {
     places: Vec<Place>,
     records_max: usize,
@@ -122,7 +122,7 @@ impl Plan {
         }
     }
 
-    /// Takes a record in, unless the page is full.
+    /// Adds a record, unless the page is full.
     fn take(&mut self, segment: usize, entry: Entry) -> bool {
         let length = u64::from(entry.length);
         let fits = self.places.is_empty()
@@ -137,7 +137,7 @@ impl Plan {
 }
 
 impl<D: Disk> Store<D> {
-    /// A topic's records in (`after`, `through`], oldest first.
+    /// Reads a topic's records in (`after`, `through`], oldest first.
     pub fn page(
         &mut self,
         partition: u32,
@@ -160,7 +160,7 @@ impl<D: Disk> Store<D> {
             if records.is_empty()
                 && let Some(last) = last.filter(|_| plan.is_full)
             {
-                from = last; // a page of nothing but damage
+                from = last; // the whole page is damaged
                 continue;
             }
             let end = last.filter(|_| plan.is_full).unwrap_or(through);
@@ -173,7 +173,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// A topic's records in [`oldest`, `before`), newest first.
+    /// Reads a topic's records in [`oldest`, `before`), newest first.
     pub fn page_back(
         &mut self,
         partition: u32,
@@ -208,8 +208,8 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Where the newest `count` records of a topic at or below `through`, none older than
-    /// `not_before_ms`, begin.
+    /// Finds the start of the newest `count` records of a topic at or below `through` that are not
+    /// older than `not_before_ms`.
     pub fn start(
         &mut self,
         partition: u32,
@@ -220,7 +220,7 @@ impl<D: Disk> Store<D> {
         let found = self.repairing(|store| store.find_start(partition, topic, wanted))?;
         let FoundStart { oldest, count, is_limited } = found;
         let begin = oldest.map_or(wanted.after, |oldest| wanted.after.max(oldest - 1));
-        // What the limits leave out is not missed, damaged or not.
+        // Records excluded by the limits are not missing, damaged or not.
         let missed_after = if is_limited { begin } else { wanted.after };
         let mut prev = None;
         let mut damaged = false;
@@ -233,8 +233,8 @@ impl<D: Disk> Store<D> {
         Ok(StoreStart { oldest, prev, count, damaged })
     }
 
-    /// `prev` of a topic's first record after an offset that can be read, and whether one before it
-    /// cannot.
+    /// The `prev` of a topic's first readable record after an offset, and whether an unreadable one
+    /// precedes it.
     fn first_after(
         &mut self,
         partition: u32,
@@ -258,7 +258,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// A partition's records in (`after`, `through`] whose topics' names match, oldest first.
+    /// Reads a partition's records in (`after`, `through`] whose topic names match, oldest first.
     pub fn scan(
         &mut self,
         partition: u32,
@@ -296,7 +296,7 @@ impl<D: Disk> Store<D> {
                 }
                 let is_first = found.through == wanted.after;
                 if record.is_none() != found.damaged && !is_first {
-                    // Between whole records and damage a page ends.
+                    // A page ends between valid records and damage.
                     if !found.damaged {
                         found.through = offset - 1;
                     }
@@ -310,15 +310,7 @@ impl<D: Disk> Store<D> {
                 };
                 let number = RecordView::parse(&record).map_or(0, |record| record.topic());
                 let key = (place.segment, number);
-                let name = match names.get(&key) {
-                    Some(name) => name.clone(),
-                    None => {
-                        let name = self.matching_name(place.segment, number, matches)?;
-                        names.insert(key, name.clone());
-                        name
-                    }
-                };
-                if let Some(name) = name {
+                if let Some(name) = self.cached_name(&mut names, key, matches)? {
                     let is_full = found.records.len() >= wanted.limits.records_max
                         || bytes + record.len() > wanted.limits.bytes_max;
                     if is_full && !found.records.is_empty() {
@@ -335,6 +327,21 @@ impl<D: Disk> Store<D> {
             }
         }
         Ok(found)
+    }
+
+    /// The name of a segment's topic number, if it matches. `names` caches the results.
+    fn cached_name(
+        &mut self,
+        names: &mut BTreeMap<(usize, u32), Option<Slice>>,
+        (segment, number): (usize, u32),
+        matches: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Slice>, StoreError> {
+        if let Some(name) = names.get(&(segment, number)) {
+            return Ok(name.clone());
+        }
+        let name = self.matching_name(segment, number, matches)?;
+        names.insert((segment, number), name.clone());
+        Ok(name)
     }
 
     fn matching_name(
@@ -357,9 +364,9 @@ impl<D: Disk> Store<D> {
         is_known.then_some(()).ok_or(StoreError::Partition(partition))
     }
 
-    /// The first segment that may hold offsets of a partition above this one.
+    /// The first segment that may have offsets of a partition above this one.
     fn segment_above(&self, partition: u32, after: u64) -> usize {
-        // A head is the end of the segment before it.
+        // A head has the offsets at the end of the previous segment.
         let is_below = |head: &u64| *head <= after;
         let head_of = |segment: &super::Segment| segment.head.heads[partition as usize];
         let begun = self.segments.partition_point(|segment| is_below(&head_of(segment)));
@@ -371,12 +378,12 @@ impl<D: Disk> Store<D> {
         self.first_hole(partition, after, through).is_some()
     }
 
-    /// The first hole that has offsets of (`after`, `through`].
+    /// The first hole with offsets of (`after`, `through`].
     fn first_hole(&self, partition: u32, after: u64, through: u64) -> Option<(u64, u64)> {
         let first = self.segment_above(partition, after);
         let segments = self.segments.iter().skip(first);
         let begun = |segment: &&super::Segment| {
-            // A hole in front of a segment lies before its head.
+            // A hole before a segment has lower offsets than its head.
             segment.head.heads[partition as usize] <= through || !segment.index.holes().is_empty()
         };
         let holes = segments.take_while(begun).flat_map(|segment| segment.index.holes());
@@ -472,7 +479,7 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// See [`FoundStart`].
+    /// Finds the start of a replay; see [`FoundStart`].
     fn find_start(
         &mut self,
         partition: u32,
@@ -512,7 +519,7 @@ impl<D: Disk> Store<D> {
         Ok(FoundStart { oldest, count: wanted.count - left, is_limited: is_limited || left == 0 })
     }
 
-    /// How many of the last `taken` records of a topic below its record number `below` are young
+    /// Counts the last `taken` records of a topic below its record number `below` that are recent
     /// enough, up to the first that is not.
     fn count_young(
         &mut self,
@@ -529,7 +536,7 @@ impl<D: Disk> Store<D> {
             let sequence = self.segments[segment].head.sequence;
             let length = crate::RECORD_HEADER_BYTES as u32;
             let header = self.read_or_give_up(sequence, entry.position, length)?;
-            // One that cannot be read is told of when its page is.
+            // The read of its page reports an unreadable record.
             if header.is_some_and(|header| super::format::u64_at(&header, 24) < not_before_ms) {
                 return Ok(passed);
             }
@@ -550,7 +557,7 @@ impl<D: Disk> Store<D> {
         Ok(index.entry(&mut self.files, &records, place)?.offset)
     }
 
-    /// The records that are whole, in the order of the places, and whether one is not.
+    /// The valid records, in the order of the places, and whether one is damaged.
     fn read_records(&mut self, places: &[Place]) -> Result<(Vec<Slice>, bool), StoreError> {
         let read = self.read_each(places)?;
         let records: Vec<Slice> = read.into_iter().flatten().collect();
@@ -558,7 +565,7 @@ impl<D: Disk> Store<D> {
         Ok((records, is_damaged))
     }
 
-    /// Reads records, ascending by segment and position, into one chunk; none for a damaged one.
+    /// Reads records, ascending by segment and position, into one chunk; None for a damaged one.
     fn read_each(&mut self, places: &[Place]) -> Result<Vec<Option<Slice>>, StoreError> {
         let total: usize = places.iter().map(|place| place.entry.length as usize).sum();
         let mut chunk = ChunkWriter::heap(total.min(stdx::chunk::CHUNK_BYTES_MAX));
@@ -611,8 +618,8 @@ impl<D: Disk> Store<D> {
         Ok(records)
     }
 
-    /// The bytes of records that cannot be read together. All are tried, so that all that are lost
-    /// are known soon.
+    /// Reads records one by one that cannot be read together. All are tried, so that all losses are
+    /// known soon.
     fn read_one_by_one(
         &mut self,
         sequence: u64,
@@ -625,7 +632,7 @@ impl<D: Disk> Store<D> {
         read.into_iter().collect()
     }
 
-    /// Bytes of a segment; fewer where its file ends.
+    /// Reads bytes of a segment; fewer at the end of its file.
     pub(super) fn read_bytes(
         &mut self,
         sequence: u64,

@@ -1,12 +1,11 @@
-//! Opening a log: which files are its segments, what of them counts, and whether acknowledged data
-//! is missing.
+//! Opening a log: its segments, their valid bytes, and whether acknowledged data is missing.
 //!
-//! Sealed segments are opened by their index files. A segment without a whole one is read through:
-//! in practice the newest, after a crash. In the newest, what the last mark says to have been
-//! synced must be there; what is broken behind it is a batch that was on its way, and is cut.
+//! Sealed segments are opened by their index files. A segment without a valid one is scanned: in
+//! practice the newest, after a crash. In the newest, the bytes that the last mark declares synced
+//! must be valid; damage behind them is an unfinished batch, and is cut.
 
 use super::disk::{Disk, DiskError};
-use super::end::Notes;
+use super::end::{End, Notes};
 use super::epochs::{Epoch, Epochs, EpochsFound};
 use super::files::{Files, ReadError};
 use super::format::{PARTITIONS_MAX, SegmentHead, segment_name, sequence_of};
@@ -22,38 +21,37 @@ use super::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// What opening finds on its way.
+/// Findings during the opening.
 #[derive(Default)]
 pub(super) struct Findings {
     pub damages: Vec<Damage>,
     pub holes: Vec<Hole>,
     pub torn_bytes: u64,
     scanned_bytes: u64,
-    /// What the newest segment's head says, or the copy in its index; none without segments, and
-    /// none if both are damaged.
+    /// The epoch in the newest segment's head, or in its copy in the index; None without segments,
+    /// or if both are damaged.
     newest_epoch: Option<u64>,
-    /// Of files that were read without an index: what their disk has not given, in bytes from and
-    /// through.
+    /// The unreadable ranges of files that were read without an index: first byte, end exclusive.
     pub unreadable: Vec<(String, Vec<(u64, u64)>)>,
-    /// Segments to be written anew once the one behind them says where they end.
+    /// Segments to rewrite after the next one has recorded their end.
     pub replacements: Vec<(String, Vec<u8>)>,
 }
 
-/// Why a log is opened.
+/// The purpose of the opening.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// To serve it.
+    /// Serve the log.
     Serve,
-    /// To look at it: nothing is written.
-    Look,
-    /// To begin an epoch, because its end is lost.
+    /// Inspect it: nothing is written.
+    Inspect,
+    /// Begin an epoch, because its end is lost.
     NewEpoch,
-    /// To read all of it, whatever its indexes say, and give up what cannot be read.
+    /// Read all of it, regardless of its indexes, and abandon unreadable data.
     Repair,
 }
 
 impl StoreSettings {
-    /// With a segment size that can be.
+    /// Clamps the segment size.
     pub(super) fn bounded(self) -> Result<StoreSettings, OpenError> {
         if !(1..=PARTITIONS_MAX).contains(&self.partitions_count) {
             return Err(OpenError::PartitionsCount(self.partitions_count));
@@ -65,12 +63,12 @@ impl StoreSettings {
 }
 
 impl<D: Disk> Store<D> {
-    /// Opens a log, or makes one. Damage of acknowledged data does not fail it: the log gets a new
-    /// epoch, and what can be read is served.
+    /// Opens or creates a log. Damage of acknowledged data does not fail it: the log begins a new
+    /// epoch, and the readable data is served.
     ///
-    /// After a crash it writes the last batch once more. Where that has no room in a new segment,
-    /// it is written over itself; the log opens, can be read, and is not available
-    /// ([`Store::is_available`]) until a new segment has room. A log that is new, or that begins an
+    /// After a crash it writes the last batch again. Without room for that in a new segment, the
+    /// batch is written over itself; the log opens, can be read, and is unavailable
+    /// ([`Store::is_available`]) until a new segment has room. A new log, or one that begins an
     /// epoch, does not open without room.
     pub fn open(
         disk: D,
@@ -82,7 +80,7 @@ impl<D: Disk> Store<D> {
         Ok((store, recovered))
     }
 
-    /// Opens a log to go on with it. Whether it is new.
+    /// Opens a log for writing. Returns whether it is new.
     pub(super) fn open_for(
         disk: D,
         settings: StoreSettings,
@@ -91,21 +89,20 @@ impl<D: Disk> Store<D> {
     ) -> Result<(Store<D>, Findings, bool), OpenError> {
         let settings = settings.bounded()?;
         let mut files = Files::new(disk);
-        // A start that died may have given a segment its name and not made that durable; what it
-        // has is trusted below.
+        // An interrupted start may have renamed a segment without a sync of the directory; its
+        // content is trusted below.
         files.disk.sync_directory()?;
         let found = FoundLog::find(&mut files, purpose)?;
         check_partitions(&found.segments, settings.partitions_count)?;
         let (mut store, mut findings) = load(files, settings, &found, purpose)?;
         let is_new = store.settle(&mut findings, now_ms, purpose)?;
         if store.lost.is_some() && store.carry.is_some() {
-            // The segment that begins now says that the one before it is lost, so it cannot begin
-            // with the batch.
+            // The new segment declares its predecessor lost, so it cannot begin with the batch.
             store.settle_in_place()?;
             store.is_available = true;
         }
-        // What is carried may be seen only once it is durable. And the newest head names the epoch
-        // that is served, so that the loss of the file of epochs never makes an older one look like
+        // A carried batch becomes visible only once it is durable. And the newest head names the
+        // present epoch, so that after a loss of the file of epochs an older one never counts as
         // the last.
         let newest = store.segments.back().map(|last| last.head.epoch);
         let wants_head = is_new || newest != Some(store.epochs.present());
@@ -120,42 +117,41 @@ impl<D: Disk> Store<D> {
         Ok((store, findings, is_new))
     }
 
-    /// Opens a log to look at it. Nothing is written: damage is reported and begins no epoch.
+    /// Opens a log for inspection. Nothing is written: damage is reported and begins no epoch.
     pub fn inspect(disk: D) -> Result<(Store<D>, Recovered), OpenError> {
         let mut files = Files::new(disk);
-        let found = FoundLog::find(&mut files, Purpose::Look)?;
+        let found = FoundLog::find(&mut files, Purpose::Inspect)?;
         let settings = found.settings(&mut files, 0)?;
         check_partitions(&found.segments, settings.partitions_count)?;
-        let (mut store, mut findings) = load(files, settings, &found, Purpose::Look)?;
-        store.settle(&mut findings, 0, Purpose::Look)?;
+        let (mut store, mut findings) = load(files, settings, &found, Purpose::Inspect)?;
+        store.settle(&mut findings, 0, Purpose::Inspect)?;
         let recovered = store.recovered(findings, false);
         Ok((store, recovered))
     }
 
-    /// Finds out the epoch; begins one where acknowledged data may be missing. Whether the log is
-    /// new.
+    /// Determines the epoch; begins one if acknowledged data may be missing. Returns whether the
+    /// log is new.
     pub(super) fn settle(
         &mut self,
         findings: &mut Findings,
         now_ms: u64,
         purpose: Purpose,
     ) -> Result<bool, OpenError> {
-        let partitions_count = self.settings.partitions_count;
         let is_empty = self.segments.is_empty();
-        let first_starts = || vec![1; partitions_count as usize];
+        let partitions_count = self.settings.partitions_count as usize;
         let epochs_of = |epoch: Option<u64>| Epochs {
             list: Vec::from_iter(epoch.map(|epoch| Epoch {
                 epoch,
                 started_ms: now_ms,
-                starts: first_starts(),
+                starts: vec![1; partitions_count],
             })),
             damages: Vec::new(),
         };
         let newest = findings.newest_epoch;
         let found = self.read_epochs(findings, purpose)?;
         let noted = self.notes.end.segment;
-        // A first start that died has begun no segment. Its epoch is not taken: nobody is known to
-        // have heard of it.
+        // An interrupted first start has begun no segment. Its epoch is not used, because no client
+        // has received it.
         let is_unused = |epochs: &Epochs| epochs.list.len() == 1 && epochs.damages.is_empty();
         let is_unbegun = match &found {
             EpochsFound::Missing => true,
@@ -185,31 +181,27 @@ impl<D: Disk> Store<D> {
                 is_lost = !is_in(&epochs);
                 epochs
             }
-            // Positions of the epoch that was served last stay valid. Of those before, and of all
-            // if the head that names it is damaged too, nobody knows what they are worth: they are
-            // unknown.
+            // Positions of the last epoch stay valid. Earlier epochs are unknown, and so are all if
+            // the head that names the last one is damaged too.
             _ => epochs_of(newest),
         };
-        if is_lost {
-            // The file of epochs, or all segments.
-            findings.damages.push(gone(0));
-        } else {
-            let known = &self.epochs.damages;
-            let is_known = |damage: &Damage| {
-                known.iter().any(|known| {
-                    known.segment == damage.segment
-                        && known.from <= damage.from
-                        && known.through >= damage.through
-                })
-            };
-            findings.damages.retain(|damage| !is_known(damage));
+        match is_lost {
+            // The file of epochs is lost, or all segments are.
+            true => findings.damages.push(gone(0)),
+            false => findings.damages.retain(|damage| !self.epochs.accounts_for(damage)),
         }
         if findings.damages.is_empty() || self.is_read_only {
             return Ok(false);
         }
-        let mut starts: Vec<u64> = match is_empty {
+        self.begin_next_epoch(findings, now_ms)?;
+        Ok(is_empty)
+    }
+
+    /// Begins an epoch that the log has never had; positions before the found holes stay valid.
+    fn begin_next_epoch(&mut self, findings: &Findings, now_ms: u64) -> Result<(), DiskError> {
+        let mut starts: Vec<u64> = match self.segments.is_empty() {
             false => self.heads.iter().map(|head| head + 1).collect(),
-            true => first_starts(),
+            true => vec![1; self.settings.partitions_count as usize],
         };
         for hole in &findings.holes {
             let start = &mut starts[hole.partition as usize];
@@ -218,15 +210,14 @@ impl<D: Disk> Store<D> {
         let known: Vec<u64> = self.epochs.list.iter().map(|epoch| epoch.epoch).collect();
         let mut epoch = self.settings.new_epoch;
         while known.contains(&epoch) {
-            epoch = epoch.wrapping_add(1); // the caller broke its promise; ours is stronger
+            epoch = epoch.wrapping_add(1); // the caller's epoch is not new, but a new one is guaranteed
         }
         let begun = Epoch { epoch, started_ms: now_ms, starts };
         self.epochs.begin(begun, &findings.damages);
-        self.epochs.write(&mut self.files)?;
-        Ok(is_empty)
+        self.epochs.write(&mut self.files)
     }
 
-    /// Removes what does not belong to the log and writes indexes that had to be made again.
+    /// Removes files that do not belong to the log and writes rebuilt indexes.
     pub(super) fn tidy(&mut self) -> Result<(), DiskError> {
         for name in self.files.disk.list()? {
             let of = |ending| sequence_of(&name, ending);
@@ -276,8 +267,8 @@ impl<D: Disk> Store<D> {
         ends
     }
 
-    /// Opens one segment of the chain, by its index or by reading it. `next` is the head of the
-    /// next segment.
+    /// Opens one segment of the chain, by its index or by a scan. `next` is the head of the next
+    /// segment.
     fn load_segment(
         &mut self,
         head: SegmentHead,
@@ -292,27 +283,9 @@ impl<D: Disk> Store<D> {
         let valid_bytes = next
             .filter(|next| next.previous == sequence)
             .map(|next| next.previous_bytes.min(u32::MAX.into()));
-        let file_bytes = self.files.len(&name)?;
-        match IndexFile::open(&mut self.files, sequence) {
-            _ if purpose == Purpose::Repair => {} // what it says is not believed
-            Ok((index, indexed))
-                if (!is_head_whole || indexed == head)
-                    && noted_bytes <= index.valid_bytes
-                    && indexed.heads.len() == head.heads.len()
-                    && valid_bytes.is_none_or(|bytes| bytes == index.valid_bytes)
-                    && (head.bytes()..=file_bytes).contains(&index.valid_bytes) =>
-            {
-                self.segments.push_back(Segment {
-                    head: indexed,
-                    valid_bytes: index.valid_bytes,
-                    index: Index::File(index),
-                    is_unsettled: false,
-                    wants_synced_index: true, // not known
-                });
-                return Ok(());
-            }
-            Ok(_) | Err(ReadError::Index(_)) | Err(ReadError::Disk(DiskError::NotFound)) => {}
-            Err(ReadError::Disk(error)) => return Err(error.into()),
+        // A repair does not trust the content of an index.
+        if purpose != Purpose::Repair && self.load_indexed(&head, is_head_whole, valid_bytes)? {
+            return Ok(());
         }
         let (bytes, lacks_through) = match purpose {
             Purpose::Repair => {
@@ -340,8 +313,8 @@ impl<D: Disk> Store<D> {
                 valid_bytes
             }
             None => {
-                // Where the segment behind it is lost, its end may have a batch that was written
-                // once more there.
+                // If the next segment is lost, it may have begun with a copy of this one's last
+                // batch.
                 scan.limits = next_heads.unwrap_or_default().to_vec();
                 let (proven, end) = find_end(&bytes, &head, noted_bytes.max(lacks_through));
                 findings.torn_bytes += (bytes.len() as u64).saturating_sub(end);
@@ -356,9 +329,24 @@ impl<D: Disk> Store<D> {
                 end
             }
         };
+        self.push_scanned(head, end, scan, findings);
+        if !is_newest {
+            let _ = self.write_index(self.segments.len() - 1); // it stays in memory
+        }
+        Ok(())
+    }
+
+    /// Adds a scanned segment to the chain, and its damage to the findings.
+    fn push_scanned(
+        &mut self,
+        head: SegmentHead,
+        valid_bytes: u64,
+        scan: Scan,
+        findings: &mut Findings,
+    ) {
         let is_damaged = !scan.damages.is_empty();
         let damage_of = |(from, through): &(u64, u64)| Damage {
-            segment: sequence,
+            segment: head.sequence,
             from: *from,
             through: *through,
         };
@@ -367,24 +355,54 @@ impl<D: Disk> Store<D> {
         self.heads.clone_from(&scan.lasts);
         self.segments.push_back(Segment {
             head,
-            valid_bytes: end,
+            valid_bytes,
             index: Index::Memory(Box::new(scan.index)),
             is_unsettled: is_damaged,
-            wants_synced_index: true, // not known
+            wants_synced_index: true, // unknown
         });
-        if !is_newest {
-            let _ = self.write_index(self.segments.len() - 1); // it stays in memory
-        }
-        Ok(())
     }
 
-    /// For each partition the greatest offset up to the end of the last segment that was loaded.
+    /// Opens a segment by its index. False if the index is missing, invalid, or contradicts the
+    /// other files; then the segment must be scanned.
+    fn load_indexed(
+        &mut self,
+        head: &SegmentHead,
+        is_head_whole: bool,
+        valid_bytes: Option<u64>,
+    ) -> Result<bool, OpenError> {
+        let noted_bytes = self.notes.end.bytes_of(head.sequence);
+        let file_bytes = self.files.len(&segment_name(head.sequence))?;
+        match IndexFile::open(&mut self.files, head.sequence) {
+            Ok((index, indexed))
+                if (!is_head_whole || indexed == *head)
+                    && noted_bytes <= index.valid_bytes
+                    && indexed.heads.len() == head.heads.len()
+                    && valid_bytes.is_none_or(|bytes| bytes == index.valid_bytes)
+                    && (head.bytes()..=file_bytes).contains(&index.valid_bytes) =>
+            {
+                self.segments.push_back(Segment {
+                    head: indexed,
+                    valid_bytes: index.valid_bytes,
+                    index: Index::File(index),
+                    is_unsettled: false,
+                    wants_synced_index: true, // unknown
+                });
+                Ok(true)
+            }
+            Ok(_) | Err(ReadError::Index(_)) | Err(ReadError::Disk(DiskError::NotFound)) => {
+                Ok(false)
+            }
+            Err(ReadError::Disk(error)) => Err(error.into()),
+        }
+    }
+
+    /// Determines the greatest offset of each partition up to the end of the last loaded segment.
     fn find_heads(&mut self) -> Result<(), OpenError> {
         let Some(last) = self.segments.back() else {
             return Ok(());
         };
         let Index::File(_) = &last.index else {
-            return Ok(()); // the scan has said them
+            return Ok(()); // the scan has set them
         };
         let (place, sequence) = (self.segments.len() - 1, last.head.sequence);
         let heads = self.repairing(|store| {
@@ -425,7 +443,7 @@ pub(super) fn check_partitions(
     Ok(())
 }
 
-/// The chain, oldest first: each segment, and the one that is missing in front of it.
+/// The chain, oldest first: each segment, and the missing one before it.
 fn chain(found: &BTreeMap<u64, Found>) -> Vec<(u64, Option<u64>)> {
     let mut chain = Vec::new();
     let mut current = found.keys().next_back().copied();
@@ -440,7 +458,7 @@ fn chain(found: &BTreeMap<u64, Found>) -> Vec<(u64, Option<u64>)> {
             true => Some(previous),
             false => lower(previous.min(sequence)),
         };
-        // The oldest one's predecessor was dropped; one in the middle has been lost.
+        // The predecessor of the oldest was dropped; one in the middle has been lost.
         let missing = next.filter(|_| !is_found).map(|_| previous);
         chain.push((sequence, missing));
         current = next;
@@ -457,28 +475,8 @@ pub(super) fn load<D: Disk>(
 ) -> Result<(Store<D>, Findings), OpenError> {
     let FoundLog { segments: found, end } = found;
     let mut findings = Findings::default();
-    let heads = vec![0; settings.partitions_count as usize];
-    let mut store = Store {
-        files,
-        settings,
-        is_read_only: purpose == Purpose::Look,
-        epochs: Epochs { list: Vec::new(), damages: Vec::new() },
-        segments: VecDeque::new(),
-        active: None,
-        carry: None,
-        lost: None,
-        heads,
-        next_sequence: end.segment + 1,
-        is_available: true,
-        leftovers: Vec::new(),
-        is_directory_dirty: false,
-        sweep: super::expire::Sweep::default(),
-        batch: write::Batch::default(),
-        notes: Notes::new(*end),
-        unreadable: unreadable::Unreadable::default(),
-        expiries_failed: 0,
-        removals_failed: 0,
-    };
+    let is_read_only = purpose == Purpose::Inspect;
+    let mut store = empty_store(files, settings, *end, is_read_only);
     for name in store.files.disk.list()? {
         let of = |ending| sequence_of(&name, ending);
         let sequence = of(".log").or_else(|| of(".idx")).or_else(|| of(".new"));
@@ -496,7 +494,7 @@ pub(super) fn load<D: Disk>(
             epoch: store.segments.back().map_or(0, |last| last.head.epoch),
             created_ms: 0,
             previous: store.segments.back().map_or(0, |last| last.head.sequence),
-            // An index may keep this head.
+            // An index may contain a copy of this head.
             previous_bytes: store.segments.back().map_or(0, |last| last.valid_bytes),
             begun_bytes: 0,
             heads: store.heads.clone(),
@@ -504,15 +502,7 @@ pub(super) fn load<D: Disk>(
         let mut lost = Vec::new();
         if let Some(missing) = missing {
             findings.damages.push(gone(*missing));
-            for (partition, (before, after)) in store.heads.iter().zip(&head.heads).enumerate() {
-                if before < after {
-                    lost.push(Hole {
-                        partition: partition as u32,
-                        from: before + 1,
-                        through: *after,
-                    });
-                }
-            }
+            lost = holes_between(&store.heads, &head.heads);
         }
         let next_head = next.and_then(|(next, _)| head_of(next));
         store.load_segment(
@@ -523,13 +513,13 @@ pub(super) fn load<D: Disk>(
             (purpose, &mut findings),
         )?;
         findings.holes.extend_from_slice(&lost);
-        // The index of the segment may have them.
+        // The index of the segment may have the heads.
         if let Some(segment) = store.segments.back_mut()
             && !segment.index.holes().starts_with(&lost)
         {
             segment.index.add_holes(&lost);
         }
-        // The newest segment goes on with this index when its last batch has been carried away.
+        // The newest segment continues with this index after its last batch was carried away.
         if next.is_none()
             && let Some(carry) = &mut store.carry
         {
@@ -543,8 +533,50 @@ pub(super) fn load<D: Disk>(
     Ok((store, findings))
 }
 
-/// What of the newest segment was certainly synced, and where its last whole batch ends. So much of
-/// it is noted elsewhere.
+/// A store without segments.
+fn empty_store<D: Disk>(
+    files: Files<D>,
+    settings: StoreSettings,
+    end: End,
+    is_read_only: bool,
+) -> Store<D> {
+    let heads = vec![0; settings.partitions_count as usize];
+    Store {
+        files,
+        settings,
+        is_read_only,
+        epochs: Epochs { list: Vec::new(), damages: Vec::new() },
+        segments: VecDeque::new(),
+        active: None,
+        carry: None,
+        lost: None,
+        heads,
+        next_sequence: end.segment + 1,
+        is_available: true,
+        leftovers: Vec::new(),
+        is_directory_dirty: false,
+        sweep: super::expire::Sweep::default(),
+        batch: write::Batch::default(),
+        notes: Notes::new(end),
+        unreadable: unreadable::Unreadable::default(),
+        expiries_failed: 0,
+        removals_failed: 0,
+    }
+}
+
+/// The offsets between the heads before a missing segment and those behind it.
+fn holes_between(before: &[u64], after: &[u64]) -> Vec<Hole> {
+    let hole = |(partition, (before, after)): (usize, (&u64, &u64))| Hole {
+        partition: partition as u32,
+        from: before + 1,
+        through: *after,
+    };
+    let heads = before.iter().zip(after).enumerate();
+    heads.filter(|(_, (before, after))| before < after).map(hole).collect()
+}
+
+/// The synced bytes of the newest segment, and the end of its last complete batch. `noted_bytes` is
+/// the bound recorded elsewhere.
 pub(super) fn find_end(bytes: &[u8], head: &SegmentHead, noted_bytes: u64) -> (u64, u64) {
     let (start, sequence) = (head.bytes(), head.sequence);
     let mut proven = start.max(head.begun_bytes.into()).max(noted_bytes);
@@ -563,7 +595,7 @@ pub(super) fn find_end(bytes: &[u8], head: &SegmentHead, noted_bytes: u64) -> (u
     (proven, end.max(proven))
 }
 
-/// The last batch, and the segment as it is without it.
+/// The last batch, and the segment without it.
 fn carry_of(mut before: Scan, with: &Scan, bytes: &[u8], (from, through): (u64, u64)) -> Carry {
     let limits: Vec<u64> = (0..before.lasts.len())
         .map(|partition| {

@@ -1,4 +1,4 @@
-//! What a start reads: all topics, the retained messages, and the newest records for the memory of
+//! Reads of a start: all topics, the retained messages, and the newest records for the memory of
 //! the homes.
 
 use super::disk::{Disk, DiskError};
@@ -12,7 +12,7 @@ use crate::record::RecordView;
 use hashbrown::HashTable;
 use stdx::hash::{Seed, keyed};
 
-/// Topics met so far, in the order in which they were met.
+/// The topics found so far, in order.
 struct Met {
     seed: Seed,
     table: HashTable<u32>,
@@ -22,7 +22,7 @@ struct Met {
 struct MetTopic {
     partition: u32,
     name: Box<[u8]>,
-    /// Greatest offset in any segment that was read.
+    /// The greatest offset in any segment that was read.
     last_offset: u64,
 }
 
@@ -31,9 +31,9 @@ impl Met {
         Met { seed, table: HashTable::new(), topics: Vec::new() }
     }
 
-    /// Takes a topic in; true if it is the first time.
+    /// Adds a topic; true if it is new.
     fn meet(&mut self, partition: u32, name: &[u8], last_offset: u64) -> bool {
-        // A name belongs to one partition; the number only separates what damage has mixed up.
+        // A name belongs to one partition; the number only matters after damage.
         let (seed, topics) = (self.seed, &mut self.topics);
         let is_it = |place: &u32| {
             let topic = &topics[*place as usize];
@@ -46,7 +46,7 @@ impl Met {
             return false;
         }
         topics.push(MetTopic { partition, name: name.into(), last_offset });
-        let place = (topics.len() - 1) as u32; // a topic of a log takes far more than a byte of memory at home
+        let place = (topics.len() - 1) as u32; // a topic takes far more than a byte of a home's memory
         let rehash = |place: &u32| keyed(seed, &topics[*place as usize].name);
         self.table.insert_unique(hash, place, rehash);
         true
@@ -54,7 +54,7 @@ impl Met {
 }
 
 impl<D: Disk> Store<D> {
-    /// Every topic once: its partition, name, and the greatest offset that it has on disk.
+    /// Visits every topic once: its partition, name, and its greatest offset on disk.
     pub fn topics(&mut self, visit: &mut dyn FnMut(u32, &[u8], u64)) -> Result<(), StoreError> {
         let mut met = Met::new(self.settings.hash_seed);
         for segment in (0..self.segments.len()).rev() {
@@ -69,14 +69,15 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// The present retained message of every topic that has one, with its offset and time. One that
-    /// is damaged is left out.
+    /// Visits the present retained message of every topic, with its offset and time. Damaged ones
+    /// are left out.
     pub fn retained(
         &mut self,
         visit: &mut dyn FnMut(u32, &[u8], RecordView<'_>),
     ) -> Result<(), StoreError> {
         let mut met = Met::new(self.settings.hash_seed);
-        // The newest segment that has one of a topic counts, also where that one clears.
+        // The newest segment with a retained record of a topic counts, even if the record clears
+        // it.
         for segment in (0..self.segments.len()).rev() {
             let mut present = Vec::new();
             self.list(segment, true, &mut |partition, name, found| {
@@ -87,7 +88,7 @@ impl<D: Disk> Store<D> {
                 }
             })?;
             for (place, retained) in present {
-                let bytes = self.read_retained_patiently(segment, &retained);
+                let bytes = self.read_retained_with_retries(segment, &retained);
                 if let Some(record) = bytes.as_deref().and_then(RecordView::parse) {
                     let topic = &met.topics[place];
                     visit(topic.partition, &topic.name, record);
@@ -97,15 +98,19 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// A retained publication; none if it is damaged, or the disk does not give it. A start has no
-    /// later to try in.
-    fn read_retained_patiently(&mut self, segment: usize, retained: &Retained) -> Option<Vec<u8>> {
+    /// Reads a retained publication; None if it is damaged or unreadable. A start has no later
+    /// attempt.
+    fn read_retained_with_retries(
+        &mut self,
+        segment: usize,
+        retained: &Retained,
+    ) -> Option<Vec<u8>> {
         let tries = (0..super::files::READS_MAX).map(|_| self.read_retained(segment, retained));
         tries.flatten().next().flatten()
     }
 
-    /// The newest records of all partitions, `bytes_max` of them together, in the order of the log.
-    /// They begin behind what is damaged: none of what is visited has a hole before it.
+    /// Visits the newest records of all partitions, `bytes_max` in total, in the order of the log.
+    /// They begin behind all damage, so that no visited record has a hole before it.
     pub fn recent(
         &mut self,
         bytes_max: u64,
@@ -118,7 +123,7 @@ impl<D: Disk> Store<D> {
             let segment = &self.segments[first];
             bytes += segment.valid_bytes.saturating_sub(segment.head.bytes());
         }
-        // Control records count here, and so a little less than `bytes_max` is visited.
+        // Control records count here, so slightly less than `bytes_max` is visited.
         let skipped = bytes.saturating_sub(bytes_max);
         let mut start = skipped + self.segments.get(first).map_or(0, |it| it.head.bytes());
         for segment in (first..self.segments.len()).rev() {
@@ -128,7 +133,7 @@ impl<D: Disk> Store<D> {
                     break;
                 }
                 Ok(_) => {}
-                // What a start cannot read is not kept in memory, nor what is older.
+                // Unreadable segments, and older ones, are not loaded into memory.
                 Err(StoreError::Disk(DiskError::Io(_) | DiskError::NotFound)) => {
                     (first, start) = (segment + 1, 0);
                     break;
@@ -155,9 +160,9 @@ impl<D: Disk> Store<D> {
         holes.any(|hole| head_of(hole.partition).is_some_and(|head| hole.through <= *head))
     }
 
-    /// Where the records behind a segment's holes begin; its end, where a partition has none. Its
-    /// bytes need not show all holes: they may end before the damage, or be whole and contradict
-    /// each other.
+    /// The start of the records behind a segment's holes; the segment's end, if a partition has
+    /// none. Its bytes need not show all holes: they may end before the damage, or be valid but
+    /// contradictory.
     fn behind_holes(&mut self, segment: usize) -> Result<Option<u64>, StoreError> {
         self.repairing(|store| {
             let segment = &store.segments[segment];
@@ -165,7 +170,7 @@ impl<D: Disk> Store<D> {
             for hole in segment.index.holes() {
                 let head = segment.head.heads.get(hole.partition as usize);
                 if head.is_none_or(|head| hole.through <= *head) {
-                    continue; // in front of the segment
+                    continue; // before the segment
                 }
                 let files = &mut store.files;
                 let records = segment.index.records(files, hole.partition)?;
@@ -181,8 +186,8 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// Where a segment is whole from: behind the last bytes that are no record, or whose topic has
-    /// no name.
+    /// The start of the valid part of a segment: behind the last bytes that are not a record, or
+    /// whose topic has no name.
     fn last_hole(&mut self, segment: usize) -> Result<Option<u64>, StoreError> {
         let behind_holes = self.behind_holes(segment)?;
         let (sequence, valid_bytes, head_bytes) = {
@@ -211,8 +216,8 @@ impl<D: Disk> Store<D> {
         Ok(behind)
     }
 
-    /// Visits the publications of a segment from a position on; of a batch that damage has let
-    /// through twice, once.
+    /// Visits the publications of a segment from a position on; a batch that occurs twice because
+    /// of damage is visited once.
     fn visit_from(
         &mut self,
         segment: usize,
@@ -245,7 +250,7 @@ impl<D: Disk> Store<D> {
                     if let Some(Some((partition, name))) = topic
                         && *partition < self.settings.partitions_count
                     {
-                        // As the index has it.
+                        // As in the index.
                         let place = *partition as usize;
                         let is_indexed =
                             lasts[place] < record.offset() && record.offset() <= limits[place];
@@ -265,8 +270,7 @@ impl<D: Disk> Store<D> {
     }
 
     /// Visits the topics of a segment, all or those with a retained record. Segment by segment,
-    /// because a file's pages are then read once and one after the other, however many segments
-    /// there are.
+    /// because a file's pages are then read once and in order, for any number of segments.
     pub(super) fn list(
         &mut self,
         segment: usize,
@@ -278,7 +282,7 @@ impl<D: Disk> Store<D> {
         for nth in 0.. {
             let listed = self.repairing(|store| {
                 let index = &store.segments[segment].index;
-                // An index that is made again meanwhile has the same topics in the same order.
+                // An index that was rebuilt meanwhile has the same topics in the same order.
                 if matches!(index, Index::Memory(_)) != matches!(list, List::Numbers(_)) {
                     list = index.list(is_retained);
                 }

@@ -1,13 +1,13 @@
-//! Walks over the bytes of a segment: what is there, one after the other, and what is damaged.
+//! Walks over the bytes of a segment: its items in order, and its damage.
 //!
-//! Behind damage it goes on at the next place that proves itself: the record that follows by the
-//! damaged one's length, if its checksum is right, or else the next mark, which names its own
+//! After damage the walk continues at the next verified position: the following record by the
+//! damaged one's length, if its checksum is correct, or else the next mark, which contains its own
 //! position and segment.
 
 use super::format::{Control, MARK, Mark, control_of, is_sound};
 use crate::record::{Flags, RECORD_HEADER_BYTES, RecordView};
 
-/// What lies at a place.
+/// The item at a position.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item<'a> {
     Record(RecordView<'a>),
@@ -16,13 +16,13 @@ pub(super) enum Item<'a> {
         partition: u32,
         name: &'a [u8],
     },
-    /// A retained message, copied; and its bytes with the control record around it.
+    /// A copied retained message, and its bytes within the control record.
     Retained {
         number: u32,
         record: RecordView<'a>,
     },
     Mark(Mark),
-    /// Bytes that are no record, up to the next item.
+    /// Invalid bytes, up to the next item.
     Damage,
 }
 
@@ -35,13 +35,12 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Over a segment's bytes, which end where the segment ends, from a place where a record
-    /// starts.
+    /// Starts over a segment's bytes, which end with the segment, at the start of a record.
     pub fn new(bytes: &'a [u8], sequence: u64, position: u64) -> Walk<'a> {
         Walk { bytes, sequence, position: usize::try_from(position).unwrap_or(usize::MAX) }
     }
 
-    /// The item at a place, if it is whole.
+    /// The item at a position, if it is valid.
     fn item_at(&self, position: usize) -> Option<(Item<'a>, usize)> {
         let record = RecordView::parse(self.bytes.get(position..)?).filter(is_sound)?;
         let end = position + record.bytes().len();
@@ -66,7 +65,7 @@ impl<'a> Walk<'a> {
         Some((item, end))
     }
 
-    /// Where the bytes make sense again behind damage at a place.
+    /// Finds the next valid position after damage.
     fn resume(&self, position: usize) -> usize {
         let rest = &self.bytes[position..];
         let length = rest.first_chunk().map_or(0, |b| u32::from_le_bytes(*b)) as usize;
@@ -93,7 +92,7 @@ impl<'a> Walk<'a> {
 }
 
 impl<'a> Iterator for Walk<'a> {
-    /// First byte, byte behind, and what is there.
+    /// The first byte, the end (exclusive), and the item.
     type Item = (u64, u64, Item<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -110,7 +109,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// The first place of a tag.
+/// Finds the first occurrence of a tag.
 fn find(bytes: &[u8], tag: &[u8; 8]) -> Option<usize> {
     bytes.windows(tag.len()).position(|window| window == tag)
 }

@@ -1,4 +1,4 @@
-//! Batches: how they are encoded, written and made durable, and how a segment begins and ends.
+//! Batches: encoding, writing and syncing; start and end of segments.
 
 use super::disk::{Disk, DiskError};
 use super::format::{
@@ -13,12 +13,12 @@ use crate::record::{Flags, RecordView};
 use stdx::memory::vector_bytes;
 use stdx::names::NAME_BYTES_MAX;
 
-/// Names of files that wait for their removal. More are left to the next start.
+/// The maximum number of files waiting for removal. The next start removes further ones.
 const LEFTOVERS_MAX: usize = 256;
-/// Bytes that the buffer of batches keeps.
+/// The maximum size of the retained batch buffer.
 const BUFFER_BYTES_MAX: usize = 8 << 20;
-/// A long batch is written in pieces of about so many bytes: the kernel copies them while the
-/// processor has them near.
+/// The approximate size of the pieces of a long batch: the kernel copies them while they are in the
+/// processor's cache.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// One publication to append.
@@ -28,24 +28,24 @@ pub struct Append<'a> {
     pub partition: u32,
     /// The topic's name; at most 255 bytes.
     pub topic: &'a [u8],
-    /// The whole record (see [`RecordView`]) with its offset. Its topic id and checksum are
+    /// The complete record (see [`RecordView`]) with its offset. Its topic id and checksum are
     /// ignored.
     pub record: &'a [u8],
 }
 
-/// What is written: a publication, or a retained one once more.
+/// A part of a batch: a publication, or a copy of a retained one.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a> {
     pub append: Append<'a>,
     pub is_copy: bool,
 }
 
-/// A batch while it is made; kept for its memory.
+/// A batch under construction; reused for its memory.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
     pending: Vec<Pending>,
-    /// The heads as they will be.
+    /// The heads after the batch.
     heads: Vec<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Batch {
     }
 }
 
-/// What an index will be told once the batch is durable.
+/// An entry for the index, added once the batch is durable.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     number: u32,
@@ -66,13 +66,13 @@ struct Pending {
     time_ms: u64,
     is_empty: bool,
     is_copy: bool,
-    /// Where it starts in the batch, if its publisher has given it a name.
+    /// The start of the record in the batch, if its publication has an identity.
     named_at: Option<usize>,
 }
 
 impl Batch {
-    /// Encodes a batch behind what the buffer holds, which will lie at `base` in its segment.
-    /// `write` is given the buffer after each piece of the batch, and at its end.
+    /// Encodes a batch behind the buffer's content, which will be at `base` in its segment. Calls
+    /// `write` with the buffer after each piece of the batch, and at its end.
     fn encode<'a>(
         &mut self,
         index: &mut MemoryIndex,
@@ -86,7 +86,7 @@ impl Batch {
         for Piece { append, is_copy } in pieces {
             let (partition, name) = (append.partition, append.topic);
             let Some(record) = RecordView::parse(append.record) else {
-                continue; // `check` has parsed it
+                continue; // `check` has already parsed it
             };
             let known = index.number_of_known(partition, record.topic(), name);
             let number = known.unwrap_or_else(|| {
@@ -122,7 +122,7 @@ impl Batch {
         let mark = Mark {
             position: place(&self.bytes),
             batch_start,
-            // Nothing is written before what is in front of it has been synced.
+            // All preceding bytes are synced before this batch is written.
             synced_through: batch_start,
             sequence,
             count,
@@ -131,7 +131,7 @@ impl Batch {
         write(&self.bytes)
     }
 
-    /// Tells the index what has become durable.
+    /// Adds the durable records to the index.
     fn commit(&mut self, index: &mut MemoryIndex) {
         for pending in self.pending.drain(..) {
             if !pending.is_copy {
@@ -162,8 +162,8 @@ impl Batch {
 
 impl<D: Disk> Store<D> {
     /// Makes a batch durable: written from its beginning to its end, and synced once. `Ok` means
-    /// that every record of it is on disk. After [`StoreError::Disk`] none of it counts: it is
-    /// never read, and after a later success no restart finds it.
+    /// that every record is on disk. After [`StoreError::Disk`] none of them is valid: they are
+    /// never read, and after a later success no restart finds them.
     pub fn append(&mut self, batch: &[Append<'_>], now_ms: u64) -> Result<(), StoreError> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
@@ -181,7 +181,7 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Tries whether the log takes batches, unless it is known to.
+    /// Tries whether the log accepts batches, unless that is known.
     pub fn probe(&mut self, now_ms: u64) -> Result<(), StoreError> {
         match (self.is_read_only, self.is_available) {
             (true, _) => Err(StoreError::ReadOnly),
@@ -190,9 +190,9 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Ends the log for now: marks that everything was synced and writes the last segment's index,
-    /// so that the next start need not look for the end. The store may go on: the next batch begins
-    /// a segment.
+    /// Closes the log: records that everything was synced and writes the last segment's index, so
+    /// that the next start need not search for the end. The store remains usable: the next batch
+    /// begins a segment.
     pub fn close(&mut self) -> Result<(), StoreError> {
         if self.is_read_only {
             return Err(StoreError::ReadOnly);
@@ -209,11 +209,11 @@ impl<D: Disk> Store<D> {
             self.write_index(self.segments.len() - 1)?;
             self.files.disk.sync_directory()?;
         }
-        let _ = self.note_end(true); // what is noted is a lower bound
+        let _ = self.note_end(true); // a failure leaves a lower bound
         Ok(())
     }
 
-    /// Whether all records may be appended; the bytes that they take, at most.
+    /// Checks all records. Returns an upper bound of their encoded size.
     fn check(&mut self, batch: &[Append<'_>]) -> Result<usize, StoreError> {
         let heads = &mut self.batch.heads;
         heads.clone_from(&self.heads);
@@ -241,7 +241,7 @@ impl<D: Disk> Store<D> {
         Ok(bytes)
     }
 
-    /// Whether the active segment is to end before a batch of so many bytes.
+    /// Whether the active segment must end before a batch of this size.
     fn wants_roll(&self, bytes: u64, now_ms: u64) -> bool {
         let Some(last) = self.segments.back().filter(|_| self.active.is_some()) else {
             return false;
@@ -251,7 +251,7 @@ impl<D: Disk> Store<D> {
         is_full || self.is_over_age(last, now_ms)
     }
 
-    /// Whether a segment's first record is an eighth of the greatest age old.
+    /// Whether the age of a segment's first record exceeds an eighth of the maximum age.
     pub(super) fn is_over_age(&self, segment: &Segment, now_ms: u64) -> bool {
         let Index::Memory(index) = &segment.index else {
             return false;
@@ -262,7 +262,7 @@ impl<D: Disk> Store<D> {
             && now_ms.saturating_sub(index.first_ms) >= age_max_ms / 8
     }
 
-    /// Writes a batch; if that fails in a segment that was there before, once more in a new one.
+    /// Writes a batch; after a failure in an existing segment, tries again in a new one.
     pub(super) fn write_pieces<'a>(
         &mut self,
         now_ms: u64,
@@ -282,7 +282,7 @@ impl<D: Disk> Store<D> {
                     return Ok(());
                 }
                 Err(error) => {
-                    // Never again: what a failed sync has left in the file is unknown.
+                    // Never use this file again: its content after a failed sync is unknown.
                     self.active = None;
                     self.is_available = false;
                     if let Some(last) = self.segments.back_mut() {
@@ -321,8 +321,8 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Begins a segment. Its file gets its name only when everything that it must begin with is
-    /// durable, so a file with that name whose head is broken is damaged, not torn.
+    /// Begins a segment. Its file gets its name only once its first content is durable, so a file
+    /// with that name and an invalid head is damaged, not torn.
     pub(super) fn begin_segment(&mut self, now_ms: u64) -> Result<(), DiskError> {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -350,7 +350,7 @@ impl<D: Disk> Store<D> {
             // Written with the head, below.
             self.batch.encode(&mut index, (sequence, 0), pieces, |_| Ok(()))?;
         }
-        head.begun_bytes = self.batch.bytes.len() as u32; // a batch has its bound
+        head.begun_bytes = self.batch.bytes.len() as u32; // batches are bounded
         let mut encoded = Vec::new();
         head.encode(&mut encoded);
         self.batch.bytes[..encoded.len()].copy_from_slice(&encoded);
@@ -384,16 +384,17 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Makes what was carried durable where it is: the same bytes at the same place, and synced.
-    /// Nothing else of the file is touched, and nothing can become worse: a part that gets to the
-    /// disk is what was there, or what is wanted. The log takes nothing until a segment begins.
+    /// Makes the carried batch durable in place: the same bytes at the same position, and synced.
+    /// Nothing else of the file is touched, and the file cannot get worse: every written part
+    /// equals the old or the intended content. The log accepts nothing until a segment begins.
     pub(super) fn settle_in_place(&mut self) -> Result<(), DiskError> {
         self.is_available = false;
         let (Some(carry), Some(last)) = (&self.carry, self.segments.back()) else {
             return Ok(());
         };
         let disk = &mut self.files.disk;
-        // Not only synced: after a failed sync the system takes what it holds for written.
+        // A write is needed, not only a sync: after a failed sync the system treats its pages as
+        // written.
         let mut file = disk.reopen(&segment_name(last.head.sequence))?;
         disk.write_at(&mut file, carry.from, &carry.bytes)?;
         disk.sync(&mut file)?;
@@ -412,7 +413,7 @@ impl<D: Disk> Store<D> {
         Ok(file)
     }
 
-    /// Takes the newest segment out of the chain if it has nothing but its head.
+    /// Removes the newest segment from the chain if it has only a head.
     fn discard_newest(&mut self) {
         let last = self.segments.back();
         let empty = last.filter(|last| last.valid_bytes == last.head.bytes());
@@ -423,7 +424,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Removes a file that counts no more, now or at a later call of [`Store::remove_leftovers`].
+    /// Removes an obsolete file, now or in a later call of [`Store::remove_leftovers`].
     pub(super) fn remove_or_remember(&mut self, name: String) {
         match self.files.disk.remove(&name) {
             Ok(()) | Err(DiskError::NotFound) => {}
@@ -444,7 +445,7 @@ impl<D: Disk> Store<D> {
     }
 }
 
-/// What a carried batch holds, with the names that its segment gives.
+/// The content of a carried batch, with the names from its segment.
 fn carried<'a>(carry: &'a Carry, segment: &'a Segment) -> impl Iterator<Item = Piece<'a>> + Clone {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -462,13 +463,12 @@ fn carried<'a>(carry: &'a Carry, segment: &'a Segment) -> impl Iterator<Item = P
             },
         };
         let Index::Memory(index) = &segment.index else {
-            return None; // a segment with something to carry has just been scanned
+            return None; // a segment with a batch to carry was just scanned
         };
         let topic = index.defined(record.topic())?;
         let publication = copied.unwrap_or(record);
         let entries = &index.partitions[topic.partition as usize];
-        // Behind damage a batch may hold what contradicts the records before it; the index has left
-        // that out.
+        // Behind damage a batch may contradict the records before it; the index has left those out.
         let is_indexed = entries
             .binary_search_by_key(&publication.offset(), |entry| entry.offset)
             .is_ok_and(|place| u64::from(entries[place].position) == position);

@@ -1,13 +1,13 @@
-//! What a start says of damage is all that homes need: they know of each record that is lost.
+//! A start's report of damage is sufficient for homes: it covers each lost record.
 
 use super::{Place, World};
 use log::store::Recovered;
 use std::collections::BTreeMap;
 
 impl World {
-    /// Of a lost record retention had dropped its place, its topic is known to have come so far, or
-    /// damage of its partition reaches so far. Nothing proves of the last batch that it had been
-    /// there.
+    /// For each lost record, retention had dropped its place, its topic's last offset is at least
+    /// as high, or damage of its partition reaches as far. The last batch need not be reported: no
+    /// proof of it may exist.
     pub(super) fn check_damage(&mut self, recovered: &Recovered, lost: &[Place]) {
         let mut known = BTreeMap::new();
         let store = self.store.as_mut().unwrap();
@@ -23,7 +23,7 @@ impl World {
                 || offset <= recovered.damaged_through[partition as usize]
                 || known.get(&topic).is_some_and(|last| offset <= *last)
                 || self.last_batch.contains(place);
-            assert!(is_known, "nobody hears that {place:?} is lost: {recovered:?}");
+            assert!(is_known, "the loss of {place:?} is not reported: {recovered:?}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A log that is handed over: to a process that goes on with it, or to one that does not, and then
-//! the one before goes on.
+//! Hand-over of a log to a process that continues with it, or to one that does not, and then the
+//! old one continues.
 
 use super::{Faults, World};
 use log::store::{OpenError, Store, TakeOverError};
@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 use stdx::prng::Prng;
 
 impl World {
-    /// The same, with hand-overs between its steps.
+    /// Creates a world with hand-overs between its steps.
     pub fn with_hand_overs(seed: u64, faults: Faults) -> World {
         let mut world = World::new(seed, faults);
         world.hand_overs = Some(Prng::new(seed ^ 0x6861_6e64));
         world
     }
 
-    /// How often the log went to another process.
+    /// The number of hand-overs.
     pub fn handed(&self) -> u32 {
         self.handed
     }
 
-    /// Now and then, in worlds that have it.
+    /// Hands the log over sometimes, in worlds with hand-overs.
     pub(super) fn hand_over(&mut self) {
         let Some(prng) = &mut self.hand_overs else {
             return;
         };
         let (wants, commits) = (prng.chance(0.2), prng.chance(0.7));
         let store = self.store.as_mut();
-        // A log that takes nothing is not handed over.
+        // An unavailable log is not handed over.
         let Some(store) = store.filter(|store| wants && store.is_available()) else {
             return;
         };
@@ -51,7 +51,7 @@ impl World {
                 return;
             }
         };
-        self.note(format!("handed over, and goes on there: {commits}"));
+        self.note(format!("handed over, continues there: {commits}"));
         if commits {
             let begun = taken.begin();
             self.note(format!("begun: {begun:?}"));

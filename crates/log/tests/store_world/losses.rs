@@ -1,17 +1,17 @@
-//! What a disk, or an operator, does to what was synced: bits flip, files vanish, older copies come
-//! back.
+//! Losses of synced data, caused by a disk or an operator: flipped bits, missing files, older
+//! copies.
 
 use super::World;
 use std::collections::BTreeMap;
 
-/// Bytes of a segment's head.
+/// The size of a segment's head.
 const HEAD_BYTES: u64 = 64 + 8 * super::PARTITIONS as u64;
 
-/// All files at a moment at which nothing was refused that a later head takes out.
+/// A copy of all files, taken while no refused batch existed that a later head excludes.
 pub(super) type Copy = BTreeMap<String, Vec<u8>>;
 
 impl World {
-    /// Somebody makes a backup, now and then.
+    /// Makes a backup sometimes.
     pub(super) fn back_up(&mut self) {
         if self.may_damage && self.refused.is_empty() && self.prng.chance(0.05) {
             self.copy = Some(self.disk.copy());
@@ -37,12 +37,12 @@ impl World {
             }
             self.note(format!("erase {name}"));
             self.disk.erase(&name);
-            // What a lost segment said about the one before it is in the index of that; so no more
-            // damage.
+            // The index of the segment before the lost one has the facts from the lost head; so no
+            // further damage.
             self.may_damage &= !is_segment;
             return;
         }
-        // One bit: with two, the mark that proves one batch can go together with the batch.
+        // One bit only: two could destroy both a batch and the mark that proves it.
         let (byte, bit) = (self.prng.below(bytes), self.prng.below(8) as u8);
         let is_head = name.ends_with(".log") && byte < HEAD_BYTES;
         if is_head && !self.is_sealed(&names, &name) {
@@ -52,22 +52,22 @@ impl World {
         self.note(format!("flip {name} byte {byte} of {bytes}: {flipped}"));
     }
 
-    /// Whether the segment before one has the index that says how much of it counts; where its
-    /// write failed only the head of the one behind knows that.
+    /// Whether the segment before this one has the index with its valid length; if its write
+    /// failed, only the next head knows that length.
     fn is_sealed(&self, names: &[String], name: &str) -> bool {
         let before = names.iter().rfind(|other| other.ends_with(".log") && &other[..] < name);
         before.is_none_or(|before| names.contains(&before.replace(".log", ".idx")))
     }
 
-    /// Whether a start can know that a segment is gone: the newest one is noted, or there was
-    /// nothing in it.
+    /// Whether a start can detect that a segment is missing: the newest one is recorded, or it was
+    /// empty.
     fn is_lost_noticed(&self, names: &[String], name: &str) -> bool {
         let newest = names.iter().rfind(|name| name.ends_with(".log"));
         let is_noted = self.disk.noted_end().segment >= number_of(name);
         self.is_sealed(names, name) && (newest.map(|it| &it[..]) != Some(name) || is_noted)
     }
 
-    /// One segment is as it was in the backup.
+    /// Restores one segment from the backup.
     fn roll_back(&mut self, names: &[String]) -> bool {
         let Some(copy) = &self.copy else {
             return false;
@@ -88,7 +88,7 @@ impl World {
         true
     }
 
-    /// The whole directory is as it was in the backup.
+    /// Restores the whole directory from the backup.
     fn put_back(&mut self) -> bool {
         let Some(copy) = &self.copy else {
             return false;

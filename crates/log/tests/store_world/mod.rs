@@ -1,4 +1,4 @@
-//! A store, its disk, and what must be true of them.
+//! A store, its disk, and their invariants.
 
 mod damage;
 mod handing;
@@ -18,12 +18,12 @@ use stdx::prng::Prng;
 const PARTITIONS: u32 = 3;
 const EVERYTHING: PageLimits = PageLimits { records_max: usize::MAX, bytes_max: usize::MAX };
 
-/// What the disk does to what was synced.
+/// The faults of synced data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Faults {
-    /// Nothing.
+    /// No faults.
     Lossy,
-    /// Bits flip, files vanish.
+    /// Flipped bits and missing files.
     Damaging,
 }
 
@@ -39,7 +39,7 @@ impl Publication {
         RecordView::parse(&self.bytes).unwrap()
     }
 
-    /// Equal but for topic id and checksum.
+    /// Whether both are equal, apart from topic id and checksum.
     fn is(&self, topic: &[u8], record: &[u8]) -> bool {
         let same =
             |range: std::ops::Range<usize>| self.bytes.get(range.clone()) == record.get(range);
@@ -57,8 +57,8 @@ type Batch = Vec<(Place, Publication)>;
 pub struct World {
     faults: Faults,
     may_damage: bool,
-    /// A start had no room to write what was damaged anew: an index, the copy of what another
-    /// segment's head says.
+    /// A start had no room to rewrite damaged data: an index, or the copy of the facts from another
+    /// segment's head.
     is_unrepaired: bool,
     prng: Prng,
     disk: HostileDisk,
@@ -67,24 +67,25 @@ pub struct World {
     epochs_begun: u64,
     epoch: u64,
     topics: Vec<Vec<u8>>,
-    /// Acknowledged and not dropped by retention.
+    /// Publications that were acknowledged and not dropped by retention.
     present: BTreeMap<Place, Publication>,
-    /// Acknowledged once, dropped or not: what a place means as long as the epoch lasts.
+    /// Publications that were ever acknowledged, dropped or not: the meaning of a place during the
+    /// epoch.
     meaning: BTreeMap<Place, Publication>,
-    /// Last publication of each topic.
+    /// The last publication of each topic.
     lasts: BTreeMap<Vec<u8>, u64>,
     retained: BTreeMap<(u32, Vec<u8>), Publication>,
     /// Batches refused since the last success.
     refused: Vec<Batch>,
-    /// The last batch that was acknowledged: damage there looks like a batch that never was.
+    /// The last acknowledged batch: damage there looks like an unfinished batch.
     last_batch: Vec<Place>,
     next_offsets: Vec<u64>,
     floors: Vec<u64>,
-    /// Lost to damage once. What was lost with one copy may be found in another.
+    /// Publications lost to damage. Another copy may still contain them.
     ghosts: BTreeMap<Place, Publication>,
     /// A backup.
     copy: Option<losses::Copy>,
-    /// The log is handed over now and then.
+    /// The generator of hand-overs, if the world has them.
     hand_overs: Option<Prng>,
     handed: u32,
 }
@@ -200,7 +201,7 @@ impl World {
     }
 
     fn recovered(&mut self, recovered: &Recovered, was_refused: bool) {
-        // What the store was doing when the disk stopped is over.
+        // The store's operation at the stop of the disk has ended.
         self.disk.stop_faults();
         let was_empty = self.meaning.is_empty();
         if recovered.epoch != self.epoch {
@@ -232,26 +233,11 @@ impl World {
                 || self.last_batch.contains(place);
             assert!(
                 self.faults == Faults::Damaging && is_announced,
-                "{place:?} is lost and nothing says so"
+                "the loss of {place:?} is not reported"
             );
         }
         self.check_damage(recovered, &lost);
-        for partition in 0..PARTITIONS {
-            let head = recovered.heads[partition as usize];
-            let greatest = read.visible.range((partition, 0)..=(partition, u64::MAX)).next_back();
-            assert!(greatest.is_none_or(|((_, offset), _)| *offset <= head));
-            let meant = self.meaning.range((partition, 0)..=(partition, u64::MAX)).next_back();
-            let meant = meant.map_or(0, |((_, offset), _)| *offset);
-            let is_tail = self.last_batch.iter().any(|place| place.0 == partition);
-            assert!(
-                head >= meant
-                    || is_tail && self.faults == Faults::Damaging
-                    || recovered.epoch != self.epoch,
-                "offsets up to {meant} of {partition} would be used again: {head}"
-            );
-            // A home goes on above the head, and may leave offsets out.
-            self.next_offsets[partition as usize] = head + 1 + self.prng.below(2);
-        }
+        self.check_heads(recovered, &read);
         if !lost.is_empty() || recovered.epoch != self.epoch {
             self.ghosts.append(&mut self.meaning.clone());
             self.meaning.retain(|place, _| !lost.contains(place));
@@ -274,8 +260,27 @@ impl World {
         }
     }
 
-    /// A refused batch may be found by a restart before anything has succeeded after it: as a
-    /// whole.
+    /// No offset is used twice, and all visible ones are below the heads.
+    fn check_heads(&mut self, recovered: &Recovered, read: &Everything) {
+        for partition in 0..PARTITIONS {
+            let head = recovered.heads[partition as usize];
+            let greatest = read.visible.range((partition, 0)..=(partition, u64::MAX)).next_back();
+            assert!(greatest.is_none_or(|((_, offset), _)| *offset <= head));
+            let meant = self.meaning.range((partition, 0)..=(partition, u64::MAX)).next_back();
+            let meant = meant.map_or(0, |((_, offset), _)| *offset);
+            let is_tail = self.last_batch.iter().any(|place| place.0 == partition);
+            assert!(
+                head >= meant
+                    || is_tail && self.faults == Faults::Damaging
+                    || recovered.epoch != self.epoch,
+                "offsets up to {meant} of {partition} would be used again: {head}"
+            );
+            // A home continues above the head, and may skip offsets.
+            self.next_offsets[partition as usize] = head + 1 + self.prng.below(2);
+        }
+    }
+
+    /// A restart may find a refused batch before any later success, but only as a whole.
     fn take_refused(&mut self, read: &Everything) {
         for (place, found) in &read.visible {
             let ghost = self.ghosts.get(place);
@@ -286,7 +291,7 @@ impl World {
         let is_new = |place: &Place| !self.meaning.contains_key(place);
         let extra: Vec<Place> = read.visible.keys().copied().filter(is_new).collect();
         if extra.is_empty() {
-            // A damaged index may have known that the batch does not count.
+            // A damaged index may have known that the batch is not valid.
             if self.faults == Faults::Lossy {
                 self.refused.clear();
             }
@@ -386,7 +391,7 @@ impl World {
         let store = self.store.as_ref().unwrap();
         assert_eq!(result.is_ok(), store.is_available());
         if result.is_ok() && !self.refused.is_empty() {
-            // Something has succeeded after what was refused.
+            // A later success makes the refused batches invalid.
             self.refused.clear();
         }
     }
@@ -399,7 +404,7 @@ impl World {
                 return;
             };
             for (partition, floor) in &dropped.floors {
-                // A segment whose removal was not durable may come back, and go again.
+                // A segment whose removal was not durable may return, and be removed again.
                 let known = &mut self.floors[*partition as usize];
                 *known = (*floor).max(*known);
             }
@@ -456,7 +461,7 @@ impl World {
                 };
                 let found = store.scan(partition, wanted, &mut |_| true).unwrap();
                 assert!(!found.damaged || found.records.is_empty());
-                assert!(found.through > after, "a page goes on");
+                assert!(found.through > after, "a page advances");
                 for (topic, record) in found.records {
                     let offset = RecordView::parse(&record).unwrap().offset();
                     let publication = Publication { topic: topic.to_vec(), bytes: record.to_vec() };
@@ -470,7 +475,7 @@ impl World {
         read
     }
 
-    /// Whatever is visible is what was appended there.
+    /// All visible records are those that were appended there.
     fn check_visible(&self, read: &Everything) {
         for (place, found) in &read.visible {
             let meant = self
@@ -481,7 +486,7 @@ impl World {
         }
     }
 
-    /// All that was acknowledged and not dropped is visible.
+    /// All records that were acknowledged and not dropped are visible.
     fn check_everything(&self, read: &Everything) {
         self.check_visible(read);
         if self.faults == Faults::Lossy {

@@ -1,4 +1,4 @@
-//! What publications are called, as a start learns it from the indexes, against the records
+//! Identities of publications, as a start reads them from the indexes, against the records
 //! themselves.
 
 use super::{Everything, Faults, World};
@@ -6,17 +6,17 @@ use log::RecordView;
 use log::store::{OnceWindow, SegmentOnce};
 use std::collections::BTreeMap;
 
-/// By partition and producer: sequence, offset and topic, newest first.
+/// Sequence, offset and topic by partition and producer, newest first.
 type Sent = BTreeMap<(u32, Vec<u8>), Vec<(u64, u64, Vec<u8>)>>;
 
 /// Partition, topic, key, offset, time.
 type Key = (u32, Vec<u8>, Vec<u8>, u64, u64);
 
-/// Wants so many of each producer's newest publications.
+/// Requests a number of each producer's newest publications.
 struct Window {
     each: usize,
     sent: Sent,
-    /// Newest first.
+    /// Keys, newest first.
     keys: Vec<Key>,
 }
 
@@ -71,7 +71,7 @@ impl World {
             assert_eq!(window.sent, sent);
             assert_eq!(window.keys, keys);
         } else {
-            // An index knows of records that were damaged later.
+            // An index may have records that were damaged later.
             for key in &keys {
                 assert!(window.keys.contains(key), "{key:?} is forgotten");
             }

@@ -6,10 +6,10 @@ use log::{PageLimits, RecordView};
 use stdx::hash::partition_of;
 
 impl World {
-    /// One of the ways to read a topic, with arguments of any kind.
+    /// Reads a topic in all ways, with arguments of any kind.
     pub(super) fn read(&mut self) {
         if self.faults == Faults::Damaging {
-            return; // `recovered` reads everything; here the answers must be exact
+            return; // `recovered` reads everything; the results here must be exact
         }
         let topic = self.topics[self.prng.below(self.topics.len() as u64) as usize].clone();
         let partition = partition_of(&topic, super::PARTITIONS);
@@ -41,7 +41,7 @@ impl World {
                 .filter(|offset| *offset >= floor)
                 .collect()
         };
-        // A disk that has stopped answers nothing.
+        // A stopped disk returns nothing.
         let Ok(page) = stopped.page(partition, &topic, after, through, limits) else {
             return;
         };
@@ -61,6 +61,14 @@ impl World {
         let back: Vec<u64> = expected.iter().rev().copied().collect();
         assert!(!page.damaged && back.starts_with(&got), "{got:?} of {back:?}");
         assert!(!page.complete || got == back);
+        self.read_start(partition, &topic, (after, through));
+    }
+
+    /// Finds the start of a replay and compares it with the list.
+    fn read_start(&mut self, partition: u32, topic: &[u8], (after, through): (u64, u64)) {
+        let floor = self.floors[partition as usize];
+        let of_topic = |place: &Place| self.meaning[place].topic == topic;
+        let high = (partition, through);
         let wanted = StartQuery {
             through,
             count: self.prng.below(5) as u32,
@@ -79,10 +87,10 @@ impl World {
             .take_while(|place| self.meaning[place].view().time_ms() >= wanted.not_before_ms)
             .map(|place| place.1)
             .collect();
-        let Ok(start) = stopped.start(partition, &topic, wanted) else {
+        let Ok(start) = self.store.as_mut().unwrap().start(partition, topic, wanted) else {
             return;
         };
-        // Below the floor a segment may have come back.
+        // A segment below the floor may have returned.
         if start.oldest.is_none_or(|oldest| oldest >= floor) {
             assert_eq!(start.oldest, young.pop());
         }
