@@ -1,4 +1,4 @@
-//! Publishes one message for each argument and prints where each stands in the log.
+//! Publishes one message for each argument and prints its position in the log.
 //!
 //! `cargo run -p client --example publish -- ws://127.0.0.1:8800 prices/eur 1.09 1.10`
 
@@ -10,12 +10,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: publish URL TOPIC MESSAGE...".into());
     };
     let (client, events) = Client::connect(Options::new(url))?;
-    drop(events); // a publisher that does not care about them
+    drop(events); // this publisher ignores events
     let mut pending = Vec::new();
     for message in arguments {
         pending.push(client.publish(&topic, message, PublishOptions::default())?);
     }
-    // All of them are on their way; now their answers.
+    // All messages are in flight; now wait for the answers.
     for answer in pending {
         match answer.wait() {
             Ok(published) => println!("{}:{}", published.position.epoch, published.position.offset),

@@ -1,4 +1,4 @@
-//! Reads a topic from where an earlier run stopped: the cursor is kept in a file.
+//! Reads a topic from the end of an earlier run: a file stores the cursor.
 //!
 //! `cargo run -p client --example resume -- ws://127.0.0.1:8800 prices/eur cursor.txt`
 
@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match event {
             Event::Message(message) => {
                 println!("{}", String::from_utf8_lossy(&message.payload));
-                // Written after the message was dealt with: a crash in between repeats it, and
-                // loses nothing.
+                // Written after the message was processed: a crash in between repeats it, and loses
+                // nothing.
                 let Position { epoch, offset } = message.position;
                 std::fs::write(&file, format!("{epoch}:{offset}"))?;
             }

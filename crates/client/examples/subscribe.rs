@@ -1,4 +1,4 @@
-//! Prints what is published on topics and filters, and every hole in it.
+//! Prints the messages of topics and filters, and every gap.
 //!
 //! `cargo run -p client --example subscribe -- ws://127.0.0.1:8800 'prices/#'`
 

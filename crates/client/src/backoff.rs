@@ -52,7 +52,7 @@ impl Backoff {
         random.between(0, bound)
     }
 
-    /// Attempts since the last success.
+    /// The number of attempts since the last success.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grows_to_its_maximum_with_full_jitter() {
+    fn delays_grow_to_the_maximum_with_full_jitter() {
         let settings = BackoffSettings { base_ms: 100, max_ms: 1_000, reset_after_ms: 5_000 };
         let mut random = Prng::new(1);
         for (attempt, bound) in [100, 200, 400, 800, 1_000, 1_000].into_iter().enumerate() {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_lasted_resets_it() {
+    fn a_long_connection_resets_the_delay() {
         let mut random = Prng::new(2);
         let mut backoff = Backoff::new(BackoffSettings::default());
         for _ in 0..100 {

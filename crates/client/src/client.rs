@@ -56,7 +56,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults, for one URL.
+    /// Creates the defaults for one URL.
     pub fn new(url: impl Into<String>) -> Options {
         Options {
             urls: vec![url.into()],
@@ -275,7 +275,7 @@ impl Client {
     /// Subscribes like [`Client::subscribe`], with options.
     ///
     /// # Errors
-    /// As [`Client::subscribe`].
+    /// See [`Client::subscribe`].
     pub fn subscribe_with(
         &self,
         filter: &str,
@@ -420,7 +420,7 @@ impl Events {
         event
     }
 
-    /// Tells the thread, which may be waiting, that the queue has room again.
+    /// Notifies the thread, which may be waiting, that the queue has room again.
     fn taken(&self) {
         if self.shared.stalled.swap(false, Ordering::AcqRel) {
             self.waker.wake();

@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn each_partition_has_its_own() {
+    fn each_partition_has_its_own_cursor() {
         let mut cursors = Cursors::default();
         cursors.subscribed(0, &beginning(at(7, 10), false, false));
         cursors.subscribed(1, &beginning(at(7, 20), false, false));
         assert_eq!(cursors.message(0, at(7, 11)), Arrival::New);
         assert_eq!(cursors.message(0, at(7, 11)), Arrival::Settled);
         assert_eq!(cursors.message(1, at(7, 11)), Arrival::Settled);
-        // One that was not listed begins with its first message.
+        // A partition that was not listed begins with its first message.
         assert_eq!(cursors.message(2, at(7, 5)), Arrival::New);
         assert_eq!(known(&cursors), [(0, 7, 11), (1, 7, 20), (2, 7, 5)]);
     }
@@ -148,17 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn epochs_and_gaps() {
+    fn epochs_and_gaps_move_cursors() {
         let mut cursors =
             Cursors::resume_at(&[PartitionPosition { partition: 0, position: at(7, 10) }]);
         // Continued under another epoch: the position stayed valid.
         cursors.subscribed(0, &beginning(at(8, 10), true, true));
         assert_eq!(cursors.message(0, at(8, 12)), Arrival::New);
-        // Not continued: the gap says where it goes on.
+        // Not continued: the gap has the new position.
         cursors.subscribed(0, &beginning(at(9, 3), true, false));
         assert_eq!(cursors.gap(0, at(9, 3)), Some(at(8, 12)));
         assert_eq!(cursors.message(0, at(9, 4)), Arrival::New);
-        // And without the gap that is due.
+        // Without the gap that was due.
         cursors.subscribed(0, &beginning(at(10, 2), false, false));
         let from = at(9, 4);
         assert_eq!(cursors.message(0, at(10, 5)), Arrival::NewEpoch { from });

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn live_from_a_first_answer() {
+    fn a_first_answer_sets_the_cursor() {
         let mut proof = Proof::default();
         proof.subscribed(at(1, 10), false);
         assert_eq!(proof.caught_up(10), None);
@@ -178,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_offset_of_another_epoch() {
-        // Not continued: the gap is told from the position of the old epoch.
+    fn equal_offsets_of_different_epochs_differ() {
+        // Not continued: the gap begins at the position of the old epoch.
         let mut proof = Proof::resume_at(at(1, 0));
         proof.subscribed(at(2, 0), false);
         assert!(proof.is_gap_due());
         assert_eq!(proof.gap(at(2, 0)), Some(at(1, 0)));
         assert!(!proof.is_gap_due());
-        // The connection ends before the gap is told: the old position is asked for again.
+        // The connection ends before the gap: the old position is requested again.
         let mut lost = Proof::resume_at(at(1, 20));
         lost.subscribed(at(2, 3), false);
         assert_eq!(lost.cursor(), Some(at(1, 20)));
@@ -201,14 +201,14 @@ mod tests {
         assert_eq!(proof.cursor(), Some(at(3, 0)));
         assert_eq!(proof.message(0, 5), Verdict::Next);
         assert_eq!(proof.gap(at(3, 9)), Some(at(3, 5)));
-        // Who claims to continue and begins beyond the cursor is not believed.
+        // A server that claims to continue but begins beyond the cursor is not trusted.
         proof.connection_lost();
         proof.subscribed(at(3, 20), true);
         assert_eq!(proof.caught_up(20), Some((at(3, 9), 20)));
     }
 
     #[test]
-    fn resume_drops_what_overlaps() {
+    fn a_resume_drops_duplicates() {
         let mut proof = Proof::resume_at(at(1, 20));
         proof.connection_lost();
         proof.subscribed(at(1, 15), true);
@@ -220,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn announced_gaps_settle() {
+    fn announced_gaps_settle_messages() {
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50), false);
         assert_eq!(proof.gap(at(1, 50)), Some(at(1, 20)));
         assert_eq!(proof.message(50, 51), Verdict::Next);
-        // Another epoch: the old position comes back as the gap's beginning.
+        // Another epoch: the gap begins at the old position.
         proof.connection_lost();
         proof.subscribed(at(2, 0), false);
         assert_eq!(proof.gap(at(2, 0)), Some(at(1, 51)));
@@ -234,17 +234,17 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_does_not_announce_is_found() {
-        // Moved on within the epoch, then a message.
+    fn unannounced_gaps_are_found() {
+        // The server moved on within the epoch, then sent a message.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50), false);
         assert_eq!(proof.message(50, 51), Verdict::Hole { from: at(1, 20), to: 50 });
-        // Moved on, and the topic had nothing there: prev proves it.
+        // The server moved on, and the topic had no messages there: prev proves it.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50), false);
         assert_eq!(proof.message(20, 51), Verdict::Next);
         assert_eq!(proof.caught_up(51), None);
-        // Moved on and said no more than that.
+        // The server moved on and sent nothing else.
         let mut proof = Proof::resume_at(at(1, 20));
         proof.subscribed(at(1, 50), false);
         assert_eq!(proof.caught_up(50), Some((at(1, 20), 50)));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn skipped() {
+    fn skipped_messages_are_settled() {
         let mut proof = Proof::default();
         proof.subscribed(at(1, 10), false);
         assert_eq!(proof.skipped(10, 15), None);

@@ -1,8 +1,8 @@
-//! The client's thread: a loop over `net`'s kernel sockets that feeds the session.
+//! The client's thread: a loop over `net`'s kernel sockets that drives the session.
 //!
 //! Place: between the handles and the session. Owns the socket, the clock and the entropy; decides
-//! nothing about the protocol. One turn: poll, read, tick, take commands, write, hand out events
-//! and answers.
+//! nothing about the protocol. One turn: poll, read, tick, take commands, write, deliver events and
+//! answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -24,13 +24,13 @@ use crate::session::{Answer, Event, HistoryPage, Published, Reason, Session};
 use crate::url::Endpoint;
 
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// Reads of one turn, so that commands and events get theirs.
+/// The maximum number of reads in one turn, so that commands and events are not delayed.
 const TURN_READS_MAX: usize = 16;
 
-/// What the thread is made from.
+/// The inputs of the thread.
 pub(crate) struct Parts {
     pub(crate) endpoints: Vec<Endpoint>,
-    /// Where an endpoint has it.
+    /// The TLS client, if an endpoint uses TLS.
     pub(crate) tls: Option<tls::Client>,
     pub(crate) options: Options,
     pub(crate) waker: Arc<Waker>,
@@ -39,13 +39,13 @@ pub(crate) struct Parts {
     pub(crate) events: SyncSender<Event>,
 }
 
-/// Runs until the client is closed or gives up.
+/// Runs until the client is closed or stops reconnecting.
 pub(crate) fn run(parts: Parts) {
     let options = KernelOptions { connections_max: 4, ..KernelOptions::default() };
     match Kernel::new(options, parts.waker.clone(), Handover::alone()) {
         Ok(kernel) => Shell::new(parts, Tls::new(kernel)).run(),
-        // Without a descriptor for epoll there is nothing but to say so; a full queue cannot be at
-        // the start.
+        // Without a descriptor for epoll, the only action left is the report; the queue cannot be
+        // full at the start.
         Err(error) => {
             let reason = Reason::Network(error.kind());
             let _ = parts.events.try_send(Event::Disconnected { reason, retry_in_ms: None });
@@ -53,14 +53,14 @@ pub(crate) fn run(parts: Parts) {
     }
 }
 
-/// The connection's state as far as the socket is concerned.
+/// The state of the socket.
 #[derive(Clone, Copy, Debug)]
 enum Link {
-    /// None; the next attempt is due at this time.
+    /// There is no connection; the next attempt is due at this time.
     Waiting {
         until_ms: u64,
     },
-    /// A connect is under way.
+    /// A connect is in progress.
     Connecting {
         conn: Conn,
         since_ms: u64,
@@ -84,7 +84,7 @@ struct Shell {
     backoff: Backoff,
     options: Options,
     endpoints: Vec<Endpoint>,
-    /// Places that a go-away named, before the configured ones.
+    /// The endpoints of a go-away; they take precedence over the configured ones.
     preferred: VecDeque<Endpoint>,
     attempt: usize,
     link: Link,
@@ -94,7 +94,7 @@ struct Shell {
     /// A command that waits for the connection or for room.
     held: Option<Command>,
     events: Option<SyncSender<Event>>,
-    /// An event that found the queue full.
+    /// An event that did not fit into the queue.
     pending: Option<Event>,
     waiters: HashMap<u32, Waiter>,
     readable: bool,
@@ -157,8 +157,8 @@ impl Shell {
             self.leave_when_asked();
             self.take_commands();
             self.write();
-            self.hand_out();
-            if self.given_up() || self.close_is_done() {
+            self.deliver();
+            if self.is_finished() || self.close_is_done() {
                 break;
             }
         }
@@ -180,7 +180,7 @@ impl Shell {
         };
         let closing = self.closing_since_ms.map(|since| since + self.options.close_timeout_ms);
         let next_ms = [link, closing].into_iter().flatten().min().filter(|ms| *ms < u64::MAX)?;
-        // Rounded up, as a wait that ends a little early would spin.
+        // Rounded up, as a wait that ends slightly early would spin.
         Some(Duration::from_millis(next_ms.saturating_sub(self.now_ms()) + 1))
     }
 
@@ -209,11 +209,11 @@ impl Shell {
         }
     }
 
-    /// The present token is of no more use, or not for long.
+    /// Requests a new token when the present one has expired or expires soon.
     fn renew_token(&mut self) {
         let source = self.options.token_source.as_ref();
         let token = source.and_then(TokenSource::token);
-        // The same one would be answered with the same end.
+        // The same token would be refused again.
         if let Some(token) = token.filter(|token| self.session.token() != Some(token)) {
             self.session.renew(token);
         }
@@ -240,7 +240,7 @@ impl Shell {
         if addresses.is_empty() {
             return self.lost(Reason::NameNotFound);
         }
-        // Over the attempts every address of a name gets its turn.
+        // The attempts use all addresses of a name in turn.
         let turn = self.backoff.attempts() as usize % addresses.len();
         match self.net.net_mut().connect(addresses[turn], &ConnectOptions::default()) {
             Ok(conn) => {
@@ -256,7 +256,7 @@ impl Shell {
     }
 
     fn start_tls(&mut self, conn: Conn, host: &str) -> Result<(), String> {
-        // Loaded at the start if any address had TLS; a go-away may name the first one.
+        // Loaded at the start if any URL has TLS; a go-away may name the first one.
         let client = match &self.tls {
             Some(client) => client,
             None => {
@@ -272,7 +272,7 @@ impl Shell {
             let Link::Established { conn, .. } = self.link else {
                 return;
             };
-            // Events that nobody takes stop the reading: this is the backpressure.
+            // Events that the application does not take stop the reading: this is the backpressure.
             if !self.readable || self.pending.is_some() {
                 return;
             }
@@ -284,7 +284,7 @@ impl Shell {
                         self.write();
                         return self.lost(reason);
                     }
-                    self.hand_out();
+                    self.deliver();
                 }
                 Read::Blocked => self.readable = false,
                 Read::Ended => return self.lost(Reason::Ended),
@@ -313,7 +313,7 @@ impl Shell {
         }
     }
 
-    /// The server wants us elsewhere or later: as soon as nothing is in flight we go.
+    /// Leaves for the server's go-away as soon as nothing is in flight.
     fn leave_when_asked(&mut self) {
         let (Some(plan), 0) = (self.session.return_plan(), self.session.inflight()) else {
             return;
@@ -357,7 +357,7 @@ impl Shell {
     }
 
     fn carry_out(&mut self, command: Command) {
-        // A handle that was dropped does not want its answer: a failed reply is no failure.
+        // A dropped handle does not need its answer: a failed reply is not an error.
         match command {
             Command::Subscribe { filter, start, options, reply } => {
                 let result = self.session.subscribe(&filter, start, &options);
@@ -410,9 +410,9 @@ impl Shell {
         }
     }
 
-    /// Gives events to the application and answers to their waiters.
-    fn hand_out(&mut self) {
-        // First, so that whoever has an event finds it counted.
+    /// Delivers events and answers to the application.
+    fn deliver(&mut self) {
+        // Counters first, so that they include every delivered event.
         let counters = self.session.counters();
         *self.shared.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
         while let Some((request, answer)) = self.session.take_answer() {
@@ -434,8 +434,8 @@ impl Shell {
         }
         while let Some(event) = self.pending.take().or_else(|| self.next_event()) {
             let Some(events) = &self.events else { continue };
-            // Said before the second attempt, so that a consumer that made room in between wakes
-            // us.
+            // Set before the second attempt, so that a consumer that made room in between wakes the
+            // thread.
             let event = match events.try_send(event) {
                 Ok(()) => continue,
                 Err(TrySendError::Disconnected(_)) => {
@@ -449,7 +449,7 @@ impl Shell {
                 Ok(()) => {}
                 Err(TrySendError::Disconnected(_)) => self.events = None,
                 Err(TrySendError::Full(event)) => {
-                    // Whoever closes does not take events any more.
+                    // A closing application takes no more events.
                     if self.closing_since_ms.is_none() {
                         self.pending = Some(event);
                         break;
@@ -459,7 +459,7 @@ impl Shell {
         }
     }
 
-    /// The next event of the session; that its token expires is dealt with here, too.
+    /// The next event of the session; handles the expiry of its token, too.
     fn next_event(&mut self) -> Option<Event> {
         let event = self.session.take_event()?;
         if let Event::TokenExpires { .. } = event {
@@ -469,7 +469,7 @@ impl Shell {
         Some(event)
     }
 
-    /// The connection is gone; plans the next attempt.
+    /// Handles the end of the connection; plans the next attempt.
     fn lost(&mut self, reason: Reason) {
         let lasted_ms = match self.link {
             Link::Established { since_ms, .. } => self.now_ms() - since_ms,
@@ -477,10 +477,10 @@ impl Shell {
         };
         let mut delay_ms = self.backoff.next_ms(lasted_ms, &mut self.random);
         if let Reason::HandshakeRefused { retry_after_s: Some(seconds), .. } = reason {
-            // What the server asks for counts up to an hour, with jitter on top of it.
+            // The server's delay counts up to an hour, with jitter added.
             delay_ms += seconds.min(3_600) * 1_000;
         }
-        // A go-away that was overtaken by the end of the connection still holds.
+        // A go-away is still valid if the connection ended before the client left.
         if let Some(plan) = self.session.return_plan() {
             delay_ms = plan.after_ms;
             self.preferred = plan.urls.iter().filter_map(|url| Endpoint::parse(url).ok()).collect();
@@ -503,8 +503,8 @@ impl Shell {
         self.session.disconnected(reason, reconnects.then_some(delay_ms));
     }
 
-    /// There will be no further attempt and everything has been told.
-    fn given_up(&self) -> bool {
+    /// Whether there will be no further attempt and all events were delivered.
+    fn is_finished(&self) -> bool {
         matches!(self.link, Link::Waiting { until_ms: u64::MAX }) && self.pending.is_none()
     }
 
@@ -525,7 +525,7 @@ impl Shell {
             self.write();
             self.net.close(conn, Close::Graceful);
         }
-        // The close is carried out by the poll; its events concern nobody any more.
+        // The poll carries out the close; its events are of no use any more.
         let _ = self.net.poll(Some(Duration::ZERO), &mut Vec::new());
         self.session.disconnected(Reason::Ended, None);
         while let Some((request, _)) = self.session.take_answer() {
@@ -549,7 +549,7 @@ fn failure(answer: Answer) -> RequestError {
     }
 }
 
-/// From the operating system's generator, by way of the standard library's keys for hash maps.
+/// A seed from the operating system, through the standard library's keys for hash maps.
 fn seed_from_entropy() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

@@ -1,4 +1,4 @@
-//! Where a node is: `ws://host:port/path` or `wss://...` taken apart.
+//! URLs of nodes: `ws://host:port/path` or `wss://...`.
 //!
 //! Place: from the options to the connect and the handshake's request line. Pure.
 
@@ -6,23 +6,23 @@ use std::fmt;
 
 /// The port of a bare `host`, without a scheme.
 pub const PORT: u16 = 8800;
-/// The native protocol's resource.
+/// The path of the native protocol.
 pub const TARGET: &str = "/crore";
 
 /// One address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// With TLS.
+    /// Whether to use TLS.
     pub is_tls: bool,
-    /// Name or address, without brackets.
+    /// The name or address, without brackets.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Path and query for the request line; [`TARGET`] where the URL has none.
+    /// The path and query for the request line; [`TARGET`] if the URL has none.
     pub target: String,
 }
 
-/// A URL that cannot be used; the text says why.
+/// An invalid URL; the text has the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidUrl(String);
 
@@ -35,11 +35,11 @@ impl fmt::Display for InvalidUrl {
 impl std::error::Error for InvalidUrl {}
 
 impl Endpoint {
-    /// Reads `ws://host[:port][/path][?query]`; `http://` means the same, and without a scheme the
+    /// Parses `ws://host[:port][/path][?query]`; `http://` is equivalent, and without a scheme the
     /// port is [`PORT`] instead of 80. `wss://` and `https://` mean TLS, and port 443.
     ///
     /// # Errors
-    /// Another scheme, no host, a bad port, characters that may not be in a request line.
+    /// Another scheme, no host, an invalid port, characters that are invalid in a request line.
     pub fn parse(url: &str) -> Result<Endpoint, InvalidUrl> {
         let invalid = |why: &str| InvalidUrl(format!("`{url}`: {why}"));
         let (rest, default_port, is_tls) = match url.split_once("://") {
@@ -86,7 +86,7 @@ impl Endpoint {
         Ok(Endpoint { is_tls, host: host.to_owned(), port, target })
     }
 
-    /// Host and port as the `Host` field wants them.
+    /// The host and port for the `Host` field.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls() {
+    fn urls_are_parsed_or_refused() {
         fn check(url: &str, shown: Option<&str>) {
             let read = Endpoint::parse(url).ok().map(|endpoint| endpoint.to_string());
             assert_eq!(read.as_deref(), shown, "{url}");

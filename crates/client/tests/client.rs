@@ -1,4 +1,4 @@
-//! The blocking client over real sockets against a small node.
+//! The blocking client over real sockets with a small node.
 
 mod support;
 
@@ -18,12 +18,12 @@ use support::{Conversation, EPOCH, Node};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the test wants the node to do with its connection next.
+/// The node's next action on its connection.
 #[derive(Clone, Debug)]
-enum Wish {
+enum Action {
     Publish(String, Vec<u8>),
     Drop,
-    /// A message is appended while there is no connection: the next one is not taken before.
+    /// A message is appended while there is no connection: the next one is not accepted before.
     DropAndPublish(String, Vec<u8>),
     Close(u16),
     GoAway(u64, String),
@@ -32,7 +32,7 @@ enum Wish {
 struct Server {
     address: SocketAddr,
     node: Arc<Mutex<Node>>,
-    wishes: Arc<Mutex<Vec<Wish>>>,
+    actions: Arc<Mutex<Vec<Action>>>,
     closes: Arc<Mutex<Vec<u16>>>,
     ends: Arc<AtomicBool>,
 }
@@ -43,13 +43,13 @@ impl Server {
         let server = Server {
             address: listener.local_addr().unwrap(),
             node: Arc::default(),
-            wishes: Arc::default(),
+            actions: Arc::default(),
             closes: Arc::default(),
             ends: Arc::default(),
         };
-        let (node, wishes, closes, ends) = (
+        let (node, actions, closes, ends) = (
             server.node.clone(),
-            server.wishes.clone(),
+            server.actions.clone(),
             server.closes.clone(),
             server.ends.clone(),
         );
@@ -58,7 +58,7 @@ impl Server {
                 if ends.load(Ordering::Acquire) {
                     return;
                 }
-                serve(stream.unwrap(), &node, &wishes, &closes, &ends);
+                serve(stream.unwrap(), &node, &actions, &closes, &ends);
             }
         });
         server
@@ -68,8 +68,8 @@ impl Server {
         format!("ws://{}", self.address)
     }
 
-    fn wish(&self, wish: Wish) {
-        self.wishes.lock().unwrap().push(wish);
+    fn action(&self, action: Action) {
+        self.actions.lock().unwrap().push(action);
     }
 }
 
@@ -80,11 +80,11 @@ impl Drop for Server {
     }
 }
 
-/// One connection at a time, until it ends.
+/// Serves one connection at a time, until it ends.
 fn serve(
     mut stream: TcpStream,
     node: &Mutex<Node>,
-    wishes: &Mutex<Vec<Wish>>,
+    actions: &Mutex<Vec<Action>>,
     closes: &Mutex<Vec<u16>>,
     ends: &AtomicBool,
 ) {
@@ -98,21 +98,21 @@ fn serve(
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(_) => return,
         }
-        let wishes: Vec<Wish> = wishes.lock().unwrap().drain(..).collect();
-        for wish in wishes {
-            match wish {
-                Wish::Publish(topic, payload) => {
+        let actions: Vec<Action> = actions.lock().unwrap().drain(..).collect();
+        for action in actions {
+            match action {
+                Action::Publish(topic, payload) => {
                     let mut node = node.lock().unwrap();
                     let record = node.publish(&topic, &payload);
                     conversation.deliver(&record, &node);
                 }
-                Wish::Drop => return,
-                Wish::DropAndPublish(topic, payload) => {
+                Action::Drop => return,
+                Action::DropAndPublish(topic, payload) => {
                     node.lock().unwrap().publish(&topic, &payload);
                     return;
                 }
-                Wish::Close(code) => conversation.send_close(code),
-                Wish::GoAway(after_ms, url) => conversation.go_away(after_ms, &[&url]),
+                Action::Close(code) => conversation.send_close(code),
+                Action::GoAway(after_ms, url) => conversation.go_away(after_ms, &[&url]),
             }
         }
         for bytes in conversation.out.drain(..) {
@@ -134,7 +134,7 @@ fn options(url: String) -> Options {
     }
 }
 
-/// The first event that `wanted` accepts; others are passed over.
+/// The first event that `wanted` accepts; others are dropped.
 fn wait_for<T>(events: &Events, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
     let since = Instant::now();
     loop {
@@ -188,15 +188,15 @@ fn subscribe_publish_and_history() {
 #[test]
 fn a_lost_connection_is_resumed_without_loss() {
     let server = Server::start();
-    // The first URL leads nowhere: a port that nobody is given.
+    // No node listens on the port of the first URL.
     let urls = vec!["ws://127.0.0.1:1".to_owned(), server.url()];
     let (client, events) = Client::connect(Options { urls, ..options(String::new()) }).unwrap();
     client.subscribe("t", Start::Live).unwrap();
     subscribed(&events);
     for round in 0..5u8 {
-        server.wish(Wish::Publish("t".into(), vec![round, 0]));
+        server.action(Action::Publish("t".into(), vec![round, 0]));
         assert_eq!(message(&events), [round, 0]);
-        server.wish(Wish::DropAndPublish("t".into(), vec![round, 1]));
+        server.action(Action::DropAndPublish("t".into(), vec![round, 1]));
         wait_for(&events, |event| match event {
             Event::Disconnected { retry_in_ms, .. } => Some(retry_in_ms.expect("it comes back")),
             _ => None,
@@ -219,12 +219,12 @@ fn a_publish_without_answer_is_unknown() {
         thread::sleep(Duration::from_millis(1));
     }
     assert!(answer.wait_within(Duration::from_millis(10)).is_none());
-    server.wish(Wish::Drop);
+    server.action(Action::Drop);
     assert_eq!(answer.wait(), Err(RequestError::Unknown));
 }
 
 #[test]
-fn a_slow_consumer_loses_nothing_and_holds_little() {
+fn a_slow_consumer_loses_nothing_in_bounded_memory() {
     let server = Server::start();
     for number in 0..3_000u32 {
         server.node.lock().unwrap().publish("t", &[&number.to_le_bytes()[..], &[7; 500]].concat());
@@ -240,12 +240,12 @@ fn a_slow_consumer_loses_nothing_and_holds_little() {
 }
 
 #[test]
-fn final_codes_end_the_client() {
+fn final_close_codes_stop_the_client() {
     let server = Server::start();
     let (client, events) = Client::connect(options(server.url())).unwrap();
     client.subscribe("t", Start::Live).unwrap();
     subscribed(&events);
-    server.wish(Wish::Close(3502));
+    server.action(Action::Close(3502));
     let retry = wait_for(&events, |event| match event {
         Event::Disconnected { reason: Reason::Closed { code: 3502, .. }, retry_in_ms } => {
             Some(retry_in_ms)
@@ -259,26 +259,27 @@ fn final_codes_end_the_client() {
 }
 
 #[test]
-fn go_away_leads_elsewhere() {
+fn the_client_follows_a_go_away_to_another_node() {
     let (first, second) = (Server::start(), Server::start());
     second.node.lock().unwrap().publish("t", b"elsewhere");
     let (client, events) = Client::connect(options(first.url())).unwrap();
     client.subscribe("t", Start::Last(1)).unwrap();
     subscribed(&events);
-    first.wish(Wish::GoAway(30, second.url()));
+    first.action(Action::GoAway(30, second.url()));
     let delay = wait_for(&events, |event| match event {
         Event::Disconnected { reason: Reason::GoAway { code: 3000 }, retry_in_ms } => retry_in_ms,
         _ => None,
     });
     assert_eq!(delay, 30);
-    // The same epoch, and its position 0 is known there: what follows it is delivered.
+    // The epoch is the same, and the node knows its position 0: the following messages are
+    // delivered.
     assert_eq!(message(&events), b"elsewhere");
 }
 
 #[test]
 fn urls_are_checked_at_once() {
     assert!(Client::connect(Options::new("ftp://node")).is_err());
-    // Whom to believe is read at once too.
+    // Trusted certificates are read at once too.
     let mut options = Options::new("wss://node");
     options.tls.roots = tls::Roots::File("no such file".into());
     let error = Client::connect(options).unwrap_err();

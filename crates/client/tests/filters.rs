@@ -1,5 +1,5 @@
-//! Filters with positions: a cursor for each partition, kept over connections, and what the server
-//! says of each.
+//! Filters with positions: a cursor for each partition that outlives connections, and the server's
+//! frames about each.
 
 mod support;
 
@@ -33,7 +33,7 @@ impl World {
             node: Node::default(),
         };
         world.session.connected("fake", "/crore", 0);
-        world.told();
+        world.events();
         world
     }
 
@@ -53,8 +53,8 @@ impl World {
         record.offset
     }
 
-    /// What the session tells now, one line for each event.
-    fn told(&mut self) -> Vec<String> {
+    /// The session's new events, one line for each.
+    fn events(&mut self) -> Vec<String> {
         exchange_all(&mut self.session, &mut self.conversation, &mut self.node, 0);
         std::iter::from_fn(|| self.session.take_event()).map(|event| line(&event)).collect()
     }
@@ -98,18 +98,18 @@ fn line(event: &Event) -> String {
 }
 
 #[test]
-fn what_was_missed_is_recovered() {
+fn missed_messages_are_recovered() {
     let mut world = World::connected();
     let id = world.subscribe("a/#");
-    assert_eq!(world.told(), ["subscribed 1 false"]);
+    assert_eq!(world.events(), ["subscribed 1 false"]);
     world.publish("a/b");
-    assert_eq!(world.told(), ["message 1 [] 0 3"]);
+    assert_eq!(world.events(), ["message 1 [] 0 3"]);
     world.node.publish("a/c", b"missed");
     world.node.publish("b", b"not ours");
     world.node.publish("a", b"missed");
     world.reconnect();
     assert_eq!(
-        world.told(),
+        world.events(),
         [
             "disconnected",
             "connected",
@@ -120,14 +120,14 @@ fn what_was_missed_is_recovered() {
         ]
     );
     world.publish("a/b");
-    assert_eq!(world.told(), ["message 1 [] 0 15"]);
+    assert_eq!(world.events(), ["message 1 [] 0 15"]);
     let report = world.session.report(id).unwrap();
     assert!(report.is_complete());
     assert_eq!((report.messages, report.position), (4, None));
     let cursors = world.session.cursors(id);
     assert_eq!(report.positions, cursors);
     assert_eq!(cursors, [PartitionPosition { partition: 0, position: at(15) }]);
-    // Another run goes on from there, and what is gone by then is said.
+    // Another run continues from there, and missing messages are reported.
     let mut other = World {
         session: Session::new(Settings::default(), 2),
         conversation: Conversation::default(),
@@ -140,7 +140,7 @@ fn what_was_missed_is_recovered() {
     let id = other.session.subscribe("a/#", Start::Live, &options).unwrap();
     other.session.connected("fake", "/crore", 0);
     assert_eq!(
-        other.told(),
+        other.events(),
         [
             "connected",
             "subscribed 1 true",
@@ -161,31 +161,31 @@ fn what_was_missed_is_recovered() {
 fn a_server_without_positions_is_subscribed_live() {
     let mut world = World::connected();
     let id = world.subscribe("a/#");
-    world.told();
+    world.events();
     world.publish("a/b");
-    world.told();
+    world.events();
     world.node.serves_filters = false;
     world.reconnect();
     assert_eq!(
-        world.told(),
+        world.events(),
         ["disconnected", "connected", "subscribed 1 false", "gap 1 ? ? ? Reconnected"]
     );
     world.publish("a/b");
-    assert_eq!(world.told(), ["message 1 [] 0 6"]);
+    assert_eq!(world.events(), ["message 1 [] 0 6"]);
     assert_eq!(world.session.report(id).unwrap().gaps, 1);
-    // Nor from a position of a partition that is not there any more.
+    // The server cannot continue from a position of a partition that does not exist any more.
     let gone = SubscribeOptions {
         cursors: vec![PartitionPosition { partition: 9, position: at(1) }],
         ..SubscribeOptions::default()
     };
     world.node.serves_filters = true;
     world.session.subscribe("b/#", Start::Live, &gone).unwrap();
-    assert_eq!(world.told(), ["subscribed 2 false", "gap 2 ? ? ? Reconnected"]);
-    // One that serves them again is asked from what is known since.
+    assert_eq!(world.events(), ["subscribed 2 false", "gap 2 ? ? ? Reconnected"]);
+    // A server that supports positions again receives the cursors known since.
     world.node.serves_filters = true;
     world.node.publish("a/b", b"missed");
     world.reconnect();
-    assert_eq!(world.told()[3..5], ["message 1 [] 0 9", "caught up 1 0 9 true"]);
+    assert_eq!(world.events()[3..5], ["message 1 [] 0 9", "caught up 1 0 9 true"]);
 }
 
 fn begin(world: &mut World, id: SubscriptionId, partitions: &[(u32, u64, bool)]) {
@@ -219,13 +219,13 @@ fn message(world: &mut World, partition: u32, offset: u64, to: Option<Subscripti
     world.conversation.send(&ServerFrame::NamedMessage(frame));
 }
 
-/// A message without an address belongs to the filters that hold. One that the server has ended, or
-/// not begun yet, gets it by its replay.
+/// A message without an address belongs to the granted filters. A filter that was ended, or is not
+/// granted yet, receives it by replay.
 #[test]
-fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
+fn a_filter_without_a_grant_ignores_live_messages() {
     let mut world = World::connected();
     let (first, second) = (world.subscribe("a/#"), world.subscribe("+/b"));
-    // The node does not get it: the answers are written here.
+    // The node does not receive the output: the test writes the answers.
     world.session.written(world.session.output().len());
     let cursors = |world: &World| {
         let offset = |id| world.session.cursors(id)[0].position.offset;
@@ -239,11 +239,11 @@ fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
     world.conversation.send(&ServerFrame::Error(error));
     message(&mut world, 0, 12, None);
     assert_eq!(
-        world.told(),
+        world.events(),
         ["subscribed 1 false", "subscribed 2 false", "message 1 [2] 0 11", "message 2 [] 0 12",]
     );
     assert_eq!(cursors(&world), (11, 12));
-    // The same before the second holds, as after a return.
+    // The second filter is not granted yet, as after a reconnect.
     let mut world = World::connected();
     let resumed = |world: &mut World, filter: &str| {
         let options = SubscribeOptions {
@@ -260,27 +260,33 @@ fn what_comes_while_a_filter_does_not_hold_is_not_its_own() {
     begin(&mut world, second, &[(0, 12, true)]);
     message(&mut world, 0, 13, Some(second));
     assert_eq!(
-        world.told(),
+        world.events(),
         ["subscribed 1 false", "message 1 [] 0 13", "subscribed 2 true", "message 2 [] 0 13",]
     );
     assert_eq!(cursors(&world), (13, 13));
 }
 
+/// Partition, epoch and offset of a filter's cursors.
+fn positions(world: &World, id: SubscriptionId) -> Vec<(u32, u64, u64)> {
+    let cursors = world.session.cursors(id).into_iter();
+    cursors.map(|it| (it.partition, it.position.epoch, it.position.offset)).collect()
+}
+
 /// Two filters of one connection; one of them lags in partition 1, whose messages then have
 /// addresses.
 #[test]
-fn partitions_and_addresses_are_told_apart() {
+fn partitions_and_addresses_are_distinguished() {
     let mut world = World::connected();
     let (first, second) = (world.subscribe("a/#"), world.subscribe("+/b"));
-    // The node does not get it: the answers are written here.
+    // The node does not receive the output: the test writes the answers.
     world.session.written(world.session.output().len());
     begin(&mut world, first, &[(0, 10, false), (1, 10, false)]);
     begin(&mut world, second, &[(0, 10, false), (1, 10, false)]);
-    assert_eq!(world.told(), ["subscribed 1 false", "subscribed 2 false"]);
+    assert_eq!(world.events(), ["subscribed 1 false", "subscribed 2 false"]);
     message(&mut world, 1, 11, None);
     message(&mut world, 0, 10, None);
     message(&mut world, 0, 11, None);
-    // The first lags in partition 1; the second is ahead of it there, and both are live in
+    // The first filter lags in partition 1; the second is ahead of it there, and both are live in
     // partition 0.
     message(&mut world, 1, 12, Some(second));
     message(&mut world, 1, 14, Some(second));
@@ -291,7 +297,7 @@ fn partitions_and_addresses_are_told_apart() {
     world.conversation.send(&ServerFrame::CaughtUp(caught_up));
     message(&mut world, 1, 15, None);
     assert_eq!(
-        world.told(),
+        world.events(),
         [
             "message 1 [2] 1 11",
             "message 1 [2] 0 11",
@@ -304,7 +310,7 @@ fn partitions_and_addresses_are_told_apart() {
             "message 1 [2] 1 15",
         ]
     );
-    // Marks of one partition leave the other alone.
+    // Marks of one partition do not affect the other.
     let skipped = Skipped {
         subscription: second.0,
         partition: Some(PartitionEpoch { partition: 1, epoch: EPOCH }),
@@ -324,29 +330,25 @@ fn partitions_and_addresses_are_told_apart() {
     world.conversation.send(&ServerFrame::Gap(gap));
     message(&mut world, 0, 13, None);
     assert_eq!(
-        world.told(),
+        world.events(),
         [
             "skipped 2 1 15 40 Dropped",
             "gap 1 1 7:15 8:2 Announced(UnknownEpoch)",
             "message 1 [2] 0 13",
         ]
     );
-    let positions = |world: &World, id| -> Vec<(u32, u64, u64)> {
-        let cursors = world.session.cursors(id).into_iter();
-        cursors.map(|it| (it.partition, it.position.epoch, it.position.offset)).collect()
-    };
     assert_eq!(positions(&world, first), [(0, 7, 13), (1, 8, 2)]);
     assert_eq!(positions(&world, second), [(0, 7, 13), (1, 7, 40)]);
     let report = world.session.report(second).unwrap();
     assert_eq!((report.gaps, report.skips, report.is_complete()), (0, 1, false));
 }
 
-/// A report keeps the newest gaps and counts all.
+/// A report has the newest gaps and counts all.
 #[test]
 fn reports_are_bounded() {
     let mut world = World::connected();
     let id = world.subscribe("t");
-    world.told();
+    world.events();
     for offset in 1..=20 {
         let gap = Gap {
             subscription: id.0,
@@ -358,7 +360,7 @@ fn reports_are_bounded() {
         };
         world.conversation.send(&ServerFrame::Gap(gap));
     }
-    world.told();
+    world.events();
     let report = world.session.report(id).unwrap();
     assert_eq!(report.gaps, 20);
     assert_eq!(report.newest_gaps.len(), client::session::GAPS_KEPT_MAX);
@@ -368,7 +370,7 @@ fn reports_are_bounded() {
     assert!(world.session.report(id).is_none());
 }
 
-/// What is asked for is what is sent.
+/// The requested options are sent.
 #[test]
 fn options_are_sent() {
     use client::Policy;
@@ -376,8 +378,8 @@ fn options_are_sent() {
     let options =
         SubscribeOptions { fail_on_gap: true, policy: Some(Policy::Conflate), cursors: Vec::new() };
     world.session.subscribe("t", Start::Live, &options).unwrap();
-    world.told();
+    world.events();
     world.reconnect();
-    world.told();
+    world.events();
     assert_eq!(world.conversation.policies, [Some(Policy::Conflate)]);
 }

@@ -1,5 +1,5 @@
-//! Publications that stand in the log once, whatever becomes of the connections: cut at every byte
-//! in both directions.
+//! Publications are in the log once, however often connections break: cut at every byte in both
+//! directions.
 
 mod support;
 
@@ -31,8 +31,8 @@ fn payloads(node: &Node) -> Vec<&[u8]> {
     node.records.iter().map(|it| it.payload.as_slice()).collect()
 }
 
-/// Five publications; so many of the client's bytes reach the node, and so many of the node's bytes
-/// come back, before the connection breaks. Answers how many of each there would have been.
+/// Sends five publications. The connection breaks after `to_node` bytes to the node and `to_client`
+/// bytes back. Returns the number of bytes in each direction without a break.
 fn check_cut(to_node: usize, to_client: usize) -> (usize, usize) {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
@@ -52,17 +52,17 @@ fn check_cut(to_node: usize, to_client: usize) -> (usize, usize) {
     let input_bytes = input.len();
     input.truncate(to_client);
     session.receive(&mut input, 0).unwrap();
-    let mut told = answers(&mut session);
+    let mut events = answers(&mut session);
     session.disconnected(Reason::Ended, Some(0));
-    told.extend(answers(&mut session));
+    events.extend(answers(&mut session));
     connect(&mut session, &mut node);
-    told.extend(answers(&mut session));
+    events.extend(answers(&mut session));
     let context = format!("{to_node} {to_client}");
     assert_eq!(payloads(&node), [[0], [1], [2], [3], [4]], "{context}");
     assert_eq!(session.inflight(), 0, "{context}");
-    let answered: Vec<u32> = told.iter().map(|(request, _)| *request).collect();
+    let answered: Vec<u32> = events.iter().map(|(request, _)| *request).collect();
     assert_eq!(answered, requests, "{context}");
-    for ((_, answer), record) in told.iter().zip(&node.records) {
+    for ((_, answer), record) in events.iter().zip(&node.records) {
         match answer {
             Answer::Published(it) => assert_eq!(it.position.offset, record.offset, "{context}"),
             other => panic!("{context}: {other:?}"),
@@ -83,16 +83,16 @@ fn a_cut_anywhere_repeats_nothing_and_loses_nothing() {
     }
 }
 
-/// Only what can be known again is repeated.
+/// Only publications with an identity are repeated.
 #[test]
-fn others_are_unknown_after_a_loss() {
+fn publications_without_an_identity_are_unknown_after_a_loss() {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
     connect(&mut session, &mut node);
     let plain = PublishOptions::default();
     let first = session.publish("t", b"1", &plain, true).unwrap();
     let second = session.publish("t", b"2", &numbered(), true).unwrap();
-    // Nobody waits for this one, so nobody would know when to stop.
+    // There is no waiter, so the repetition would have no end.
     assert_eq!(session.publish("t", b"3", &numbered(), false), Ok(0));
     session.written(session.output().len());
     session.disconnected(Reason::Ended, Some(0));
@@ -110,10 +110,10 @@ fn others_are_unknown_after_a_loss() {
     assert_eq!(session.inflight(), 0);
 }
 
-/// A name that lasts goes on with numbers above those of the run before; below them it is out of
-/// order.
+/// A lasting producer id continues with numbers above those of the previous run; lower ones are out
+/// of order.
 #[test]
-fn a_producer_may_outlive_its_session() {
+fn a_producer_id_outlives_its_session() {
     let mut node = Node::default();
     let settings = |sequence| Settings {
         producer_id: Some(b"pump".to_vec()),
@@ -144,7 +144,7 @@ fn a_producer_may_outlive_its_session() {
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn stored_publications_are_bounded() {
     let mut node = Node::default();
     let settings = Settings { kept_bytes_max: 100, ..Settings::default() };
     let mut session = Session::new(settings, 3);
@@ -160,7 +160,7 @@ fn what_is_kept_is_bounded() {
     session.publish("t", &payload, &keyed("k"), true).unwrap();
 }
 
-/// The node's answers reach the session.
+/// Passes the node's answers to the session.
 fn hear(session: &mut Session, conversation: &mut Conversation, now_ms: u64) {
     let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
     session.receive(&mut input, now_ms).unwrap();
@@ -172,24 +172,24 @@ fn refuse(conversation: &mut Conversation, request: u32) {
     conversation.send(&ServerFrame::Error(frame));
 }
 
-/// What is refused for the moment is sent again in its order, when all of it is refused, and before
-/// anything new.
+/// Temporarily refused publications are repeated in their order, once all are refused, and before
+/// new ones.
 #[test]
-fn a_refusal_for_the_moment() {
+fn temporarily_refused_publications_are_repeated_in_order() {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
     let mut conversation = connect(&mut session, &mut node);
     let requests: Vec<u32> =
         (0..3).map(|number| session.publish("t", &[number], &numbered(), true).unwrap()).collect();
     let lost = session.output().len();
-    session.written(lost); // the node has refused them all
+    session.written(lost); // the node has refused all of them
     refuse(&mut conversation, requests[0]);
     hear(&mut session, &mut conversation, 1_000);
     assert_eq!(answers(&mut session), []);
     let early = session.publish("t", &[3], &numbered(), true);
     assert_eq!(early, Err(CommandError::InflightFull));
     session.publish("t", &[9], &PublishOptions::default(), false).unwrap();
-    // The others are on their way still.
+    // The others are still in flight.
     session.tick(5_000).unwrap();
     for request in &requests[1..] {
         refuse(&mut conversation, *request);
@@ -208,9 +208,9 @@ fn a_refusal_for_the_moment() {
     session.publish("t", &[3], &numbered(), true).unwrap();
 }
 
-/// It is not tried for ever.
+/// The number of attempts is bounded.
 #[test]
-fn refused_again_and_again() {
+fn repeated_refusals_end_the_attempts() {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
     let mut conversation = connect(&mut session, &mut node);
@@ -230,15 +230,15 @@ fn refused_again_and_again() {
     session.written(session.output().len());
     refuse(&mut conversation, request);
     hear(&mut session, &mut conversation, now_ms);
-    let told = answers(&mut session);
-    assert!(matches!(&told[..], [(it, Answer::Refused(_))] if *it == request));
+    let events = answers(&mut session);
+    assert!(matches!(&events[..], [(it, Answer::Refused(_))] if *it == request));
     session.publish("t", b"y", &numbered(), true).unwrap();
 }
 
-/// Only the first of those refused together is given up: the others may have been refused because
-/// it was.
+/// Only the first of several refused publications is abandoned: its refusal may have caused the
+/// others.
 #[test]
-fn one_is_given_up() {
+fn only_the_first_refused_publication_is_abandoned() {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
     let mut conversation = connect(&mut session, &mut node);
@@ -261,17 +261,17 @@ fn one_is_given_up() {
     }
     for given_up in 0..2 {
         round(&mut session, &mut conversation, &requests[given_up..]);
-        let told = answers(&mut session);
-        assert!(matches!(&told[..], [(it, Answer::Refused(_))] if *it == requests[given_up]));
+        let events = answers(&mut session);
+        assert!(matches!(&events[..], [(it, Answer::Refused(_))] if *it == requests[given_up]));
     }
     exchange_all(&mut session, &mut conversation, &mut node, 100_000);
     assert_eq!(payloads(&node), [[2]]);
     assert!(matches!(answers(&mut session)[..], [(it, Answer::Published(_))] if it == requests[2]));
 }
 
-/// What is out of bounds is refused before it takes a number.
+/// An invalid identity is refused before it takes a number.
 #[test]
-fn bounds() {
+fn identities_are_bounded() {
     let settings = Settings { producer_id: Some(vec![b'p'; 65]), ..Settings::default() };
     for (settings, once) in [
         (settings, Once::Numbered),
@@ -289,10 +289,10 @@ fn bounds() {
     }
 }
 
-/// Who is fenced publishes nothing more as this producer: on a new connection it would be the
-/// newest, and fence its successor.
+/// A fenced session publishes nothing more for this producer: a new connection would be the newest,
+/// and fence its successor.
 #[test]
-fn who_is_fenced_stays_silent() {
+fn a_fenced_session_publishes_nothing() {
     let mut node = Node::default();
     let mut session = Session::new(Settings::default(), 3);
     let mut conversation = connect(&mut session, &mut node);
@@ -303,16 +303,16 @@ fn who_is_fenced_stays_silent() {
     conversation.send(&ServerFrame::Error(error));
     let mut input = conversation.out.drain(..).collect::<Vec<_>>().concat();
     session.receive(&mut input, 0).unwrap();
-    let told = answers(&mut session);
-    assert!(matches!(told[..], [(request, Answer::Refused(_))] if request == first));
+    let events = answers(&mut session);
+    assert!(matches!(events[..], [(request, Answer::Refused(_))] if request == first));
     let refused = session.publish("t", b"4", &numbered(), true);
     assert_eq!(refused, Err(CommandError::Fenced));
     session.disconnected(Reason::Ended, Some(0));
     connect(&mut session, &mut node);
     assert_eq!(payloads(&node), [b"3"]);
-    let told = answers(&mut session);
+    let events = answers(&mut session);
     let code = u32::from(ErrorCode::ProducerFenced.number());
-    assert!(matches!(&told[..], [
+    assert!(matches!(&events[..], [
         (one, Answer::Refused(error)), (other, Answer::Published(_)),
     ] if *one == second && error.code == code && *other == free));
 }

@@ -1,4 +1,4 @@
-//! The shared vectors of the proof of no loss and of the filters.
+//! The shared test vectors of the proof of completeness and of the filters.
 
 use client::proof::{Proof, Verdict};
 use client::session::filter_matches;
@@ -40,7 +40,7 @@ fn lost(from: u64, to: u64) -> Value {
     json!({"event": "lost", "from": from.to_string(), "to": to.to_string()})
 }
 
-/// What the proof reports for one frame, in the vectors' words.
+/// The proof's report for one frame, in the terms of the vectors.
 fn report(proof: &mut Proof, frame: &ServerFrame<'_>) -> Vec<Value> {
     match frame {
         ServerFrame::Subscribed(frame) => {
@@ -84,12 +84,12 @@ fn report(proof: &mut Proof, frame: &ServerFrame<'_>) -> Vec<Value> {
             .map(|(from, to)| lost(from.offset, to))
             .into_iter()
             .collect(),
-        frame => panic!("{frame:?} says nothing about completeness"),
+        frame => panic!("{frame:?} does not affect completeness"),
     }
 }
 
 #[test]
-fn proof_of_no_loss() {
+fn the_proof_agrees_with_the_vectors() {
     let all = vectors(include_str!("../../../spec/vectors/proof.json"));
     for case in all["cases"].as_array().expect("cases") {
         let name = case["name"].as_str().expect("a name");
@@ -112,7 +112,7 @@ fn proof_of_no_loss() {
 }
 
 #[test]
-fn filters() {
+fn filters_agree_with_the_vectors() {
     let all = vectors(include_str!("../../../spec/vectors/topics.json"));
     for case in all["matching"].as_array().expect("matching") {
         let (filter, topic) = (case["filter"].as_str().unwrap(), case["topic"].as_str().unwrap());

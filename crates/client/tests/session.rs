@@ -1,5 +1,5 @@
-//! The session against a small node, without sockets: cut at every byte, split into every byte, and
-//! the rest of its life.
+//! The session with a small node, without sockets: cut at every byte, split into single bytes, and
+//! further cases.
 
 mod support;
 
@@ -9,8 +9,8 @@ use support::{Conversation, EPOCH, Node};
 
 const ZERO: Position = Position { epoch: EPOCH, offset: 0 };
 
-/// Passes bytes until nobody has anything to say; at most `budget` bytes to the client. Answers the
-/// bytes passed.
+/// Passes bytes until both sides are idle; at most `budget` bytes to the client. Returns the number
+/// of bytes.
 fn exchange(
     session: &mut Session,
     conversation: &mut Conversation,
@@ -49,7 +49,7 @@ fn connected() -> (Session, Conversation, Node) {
     (session, conversation, node)
 }
 
-/// What a subscriber has seen of one topic: offsets of messages, and gaps.
+/// A subscriber's view of one topic: offsets of messages, and gaps.
 #[derive(Default, Debug)]
 struct Seen {
     offsets: Vec<u64>,
@@ -72,7 +72,7 @@ impl Seen {
 }
 
 /// The connection ends after `cut` bytes of the server's stream, and again after `cut_again` of the
-/// second one. In between messages are published and perhaps evicted. In the end everything was
+/// second one. In between, messages are published and perhaps evicted. In the end everything was
 /// received once, in order, or is in a gap.
 fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
     let mut node = Node::default();
@@ -90,7 +90,7 @@ fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
         let passed = exchange(&mut session, &mut conversation, &mut node, budget, 0).unwrap();
         total = total.max(passed);
         if passed < budget {
-            // The connection lives on for a live message, which is cut too.
+            // The connection stays for a live message, which is cut too.
             let record = node.publish("t", b"live");
             conversation.deliver(&record, &node);
             let rest = budget - passed;
@@ -106,7 +106,7 @@ fn check_cut(cut: usize, cut_again: usize, evict: u64) -> usize {
     seen.take(&mut session);
     assert!(seen.offsets.is_sorted_by(|left, right| left < right), "{cut} {cut_again}: {seen:?}");
     assert!(evict > 0 || seen.gaps.is_empty(), "{cut} {cut_again}: {seen:?}");
-    // Every offset at which the topic had a message: received, or inside a gap, and not both.
+    // Every offset with a message of the topic was either received or is inside a gap.
     let mut offset = 0;
     for record in 1..=node.head / 3 {
         let at = record * 3;
@@ -137,7 +137,7 @@ fn a_cut_at_every_byte_loses_and_repeats_nothing() {
 }
 
 #[test]
-fn a_cut_at_every_byte_names_what_was_evicted() {
+fn a_cut_at_every_byte_reports_evicted_messages() {
     let total = check_cut(usize::MAX, usize::MAX, 9);
     for cut in 0..total + 20 {
         check_cut(cut, usize::MAX, 9);
@@ -198,7 +198,7 @@ fn publishes_are_acknowledged_refused_or_unknown() {
 }
 
 #[test]
-fn commands_that_cannot_be_sent() {
+fn invalid_commands_are_refused() {
     let mut session = Session::new(Settings { inflight_max: 1, ..Settings::default() }, 1);
     let options = PublishOptions::default();
     assert_eq!(session.publish("a", b"", &options, true), Err(CommandError::NotConnected));
@@ -236,14 +236,14 @@ fn filters_share_one_message_and_report_a_reconnect() {
     let record = node.publish("a/b", b"x");
     conversation.deliver(&record, &node);
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
-    let told: Vec<_> = events(&mut session)
+    let reported: Vec<_> = events(&mut session)
         .into_iter()
         .map(|event| match event {
             Event::Message(message) => (message.subscription, message.also),
             event => panic!("{event:?}"),
         })
         .collect();
-    assert_eq!(told, [(Some(plain), vec![]), (Some(first), vec![second])]);
+    assert_eq!(reported, [(Some(plain), vec![]), (Some(first), vec![second])]);
     session.disconnected(Reason::Ended, Some(0));
     let mut conversation = Conversation::default();
     session.connected("fake", "/crore", 0);
@@ -255,10 +255,10 @@ fn filters_share_one_message_and_report_a_reconnect() {
     assert_eq!(gaps, 2, "filters are not recovered, and that is said");
 }
 
-/// A log that is gone may be followed by one that stands at the very same offset: the gap is told
-/// before caught-up.
+/// A lost log may be followed by one with the same offset: the gap is reported before the caught-up
+/// event.
 #[test]
-fn a_new_epoch_at_the_same_offset() {
+fn a_new_epoch_at_the_same_offset_is_a_gap() {
     use wire::native::{Beginning, Gap, PlainTopic, ServerFrame, Subscribed, SubscribedTo};
     let (mut session, mut conversation, mut node) = connected();
     let topic = session.subscribe("t", Start::Live, &SubscribeOptions::default()).unwrap();
@@ -286,50 +286,50 @@ fn a_new_epoch_at_the_same_offset() {
         session.tick(now_ms).unwrap();
         events(session)
     };
-    let told = grant(&mut session, None, false, 0);
+    let reported = grant(&mut session, None, false, 0);
     assert!(
-        matches!(told[..], [Event::Subscribed { .. }, Event::CaughtUp { complete: true, .. }]),
-        "{told:?}"
+        matches!(reported[..], [Event::Subscribed { .. }, Event::CaughtUp { complete: true, .. }]),
+        "{reported:?}"
     );
-    let told = grant(&mut session, Some(EPOCH + 1), true, 10);
+    let reported = grant(&mut session, Some(EPOCH + 1), true, 10);
     assert!(
         matches!(
-            told[..],
+            reported[..],
             [
                 Event::Subscribed { .. },
                 Event::Gap { from: Some(ZERO), to: Some(Position { epoch, offset: 0 }), .. },
                 Event::CaughtUp { complete: false, .. }
             ] if epoch == EPOCH + 1
         ),
-        "{told:?}"
+        "{reported:?}"
     );
     // Continued: the position stayed valid.
-    let told = grant(&mut session, Some(EPOCH + 2), false, 20);
+    let reported = grant(&mut session, Some(EPOCH + 2), false, 20);
     assert!(
         matches!(
-            told[..],
+            reported[..],
             [
                 Event::Subscribed { .. },
                 Event::CaughtUp { position: Position { epoch, offset: 0 }, complete: false, .. }
             ] if epoch == EPOCH + 2
         ),
-        "{told:?}"
+        "{reported:?}"
     );
 }
 
 #[test]
-fn refused_subscriptions_are_given_up_or_retried() {
+fn refused_subscriptions_are_retried_or_removed() {
     use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame, Unsubscribed};
     let (mut session, mut conversation, mut node) = connected();
     let forbidden =
         session.subscribe("forbidden", Start::Live, &SubscribeOptions::default()).unwrap();
     let topic = session.subscribe("t", Start::Live, &SubscribeOptions::default()).unwrap();
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
-    let told = events(&mut session);
-    assert!(matches!(&told[0], Event::Unsubscribed { subscription, error: Some(_), .. }
+    let reported = events(&mut session);
+    assert!(matches!(&reported[0], Event::Unsubscribed { subscription, error: Some(_), .. }
         if *subscription == forbidden));
     assert_eq!(session.subscriptions_count(), 1);
-    // The server ends it for the moment: it is asked for again, from the cursor.
+    // The server ends it temporarily: it is requested again, from the cursor.
     let subscription = topic.0;
     conversation.send(&ServerFrame::Unsubscribed(Unsubscribed { subscription, code: 2500 }));
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();
@@ -339,10 +339,10 @@ fn refused_subscriptions_are_given_up_or_retried() {
     assert!(session.next_deadline_ms().is_some_and(|at| at <= 1_000));
     session.tick(1_000).unwrap();
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 1_000).unwrap();
-    let told = events(&mut session);
-    assert!(told.iter().any(|event| matches!(event, Event::Message(_))), "{told:?}");
-    assert!(told.iter().any(|event| matches!(event, Event::CaughtUp { complete: true, .. })));
-    // A temporary error does the same.
+    let reported = events(&mut session);
+    assert!(reported.iter().any(|event| matches!(event, Event::Message(_))), "{reported:?}");
+    assert!(reported.iter().any(|event| matches!(event, Event::CaughtUp { complete: true, .. })));
+    // A temporary error has the same effect.
     let overloaded = ErrorFrame::new(Reference::Subscription(subscription), ErrorCode::Overloaded);
     conversation.send(&ServerFrame::Error(overloaded));
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 1_000).unwrap();
@@ -351,7 +351,7 @@ fn refused_subscriptions_are_given_up_or_retried() {
 }
 
 #[test]
-fn liveness() {
+fn silent_servers_are_pinged_and_abandoned() {
     let (mut session, mut conversation, mut node) = connected();
     assert_eq!(session.next_deadline_ms(), Some(35_000));
     session.tick(34_999).unwrap();
@@ -361,10 +361,10 @@ fn liveness() {
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 35_001).unwrap();
     assert_eq!(session.next_deadline_ms(), Some(70_001), "the pong counts");
     session.tick(70_001).unwrap();
-    session.written(session.output().len()); // the ping is lost on the way
+    session.written(session.output().len()); // the ping is lost in transit
     session.tick(105_000).unwrap();
     assert_eq!(session.tick(105_001), Err(Reason::Idle));
-    // The node's own ping is answered.
+    // The session answers the node's ping.
     let (mut session, mut conversation, mut node) = connected();
     conversation.send(&wire::native::ServerFrame::Ping(99));
     exchange(&mut session, &mut conversation, &mut node, usize::MAX, 0).unwrap();

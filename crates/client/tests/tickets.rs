@@ -1,4 +1,4 @@
-//! Resume tickets: asked for, presented, refused, and what has changed in the meantime.
+//! Resume tickets: requested, presented, refused, and outdated.
 
 mod support;
 
@@ -15,7 +15,7 @@ struct World {
 }
 
 impl World {
-    /// Connected to a node that issues tickets.
+    /// Connects to a node that issues tickets.
     fn new(settings: Settings) -> World {
         let mut world = World {
             session: Session::new(settings, 1),
@@ -39,7 +39,7 @@ impl World {
         id.unwrap()
     }
 
-    /// The time has come at which the session wants to be called.
+    /// Advances the time to the session's deadline.
     fn wait(&mut self) {
         self.now_ms += 1_000;
         self.session.tick(self.now_ms).unwrap();
@@ -61,9 +61,8 @@ impl World {
         self.exchange();
     }
 
-    /// Subscriptions that were granted, and the offsets of messages for each, in the order of
-    /// coming.
-    fn told(&mut self) -> (Vec<u32>, Vec<(u32, u64)>) {
+    /// The granted subscriptions, and the offsets of messages for each, in the order of arrival.
+    fn events(&mut self) -> (Vec<u32>, Vec<(u32, u64)>) {
         let (mut granted, mut messages) = (Vec::new(), Vec::new());
         while let Some(event) = self.session.take_event() {
             match event {
@@ -81,7 +80,7 @@ impl World {
 }
 
 #[test]
-fn one_frame_brings_everything_back() {
+fn one_frame_restores_all_subscriptions() {
     let mut world = World::new(Settings::default());
     world.subscribe("t");
     world.subscribe("a/#");
@@ -91,26 +90,26 @@ fn one_frame_brings_everything_back() {
     // Newer than the ticket, and then missed.
     world.publish("t");
     world.publish("a/b");
-    world.told();
+    world.events();
     world.node.publish("t", b"missed");
     world.node.publish("a/c", b"missed");
     world.reconnect(2_000);
     assert_eq!(world.conversation.policies.len(), 0, "nothing was asked for by SUBSCRIBE");
     assert_eq!(world.conversation.cursors, Some(2));
-    let (granted, mut messages) = world.told();
+    let (granted, mut messages) = world.events();
     messages.sort_unstable();
     assert_eq!((granted.len(), messages), (2, vec![(1, 9), (2, 12)]));
     assert_eq!(world.session.counters().resumptions, 1);
     assert_eq!(world.session.counters().gaps, 0);
-    // The ticket is good for another return, and nothing new is asked for before half of its life
-    // is over.
+    // The ticket is valid for another reconnect, and no new one is requested before half of its
+    // lifetime.
     let deadline_ms = world.session.next_deadline_ms().unwrap();
     assert!(deadline_ms > 10_000, "{deadline_ms}");
     assert_eq!(world.node.tickets.len(), 1);
 }
 
 #[test]
-fn what_is_new_is_asked_for_beside_it() {
+fn new_subscriptions_are_requested_beside_the_ticket() {
     let mut world = World::new(Settings::default());
     world.subscribe("t");
     world.wait();
@@ -118,10 +117,10 @@ fn what_is_new_is_asked_for_beside_it() {
     world.reconnect(1_500);
     assert_eq!(world.conversation.cursors, Some(1));
     assert_eq!(world.conversation.policies.len(), 1);
-    let (mut granted, _) = world.told();
+    let (mut granted, _) = world.events();
     granted.sort_unstable();
     assert_eq!(granted, [1, 2]);
-    // And the next ticket covers both.
+    // The next ticket covers both.
     world.wait();
     assert_eq!(world.node.tickets.len(), 2);
     world.reconnect(3_000);
@@ -129,7 +128,7 @@ fn what_is_new_is_asked_for_beside_it() {
 }
 
 #[test]
-fn a_ticket_with_what_was_given_up_is_not_used() {
+fn a_ticket_with_an_ended_subscription_is_not_used() {
     let mut world = World::new(Settings::default());
     let id = world.subscribe("t");
     world.subscribe("u");
@@ -138,20 +137,20 @@ fn a_ticket_with_what_was_given_up_is_not_used() {
     world.exchange();
     world.reconnect(1_500);
     assert_eq!(world.conversation.cursors, None);
-    assert_eq!(world.told().0, [2]);
+    assert_eq!(world.events().0, [2]);
 }
 
 #[test]
-fn a_refused_ticket_is_no_loss() {
+fn a_refused_ticket_loses_nothing() {
     let mut world = World::new(Settings::default());
     world.subscribe("t");
     world.wait();
-    world.told();
+    world.events();
     world.node.tickets.clear();
     world.node.publish("t", b"missed");
     world.reconnect(1_500);
     assert_eq!(world.conversation.cursors, Some(1), "it was presented");
-    assert_eq!(world.told(), (vec![1], vec![(1, 3)]));
+    assert_eq!(world.events(), (vec![1], vec![(1, 3)]));
     assert_eq!(world.session.counters().resumptions, 0);
     // It is not presented again.
     world.reconnect(1_600);
@@ -165,7 +164,7 @@ fn an_expired_ticket_is_not_presented() {
     world.wait();
     world.reconnect(3_601_000);
     assert_eq!(world.conversation.cursors, None);
-    assert_eq!(world.told().0, [1]);
+    assert_eq!(world.events().0, [1]);
 }
 
 #[test]
@@ -177,17 +176,17 @@ fn the_ticket_of_go_away_is_used() {
     let ticket = world.conversation.ticket(&mut world.node);
     world.conversation.go_away_with(10, &[], Some(&ticket));
     world.exchange();
-    world.told();
+    world.events();
     world.node.publish("t", b"missed");
     world.reconnect(1_500);
     assert_eq!(world.conversation.cursors, Some(1));
-    assert_eq!(world.told(), (vec![1], vec![(1, 3)]));
+    assert_eq!(world.events(), (vec![1], vec![(1, 3)]));
 }
 
-/// A ticket may be beyond what its client knows to be settled, where the topic has nothing: nothing
-/// is missing.
+/// A ticket may be ahead of its client's cursor if the topic has no messages between: nothing is
+/// missing.
 #[test]
-fn a_ticket_may_be_ahead() {
+fn a_ticket_may_be_ahead_of_its_client() {
     let mut world = World::new(Settings::default());
     world.node.ticket_lifetime_s = None;
     world.reconnect(0);
@@ -198,7 +197,7 @@ fn a_ticket_may_be_ahead() {
     let ticket = world.conversation.ticket(&mut world.node);
     world.conversation.go_away_with(10, &[], Some(&ticket));
     world.exchange();
-    world.told();
+    world.events();
     world.reconnect(1_500);
     let through = world.node.head;
     assert!(before.offset < through, "the ticket is ahead");
@@ -209,29 +208,29 @@ fn a_ticket_may_be_ahead() {
     }));
     world.publish("t");
     let newest = world.node.head;
-    assert_eq!(world.told(), (vec![1], vec![(1, newest)]));
+    assert_eq!(world.events(), (vec![1], vec![(1, newest)]));
 }
 
-/// Where none are issued, or none are wanted, nobody asks.
+/// Without tickets on the server, or without the setting, the session requests none.
 #[test]
-fn nobody_asks_in_vain() {
+fn tickets_are_requested_only_if_issued() {
     let mut world = World::new(Settings { tickets: false, ..Settings::default() });
     world.subscribe("t");
     world.wait();
     assert!(world.node.tickets.is_empty());
     let mut world = World::new(Settings::default());
     world.node.ticket_lifetime_s = None;
-    // The node has changed its mind, and refuses: once is enough.
+    // The node's setting has changed, and it refuses: one request is enough.
     world.subscribe("t");
     world.wait();
     let ping_at_ms = world.session.next_deadline_ms().unwrap();
     assert!(ping_at_ms > 10_000, "{ping_at_ms}");
-    assert_eq!(world.told().0, [1]);
+    assert_eq!(world.events().0, [1]);
 }
 
-/// What was granted while the ticket was made is not in it: WELCOME's number says so.
+/// A subscription granted while the ticket was issued is not in it: WELCOME's number shows this.
 #[test]
-fn a_ticket_that_lacks_a_subscription_is_not_believed() {
+fn an_incomplete_ticket_is_detected() {
     let mut world = World::new(Settings::default());
     world.node.ticket_lifetime_s = None;
     world.reconnect(0);
@@ -240,28 +239,29 @@ fn a_ticket_that_lacks_a_subscription_is_not_believed() {
     world.subscribe("u");
     world.conversation.go_away_with(10, &[], Some(&ticket));
     world.exchange();
-    world.told();
+    world.events();
     world.node.publish("u", b"missed");
     world.reconnect(1_500);
     assert!(world.conversation.cursors.is_some(), "it was presented");
-    let (granted, messages) = world.told();
+    let (granted, messages) = world.events();
     assert!(granted.contains(&1) && granted.contains(&2), "{granted:?}");
     assert_eq!(messages, [(2, 3)]);
 }
 
-/// With a cursor left out, a gap before the ticket's own would take the session's newer one back.
+/// Without one of the cursors, a gap before the ticket's own would move the session's newer one
+/// back.
 #[test]
-fn no_ticket_with_more_cursors_than_fit() {
+fn no_ticket_is_presented_if_a_cursor_does_not_fit() {
     let mut world = World::new(Settings::default());
     for number in 0..1_501 {
         world.subscribe(&format!("t/{number}"));
     }
     world.wait();
     assert_eq!(world.node.tickets.len(), 1);
-    world.told();
+    world.events();
     world.reconnect(2_000);
     assert_eq!(world.conversation.cursors, None);
-    assert_eq!(world.told().0.len(), 1_501);
+    assert_eq!(world.events().0.len(), 1_501);
 }
 
 #[test]

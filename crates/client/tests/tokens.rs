@@ -1,4 +1,4 @@
-//! Tokens: shown, renewed over the live connection, refused.
+//! Tokens: presented, renewed over the live connection, refused.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn events(session: &mut Session) -> Vec<Event> {
 }
 
 #[test]
-fn told_ahead_and_renewed() {
+fn an_expiring_token_is_reported_and_renewed() {
     let (mut session, mut conversation) = (session(), Conversation::default());
     let mut node = Node::default();
     session.connected("fake", "/crore", 1_000);
@@ -52,10 +52,9 @@ fn a_refused_renewal_is_an_event() {
     assert!(session.take_answer().is_none());
 }
 
-/// One that came while HELLO was on its way is shown behind WELCOME; every further connection
-/// begins with it.
+/// A token that arrives after HELLO is sent after WELCOME; every further connection begins with it.
 #[test]
-fn the_newest_token_is_shown() {
+fn the_newest_token_is_presented() {
     let (mut session, mut conversation) = (session(), Conversation::default());
     let mut node = Node::default();
     session.connected("fake", "/crore", 0);
@@ -76,10 +75,10 @@ fn the_newest_token_is_shown() {
     assert_eq!(conversation.tokens, ["three"]);
 }
 
-/// A session has one renewal at a time: the newest token waits for the answer to the one before,
-/// whatever that is.
+/// A session has one renewal at a time: the newest token waits for the answer to the previous one,
+/// whatever it is.
 #[test]
-fn one_renewal_at_a_time() {
+fn renewals_are_sequential() {
     for first in ["two", "bad"] {
         let (mut session, mut conversation) = (session(), Conversation::default());
         let mut node = Node::default();

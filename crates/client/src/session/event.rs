@@ -90,47 +90,47 @@ pub enum Reason {
     Network(io::ErrorKind),
     /// TLS failed: the certificate is not trusted, or the two sides have no common parameters.
     Tls(String),
-    /// The host's name has no address now.
+    /// The host name cannot be resolved now.
     NameNotFound,
-    /// The peer ended its stream without saying why.
+    /// The peer ended its stream without a reason.
     Ended,
     /// The server answered the handshake with another status than 101.
     HandshakeRefused {
         /// The HTTP status.
         status: u16,
-        /// `Retry-After`, where given in seconds.
+        /// The value of `Retry-After`, if given in seconds.
         retry_after_s: Option<u64>,
     },
-    /// The server's bytes are not the protocol: what exactly.
+    /// The server violated the protocol; the text has details.
     Protocol(String),
-    /// The server uses something of the protocol that this version of the client does not know.
+    /// The server uses a feature of the protocol that this version of the client does not know.
     Unsupported(String),
     /// The server closed with this code.
     Closed {
-        /// The WebSocket close code; 1005 when there was none.
+        /// The WebSocket close code; 1005 if there was none.
         code: u16,
-        /// For people.
+        /// The reason, for people.
         reason: String,
     },
-    /// The server asked us to leave, and we did.
+    /// The session left because the server requested it.
     GoAway {
-        /// What it would have closed with.
+        /// The close code that the server announced.
         code: u32,
     },
-    /// Nothing came for twice the ping interval, though we pinged.
+    /// The server was silent for twice the ping interval, in spite of a ping.
     Idle,
-    /// Handshake or welcome did not come in time.
+    /// The handshake or WELCOME did not complete in time.
     HandshakeTimeout,
 }
 
 impl Reason {
-    /// Whether another attempt makes sense, by the code's range where there is one.
+    /// Whether another attempt makes sense; a close code decides by its range.
     pub fn reconnects(&self) -> bool {
         match self {
             Reason::HandshakeRefused { status, .. } => {
                 matches!(status, 408 | 425 | 429 | 500..=599)
             }
-            // Bytes may have been damaged on the way, and backoff prevents hammering.
+            // Bytes may have been damaged in transit, and backoff limits the load.
             Reason::Protocol(_) => true,
             Reason::Unsupported(_) => false,
             Reason::Closed { code, .. } => close_code_reconnects(u32::from(*code)),
@@ -169,41 +169,41 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Whether a client may come back after this close code: of ours by range, of RFC 6455 section
-/// 7.4.1 by meaning.
+/// Whether a client may reconnect after this close code: decided by range for codes of Crore, by
+/// meaning for those of RFC 6455 section 7.4.1.
 pub fn close_code_reconnects(code: u32) -> bool {
     matches!(code, 1001 | 1005 | 1006 | 1011..=1014 | 3000..=3499 | 4000..=4499)
 }
 
-/// What happened. Messages, gaps and markers of one topic come in the log's order.
+/// An event of a session. Messages, gaps and markers of one topic are in the log's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The server has welcomed us.
+    /// The server has accepted the session.
     Connected {
-        /// The server's name for the connection.
+        /// The server's identifier of the connection.
         connection: u64,
         /// The node's name, if it has one.
         node: Option<String>,
     },
-    /// A subscription holds.
+    /// A subscription is active.
     Subscribed {
-        /// Which.
+        /// The subscription.
         subscription: SubscriptionId,
         /// Its topic or filter.
         filter: Arc<str>,
-        /// For a topic: everything up to here is settled.
+        /// The last settled position, for a topic.
         position: Option<Position>,
         /// A replay follows, up to [`Event::CaughtUp`].
         replaying: bool,
     },
     /// A message.
     Message(Message),
-    /// Everything up to `position` was delivered or reported; live from here. Comes at least once
-    /// after each [`Event::Subscribed`] of a topic, and for each partition of a filter that was
-    /// replayed. For a filter that is live it comes now and then where others keep a partition
-    /// busy, so that the position does not fall behind what the log keeps.
+    /// Everything up to `position` was delivered or reported; live from here. Occurs at least once
+    /// after each [`Event::Subscribed`] of a topic, and for each replayed partition of a filter.
+    /// For a live filter it recurs while other topics keep a partition busy, so that the position
+    /// does not fall behind the log's oldest record.
     CaughtUp {
-        /// Which.
+        /// The subscription.
         subscription: SubscriptionId,
         /// Its topic or filter.
         filter: Arc<str>,
@@ -211,78 +211,79 @@ pub enum Event {
         partition: Option<u32>,
         /// The settled position.
         position: Position,
-        /// No gap was reported since the connection began: nothing is missing since the cursor that
-        /// was asked for.
+        /// Whether no gap was reported since the connection began: then nothing after the requested
+        /// cursor is missing.
         complete: bool,
     },
     /// Messages of this subscription are missing.
     Gap {
-        /// Which.
+        /// The subscription.
         subscription: SubscriptionId,
         /// Its topic or filter.
         filter: Arc<str>,
-        /// The partition, for a filter; `None` if it may be any.
+        /// The partition, for a filter; `None` if it is unknown.
         partition: Option<u32>,
         /// The last settled position before the hole, if known.
         from: Option<Position>,
         /// Everything up to and including this position is lost or unknown, if known.
         to: Option<Position>,
-        /// Who says so, and why.
+        /// The cause.
         cause: GapCause,
     },
-    /// The server left messages out on purpose.
+    /// The server skipped messages on purpose.
     Skipped {
-        /// Which.
+        /// The subscription.
         subscription: SubscriptionId,
         /// Its topic or filter.
         filter: Arc<str>,
         /// The partition, for a filter.
         partition: Option<u32>,
-        /// Exclusive.
+        /// The start, exclusive.
         from: u64,
-        /// Inclusive.
+        /// The end, inclusive.
         through: u64,
-        /// Why.
+        /// The reason.
         reason: SkipReason,
     },
-    /// The server ended or refused a subscription for good; the session has forgotten it.
+    /// The server ended or refused a subscription permanently; the session has removed it.
     Unsubscribed {
-        /// Which.
+        /// The subscription.
         subscription: SubscriptionId,
         /// Its topic or filter.
         filter: Arc<str>,
-        /// The refusal, or the unsubscribe code as its `code`; `None` when we asked for it.
+        /// The refusal, or the unsubscribe code as its `code`; `None` if the application requested
+        /// it.
         error: Option<ServerError>,
     },
-    /// The server complained about the connection as a whole; it usually closes next.
+    /// An error about the connection as a whole; the server usually closes next.
     Error(ServerError),
-    /// The token expires soon: a new one is due ([`super::Session::renew`]), or the server will
-    /// close.
+    /// The token expires soon: the application must provide a new one ([`super::Session::renew`]),
+    /// or the server will close.
     TokenExpires {
-        /// In so many milliseconds.
+        /// The time until then, in milliseconds.
         in_ms: u64,
     },
-    /// The session goes on with the new token.
+    /// The session continues with the new token.
     TokenRenewed {
-        /// It expires in so many milliseconds; `None`: never.
+        /// The time until it expires, in milliseconds; `None`: never.
         expires_in_ms: Option<u64>,
     },
-    /// The server does not take the new token; the old one still holds.
+    /// The server refused the new token; the old one is still valid.
     TokenRefused(ServerError),
-    /// The server asked us to leave.
+    /// The server requested that the client leave.
     GoAway {
-        /// What it will close with.
+        /// The announced close code.
         code: u32,
-        /// How long to stay away, in milliseconds.
+        /// The delay before the return, in milliseconds.
         return_after_ms: u64,
-        /// Where to return, best first; empty for the same address.
+        /// URLs for the return, best first; empty for the same address.
         urls: Vec<String>,
     },
-    /// The connection is lost. What was subscribed is kept and will be resumed from its cursors.
+    /// The connection is lost. Subscriptions remain and will be resumed from their cursors.
     Disconnected {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// Milliseconds until the next attempt; `None` when there will be none.
+        /// The time until the next attempt, in milliseconds; `None` if there will be none.
         retry_in_ms: Option<u64>,
     },
 }
@@ -290,24 +291,24 @@ pub enum Event {
 /// The answer to a request, by the request's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A publication stands in the log.
+    /// A publication was appended to the log.
     Published(Published),
     /// One page of history.
     History(HistoryPage),
-    /// The server refused; nothing was done.
+    /// The server refused the request; nothing was done.
     Refused(ServerError),
-    /// The connection was lost before the answer came: it may have been done or not. Of a
-    /// publication with an [`super::Once`]: and there will be no further connection to repeat it
-    /// on.
+    /// The connection was lost before the answer: the request may have been carried out. For a
+    /// publication with an [`super::Once`], it also means that there will be no further connection
+    /// to repeat it on.
     Unknown,
 }
 
 /// The acknowledgement of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// Where it stands.
+    /// The position of the message.
     pub position: Position,
-    /// The log had it already; the position is the first one's.
+    /// The log already contained it; the position is that of the first copy.
     pub duplicate: bool,
 }
 
@@ -318,46 +319,47 @@ pub struct HistoryPage {
     pub epoch: u64,
     /// The partition's newest offset.
     pub head: u64,
-    /// There is more behind the last message.
+    /// More messages follow the last one.
     pub more: bool,
-    /// What lies between the asked position and the first message and cannot be had.
+    /// The range between the requested position and the first message that is no longer available.
     pub gap: Option<HistoryGap>,
-    /// The messages, in the asked order.
+    /// The messages, in the requested order.
     pub messages: Vec<Message>,
 }
 
-/// What a page of history cannot show: the topic may have had messages there, and they are gone.
+/// A range that a page of history cannot show: the topic may have had messages there, but they are
+/// lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryGap {
-    /// Exclusive; an offset of the page's epoch. 0 where the asked position says nothing here: then
-    /// nothing before `to` can be had.
+    /// The start, exclusive; an offset of the page's epoch. 0 if the requested position is of
+    /// another epoch: then all messages up to `to` are missing.
     pub from: u64,
-    /// Inclusive.
+    /// The end, inclusive.
     pub to: u64,
-    /// Why.
+    /// The reason.
     pub reason: GapReason,
 }
 
-/// What a session did, counted since it was made.
+/// The counters of a session since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages given to the owner.
+    /// Messages passed to the owner.
     pub messages: u64,
     /// Messages dropped because they were settled before.
     pub duplicates: u64,
     /// Messages dropped because the server sent them after a later one.
     pub out_of_order: u64,
-    /// Gaps reported, of whatever cause.
+    /// Reported gaps of all causes.
     pub gaps: u64,
-    /// Skipped markers reported.
+    /// Reported skips.
     pub skipped: u64,
-    /// Messages for an alias or filter that nobody here asked for.
+    /// Messages for an unknown alias or for no filter of this session.
     pub unexpected: u64,
-    /// Publications that were sent again after a reconnect.
+    /// Publications that were repeated after a reconnect.
     pub repeated: u64,
-    /// Connections that a ticket brought back.
+    /// Connections that were resumed with a ticket.
     pub resumptions: u64,
-    /// Connections that were welcomed.
+    /// Connections that the server accepted.
     pub connections: u64,
 }
 
@@ -366,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_say_whether_to_come_back() {
+    fn close_codes_decide_about_a_reconnect() {
         for code in [1001, 1005, 1006, 1012, 3000, 3499, 4000, 4499] {
             assert!(close_code_reconnects(code), "{code}");
         }

@@ -1,7 +1,7 @@
-//! Subscriptions to filters: what the server says of their partitions.
+//! Subscriptions to filters: frames about their partitions.
 //!
-//! Place: from the frames to the events, beside `inbound`, which has the plain topics. Which
-//! message is for which filter, and which was settled before, is decided by [`crate::cursors`].
+//! Place: from the frames to the events, beside `inbound`, which handles plain topics.
+//! [`crate::cursors`] decides which messages are new.
 
 use wire::native::{CaughtUp, Gap, List, NamedMessage, PartitionBeginning, Position, Skipped};
 
@@ -12,7 +12,7 @@ use super::subscriptions::message_of;
 use crate::cursors::Arrival;
 
 impl Session {
-    /// A filter holds, and begins so in these partitions.
+    /// Processes SUBSCRIBED for a filter, with the beginning in each partition.
     pub(super) fn filter_subscribed(&mut self, id: u32, partitions: List<'_, PartitionBeginning>) {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
@@ -90,7 +90,7 @@ impl Session {
             return;
         };
         let Some(position) = subscription.cursors.caught_up(partition, frame.through) else {
-            return; // nothing was ever said of this partition
+            return; // the partition is unknown
         };
         let event = Event::CaughtUp {
             subscription: SubscriptionId(id),
@@ -116,7 +116,7 @@ impl Session {
         self.report_gap(frame.subscription, gap);
     }
 
-    /// Only the cursor: the event is told as for a topic.
+    /// Moves the cursor; the event is the same as for a topic.
     pub(super) fn filter_skipped(&mut self, frame: &Skipped) {
         let Some(of) = frame.partition else { return };
         if let Some(subscription) = self.subscriptions.get_mut(frame.subscription) {
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    /// The server cannot go on from these positions: the filter begins live, and that is told as a
+    /// Subscribes a filter live, because the server cannot continue from its positions. Reports a
     /// gap.
     pub(super) fn subscribe_filter_blind(&mut self, id: u32) {
         if let Some(subscription) = self.subscriptions.get_mut(id) {

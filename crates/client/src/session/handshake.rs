@@ -1,4 +1,4 @@
-//! The upgrade from HTTP to WebSocket, and which topic each history request was for.
+//! The upgrade from HTTP to WebSocket, and the topics of pending history requests.
 //!
 //! Place: the first bytes of a connection. Pure.
 
@@ -12,7 +12,7 @@ use wire::websocket::handshake::{ClientHandshake, ClientRefusal};
 
 use super::event::Reason;
 
-/// State of the handshake, and small facts of the connection that only answers need.
+/// The state of the handshake, and data of the connection that only answers need.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
     nonce: [u8; 16],
@@ -22,7 +22,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Writes the request, which offers compression or not.
+    /// Writes the request, with or without an offer of compression.
     pub(super) fn begin(
         &mut self,
         host: &str,
@@ -36,8 +36,8 @@ impl Handshake {
         self.request(host, target).encode_request(out);
     }
 
-    /// Judges the answer at the front of `input`: the bytes of its head and whether compression was
-    /// agreed, or `None` while it is unfinished.
+    /// Checks the answer at the front of `input`. Returns the length of its head and whether
+    /// compression was agreed, or `None` while it is incomplete.
     pub(super) fn finish(&mut self, input: &[u8]) -> Result<Option<(usize, bool)>, Reason> {
         let step = Response::decode(input, &mut self.scan, &HeadLimits::default(), "GET")
             .map_err(|error| Reason::Protocol(error.to_string()))?;
@@ -62,17 +62,17 @@ impl Handshake {
         }
     }
 
-    /// Remembers the topic of a history request: its page does not repeat it.
+    /// Stores the topic of a history request: its page does not repeat it.
     pub(super) fn note_history(&mut self, request: u32, topic: &str) {
         self.topics.insert(request, topic.into());
     }
 
-    /// The topic of a history request, once.
+    /// Removes and returns the topic of a history request.
     pub(super) fn take_history(&mut self, request: u32) -> Option<Arc<str>> {
         self.topics.remove(&request)
     }
 
-    /// The connection is gone.
+    /// Clears the state of a lost connection.
     pub(super) fn forget(&mut self) {
         self.topics.clear();
     }

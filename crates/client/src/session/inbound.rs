@@ -1,5 +1,5 @@
-//! From the server's bytes to events: WebSocket messages, native frames, and what each means for
-//! the subscriptions.
+//! From the server's bytes to events: WebSocket messages, native frames, and their effects on the
+//! subscriptions.
 //!
 //! Place: the inbound half of the session. Pure.
 
@@ -22,15 +22,15 @@ use super::subscriptions::message_of;
 use super::{Limits, Phase, ReturnPlan, Session};
 use crate::proof::Verdict;
 
-/// Delay before a refused subscription is asked for again: doubled for each refusal, up to the
-/// maximum.
+/// The first delay before a refused subscription is requested again; each refusal doubles it, up to
+/// the maximum.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MS_MAX: u64 = 60_000;
-/// From this unsubscribe code on the client subscribes again.
+/// The lowest unsubscribe code after which the client subscribes again.
 const RESUBSCRIBE_CODE: u32 = 2500;
 
 impl Session {
-    /// Takes whole units from the front of `bytes` and answers how many bytes they were.
+    /// Consumes complete units from the front of `bytes` and returns their length.
     pub(super) fn consume(&mut self, bytes: &mut [u8], now_ms: u64) -> Result<usize, Reason> {
         let mut consumed = 0;
         if self.phase == Phase::Upgrading {
@@ -81,8 +81,8 @@ impl Session {
     }
 
     fn compressed(&mut self, kind: Kind, payload: &[u8], now_ms: u64) -> Result<(), Reason> {
-        // The message lies in the inflater's buffer, so that may not be where the rest can reach
-        // it.
+        // The message is in the inflater's buffer, so the inflater must not be reachable from the
+        // code below.
         let mut inflater = self.compression.take_inflater();
         let result = match inflater.message(kind, payload, self.settings.message_bytes_max) {
             Ok(event) => self.websocket_event(event, now_ms),
@@ -186,7 +186,7 @@ impl Session {
         let id = frame.subscription;
         let by_ticket = self.tickets.brings(id);
         let Some(subscription) = self.subscriptions.get_mut(id) else {
-            return self.give_back(id); // unsubscribed meanwhile, if not while we were away
+            return self.give_back(id); // unsubscribed meanwhile, or during the absence
         };
         subscription.refusals = 0;
         subscription.retry_at_ms = None;
@@ -204,12 +204,12 @@ impl Session {
             && beginning.continued
             && let Some(cursor) = subscription.proof.cursor()
         {
-            // The ticket's cursor may be beyond ours, where the topic has nothing in between: what
-            // comes next proves it.
+            // The ticket's cursor may be ahead of this one, if the topic has no messages in
+            // between: the next frames prove it.
             through.offset = through.offset.min(cursor.offset);
         }
         subscription.proof.subscribed(through, beginning.continued);
-        // A gap that is due comes before anything else; caught up is told after it.
+        // A gap that is due comes first; the caught-up event follows it.
         let is_gap_due = subscription.proof.is_gap_due();
         subscription.caught_up_due = !beginning.replaying && is_gap_due;
         self.subscriptions.set_alias(id, plain.alias);
@@ -350,7 +350,7 @@ impl Session {
         });
     }
 
-    /// What the proof found, of a topic.
+    /// Reports a hole of a topic that the proof found.
     fn report_unannounced(&mut self, id: u32, from: Position, to: Position) {
         let gap = ReportedGap {
             partition: None,
@@ -427,7 +427,8 @@ impl Session {
         match frame.reference {
             Reference::Connection if self.is_ticket_refusal(&error) => {}
             Reference::Connection => self.events.push_back(Event::Error(error)),
-            // Of a publish that wanted no acknowledgement: nobody waits, but it must be told.
+            // A publish without an acknowledgement: there is no waiter, but the error must be
+            // reported.
             Reference::Request(0) => self.events.push_back(Event::Error(error)),
             Reference::Request(request)
                 if error.temporary && self.publications.put_off(request, now_ms) => {}
@@ -458,15 +459,15 @@ impl Session {
         self.refused(frame.subscription, error, now_ms);
     }
 
-    /// A subscription does not hold: it is asked for again later, or given up.
+    /// Handles a refusal: the subscription is requested again later, or abandoned.
     fn refused(&mut self, id: u32, error: ServerError, now_ms: u64) {
         let Some(subscription) = self.subscriptions.get_mut(id) else {
             return;
         };
-        // The ticket held it, though it was asked for as new.
+        // The ticket contained it, although it was requested as new.
         let already = u32::from(ErrorCode::AlreadySubscribed.number());
         if error.code == already && self.tickets.was_presented() {
-            // Its grant is on its way, or what stands in its place is given back.
+            // Its grant is in flight, or the subscription in its place is being unsubscribed.
             if !subscription.is_granted {
                 subscription.retry_at_ms = Some(now_ms + RETRY_MS);
             }
@@ -475,7 +476,7 @@ impl Session {
         subscription.is_granted = false;
         let is_of_start = match error.code {
             code if code == u32::from(ErrorCode::UnsupportedStart.number()) => true,
-            // Of a partition that is not there any more.
+            // The position's partition does not exist any more.
             code if code == u32::from(ErrorCode::PositionUnavailable.number()) => {
                 !subscription.fail_on_gap
             }

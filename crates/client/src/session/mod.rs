@@ -1,13 +1,13 @@
-//! One client's conversation with a node, without I/O: bytes and commands in, bytes and events out.
+//! One client's session with a node, without I/O: bytes and commands in, bytes and events out.
 //!
 //! Place: between a socket and an application. [`crate::Client`] is one shell over it; a program
-//! with a loop of its own drives it directly. Time (milliseconds of any steady clock) and the seed
-//! are arguments, so that the same inputs give the same outputs.
+//! with its own loop drives it directly. Time (milliseconds of any monotonic clock) and the seed
+//! are arguments, so that equal inputs give equal outputs.
 //!
-//! Invariants: subscriptions and their cursors outlive connections; a request that was sent and not
-//! answered when the connection ends becomes [`Answer::Unknown`] and is never sent again, except a
-//! publication with an [`Once`]; whatever the peer sends ends in an event or in a [`Reason`], never
-//! in a panic; buffers are bounded by [`Settings`].
+//! Invariants: subscriptions and their cursors outlive connections; a request without an answer at
+//! the end of its connection becomes [`Answer::Unknown`] and is never repeated, except a
+//! publication with an [`Once`]; every input of the peer leads to an event or to a [`Reason`],
+//! never to a panic; [`Settings`] bound all buffers.
 
 mod compression;
 mod event;
@@ -42,13 +42,13 @@ pub use event::{
 };
 use subscriptions::Subscriptions;
 
-/// Bytes of SUBSCRIBE items that go into one frame.
+/// The maximum size of the SUBSCRIBE items in one frame.
 const SUBSCRIBE_FRAME_BYTES: usize = 12 * 1024;
 
-/// About what the position of one partition takes in an item.
+/// The approximate size of one partition's position in an item.
 const CURSOR_BYTES: usize = 16;
 
-/// What a silent server is granted beyond the ping interval.
+/// The time beyond the ping interval before a silent server counts as dead.
 const SILENCE_MARGIN_MS: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ enum Phase {
     Upgrading,
     Greeting,
     Ready,
-    /// Our close frame is out; nothing more is sent.
+    /// The close frame is written; nothing more is sent.
     Closing,
 }
 
@@ -72,7 +72,7 @@ pub struct Session {
     assembler: Assembler,
     assembly: Vec<u8>,
     compression: compression::Compression,
-    /// The unfinished frame of the last receive; empty otherwise.
+    /// The incomplete frame of the last receive; empty otherwise.
     tail: Vec<u8>,
     out: Vec<u8>,
     out_start: usize,
@@ -92,7 +92,7 @@ pub struct Session {
     counters: Counters,
 }
 
-/// What WELCOME said.
+/// The limits in WELCOME.
 #[derive(Clone, Copy, Debug, Default)]
 struct Limits {
     ping_interval_ms: u64,
@@ -100,7 +100,7 @@ struct Limits {
 }
 
 impl Session {
-    /// A session without a connection. `seed` feeds masking keys and nonces; it must not be
+    /// Creates a session without a connection. `seed` feeds masking keys and nonces; it must not be
     /// guessable.
     pub fn new(settings: Settings, seed: u64) -> Session {
         let mut random = Prng::new(seed);
@@ -134,7 +134,7 @@ impl Session {
         }
     }
 
-    /// A byte stream to `host` (as in the `Host` field) is established: begins the handshake for
+    /// Reports a byte stream to `host` (as in the `Host` field), and begins the handshake for
     /// `target`.
     pub fn connected(&mut self, host: &str, target: &str, now_ms: u64) {
         self.forget_connection();
@@ -147,11 +147,11 @@ impl Session {
         self.handshake.begin(host, target, nonce, deflate, &mut self.out);
     }
 
-    /// Bytes came from the server. They are all taken; frames are unmasked and judged in place.
+    /// Processes bytes from the server. All are consumed; frames are unmasked and checked in place.
     ///
     /// # Errors
-    /// The connection is of no further use: write what is left of [`Session::output`] if possible,
-    /// close, and call [`Session::disconnected`] with the reason.
+    /// The connection must be closed: write the rest of [`Session::output`] if possible, close, and
+    /// call [`Session::disconnected`] with the reason.
     pub fn receive(&mut self, bytes: &mut [u8], now_ms: u64) -> Result<(), Reason> {
         if !bytes.is_empty() {
             self.last_received_ms = now_ms;
@@ -174,9 +174,9 @@ impl Session {
         Ok(())
     }
 
-    /// The connection is gone. Requests without answers become unknown, except publications that
-    /// can be repeated, if there will be another connection; subscriptions stay. The owner decides
-    /// when to return and says so with `retry_in_ms`.
+    /// Reports the end of the connection. Requests without answers become unknown, except
+    /// repeatable publications if there will be another connection; subscriptions remain. The owner
+    /// decides when to reconnect and passes it as `retry_in_ms`.
     pub fn disconnected(&mut self, reason: Reason, retry_in_ms: Option<u64>) {
         self.forget_connection();
         if retry_in_ms.is_none() {
@@ -186,8 +186,7 @@ impl Session {
         self.events.push_back(Event::Disconnected { reason, retry_in_ms });
     }
 
-    /// Subscribes to a topic or filter; on every further connection it is subscribed again, from
-    /// its cursor.
+    /// Subscribes to a topic or filter. Every further connection subscribes again, from the cursor.
     ///
     /// # Errors
     /// [`CommandError::TopicLength`], [`CommandError::AlreadySubscribed`].
@@ -208,7 +207,7 @@ impl Session {
         Ok(SubscriptionId(id))
     }
 
-    /// Ends a subscription. Messages that are on their way are dropped.
+    /// Ends a subscription. Its messages in flight are dropped.
     pub fn unsubscribe(&mut self, subscription: SubscriptionId) {
         let Some(gone) = self.subscriptions.remove(subscription.0) else {
             return;
@@ -224,7 +223,7 @@ impl Session {
         });
     }
 
-    /// Asks for one page of a topic's history. The answer comes under the number returned.
+    /// Requests one page of a topic's history. The answer has the returned number.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was sent.
@@ -244,18 +243,18 @@ impl Session {
         Ok(request)
     }
 
-    /// Says goodbye (close code 1000). The owner writes the output and closes.
+    /// Closes the connection with code 1000. The owner writes the output and closes.
     pub fn close(&mut self, now_ms: u64) {
         if matches!(self.phase, Phase::Greeting | Phase::Ready) {
             self.send_close(CloseCode::NORMAL, "", now_ms);
         }
     }
 
-    /// Time has passed: pings when nothing was sent for long, asks again for what was refused for
-    /// the moment.
+    /// Processes the passage of time: sends a ping after silence, and repeats requests that were
+    /// temporarily refused.
     ///
     /// # Errors
-    /// As for [`Session::receive`]: the handshake took too long, or the server is silent.
+    /// See [`Session::receive`]: the handshake timed out, or the server is silent.
     pub fn tick(&mut self, now_ms: u64) -> Result<(), Reason> {
         match self.phase {
             Phase::Offline => Ok(()),
@@ -284,7 +283,8 @@ impl Session {
         }
     }
 
-    /// When [`Session::tick`] is next of use; `None` when only bytes or commands change anything.
+    /// The time of the next necessary [`Session::tick`]; `None` while only bytes or commands change
+    /// the state.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         match self.phase {
             Phase::Offline => None,
@@ -305,10 +305,10 @@ impl Session {
         &self.out[self.out_start..]
     }
 
-    /// So many bytes of the output were written.
+    /// Reports that `bytes` bytes of the output were written.
     ///
     /// # Panics
-    /// If there were fewer.
+    /// If the output is shorter.
     pub fn written(&mut self, bytes: usize) {
         assert!(bytes <= self.output().len(), "more written than there was");
         self.out_start += bytes;
@@ -332,51 +332,51 @@ impl Session {
         self.answers.pop_front()
     }
 
-    /// Whether the server has welcomed us and requests can be sent.
+    /// Whether the server has accepted the session, so that requests can be sent.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready && self.return_plan.is_none()
     }
 
-    /// Whether another request that wants an answer can be sent now.
+    /// Whether another acknowledged request can be sent now.
     pub fn has_room(&self) -> bool {
         self.is_ready()
             && self.inflight.len() < self.settings.inflight_max
             && self.has_room_to_keep()
     }
 
-    /// Requests that wait for their answers.
+    /// The number of requests that wait for their answers.
     pub fn inflight(&self) -> usize {
         self.inflight.len()
     }
 
-    /// The server asked us to leave: once nothing is in flight the owner closes and comes back by
+    /// The server's request to leave: once nothing is in flight, the owner closes and reconnects by
     /// this plan.
     pub fn return_plan(&self) -> Option<&ReturnPlan> {
         self.return_plan.as_ref().map(|(_, plan)| plan)
     }
 
-    /// The reason to give when leaving by the [`Session::return_plan`].
+    /// The reason for a disconnect by the [`Session::return_plan`].
     pub fn return_reason(&self) -> Option<Reason> {
         self.return_plan.as_ref().map(|(code, _)| Reason::GoAway { code: *code })
     }
 
-    /// How many subscriptions there are.
+    /// The number of subscriptions.
     pub fn subscriptions_count(&self) -> usize {
         self.subscriptions.len()
     }
 
-    /// The cursor of a subscription to a topic: what to resume from in another run.
+    /// The cursor of a subscription to a topic, for a resume in another run.
     pub fn cursor(&self, subscription: SubscriptionId) -> Option<Position> {
         self.subscriptions.get(subscription.0)?.proof.cursor()
     }
 
-    /// The cursors of a subscription to a filter: what to resume from in another run.
+    /// The cursors of a subscription to a filter, for a resume in another run.
     pub fn cursors(&self, subscription: SubscriptionId) -> Vec<PartitionPosition> {
         let subscription = self.subscriptions.get(subscription.0);
         subscription.map_or_else(Vec::new, |subscription| subscription.cursors.positions())
     }
 
-    /// What is known of a subscription: complete so far, or what is missing.
+    /// The state of a subscription: complete so far, or its missing messages.
     pub fn report(&self, subscription: SubscriptionId) -> Option<Report> {
         let subscription = self.subscriptions.get(subscription.0)?;
         Some(Report {
@@ -386,7 +386,7 @@ impl Session {
         })
     }
 
-    /// What happened so far.
+    /// The counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -417,8 +417,8 @@ impl Session {
         self.handshake.forget();
     }
 
-    /// HELLO and all subscriptions, in one go and without waiting for the welcome. With a ticket
-    /// HELLO is enough for those that are in it.
+    /// Sends HELLO and all subscriptions at once, without waiting for WELCOME. HELLO alone covers
+    /// the subscriptions of its ticket.
     fn greet(&mut self, now_ms: u64) {
         let (ticket, cursors) = self.ticket_to_present(now_ms).unzip();
         let cursors = cursors.unwrap_or_default();
@@ -488,7 +488,7 @@ impl Session {
         }
     }
 
-    /// When to ping because the server has been silent, and when to give it up (`spec/protocol.md`,
+    /// The time of a ping to a silent server, and the time to give it up (`spec/protocol.md`,
     /// section 8).
     fn silence_deadlines(&self) -> Option<(u64, u64)> {
         if self.limits.ping_interval_ms == 0 {
@@ -497,7 +497,7 @@ impl Session {
         let patience_ms = self.limits.ping_interval_ms + SILENCE_MARGIN_MS;
         let ping_at_ms = self.last_received_ms.saturating_add(patience_ms);
         let idle_at_ms = ping_at_ms.saturating_add(patience_ms);
-        // One ping is enough; after it only the end of the patience counts.
+        // One ping is enough; after it only the second deadline counts.
         let was_pinged = self.last_ping_ms >= ping_at_ms;
         Some((if was_pinged { u64::MAX } else { ping_at_ms }, idle_at_ms))
     }
@@ -520,7 +520,7 @@ impl Session {
 
     fn answer(&mut self, request: u32, answer: Answer) {
         self.publications.forget(request);
-        // Answers come nearly in order, so the search is short.
+        // Answers arrive almost in order, so the search is short.
         if let Some(place) = self.inflight.iter().position(|waiting| *waiting == request) {
             self.inflight.remove(place);
             self.answers.push_back((request, answer));

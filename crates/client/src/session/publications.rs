@@ -1,13 +1,13 @@
-//! Publications: what is sent, and what is kept until it is answered.
+//! Publications: sending, and repetition until the answer arrives.
 //!
-//! Place: from the application's commands to the frames. A publication by which a repeat can be
-//! known ([`Once`]) is kept until its answer comes, and sent again after each reconnect, in the old
-//! order and before anything new. So it is in the log once, whatever became of the connections.
+//! Place: from the application's commands to the frames. A publication with an identity ([`Once`])
+//! is stored until its answer arrives, and repeated after each reconnect, in the old order and
+//! before new ones. So it is in the log once, however often connections break.
 //!
-//! What is refused for the moment is sent again too, a bounded number of times, and keeps its
-//! place: nothing new with an [`Once`] is sent until then, and nothing again before all that was on
-//! its way has been answered. The server refuses what follows a refusal, so only the first of those
-//! refused together is given up: the others may have been refused for its sake.
+//! Temporarily refused publications are repeated too, a bounded number of times, and keep their
+//! order: until then no new one with an [`Once`] is sent, and none is repeated before all in flight
+//! have been answered. The server refuses those that follow a refusal, so only the first of several
+//! refused ones is abandoned: its refusal may have caused the others.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,26 +19,26 @@ use super::event::{Answer, ServerError};
 use super::settings::{CommandError, Once, PublishOptions, Settings};
 use super::{Session, check_length};
 
-/// How often one publication may be refused for the moment. With the delays below, about half a
+/// The maximum number of temporary refusals of one publication. With the delays below, about half a
 /// minute.
 const REFUSALS_MAX: u32 = 10;
 /// The first delay after a refusal; each further one is twice as long.
 const DELAY_MS: u64 = 200;
 const DELAY_MS_MAX: u64 = 5_000;
 
-/// Who numbers, and what waits for its answer.
+/// The producer's numbers, and the unanswered publications.
 #[derive(Debug, Default)]
 pub(super) struct Publications {
     producer_id: Vec<u8>,
     next_sequence: u64,
-    /// In the order of sending.
+    /// Publications in the order of sending.
     kept: VecDeque<Kept>,
     kept_bytes: usize,
-    /// Something was refused for the moment, and is to be sent again at this time.
+    /// The time when temporarily refused publications are repeated.
     retry_at_ms: Option<u64>,
-    /// One was given up since then.
+    /// Whether a publication was abandoned since then.
     has_given_up: bool,
-    /// Producers that a newer connection publishes as: nothing more is sent as one of them.
+    /// Producers with a newer connection: no publication is sent for them.
     fenced: BTreeSet<Vec<u8>>,
 }
 
@@ -46,16 +46,16 @@ pub(super) struct Publications {
 struct Kept {
     request: u32,
     frame: Vec<u8>,
-    /// It was refused for the moment, and is not on its way.
+    /// It was temporarily refused, and is not in flight.
     is_refused: bool,
-    /// How often.
+    /// The number of refusals.
     refusals: u32,
-    /// The producer that it is numbered by.
+    /// The producer of its number.
     producer: Option<Vec<u8>>,
 }
 
 impl Publications {
-    /// `own_id` is the producer's where the settings name none.
+    /// `own_id` is the producer's id if the settings name none.
     pub(super) fn new(settings: &Settings, own_id: [u8; 16]) -> Publications {
         let id = settings.producer_id.clone();
         Publications {
@@ -78,7 +78,7 @@ impl Publications {
         }
     }
 
-    /// A publication was refused because a newer connection publishes as its producer.
+    /// Marks a publication's producer as fenced: a newer connection publishes for it.
     pub(super) fn fence(&mut self, request: u32) {
         let kept = self.kept.iter().find(|kept| kept.request == request);
         if let Some(producer) = kept.and_then(|kept| kept.producer.clone()) {
@@ -86,8 +86,8 @@ impl Publications {
         }
     }
 
-    /// A publication was refused for the moment. Whether it is to be sent again; if not, its
-    /// refusal is the answer.
+    /// Handles a temporary refusal. Returns whether the publication will be repeated; if not, the
+    /// refusal is its answer.
     pub(super) fn put_off(&mut self, request: u32, now_ms: u64) -> bool {
         let is_first = self.retry_at_ms.is_none() && !self.has_given_up;
         let found = self.kept.iter_mut().find(|kept| kept.request == request);
@@ -105,7 +105,7 @@ impl Publications {
         true
     }
 
-    /// When what was refused is to be sent again: not before the rest has been answered.
+    /// The time to repeat refused publications, once all others have been answered.
     pub(super) fn due_ms(&self) -> Option<u64> {
         self.retry_at_ms.filter(|_| self.kept.iter().all(|kept| kept.is_refused))
     }
@@ -114,9 +114,9 @@ impl Publications {
         self.kept.iter().any(|kept| kept.request == request)
     }
 
-    /// The answer has come, or nobody waits for it any more.
+    /// Removes a publication that was answered or abandoned.
     pub(super) fn forget(&mut self, request: u32) {
-        // Answers come nearly in order, so the search is short.
+        // Answers arrive almost in order, so the search is short.
         if let Some(place) = self.kept.iter().position(|kept| kept.request == request)
             && let Some(kept) = self.kept.remove(place)
         {
@@ -129,9 +129,9 @@ impl Publications {
 }
 
 impl Session {
-    /// Publishes. With `acknowledge` the answer comes under the number returned, which is otherwise
-    /// 0. What has an [`Once`] and is to be acknowledged is sent again after a reconnect, until it
-    /// is answered.
+    /// Publishes. With `acknowledge` the answer has the returned number, which is otherwise 0. An
+    /// acknowledged publication with an [`Once`] is repeated after a reconnect, until it is
+    /// answered.
     ///
     /// # Errors
     /// See [`CommandError`]; nothing was sent.
@@ -166,8 +166,7 @@ impl Session {
         });
         self.publications.producer_id = own_id;
         let (request, frame) = frame?;
-        // Only a publication that is sent takes a number. The last of all is never followed by
-        // another.
+        // Only a sent publication takes a number. The highest number has no successor.
         if options.once == Some(Once::Numbered) {
             let next = self.publications.next_sequence.checked_add(1);
             self.publications.next_sequence = next.unwrap_or(0);
@@ -191,16 +190,16 @@ impl Session {
             && self.publications.retry_at_ms.is_none()
     }
 
-    /// Sends again what was refused for the moment, if it is time.
+    /// Repeats temporarily refused publications if they are due.
     pub(super) fn publish_refused(&mut self, now_ms: u64) {
         if self.publications.due_ms().is_some_and(|at| at <= now_ms) {
             self.publish_again();
         }
     }
 
-    /// Sends again what the connection before left unanswered, or what was refused. Nothing of a
-    /// producer that was fenced: this connection may be the newest of all, and would fence the one
-    /// that publishes now.
+    /// Repeats publications that the previous connection left unanswered, or that were refused. Not
+    /// those of a fenced producer: this connection may be the newest, and would fence the present
+    /// one.
     pub(super) fn publish_again(&mut self) {
         self.publications.retry_at_ms = None;
         self.publications.has_given_up = false;
@@ -228,7 +227,7 @@ impl Session {
         self.publications.kept = kept;
     }
 
-    /// There will be no further connection: what is kept may have been appended or not.
+    /// Reports stored publications as unknown, because there will be no further connection.
     pub(super) fn give_up_publications(&mut self) {
         for kept in std::mem::take(&mut self.publications.kept) {
             self.answer(kept.request, Answer::Unknown);

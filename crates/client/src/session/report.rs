@@ -1,7 +1,7 @@
-//! What is known of one subscription since it was made: complete so far, or what is missing.
+//! The state of one subscription since its creation: complete so far, or its missing messages.
 //!
-//! Place: beside the events, which tell the same as it happens. Bounded: the newest gaps only, and
-//! counts of all.
+//! Place: beside the events, which report the same facts as they occur. Bounded: only the newest
+//! gaps, and counts of all.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use wire::native::{PartitionPosition, Position};
 
 use super::event::GapCause;
 
-/// How many gaps a report keeps.
+/// The maximum number of gaps in a report.
 pub const GAPS_KEPT_MAX: usize = 16;
 
-/// What came and what did not come of one subscription, over all its connections.
+/// The received and missing messages of one subscription, over all its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Its topic or filter.
@@ -22,13 +22,13 @@ pub struct Report {
     pub position: Option<Position>,
     /// The last settled position of each partition of a filter.
     pub positions: Vec<PartitionPosition>,
-    /// Messages that were handed on.
+    /// The number of messages passed on.
     pub messages: u64,
-    /// Gaps of whatever cause.
+    /// The number of gaps of all causes.
     pub gaps: u64,
     /// The newest gaps, at most [`GAPS_KEPT_MAX`], oldest first.
     pub newest_gaps: VecDeque<ReportedGap>,
-    /// How often the server said that it left something out on purpose.
+    /// The number of reported skips.
     pub skips: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct ReportedGap {
     pub from: Option<Position>,
     /// Everything up to and including this position is lost or unknown, if known.
     pub to: Option<Position>,
-    /// Who says so, and why.
+    /// The cause.
     pub cause: GapCause,
 }
 
@@ -58,7 +58,7 @@ impl Report {
         }
     }
 
-    /// Nothing is missing: for a topic this is proved, for a filter it is what the server says.
+    /// Whether nothing is missing: proved for a topic, reported by the server for a filter.
     pub fn is_complete(&self) -> bool {
         self.gaps == 0 && self.skips == 0
     }

@@ -1,5 +1,5 @@
-//! What a session is told from outside: its settings, the options of commands, and why a command is
-//! not taken.
+//! The inputs of a session: its settings, the options of commands, and the errors of refused
+//! commands.
 //!
 //! Place: the session's interface. Pure data.
 
@@ -10,39 +10,38 @@ use wire::native::{
     Producer, TOPIC_BYTES_MAX,
 };
 
-/// How a session behaves.
+/// Settings of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The bearer token.
     pub token: Option<String>,
     /// The client's name, for operators.
     pub name: Option<String>,
-    /// Seconds between signs of life that we wish; 0 leaves it to the server.
+    /// The requested heartbeat interval in seconds; 0 leaves it to the server.
     pub ping_interval_s: u32,
-    /// The longest message that we take from the server, in bytes.
+    /// The maximum size of a message from the server, in bytes.
     pub message_bytes_max: usize,
-    /// Requests that may wait for their answers.
+    /// The maximum number of requests in flight.
     pub inflight_max: usize,
-    /// The producer of publications that are [`Once::Numbered`]: 1 to 64 bytes, of this session
-    /// only. Without it, it is a name of the session's own, which does not outlive it.
+    /// The producer of publications with [`Once::Numbered`]: 1 to 64 bytes, used by this session
+    /// only. Without it, the session generates an id, which does not outlive it.
     pub producer_id: Option<Vec<u8>>,
-    /// The producer's first sequence, at least 1: above all that earlier sessions of this name have
+    /// The producer's first sequence, at least 1: above all that earlier sessions with this id have
     /// used.
     pub producer_sequence: u64,
-    /// Bytes of unanswered publications that are kept to be repeated; above that no further one is
-    /// taken.
+    /// The maximum size of stored unanswered publications; above it, no further one is accepted.
     pub kept_bytes_max: usize,
-    /// Ask for resume tickets where the server issues them, and return with them.
+    /// Whether to request resume tickets if the server issues them, and to reconnect with them.
     pub tickets: bool,
-    /// Offer compressed messages (RFC 7692, without context takeover). Where the server takes that,
-    /// long frames are sent compressed too.
+    /// Whether to offer compressed messages (RFC 7692, without context takeover). If the server
+    /// accepts, long frames are sent compressed too.
     pub compression: bool,
-    /// How long handshake and welcome may take, in milliseconds.
+    /// The time limit for handshake and WELCOME, in milliseconds.
     pub handshake_timeout_ms: u64,
 }
 
 impl fmt::Debug for Settings {
-    /// Without the token: settings are printed, and a token is a secret.
+    /// Omits the token: settings are printed, and a token is a secret.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Settings")
@@ -79,55 +78,55 @@ impl Default for Settings {
     }
 }
 
-/// How to subscribe, beside from where on.
+/// Options of a subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscribeOptions {
-    /// The server refuses a position that it cannot continue from, and names the one to restart
-    /// from, instead of announcing a gap.
+    /// Requests a refusal of a position that the server cannot continue from, with the position to
+    /// restart from, instead of a gap.
     pub fail_on_gap: bool,
-    /// What the server does when we do not keep up; without it, what the topic's rule says.
+    /// The policy of a lagging subscription; without it, the topic's rule decides.
     pub policy: Option<Policy>,
-    /// For a filter: go on behind these positions, as an earlier run left them; other partitions
-    /// begin live.
+    /// Positions of an earlier run, for a filter: it continues behind them; other partitions begin
+    /// live.
     pub cursors: Vec<PartitionPosition>,
 }
 
-/// What to publish beside topic and payload.
+/// Options of a publication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublishOptions {
     /// The media type.
     pub content_type: Option<String>,
     /// Key and value pairs.
     pub tags: Vec<(String, String)>,
-    /// Keep it as the topic's retained message; an empty payload then clears it.
+    /// Stores it as the topic's retained message; an empty payload then clears it.
     pub retain: bool,
-    /// By what a repeat is known: it is answered with the first position, and not appended again.
-    /// The session repeats such a publication after a reconnect by itself, if it is to be
+    /// The identity for deduplication: a repeat is answered with the first position, and not
+    /// appended again. The session repeats such a publication after a reconnect by itself, if it is
     /// acknowledged.
     pub once: Option<Once>,
-    /// Append only if this is the epoch of the topic's log.
+    /// Appends only if this is the epoch of the topic's log.
     pub expected_epoch: Option<u64>,
 }
 
-/// By what a repeat of a publication is known.
+/// The identity of a publication, for deduplication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Once {
-    /// The session's own number for it: see [`Settings::producer_id`].
+    /// A number assigned by the session: see [`Settings::producer_id`].
     Numbered,
-    /// A producer's number for it.
+    /// A number assigned by a producer.
     Producer {
-        /// The producer's name for itself, 1 to 64 bytes. The newest connection that publishes with
-        /// it owns it.
+        /// The producer's id, 1 to 64 bytes. The newest connection that publishes with it owns it.
         id: Vec<u8>,
-        /// At least 1, rising, holes allowed; of one topic's message only.
+        /// At least 1, increasing, may skip numbers; each number belongs to one message of one
+        /// topic.
         sequence: u64,
     },
-    /// A key of the topic, 1 to 128 bytes. The node forgets it after a while.
+    /// A key, unique within the topic, 1 to 128 bytes. The node forgets it after some time.
     Key(Vec<u8>),
 }
 
 impl Once {
-    /// What is sent; `own` is what the session would number it with.
+    /// The wire form; `own` is the session's own number.
     pub(super) fn as_wire<'a>(
         &'a self,
         own: Producer<'a>,
@@ -155,39 +154,39 @@ impl Once {
     }
 }
 
-/// Which part of a topic's history to ask for.
+/// The part of a topic's history to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryOptions {
-    /// Go on behind this position (before it when `reverse`); without it, from the oldest (newest)
-    /// record.
+    /// The page begins behind this position (before it if `reverse`); without it, at the oldest
+    /// (newest) record.
     pub position: Option<Position>,
-    /// Newest first.
+    /// Returns the newest message first.
     pub reverse: bool,
-    /// The most messages; 0 leaves it to the server.
+    /// The maximum number of messages; 0 leaves it to the server.
     pub messages_max: u32,
 }
 
-/// Why a command was not taken; nothing has changed.
+/// The reason why a command was refused; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// There is no welcomed connection now.
+    /// The session has no accepted connection now.
     NotConnected,
     /// [`Settings::inflight_max`] requests, or [`Settings::kept_bytes_max`] bytes of publications,
-    /// wait for their answers; or publications that were refused for the moment go first.
+    /// wait for their answers; or temporarily refused publications must be repeated first.
     InflightFull,
     /// A topic or filter has 1 to 255 bytes.
     TopicLength(usize),
-    /// The payload exceeds what the server takes.
+    /// The payload exceeds the server's limit.
     MessageTooLarge {
         /// The server's limit in bytes.
         bytes_max: u64,
     },
-    /// The filter is subscribed already.
+    /// The filter is already subscribed.
     AlreadySubscribed,
-    /// A producer's id or sequence, or a key, is out of its bounds: see [`Once`].
+    /// A producer's id or sequence, or a key, is out of bounds: see [`Once`].
     Once,
-    /// A newer connection publishes as this producer: nothing more is published as it by this
-    /// session.
+    /// A newer connection publishes with this producer id: this session publishes nothing more for
+    /// it.
     Fenced,
 }
 
@@ -219,11 +218,11 @@ impl std::fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// When and where the server wants us back.
+/// The server's request to leave and return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReturnPlan {
-    /// Milliseconds to stay away.
+    /// The delay before the return, in milliseconds.
     pub after_ms: u64,
-    /// Where to, best first; empty for the same address.
+    /// URLs for the return, best first; empty for the same address.
     pub urls: Vec<String>,
 }

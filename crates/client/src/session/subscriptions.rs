@@ -1,7 +1,7 @@
-//! The session's subscriptions: what was asked for, how far each has come, and which alias stands
-//! for which.
+//! The session's subscriptions: their filters, their progress, and their aliases.
 //!
-//! Place: between the frames and the events. Pure. They outlive connections; aliases do not.
+//! Place: between the frames and the events. Pure. Subscriptions outlive connections; aliases do
+//! not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,26 +21,26 @@ pub(super) struct Subscription {
     pub(super) start: Start<'static>,
     pub(super) fail_on_gap: bool,
     pub(super) policy: Option<Policy>,
-    /// Of a plain topic.
+    /// The proof of a plain topic.
     pub(super) proof: Proof,
-    /// Of a filter.
+    /// The cursors of a filter.
     pub(super) cursors: Cursors,
     pub(super) report: Report,
-    /// It holds on the present connection.
+    /// The present connection has granted it.
     pub(super) is_granted: bool,
-    /// It has been granted once, so that a filter's new grant means a possible hole.
+    /// It was granted once, so that a filter's new grant may mean a hole.
     pub(super) was_granted: bool,
-    /// No gap since the present connection began.
+    /// No gap was reported since the present connection began.
     pub(super) complete: bool,
     pub(super) alias: Option<u32>,
-    /// To be asked for again at this time, after a temporary refusal.
+    /// The time to request it again, after a temporary refusal.
     pub(super) retry_at_ms: Option<u64>,
     pub(super) refusals: u32,
-    /// Caught-up is to be told once the gap that is due has come.
+    /// The caught-up event follows the gap that is due.
     pub(super) caught_up_due: bool,
 }
 
-/// All of them, by number: the order of asking.
+/// All subscriptions, by number: the order of their requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscriptions {
     by_id: BTreeMap<u32, Subscription>,
@@ -54,8 +54,9 @@ pub(super) fn is_wild(filter: &str) -> bool {
     filter.split('/').any(|level| level == "+" || level == "#")
 }
 
-/// Whether a filter matches a topic: `+` is any one level, a last `#` the parent and everything
-/// below, and a filter that begins with a wildcard matches no topic that begins with `$`.
+/// Whether a filter matches a topic: `+` matches any one level, a last `#` the parent and
+/// everything below, and a filter that begins with a wildcard matches no topic that begins with
+/// `$`.
 pub fn filter_matches(filter: &str, topic: &str) -> bool {
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
         return false;
@@ -138,26 +139,26 @@ impl Subscriptions {
         self.by_id.len()
     }
 
-    /// All of them, if all hold.
+    /// The numbers of all subscriptions, if all are granted.
     pub(super) fn granted(&self) -> Option<BTreeSet<u32>> {
         let granted = self.all_granted();
         (granted.len() == self.len()).then_some(granted)
     }
 
-    /// Those that hold.
+    /// The numbers of the granted subscriptions.
     pub(super) fn all_granted(&self) -> BTreeSet<u32> {
         let granted = self.by_id.iter().filter(|(_, it)| it.is_granted);
         granted.map(|(id, _)| *id).collect()
     }
 
-    /// Whether these are the subscriptions that there are.
+    /// Whether `ids` are exactly the present subscriptions.
     pub(super) fn is_covered_by(&self, ids: &BTreeSet<u32>) -> bool {
         self.by_id.keys().eq(ids)
     }
 
-    /// The filters with wildcards that hold and match `topic`, in the order of asking. What comes
-    /// without an address while one does not hold is for others: taken as its own it would move its
-    /// cursor over messages that it still gets.
+    /// The granted filters with wildcards that match `topic`, in the order of their requests. A
+    /// message without an address is not for a filter that is not granted: it would move that
+    /// filter's cursor over messages that are still to come.
     pub(super) fn matching(&self, topic: &str) -> Vec<u32> {
         self.by_id
             .iter()
@@ -170,7 +171,7 @@ impl Subscriptions {
             .collect()
     }
 
-    /// The alias now stands for this subscription, whatever it stood for before.
+    /// Assigns an alias to this subscription, and removes it from any other.
     pub(super) fn set_alias(&mut self, id: u32, alias: u32) {
         if let Some(old) = self.by_alias.insert(alias, id)
             && old != id
@@ -183,7 +184,7 @@ impl Subscriptions {
         }
     }
 
-    /// The connection is gone, and the aliases with it.
+    /// Clears grants and aliases after the end of the connection.
     pub(super) fn connection_lost(&mut self) {
         self.by_alias.clear();
         for subscription in self.by_id.values_mut() {
@@ -196,19 +197,19 @@ impl Subscriptions {
         }
     }
 
-    /// Judges a message of a plain topic: its subscription, the verdict, and the epoch.
+    /// Classifies a message of a plain topic: its subscription, the verdict, and the epoch.
     pub(super) fn judge(&mut self, alias: u32, prev: u64, offset: u64) -> Option<(u32, Verdict)> {
         let id = *self.by_alias.get(&alias)?;
         let subscription = self.by_id.get_mut(&id)?;
         Some((id, subscription.proof.message(prev, offset)))
     }
 
-    /// When the next refused subscription is to be asked for again.
+    /// The time of the next repeated request after a refusal.
     pub(super) fn next_due_ms(&self) -> Option<u64> {
         self.by_id.values().filter_map(|subscription| subscription.retry_at_ms).min()
     }
 
-    /// Takes the refused ones whose time has come.
+    /// Takes the refused subscriptions that are due.
     pub(super) fn take_due(&mut self, now_ms: u64) -> Vec<u32> {
         let mut due = Vec::new();
         for (id, subscription) in &mut self.by_id {
@@ -222,8 +223,7 @@ impl Subscriptions {
 }
 
 impl Subscription {
-    /// What to ask the server for now: from the cursor on where there is one. `cursors` are those
-    /// of a filter.
+    /// The item for a SUBSCRIBE: from the cursor if there is one. `cursors` are those of a filter.
     pub(super) fn item<'a>(
         &'a self,
         id: u32,
@@ -245,13 +245,13 @@ impl Subscription {
         )
     }
 
-    /// The cursor, or the zero position where there is none.
+    /// The cursor, or the zero position without one.
     pub(super) fn position(&self) -> Position {
         self.proof.cursor().unwrap_or_default()
     }
 }
 
-/// The owned form of what came for these subscriptions.
+/// Copies a message for these subscriptions.
 pub(super) fn message_of(
     subscriptions: &[u32],
     topic: Arc<str>,

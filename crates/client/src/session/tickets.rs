@@ -1,8 +1,8 @@
-//! Resume tickets: asked for while connected, presented on return, so that one frame brings
-//! everything back.
+//! Resume tickets: requested while connected and presented at a reconnect, so that one frame
+//! restores all subscriptions.
 //!
-//! Place: beside the subscriptions. A ticket is an optimisation: without one, or when it is
-//! refused, the subscriptions are asked for one by one, from the same cursors.
+//! Place: beside the subscriptions. A ticket is an optimisation: without one, or after its refusal,
+//! the subscriptions are requested one by one, from the same cursors.
 
 use std::collections::BTreeSet;
 
@@ -14,25 +14,24 @@ use wire::native::{
 use super::Session;
 use super::event::ServerError;
 
-/// How long the subscriptions are left alone before a ticket is asked for, as more of them may
-/// come.
+/// The time without new subscriptions before a ticket is requested.
 const ASK_DELAY_MS: u64 = 1_000;
-/// How long after a temporary refusal another ticket is asked for.
+/// The time after a temporary refusal before another ticket is requested.
 const RETRY_DELAY_MS: u64 = 60_000;
-/// Cursors that go into a HELLO, which stays below 32 KiB with ticket and token: a cursor takes at
-/// most 30 bytes.
+/// The maximum number of cursors in a HELLO, which stays below 32 KiB with ticket and token: a
+/// cursor takes at most 30 bytes.
 const CURSORS_MAX: usize = 250;
 
-/// The ticket that is held, and the one that is asked for.
+/// The present ticket, and the requested one.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
     held: Option<Ticket>,
-    /// How long the server's tickets hold; 0 while it issues none, or none to us.
+    /// The lifetime of the server's tickets; 0 if it issues none, or none to this session.
     lifetime_ms: u64,
-    /// The server's clock when ours stood at the second.
+    /// The server's clock, and the own clock at the same time.
     clocks: (u64, u64),
     asked: Option<u32>,
-    /// Not before this time, after a refusal.
+    /// The time after a refusal when the next request is possible.
     not_before_ms: u64,
     ask_at_ms: Option<u64>,
     /// This connection began with a ticket.
@@ -42,10 +41,10 @@ pub(super) struct Tickets {
 #[derive(Debug)]
 struct Ticket {
     bytes: Vec<u8>,
-    /// By our clock.
+    /// The expiry by the own clock.
     expires_at_ms: u64,
     renew_at_ms: u64,
-    /// The subscriptions that are in it.
+    /// The subscriptions of the ticket.
     covers: BTreeSet<u32>,
 }
 
@@ -62,7 +61,7 @@ impl Tickets {
         self.was_presented
     }
 
-    /// Whether the subscription comes back by the ticket of this connection.
+    /// Whether the ticket of this connection restores the subscription.
     pub(super) fn brings(&self, subscription: u32) -> bool {
         let held = self.held.as_ref().filter(|_| self.was_presented);
         held.is_some_and(|held| held.covers.contains(&subscription))
@@ -79,14 +78,14 @@ impl Tickets {
 }
 
 impl Session {
-    /// The ticket to return with and the cursors to go with it, if there is one that may hold.
+    /// The ticket and the cursors for a reconnect, if a ticket may be valid.
     pub(super) fn ticket_to_present(
         &mut self,
         now_ms: u64,
     ) -> Option<(Vec<u8>, Vec<ResumeCursor>)> {
         let held = self.tickets.held.as_ref()?;
-        // What was unsubscribed since would come back, and be in the way of whoever subscribes it
-        // anew.
+        // A subscription that was ended since would be restored, and collide with a new
+        // subscription to the same filter.
         let is_ours = held.covers.iter().all(|id| self.subscriptions.get(*id).is_some());
         if !self.settings.tickets || !is_ours || now_ms >= held.expires_at_ms {
             self.tickets.held = None;
@@ -104,9 +103,9 @@ impl Session {
                 ResumeCursor { subscription: *id, partition, position }
             }));
         }
-        // One that does not fit would be served from the ticket's own; if that is beyond what the
-        // log still has, the gap would take our newer cursor back, and messages would be handed on
-        // twice.
+        // A cursor that does not fit would be replaced by the ticket's older one; if the log no
+        // longer has its records, the gap would move the newer cursor back, and messages would be
+        // delivered twice.
         if cursors.len() > CURSORS_MAX {
             return None;
         }
@@ -115,7 +114,7 @@ impl Session {
         Some((bytes, cursors))
     }
 
-    /// The subscriptions that are to be asked for although a ticket was presented.
+    /// The subscriptions to request in addition to the ticket.
     pub(super) fn beside_the_ticket(&self) -> Vec<u32> {
         let mut ids = self.subscriptions.ids();
         if let (true, Some(held)) = (self.tickets.was_presented, &self.tickets.held) {
@@ -124,8 +123,8 @@ impl Session {
         ids
     }
 
-    /// What WELCOME says of tickets. One that was not accepted is forgotten, and its subscriptions
-    /// are asked for.
+    /// Processes the ticket fields of WELCOME. A refused ticket is dropped, and its subscriptions
+    /// are requested.
     pub(super) fn welcomed_with(&mut self, welcome: &Welcome<'_>, now_ms: u64) {
         let lifetime_s = welcome.ticket_lifetime_s.unwrap_or(0);
         self.tickets.lifetime_ms = u64::from(lifetime_s) * 1_000;
@@ -138,8 +137,8 @@ impl Session {
             let covers = self.tickets.held.as_ref().map(|held| &held.covers);
             let covers = covers.filter(|covers| covers.len() != count as usize);
             if let Some(covers) = covers {
-                // Some were granted while it was made and are not in it. Those that are will be
-                // refused as held already.
+                // Some were granted while the ticket was issued and are not in it. The server
+                // refuses those that are, as already subscribed.
                 let ids: Vec<u32> = covers.iter().copied().collect();
                 self.send_subscribe(&ids);
             }
@@ -151,7 +150,7 @@ impl Session {
         }
     }
 
-    /// Something has come: another ticket may be due.
+    /// Plans the request of another ticket after a change.
     pub(super) fn plan_ticket(&mut self, now_ms: u64) {
         if !self.settings.tickets
             || self.tickets.lifetime_ms == 0
@@ -171,7 +170,7 @@ impl Session {
         *ask_at_ms = (*ask_at_ms).min(at_ms);
     }
 
-    /// Asks, if it is time and all subscriptions hold.
+    /// Requests a ticket, if it is due and all subscriptions are granted.
     pub(super) fn ask_for_ticket(&mut self, now_ms: u64) {
         if self.tickets.ask_at_ms.is_none_or(|at_ms| now_ms < at_ms) {
             return;
@@ -181,7 +180,7 @@ impl Session {
             return;
         }
         if self.subscriptions.granted().is_none_or(|ids| ids.is_empty()) {
-            // What is missing is on its way, and its grant plans again.
+            // A missing grant is in flight, and plans again.
             return;
         }
         self.last_request = self.last_request.checked_add(1).unwrap_or(1);
@@ -202,12 +201,13 @@ impl Session {
             bytes: frame.ticket.to_vec(),
             expires_at_ms,
             renew_at_ms: now_ms + expires_at_ms.saturating_sub(now_ms) / 2,
-            // It has all that was granted before it, asked for or not when it was.
+            // The ticket contains all subscriptions granted before it, even if they are newer than
+            // its request.
             covers: self.subscriptions.all_granted(),
         });
     }
 
-    /// Whether the error was about our asking for a ticket.
+    /// Handles an error; true if it refuses a requested ticket.
     pub(super) fn ticket_not_issued(
         &mut self,
         request: u32,
@@ -217,19 +217,21 @@ impl Session {
         let asked = self.tickets.asked.take_if(|asked| *asked == request);
         match (asked.is_some(), error.temporary) {
             (true, true) => self.tickets.not_before_ms = now_ms + RETRY_DELAY_MS,
-            // This server has none for us.
+            // This server issues none to this session.
             (true, false) => self.tickets.lifetime_ms = 0,
             (false, _) => {}
         }
         asked.is_some()
     }
 
-    /// Whether the error only says that the ticket does not hold, which WELCOME has said already.
+    /// Whether the error only repeats that the ticket is invalid, which WELCOME has already
+    /// reported.
     pub(super) fn is_ticket_refusal(&self, error: &ServerError) -> bool {
         self.tickets.was_presented && error.code == u32::from(ErrorCode::TicketRefused.number())
     }
 
-    /// A ticket to return with. It covers what holds now; how long, only the server knows.
+    /// Stores the ticket of a go-away. It covers the granted subscriptions; only the server knows
+    /// its expiry.
     pub(super) fn keep_return_ticket(&mut self, frame: &GoAway<'_>) {
         let Some(ticket) = frame.ticket.filter(|it| it.len() <= TICKET_BYTES_MAX) else {
             return;
@@ -242,7 +244,7 @@ impl Session {
         });
     }
 
-    /// The ticket held a subscription that was given up since.
+    /// Unsubscribes a subscription that the ticket restored although it was ended.
     pub(super) fn give_back(&mut self, subscription: u32) {
         if self.tickets.was_presented {
             let subscriptions = [subscription];

@@ -1,21 +1,20 @@
-//! Tokens that expire: told ahead, renewed over the live connection.
+//! Tokens that expire: an event before the expiry, and renewal over the live connection.
 //!
-//! Place: beside the tickets. The session does not know where tokens come from; its owner gives it
-//! a new one when told that the old one expires, and each further connection shows the newest.
+//! Place: beside the tickets. The session does not know the source of tokens; its owner provides a
+//! new one after the event, and each further connection presents the newest.
 
 use wire::native::{ClientFrame, Renew, Renewed};
 
 use super::event::{Event, ServerError};
 use super::{Phase, Session};
 
-/// The renewal that is under way.
+/// The renewal in progress.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     asked: Option<u32>,
-    /// A newer token came after HELLO had shown the one before, or while a renewal is under way: it
-    /// is shown next.
+    /// A newer token arrived after HELLO, or during a renewal: it is sent next.
     is_due: bool,
-    /// The server's clock when ours stood at the second.
+    /// The server's clock, and the own clock at the same time.
     clocks: (u64, u64),
 }
 
@@ -25,12 +24,12 @@ impl Tokens {
         self.is_due = false;
     }
 
-    /// Whether an error is about our renewal, which it ends.
+    /// Ends the renewal with number `request`; false if there is none.
     pub(super) fn is_renewal(&mut self, request: u32) -> bool {
         self.asked.take_if(|asked| *asked == request).is_some()
     }
 
-    /// How long until the server's clock stands at a time.
+    /// The time until the server's clock reaches `at_ms`.
     fn left_ms(&self, at_ms: u64, now_ms: u64) -> u64 {
         let (server_ms, then_ms) = self.clocks;
         let server_now_ms = server_ms.saturating_add(now_ms.saturating_sub(then_ms));
@@ -39,20 +38,20 @@ impl Tokens {
 }
 
 impl Session {
-    /// Goes on with a new token: at once if there is a connection ([`Event::TokenRenewed`] or
-    /// [`Event::TokenRefused`] follows), and on every further one. It has to be of the same
+    /// Continues with a new token: at once if there is a connection ([`Event::TokenRenewed`] or
+    /// [`Event::TokenRefused`] follows), and on every further one. The token must have the same
     /// subject.
     pub fn renew(&mut self, token: String) {
         self.settings.token = Some(token);
         match self.phase {
             Phase::Ready if self.tokens.asked.is_none() => self.send_renewal(),
-            // One at a time.
+            // One renewal at a time.
             Phase::Ready | Phase::Greeting => self.tokens.is_due = true,
             Phase::Offline | Phase::Upgrading | Phase::Closing => {}
         }
     }
 
-    /// The token that the next connection shows.
+    /// The token for the next connection.
     pub fn token(&self) -> Option<&str> {
         self.settings.token.as_deref()
     }
@@ -68,7 +67,7 @@ impl Session {
         self.settings.token = Some(token);
     }
 
-    /// WELCOME has come; the server's clock stood at `server_ms`.
+    /// Processes the server's clock in WELCOME.
     pub(super) fn welcomed_at(&mut self, server_ms: u64, now_ms: u64) {
         self.tokens.clocks = (server_ms, now_ms);
         self.renew_if_due();
@@ -89,7 +88,7 @@ impl Session {
         }
     }
 
-    /// The server does not take the token that it was shown.
+    /// Handles the server's refusal of the new token.
     pub(super) fn renewal_refused(&mut self, error: ServerError) {
         self.events.push_back(Event::TokenRefused(error));
         self.renew_if_due();

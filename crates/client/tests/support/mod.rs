@@ -1,9 +1,9 @@
-//! A node small enough to be obviously right: one partition in a list, and one conversation per
-//! connection.
+//! A node that is small enough to be obviously correct: one partition in a list, and one
+//! conversation per connection.
 //!
-//! It is made from the codecs only, so that the client is tested against the specification and not
-//! against the server.
-#![allow(dead_code)] // each test file uses its part
+//! It uses the codecs only, so that the client is tested against the specification and not against
+//! the server.
+#![allow(dead_code)] // each test file uses a part
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use wire::Step;
 use wire::http::{HeadLimits, HeadScan, Request};
 use wire::native::{
     Attributes, Beginning, CaughtUp, ClientFrame, EARLY_FRAME_PREFIX, ErrorCode, ErrorFrame, Gap,
-    GapReason, GoAway, Hello, HistoryPage, HistoryRecord, List, Message, NamedMessage, Once,
-    PartitionBeginning, PartitionPosition, PlainTopic, Policy, Position, Published, Reference,
-    Renewed, Retained, ServerFrame, Start, Subscribed, SubscribedTo, TicketIssued, Unsubscribed,
-    Welcome,
+    GapReason, GoAway, Hello, History, HistoryPage, HistoryRecord, List, Message, NamedMessage,
+    Once, PartitionBeginning, PartitionPosition, PlainTopic, Policy, Position, Publish, Published,
+    Reference, Renewed, Retained, ServerFrame, Start, Subscribed, SubscribedTo, TicketIssued,
+    Unsubscribed, Welcome,
 };
 use wire::websocket::handshake::Upgrade;
 use wire::websocket::{Assembler, Event, Opcode, Role, frame};
 
 pub const EPOCH: u64 = 7;
-/// The node's clock, which stands still.
+/// The node's clock, which does not move.
 pub const NODE_TIME_MS: u64 = 5_000_000;
 
 /// One record of the only partition.
@@ -38,20 +38,20 @@ pub struct Node {
     pub epoch: u64,
     pub head: u64,
     pub records: Vec<Record>,
-    /// Everything up to here was thrown away.
+    /// The last evicted offset.
     pub evicted_through: u64,
     pub ping_interval_s: u32,
-    /// Publishes are appended and not answered.
+    /// Publishes are appended but not answered.
     pub is_mute: bool,
-    /// Filters have positions here.
+    /// Filters have positions.
     pub serves_filters: bool,
-    /// Offsets by sequence, of each producer on each topic.
+    /// Offsets by sequence, for each producer on each topic.
     pub producers: BTreeMap<(Vec<u8>, String), BTreeMap<u64, u64>>,
-    /// Tickets are issued and hold for so long.
+    /// The lifetime of issued tickets; None if none are issued.
     pub ticket_lifetime_s: Option<u32>,
-    /// Subscriptions by number, with their topics or filters and cursors, of each ticket.
+    /// Subscriptions by number, with their topics or filters and cursors, for each ticket.
     pub tickets: BTreeMap<Vec<u8>, Vec<(u32, String, Position)>>,
-    /// Offsets by key, of each topic.
+    /// Offsets by key, for each topic.
     pub keys: BTreeMap<(Vec<u8>, String), u64>,
 }
 
@@ -74,7 +74,8 @@ impl Default for Node {
 }
 
 impl Node {
-    /// Appends and answers the record. Offsets have holes, as other topics share the partition.
+    /// Appends a record and returns it. Offsets are not contiguous, as other topics share the
+    /// partition.
     pub fn publish(&mut self, topic: &str, payload: &[u8]) -> Record {
         let prev = self
             .records
@@ -89,14 +90,14 @@ impl Node {
         record
     }
 
-    /// Throws away everything up to `offset`.
+    /// Evicts everything up to `offset`.
     pub fn evict(&mut self, offset: u64) {
         self.records.retain(|record| record.offset > offset);
         self.evicted_through = self.evicted_through.max(offset);
     }
 }
 
-/// One connection's state at the node.
+/// The node's state of one connection.
 #[derive(Default)]
 pub struct Conversation {
     is_upgraded: bool,
@@ -106,18 +107,18 @@ pub struct Conversation {
     assembler: Assembler,
     /// WebSocket frames to the client, one by one.
     pub out: Vec<Vec<u8>>,
-    /// The client has closed with this code.
+    /// The close code of the client.
     pub closed: Option<u16>,
     pub pongs: Vec<u64>,
-    /// What was asked for with each subscription.
+    /// The requested policy of each subscription.
     pub policies: Vec<Option<Policy>>,
-    /// How many cursors came with the ticket.
+    /// The number of cursors that came with the ticket.
     pub cursors: Option<usize>,
-    /// Tokens that were shown, in HELLO and RENEW.
+    /// The tokens in HELLO and RENEW.
     pub tokens: Vec<String>,
 }
 
-/// Passes bytes until nobody has anything to say.
+/// Passes bytes until both sides are idle.
 pub fn exchange_all(
     session: &mut client::session::Session,
     conversation: &mut Conversation,
@@ -203,72 +204,8 @@ impl Conversation {
                 let reference = Reference::Request(publish.request);
                 self.send(&ServerFrame::Error(ErrorFrame::new(reference, ErrorCode::Forbidden)));
             }
-            ClientFrame::Publish(publish) => {
-                if let Some(Once::Key(key)) = publish.options.once {
-                    let key = (key.to_vec(), publish.topic.to_owned());
-                    if let Some(offset) = node.keys.get(&key) {
-                        let position = Position { epoch: node.epoch, offset: *offset };
-                        return self.send(&ServerFrame::Published(Published {
-                            request: publish.request,
-                            position,
-                            duplicate: true,
-                        }));
-                    }
-                    node.keys.insert(key, node.head + 3);
-                }
-                if let Some(Once::Producer(producer)) = publish.options.once {
-                    let key = (producer.id.to_vec(), publish.topic.to_owned());
-                    let known = node.producers.entry(key).or_default();
-                    if let Some(offset) = known.get(&producer.sequence) {
-                        let position = Position { epoch: node.epoch, offset: *offset };
-                        return self.send(&ServerFrame::Published(Published {
-                            request: publish.request,
-                            position,
-                            duplicate: true,
-                        }));
-                    }
-                    if known.last_key_value().map(|(last, _)| *last) > Some(producer.sequence) {
-                        let reference = Reference::Request(publish.request);
-                        let code = ErrorCode::OutOfOrder;
-                        return self.send(&ServerFrame::Error(ErrorFrame::new(reference, code)));
-                    }
-                    // The offset that it is about to get.
-                    known.insert(producer.sequence, node.head + 3);
-                }
-                let record = node.publish(publish.topic, publish.payload);
-                if publish.request != 0 && !node.is_mute {
-                    self.send(&ServerFrame::Published(Published {
-                        request: publish.request,
-                        position: Position { epoch: node.epoch, offset: record.offset },
-                        duplicate: false,
-                    }));
-                }
-                self.deliver(&record, node);
-            }
-            ClientFrame::History(history) => {
-                let records: Vec<HistoryRecord<'_>> = node
-                    .records
-                    .iter()
-                    .filter(|record| record.topic == history.topic)
-                    .map(|record| HistoryRecord {
-                        offset: record.offset,
-                        prev: record.prev,
-                        time_ms: 5,
-                        retained: Retained::No,
-                        attributes: Attributes::default(),
-                        payload: &record.payload,
-                    })
-                    .collect();
-                self.send(&ServerFrame::HistoryPage(HistoryPage {
-                    request: history.request,
-                    epoch: node.epoch,
-                    head: node.head,
-                    more: false,
-                    reverse: false,
-                    gap: None,
-                    records: records.as_slice().into(),
-                }));
-            }
+            ClientFrame::Publish(publish) => self.publish(publish, node),
+            ClientFrame::History(history) => self.history(history, node),
             ClientFrame::Ping(token) => self.send(&ServerFrame::Pong(*token)),
             ClientFrame::Pong(token) => self.pongs.push(*token),
             ClientFrame::Ticket(request) => self.issue(*request, node),
@@ -277,7 +214,75 @@ impl Conversation {
         }
     }
 
-    /// Takes any token but one that begins with `bad`; it lasts for a minute.
+    fn publish(&mut self, publish: &Publish<'_>, node: &mut Node) {
+        if let Some(Once::Key(key)) = publish.options.once {
+            let key = (key.to_vec(), publish.topic.to_owned());
+            if let Some(offset) = node.keys.get(&key) {
+                let position = Position { epoch: node.epoch, offset: *offset };
+                return self.send(&ServerFrame::Published(Published {
+                    request: publish.request,
+                    position,
+                    duplicate: true,
+                }));
+            }
+            node.keys.insert(key, node.head + 3);
+        }
+        if let Some(Once::Producer(producer)) = publish.options.once {
+            let key = (producer.id.to_vec(), publish.topic.to_owned());
+            let known = node.producers.entry(key).or_default();
+            if let Some(offset) = known.get(&producer.sequence) {
+                let position = Position { epoch: node.epoch, offset: *offset };
+                return self.send(&ServerFrame::Published(Published {
+                    request: publish.request,
+                    position,
+                    duplicate: true,
+                }));
+            }
+            if known.last_key_value().map(|(last, _)| *last) > Some(producer.sequence) {
+                let reference = Reference::Request(publish.request);
+                let code = ErrorCode::OutOfOrder;
+                return self.send(&ServerFrame::Error(ErrorFrame::new(reference, code)));
+            }
+            // The offset of the next record.
+            known.insert(producer.sequence, node.head + 3);
+        }
+        let record = node.publish(publish.topic, publish.payload);
+        if publish.request != 0 && !node.is_mute {
+            self.send(&ServerFrame::Published(Published {
+                request: publish.request,
+                position: Position { epoch: node.epoch, offset: record.offset },
+                duplicate: false,
+            }));
+        }
+        self.deliver(&record, node);
+    }
+
+    fn history(&mut self, history: &History<'_>, node: &Node) {
+        let records: Vec<HistoryRecord<'_>> = node
+            .records
+            .iter()
+            .filter(|record| record.topic == history.topic)
+            .map(|record| HistoryRecord {
+                offset: record.offset,
+                prev: record.prev,
+                time_ms: 5,
+                retained: Retained::No,
+                attributes: Attributes::default(),
+                payload: &record.payload,
+            })
+            .collect();
+        self.send(&ServerFrame::HistoryPage(HistoryPage {
+            request: history.request,
+            epoch: node.epoch,
+            head: node.head,
+            more: false,
+            reverse: false,
+            gap: None,
+            records: records.as_slice().into(),
+        }));
+    }
+
+    /// Accepts any token that does not begin with `bad`, for a minute.
     fn renew(&mut self, request: u32, token: &str) {
         if token.starts_with("bad") {
             let reference = Reference::Request(request);
@@ -398,7 +403,7 @@ impl Conversation {
         }
     }
 
-    /// What this connection holds, with the head as the cursor of each.
+    /// A ticket with this connection's subscriptions; the head is the cursor of each.
     pub fn ticket(&self, node: &mut Node) -> Vec<u8> {
         let position = Position { epoch: node.epoch, offset: node.head };
         let topics = self.aliases.iter();
