@@ -1,8 +1,8 @@
-//! What a verdict costs on one core: a token whose signature is known, and one whose signature is
-//! computed, by algorithm.
+//! Measures a decision on one core, by algorithm: for a token with a cached signature, and for one
+//! with a computed signature.
 //!
 //! `cargo run --release -p entitlement --example verdicts`; `docs/performance.md` quotes it. Each
-//! figure is the least of five rounds: what disturbs only adds.
+//! figure is the minimum of five rounds: disturbances only add time.
 
 use broker::entitlement::{CredentialKind, Digest, Judge};
 use entitlement::algorithm::{Algorithm, Family};
@@ -46,7 +46,7 @@ fn keys(algorithm: Algorithm) -> (SigningKey, TokenKey) {
     (signing, key)
 }
 
-/// As an issuer would make it: a subject and an id of its own, permissions like everybody's.
+/// A token with its own subject and id, and common permissions.
 fn token(signing: &SigningKey, number: usize) -> String {
     let claims = json!({
         "sub": format!("user-{number}"), "jti": format!("{number:032x}"), "iss": "https://id.example.com",
@@ -62,7 +62,7 @@ fn judge(key: TokenKey, verified_max: usize) -> TokenJudge {
     TokenJudge::new(settings, Revocations::default(), verified_max, None, notices)
 }
 
-/// Nanoseconds of a verdict, the digest included.
+/// The minimum time of a decision in nanoseconds, digest included.
 fn least_ns(judge: &TokenJudge, tokens: &[String], warm: bool) -> u128 {
     let all = || {
         for token in tokens {

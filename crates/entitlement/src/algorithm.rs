@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_exact() {
+    fn names_of_algorithms_are_exact() {
         for algorithm in Algorithm::ALL {
             assert_eq!(Algorithm::of(algorithm.name()), Some(algorithm));
         }

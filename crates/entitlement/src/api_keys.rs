@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_found_by_their_secret_only() {
+    fn api_keys_are_found_by_their_secret_only() {
         let secret = new_api_key().unwrap();
         assert!(secret.starts_with(API_KEY_PREFIX) && secret.len() == 49);
         assert_ne!(*secret, *new_api_key().unwrap());

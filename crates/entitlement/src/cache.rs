@@ -91,12 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_stays_and_the_rest_is_bounded() {
+    fn tokens_in_use_stay_and_the_cache_is_bounded() {
         let tokens = VerifiedTokens::new(3_200);
         tokens.insert(digest(0), 7);
         for number in 1..100_000 {
             tokens.insert(digest(number), 8);
-            // Asked for often enough to be met in either generation.
+            // Requested often enough to be found in either generation.
             if number % 16 == 0 {
                 assert_eq!(tokens.key_of(&digest(0)), Some(7), "{number}");
             }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_remembered() {
+    fn a_cache_may_be_disabled() {
         let tokens = VerifiedTokens::new(0);
         tokens.insert(digest(1), 1);
         assert!(tokens.len() == 0 && tokens.key_of(&digest(1)).is_none());

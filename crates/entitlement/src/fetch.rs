@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls() {
+    fn urls_are_parsed_or_refused() {
         for (text, expected) in [
             ("https://a.example/x?y=1", (true, "a.example", 443, "/x?y=1")),
             ("http://a.example", (false, "a.example", 80, "/")),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn answers_are_accepted_or_refused() {
         let get = |bytes: &str| answer(&mut bytes.as_bytes(), 8);
         let good = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}more";
         assert_eq!(get(good).as_deref(), Ok(&b"{}"[..]));

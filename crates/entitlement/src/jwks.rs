@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_spoils_nothing() {
+    fn unsupported_keys_are_skipped() {
         let weak = RSA.replace(&RSA[40..300], "");
         for odd in [
             "1",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_a_bound() {
+    fn a_set_is_bounded() {
         let many: Vec<&str> = std::iter::repeat_n(ED, KEYS_MAX + 9).collect();
         let jwks = parse(&many);
         assert_eq!((jwks.keys.len(), jwks.skipped_count), (KEYS_MAX, 9));

@@ -253,7 +253,7 @@ impl TokenKey {
         })
     }
 
-    /// The same key, restricted to this issuer.
+    /// Restricts the key to this issuer.
     #[must_use]
     pub fn of_issuer(self, issuer: Option<&str>) -> TokenKey {
         TokenKey { issuer: issuer.map(Into::into), ..self }

@@ -41,14 +41,15 @@ pub enum Notice {
 pub struct Notices {
     sender: SyncSender<Notice>,
     refused_count: AtomicU64,
-    told_s: Mutex<u64>,
+    reported_s: Mutex<u64>,
 }
 
 impl Notices {
     /// The receiving end.
     pub fn new() -> (Notices, Receiver<Notice>) {
         let (sender, receiver) = sync_channel(NOTICES_MAX);
-        let notices = Notices { sender, refused_count: AtomicU64::new(0), told_s: Mutex::new(0) };
+        let notices =
+            Notices { sender, refused_count: AtomicU64::new(0), reported_s: Mutex::new(0) };
         (notices, receiver)
     }
 
@@ -59,12 +60,12 @@ impl Notices {
 
     pub(crate) fn refused(&self, refusal: &Refusal, now_s: u64) {
         self.refused_count.fetch_add(1, Relaxed);
-        let Ok(mut told_s) = self.told_s.try_lock() else {
+        let Ok(mut reported_s) = self.reported_s.try_lock() else {
             return;
         };
         // After a backward step of the clock, begin anew.
-        if now_s < *told_s || now_s - *told_s >= REFUSALS_TOLD_EVERY_S {
-            *told_s = now_s;
+        if now_s < *reported_s || now_s - *reported_s >= REFUSALS_TOLD_EVERY_S {
+            *reported_s = now_s;
             let reason = refusal.word();
             let count = self.refused_count.swap(0, Relaxed);
             self.tell(Notice::Refused { reason, count });
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_now_and_then() {
+    fn refusals_are_reported_at_intervals() {
         let (notices, read) = Notices::new();
         for now_s in [100, 100, 105, 109, 110, 111, 5] {
             notices.refused(&Refusal::Signature, now_s);
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_the_log() {
+    fn threads_never_wait_for_the_log() {
         let (notices, read) = Notices::new();
         for _ in 0..1_000 {
             notices.tell(Notice::FetchFailed("no".into()));

@@ -133,7 +133,7 @@ impl Drop for FetchGuard {
 }
 
 fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
-    let mut told = None;
+    let mut reported = None;
     loop {
         wish.begin();
         let fetched = fetch(source);
@@ -144,16 +144,16 @@ fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
             Ok(jwks) => {
                 let (count, skipped_count) = (jwks.keys.len(), jwks.skipped_count);
                 let is_new = judge.replace_fetched(jwks.keys);
-                if is_new || told.take().is_some() {
+                if is_new || reported.take().is_some() {
                     judge.tell(Notice::KeysChanged { count, skipped_count });
                 }
             }
             Err(problem) => {
                 judge.counters.fetches_failed.fetch_add(1, Relaxed);
                 // A repeated error is reported once.
-                if told.as_ref() != Some(&problem) {
+                if reported.as_ref() != Some(&problem) {
                     judge.tell(Notice::FetchFailed(problem.clone()));
-                    told = Some(problem);
+                    reported = Some(problem);
                 }
             }
         }

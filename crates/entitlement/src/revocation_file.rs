@@ -168,7 +168,7 @@ fn revocation(record: Record) -> Option<Revocation> {
 mod tests {
     use super::*;
     #[test]
-    fn keys_and_issuers_come_back() {
+    fn keys_and_issuers_survive_encoding() {
         let mut all = three();
         all.add(Revoked::Key("k\n1".into()), 0, NEVER, 0).unwrap();
         let anna =
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_file_is_read() {
         let again = decode(&encode(&three())).unwrap();
         assert!(again.after(0).eq(three().after(0)));
         assert_eq!(again.ids_given(), 3);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let bytes = encode(&three());
         for end in 0..bytes.len() - 1 {
             assert!(decode(&bytes[..end]).is_err(), "{end}");
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// A directory of its own that goes with the test.
+    /// A directory that is removed after the test.
     struct Directory(PathBuf);
 
     impl Directory {
@@ -254,12 +254,12 @@ mod tests {
         let (target, new) = paths(path);
         let bytes = encode(&more);
         for end in 0..=bytes.len() {
-            // What a process leaves that dies while it writes, before the new file takes the old
-            // one's place.
+            // The state after the death of a process during the write, before the new file replaces
+            // the old one.
             fs::write(&new, &bytes[..end]).unwrap();
             assert_eq!(read(path).unwrap().len(), 3, "{end}");
         }
-        // And what it left is in nobody's way.
+        // The remains do not affect later writes.
         write(path, &more).unwrap();
         assert_eq!(read(path).unwrap().len(), 4);
         assert!(!new.exists());

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_subjects_and_all() {
+    fn tokens_subjects_and_all_are_revoked() {
         let mut revocations = Revocations::default();
         let jti = token_id("t1");
         assert!(!concern(&revocations, jti, "anna", 0));
@@ -265,12 +265,12 @@ mod tests {
 
         add(&mut revocations, Revoked::All, 2_000, NEVER);
         assert!(concern(&revocations, 0, "ben", 1_999) && !concern(&revocations, 0, "ben", 2_000));
-        // Of an API key nothing was issued.
+        // An API key has no time of issue.
         assert!(!concern(&revocations, 0, "server", NEVER));
     }
 
     #[test]
-    fn a_subject_of_one_issuer_is_not_that_of_another() {
+    fn equal_subjects_of_different_issuers_differ() {
         let of = |issuer: &str| {
             let issuer = issuer.into();
             let signer = Signer { issuer, ..Signer::default() };
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_by_its_name_and_by_its_thumbprint() {
+    fn a_key_is_revoked_by_its_id_or_thumbprint() {
         let by = |key_id: &str, key_thumbprint| Signer {
             key_id: key_id.into(),
             key_thumbprint,
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn one_for_the_same_tokens_and_it_only_widens() {
+    fn a_repeated_revocation_only_extends_the_first() {
         let mut revocations = Revocations::default();
         let anna = || Revoked::subject("anna");
         let first = add(&mut revocations, anna(), 1_000, 5_000);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_and_ends() {
+    fn revocations_are_bounded_and_end() {
         let mut revocations = Revocations::default();
         for number in 0..REVOCATIONS_MAX {
             let jti = Revoked::Token(number.to_string().into());
@@ -330,7 +330,7 @@ mod tests {
         }
         let another = || Revoked::Token("another".into());
         assert_eq!(revocations.add(another(), 0, NEVER, 49), Err(RevocationsFull));
-        // What is known can be widened all the same.
+        // An existing revocation can still be extended.
         assert!(revocations.add(Revoked::Token("1".into()), 0, NEVER, 49).is_ok());
         let added = revocations.add(another(), 0, NEVER, 50).unwrap();
         assert_eq!(added.id, REVOCATIONS_MAX as u64 + 1);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_on_after_a_restart() {
+    fn numbers_continue_after_a_restart() {
         let mut revocations = Revocations::default();
         let first = add(&mut revocations, Revoked::Token("a".into()), 0, NEVER);
         add(&mut revocations, Revoked::Token("b".into()), 0, NEVER);

@@ -83,18 +83,18 @@ mod tests {
     }
 
     #[test]
-    fn equal_ones_are_one() {
+    fn equal_terms_are_shared() {
         let table = TermsTable::new(100);
         let first = table.share(terms("a"));
         assert!(Arc::ptr_eq(&first, &table.share(terms("a"))));
         assert!(!Arc::ptr_eq(&first, &table.share(terms("b"))));
         drop(first);
-        // Nothing was kept alive.
+        // The table kept no terms alive.
         assert_eq!(Arc::strong_count(&table.share(terms("a"))), 1);
     }
 
     #[test]
-    fn the_dead_make_room_and_the_living_are_bounded() {
+    fn dead_terms_are_removed_and_live_ones_are_bounded() {
         let table = TermsTable::new(160);
         for number in 0..100_000 {
             table.share(terms(&number.to_string()));

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn three_parts_and_no_more() {
+    fn a_token_has_exactly_three_parts() {
         let parts = Parts::of(b"a.b.c").unwrap();
         assert_eq!((parts.message, parts.signature), ("a.b", "c"));
         for bad in ["", ".", "..", "a", "a.b", "a.b.", ".b.c", "a..c", "a.b.c.d", "a.b.c.d.e"] {
@@ -171,18 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn headers() {
+    fn headers_are_decoded() {
         let plain = header(r#"{"alg":"HS256","typ":"JWT"}"#).unwrap();
         assert_eq!((plain.algorithm, plain.key_id), (Algorithm::HS256, None));
         let named = header(r#"{"kid":"a\u0062","alg":"ES256"}"#).unwrap();
         assert_eq!(named.key_id.as_deref(), Some("ab"));
-        // Keys and their addresses in the token are nothing to us.
+        // Keys and their addresses in the token are ignored.
         let injected = r#"{"alg":"RS256","jwk":{"kty":"oct","k":"AA"},"jku":"https://evil.example","x5u":"file:///etc/passwd","x5c":["AA"]}"#;
         assert_eq!(header(injected).unwrap().key_id, None);
     }
 
     #[test]
-    fn headers_that_are_refused() {
+    fn invalid_headers_are_refused() {
         for name in ["none", "None", "NONE", "nOnE", "", " none", "HS256\\u0000", "PS256"] {
             let refused = header(&format!(r#"{{"alg":"{name}"}}"#));
             assert_eq!(refused, Err(Refusal::Algorithm), "{name}");

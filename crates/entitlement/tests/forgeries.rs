@@ -1,4 +1,4 @@
-//! Tokens forged in every classic way, against keys of every kind.
+//! Tokens forged in every classic way, for keys of every kind.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn hs256(secret: &[u8]) -> impl Fn(&[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_algorithm_verifies_its_own() {
+fn every_algorithm_verifies_its_own_signatures() {
     for algorithm in Algorithm::ALL {
         let (token, key) = match algorithm {
             Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512 => {
@@ -37,7 +37,7 @@ fn every_algorithm_verifies_its_own() {
         };
         let judge = judge(vec![key]);
         assert_eq!(refusal(&judge, &token), None, "{algorithm}");
-        // Whatever bit of it is changed, it does not hold.
+        // A token with any changed bit is invalid.
         let bytes = token.as_bytes();
         for at in (0..bytes.len()).step_by(7) {
             let mut forged = bytes.to_vec();
@@ -52,7 +52,7 @@ fn every_algorithm_verifies_its_own() {
 }
 
 #[test]
-fn a_public_key_is_no_secret() {
+fn a_public_key_is_not_used_as_a_secret() {
     for algorithm in [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA] {
         let pair = Pair::new(algorithm);
         let judge = judge(vec![pair.key(Some("k"))]);
@@ -80,8 +80,8 @@ fn a_public_key_is_no_secret() {
 }
 
 #[test]
-fn the_algorithm_is_the_keys() {
-    // A key for one algorithm of its family verifies no other.
+fn the_key_determines_the_algorithm() {
+    // A key for one algorithm does not verify another of its family.
     let pair = Pair::new(Algorithm::RS256);
     let other =
         entitlement::issue::SigningKey::of_pem(Some(Algorithm::RS512), pair.pem.private.as_bytes())
@@ -95,7 +95,7 @@ fn the_algorithm_is_the_keys() {
 }
 
 #[test]
-fn none_is_nothing() {
+fn the_algorithm_none_is_refused() {
     let judge = judge(vec![hmac_key(), Pair::new(Algorithm::ES256).key(None)]);
     for name in ["none", "None", "NONE", "nOnE", "", "null", "HS256 ", "\\u006eone"] {
         let header = format!(r#"{{"alg":"{name}","typ":"JWT"}}"#);
@@ -104,7 +104,7 @@ fn none_is_nothing() {
         let empty = token_of(&header, &claims().to_string(), |_| Vec::new());
         assert!(refusal(&judge, &empty).is_some(), "{name}");
     }
-    // No signature at all, under a good name.
+    // A token without a signature, under a valid name.
     let token = hmac_signer().token(None, &claims()).unwrap();
     let (message, _) = token.rsplit_once('.').unwrap();
     assert!(refusal(&judge, &format!("{message}.")).is_some());
@@ -112,7 +112,7 @@ fn none_is_nothing() {
 }
 
 #[test]
-fn names_of_keys_are_only_compared() {
+fn key_ids_are_only_compared() {
     let judge = judge(vec![TokenKey::of_secret(Some("good"), Algorithm::HS256, SECRET).unwrap()]);
     let huge = "k".repeat(4_000);
     for name in [
@@ -137,13 +137,13 @@ fn names_of_keys_are_only_compared() {
     let header = r#"{"alg":"HS256","kid":"good"}"#;
     let good = token_of(header, &claims().to_string(), hs256(SECRET));
     assert_eq!(refusal(&judge, &good), None);
-    // Without a name all keys that fit are tried.
+    // A token without a key ID is tried with all matching keys.
     let nameless = token_of(r#"{"alg":"HS256"}"#, &claims().to_string(), hs256(SECRET));
     assert_eq!(refusal(&judge, &nameless), None);
 }
 
 #[test]
-fn keys_in_the_token_are_not_looked_at() {
+fn keys_in_the_token_are_ignored() {
     let own = Pair::new(Algorithm::ES256);
     let evil = Pair::new(Algorithm::ES256);
     let judge = judge(vec![own.key(Some("k"))]);
@@ -157,14 +157,14 @@ fn keys_in_the_token_are_not_looked_at() {
         let forged = token_of(&header.to_string(), &claims().to_string(), sign);
         assert_eq!(refusal(&judge, &forged), Some(Refusal::Signature));
     }
-    // An ECDSA signature of zeros verified everything where Java forgot to look.
+    // An ECDSA signature of zeros was valid for every message in Java, for lack of a check.
     let header = r#"{"alg":"ES256","kid":"k"}"#;
     let zeros = token_of(header, &claims().to_string(), |_| vec![0; 64]);
     assert_eq!(refusal(&judge, &zeros), Some(Refusal::Signature));
 }
 
 #[test]
-fn what_must_be_understood_is_refused() {
+fn mandatory_extensions_are_refused() {
     let judge = judge(vec![hmac_key()]);
     for header in
         [r#"{"alg":"HS256","crit":["exp"]}"#, r#"{"alg":"HS256","b64":false,"crit":["b64"]}"#]
@@ -175,7 +175,7 @@ fn what_must_be_understood_is_refused() {
 }
 
 #[test]
-fn members_that_come_twice_are_refused() {
+fn repeated_members_are_refused() {
     let judge = judge(vec![hmac_key()]);
     let sign = hs256(SECRET);
     let header = r#"{"alg":"none","alg":"HS256"}"#;
@@ -192,7 +192,7 @@ fn members_that_come_twice_are_refused() {
 }
 
 #[test]
-fn time_issuer_and_audience() {
+fn time_issuer_and_audience_are_checked() {
     let judge = judge_of(JudgeSettings {
         rules: TokenRules {
             issuers: vec!["https://id.example".into()],
@@ -227,14 +227,14 @@ fn time_issuer_and_audience() {
 }
 
 #[test]
-fn huge_tokens_are_refused_unread() {
+fn huge_tokens_are_refused_before_decoding() {
     let judge = judge(vec![hmac_key()]);
     let mut claims = claims();
     claims["filler"] = "x".repeat(CREDENTIAL_BYTES_MAX).into();
     let token = hmac_signer().token(None, &claims).unwrap();
     assert_eq!(refusal(&judge, &token), Some(Refusal::TooLong));
     let deep = format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000));
-    // Depth costs no stack where nobody looks, and is refused where somebody does.
+    // Deep nesting costs no stack in ignored members, and is refused elsewhere.
     let of = |name: &str| {
         let claims = format!(r#"{{"{name}":{deep}}}"#);
         refusal(&judge, &token_of(r#"{"alg":"HS256"}"#, &claims, hs256(SECRET)))
@@ -260,8 +260,8 @@ fn padding_and_other_alphabets_are_refused() {
     ] {
         assert!(refusal(&judge, &bad).is_some(), "{bad}");
     }
-    // The last character of a signature of 32 bytes has two bits that nobody looks at; another one
-    // is another token.
+    // The last character of a signature of 32 bytes has two unused bits; a change of them gives
+    // another token.
     let last = token.as_bytes()[token.len() - 1];
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for other in alphabet.iter().filter(|other| **other != last) {
@@ -276,13 +276,13 @@ fn weak_keys_are_refused() {
     assert_eq!(short.unwrap_err(), KeyError::ShortSecret(31));
     let empty = TokenKey::of_secret(None, Algorithm::HS512, b"");
     assert_eq!(empty.unwrap_err(), KeyError::ShortSecret(0));
-    // 1,024 bits, as a certificate of the nineties would have.
+    // 1,024 bits, as in a certificate of the nineties.
     let mut modulus = vec![0xff; 128];
     modulus[127] = 0x01;
     let der = rsa_der(&modulus);
     let weak = TokenKey::of_public_der(None, Algorithm::RS256, &der);
     assert!(weak.is_err());
-    // A key for one algorithm is none for another.
+    // A key for one algorithm cannot be used for another.
     let pair = Pair::new(Algorithm::ES256);
     for algorithm in [Algorithm::ES384, Algorithm::RS256, Algorithm::EdDSA, Algorithm::HS256] {
         let wrong = TokenKey::of_public_pem(None, algorithm, pair.pem.public.as_bytes());
@@ -301,15 +301,15 @@ fn rsa_der(modulus: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn another_issuer_is_understood_alike() {
-    // Tokens of the library's own issuer, as a differential check of ours.
+fn this_crate_and_the_library_accept_the_same_tokens() {
+    // Tokens of the library's own issuer, as a differential check of this crate's.
     let library = |claims: &Value| {
         let key = jsonwebtoken::EncodingKey::from_secret(SECRET);
         jsonwebtoken::encode(&jsonwebtoken::Header::default(), claims, &key).unwrap()
     };
     let judge = judge(vec![hmac_key()]);
     assert_eq!(refusal(&judge, &library(&claims())), None);
-    // And ours are good for it.
+    // The library accepts this crate's tokens, too.
     let token = hmac_signer().token(Some("k"), &claims()).unwrap();
     let key = jsonwebtoken::DecodingKey::from_secret(SECRET);
     let mut validation = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::HS256);

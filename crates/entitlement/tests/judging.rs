@@ -1,5 +1,5 @@
-//! The judge as an I/O thread sees it: what is known is not computed again, what was revoked ends,
-//! what changes counts.
+//! The authenticator as an I/O thread uses it: signatures are cached, revoked tokens end, and
+//! changed settings take effect.
 
 mod support;
 
@@ -35,7 +35,7 @@ fn a_signature_is_computed_once() {
     let wanted = Filter::parse("a/b").unwrap();
     assert!(first.permits(Action::Publish, wanted) && first.permits(Action::History, wanted));
     assert_eq!(first.terms.limits, EntitlementLimits::default());
-    // Forged ones are computed each time, and never remembered.
+    // Forged tokens are computed each time, and never cached.
     let forged = format!("{}AAAA", &token[..token.len() - 4]);
     for _ in 0..2 {
         let refused = judged(&judge, &forged);
@@ -49,7 +49,7 @@ fn a_signature_is_computed_once() {
 }
 
 #[test]
-fn what_is_known_still_expires() {
+fn cached_tokens_expire() {
     let judge = judge(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
     assert!(judged(&judge, &token).verdict.is_ok());
@@ -60,7 +60,7 @@ fn what_is_known_still_expires() {
 }
 
 #[test]
-fn a_key_that_is_gone_verifies_nothing_even_if_it_did() {
+fn a_removed_key_verifies_nothing() {
     let old = Pair::new(Algorithm::EdDSA);
     let new = Pair::new(Algorithm::EdDSA);
     let judge = judge(vec![old.key(Some("old")), new.key(Some("new"))]);
@@ -73,10 +73,10 @@ fn a_key_that_is_gone_verifies_nothing_even_if_it_did() {
         ..JudgeSettings::default()
     });
     assert_eq!(judged(&judge, &by_old).verdict, Err(ErrorCode::Unauthorized));
-    // The other key is the same as before, and so is what it has signed.
+    // The other key and its tokens remain valid.
     let again = judged(&judge, &by_new);
     assert!(again.verdict.is_ok() && again.signatures_count == 0);
-    // A name moved to another key means another key.
+    // An ID that moved to another key means another key.
     judge.replace(JudgeSettings {
         token_keys: vec![old.key(Some("new"))],
         ..JudgeSettings::default()
@@ -85,7 +85,7 @@ fn a_key_that_is_gone_verifies_nothing_even_if_it_did() {
 }
 
 #[test]
-fn few_keys_are_tried() {
+fn the_number_of_tried_keys_is_bounded() {
     let secrets: Vec<[u8; 32]> = (0..9).map(|number| [number; 32]).collect();
     let keys =
         secrets.iter().map(|secret| TokenKey::of_secret(None, Algorithm::HS256, secret).unwrap());
@@ -102,7 +102,7 @@ fn few_keys_are_tried() {
 }
 
 #[test]
-fn each_key_that_is_tried_costs_a_signature() {
+fn each_tried_key_costs_a_signature() {
     let pairs = [0; 4].map(|_| Pair::new(Algorithm::RS256));
     let judge = judge(pairs.iter().map(|pair| pair.key(None)).collect());
     let forged = Pair::new(Algorithm::RS256).token(None);
@@ -110,18 +110,18 @@ fn each_key_that_is_tried_costs_a_signature() {
     assert_eq!(refused.verdict, Err(ErrorCode::Unauthorized));
     assert_eq!(refused.signatures_count, 4);
     assert_eq!(judge.statistics().signatures, 4);
-    // The third of them has signed this one.
+    // The third key has signed this token.
     assert_eq!(judged(&judge, &pairs[2].token(None)).signatures_count, 3);
 }
 
 #[test]
-fn a_revoked_key_signs_nothing_that_holds_whatever_its_tokens_say() {
+fn tokens_of_a_revoked_key_are_invalid() {
     let (old, new) = (Pair::new(Algorithm::EdDSA), Pair::new(Algorithm::EdDSA));
     let judge = judge(vec![old.key(Some("old")), new.key(None)]);
     let by_old = judged(&judge, &old.token(Some("old"))).verdict.unwrap();
     let by_new = judged(&judge, &new.token(None)).verdict.unwrap();
     assert_eq!(&*by_old.terms.signer.key_id, "old");
-    // Removed first: nothing of the key is here any more but what it has signed.
+    // The key is removed first: only its tokens remain.
     judge.replace(JudgeSettings { token_keys: vec![new.key(None)], ..JudgeSettings::default() });
     let revoke = |name: &str| {
         let wanted =
@@ -131,7 +131,7 @@ fn a_revoked_key_signs_nothing_that_holds_whatever_its_tokens_say() {
     let revocation = revoke("old");
     assert_eq!((revocation.issued_before_s, revocation.ends_s), (0, NEVER));
     assert!(judge.is_revoked(&by_old) && !judge.is_revoked(&by_new));
-    // A key without a name goes by its thumbprint, configured or not.
+    // A key without an ID is identified by its thumbprint, configured or not.
     revoke(&by_new.terms.signer.thumbprint());
     assert!(judge.is_revoked(&by_new));
     let refused = judged(&judge, &new.token(None));
@@ -139,7 +139,7 @@ fn a_revoked_key_signs_nothing_that_holds_whatever_its_tokens_say() {
 }
 
 #[test]
-fn a_key_of_one_issuer_signs_for_no_other() {
+fn a_key_of_one_issuer_is_not_valid_for_another() {
     let pair = Pair::new(Algorithm::EdDSA);
     let judge = judge(vec![pair.key(None).of_issuer(Some("https://a.example"))]);
     for (issuer, expected) in [
@@ -157,7 +157,7 @@ fn a_key_of_one_issuer_signs_for_no_other() {
 }
 
 #[test]
-fn types_of_tokens_are_asked_for_where_they_are_given() {
+fn configured_token_types_are_required() {
     let judge = judge_of(JudgeSettings {
         rules: TokenRules { token_types: vec!["at+jwt".into()], ..TokenRules::default() },
         token_keys: vec![hmac_key()],
@@ -171,7 +171,7 @@ fn types_of_tokens_are_asked_for_where_they_are_given() {
     ] {
         let sign = |message: &[u8]| hmac().sign(message).unwrap();
         let token = token_of(header, &claims().to_string(), sign);
-        // The second time its signature is known.
+        // The second time the signature is cached.
         for _ in 0..2 {
             assert_eq!(refusal(&judge, &token), expected, "{header}");
         }
@@ -179,7 +179,7 @@ fn types_of_tokens_are_asked_for_where_they_are_given() {
 }
 
 #[test]
-fn a_token_without_any_key_is_not_taken() {
+fn a_token_is_refused_without_keys() {
     let judge = judge(Vec::new());
     let token = hmac().token(None, &claims()).unwrap();
     assert_eq!(judged(&judge, &token).verdict, Err(ErrorCode::Unauthorized));
@@ -215,7 +215,7 @@ fn api_keys_permit_their_filters_and_nothing_else() {
     assert!(!judge.may_operate(secret.as_bytes(), NOW_S));
     assert!(!judge.is_revoked(&entitlement));
     assert_eq!(judge.statistics().api_keys, 1);
-    // It is no token, and a token is no API key.
+    // An API key is not a token, and a token is not an API key.
     assert!(judged(&judge, &secret).verdict.is_err());
     let token = hmac().token(None, &claims()).unwrap();
     assert!(shown(&judge, &token).verdict.is_err());
@@ -242,10 +242,9 @@ fn clients_of_a_changed_api_key_are_revoked() {
     assert!(!judge.is_revoked(&entitlement));
 }
 
-/// An operator who lets a key end sooner means those who are there, too; one who lets it end later
-/// ends nobody.
+/// An earlier expiry of a key also affects connected clients; a later one affects none.
 #[test]
-fn clients_of_an_api_key_that_ends_sooner_or_has_another_name_are_revoked() {
+fn clients_of_a_renamed_or_shortened_api_key_are_revoked() {
     let secret = new_api_key().unwrap();
     let with = |name: &str, expires_s| JudgeSettings {
         api_keys: vec![ApiKey { name: name.into(), expires_s, ..api_key(&secret, "a/#", false) }],
@@ -267,7 +266,7 @@ fn clients_of_an_api_key_that_ends_sooner_or_has_another_name_are_revoked() {
 }
 
 #[test]
-fn equal_permissions_are_one_whoever_has_them() {
+fn equal_permissions_are_shared() {
     let judge = judge(vec![TokenKey::of_secret(None, Algorithm::HS256, SECRET).unwrap()]);
     let of = |subject: &str| {
         let mut claims = claims();
@@ -281,7 +280,7 @@ fn equal_permissions_are_one_whoever_has_them() {
 }
 
 #[test]
-fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
+fn a_revocation_takes_effect_at_once_and_can_be_cancelled() {
     let judge = judge(vec![hmac_key()]);
     let token = hmac().token(None, &claims()).unwrap();
     let entitlement = judged(&judge, &token).verdict.unwrap();
@@ -290,7 +289,7 @@ fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
         let revocation = judge.revoke(None, wanted, NOW_S).unwrap();
         assert_eq!(revocation.ends_s, NEVER);
         assert!(judge.is_revoked(&entitlement));
-        // Also of a token that is known.
+        // Cached tokens are affected as well.
         let again = judged(&judge, &token);
         assert_eq!(again.verdict, Err(ErrorCode::TokenRevoked));
         assert!(judge.take_back(None, revocation.id).unwrap());
@@ -301,7 +300,7 @@ fn what_was_revoked_ends_at_once_and_can_be_taken_back() {
 }
 
 #[test]
-fn revocations_end_with_the_last_token_that_they_concern() {
+fn revocations_end_with_their_last_token() {
     let judge = judge_of(JudgeSettings {
         rules: TokenRules { lifetime_max_s: Some(3_600), leeway_s: 5, ..TokenRules::default() },
         ..JudgeSettings::default()

@@ -1,4 +1,5 @@
-//! Key sets fetched from a server of this machine: rotation, failures, and how often it is asked.
+//! Key sets fetched from a server on this machine: rotation, failures, and the frequency of
+//! requests.
 
 mod support;
 
@@ -22,10 +23,10 @@ use std::time::{Duration, Instant};
 use support::{Pair, judged};
 use wire::native::ErrorCode;
 
-/// Longer than anything here takes.
+/// Longer than any wait in these tests.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// An issuer's server: answers every request with what it was last given, and says so.
+/// An issuer's server: answers every request with the latest configured answer, and reports it.
 struct Issuer {
     address: SocketAddr,
     answer: Arc<Mutex<String>>,
@@ -43,7 +44,7 @@ impl Issuer {
         Issuer { address, answer, asked }
     }
 
-    fn say(&self, answer: String) {
+    fn answer_with(&self, answer: String) {
         *self.answer.lock().unwrap() = answer;
     }
 
@@ -130,7 +131,7 @@ impl Node {
         }
     }
 
-    /// A client whose key is not known comes back, until something has come of it.
+    /// A client with an unknown key reconnects until the node has a notice.
     fn notice_of_one_who_returns(&self, token: &str) -> Notice {
         let began = Instant::now();
         while began.elapsed() < DEADLINE {
@@ -150,7 +151,7 @@ impl Node {
 }
 
 #[test]
-fn a_new_key_is_fetched_when_a_token_names_it_and_an_old_one_goes() {
+fn a_new_key_is_fetched_and_an_old_one_removed() {
     let (old, new) = (Pair::new(Algorithm::EdDSA), Pair::new(Algorithm::EdDSA));
     let issuer = Issuer::new(ok(&jwks(&[("old", &old)])));
     let node = node(&issuer, Duration::ZERO);
@@ -158,16 +159,16 @@ fn a_new_key_is_fetched_when_a_token_names_it_and_an_old_one_goes() {
     assert_eq!(node.notice(), one);
     assert_eq!(node.code(&old.token(Some("old"))), None);
 
-    issuer.say(ok(&jwks(&[("old", &old), ("new", &new)])));
+    issuer.answer_with(ok(&jwks(&[("old", &old), ("new", &new)])));
     let two = Notice::KeysChanged { count: 2, skipped_count: 0 };
-    // The client that comes first is told to come back, not that its token is bad.
+    // The first client must reconnect; its token is not invalid.
     assert_eq!(node.code(&new.token(Some("new"))), Some(ErrorCode::NotReady));
     let notice = node.notice_of_one_who_returns(&new.token(Some("newest")));
     assert_eq!(notice, two);
     assert_eq!(node.code(&new.token(Some("new"))), None);
     assert_eq!(node.code(&old.token(Some("old"))), None);
 
-    issuer.say(ok(&jwks(&[("new", &new)])));
+    issuer.answer_with(ok(&jwks(&[("new", &new)])));
     let notice = node.notice_of_one_who_returns(&new.token(Some("newest")));
     assert_eq!(notice, one);
     assert_ne!(node.code(&old.token(Some("old"))), None);
@@ -189,26 +190,26 @@ fn old_keys_stay_while_fetches_fail() {
         ok(r#"{"keys":[]}"#),
         "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{".to_owned(),
     ] {
-        issuer.say(bad);
+        issuer.answer_with(bad);
         let notice = node.notice_of_one_who_returns(&pair.token(Some("unknown")));
         assert!(matches!(notice, Notice::FetchFailed(_)));
         assert_eq!(node.code(&pair.token(Some("k"))), None);
     }
-    // And it goes on asking until it is well again.
-    issuer.say(ok(&jwks(&[("k", &pair)])));
+    // The node continues to ask until the issuer is available again.
+    issuer.answer_with(ok(&jwks(&[("k", &pair)])));
     assert!(matches!(node.notice(), Notice::KeysChanged { .. }));
     let statistics = node.judge.statistics();
     assert!(statistics.fetches_failed >= 5 && statistics.fetches > statistics.fetches_failed);
 }
 
 #[test]
-fn nobody_makes_the_node_ask_more_often() {
+fn clients_cannot_increase_the_frequency_of_fetches() {
     let pair = Pair::new(Algorithm::EdDSA);
     let issuer = Issuer::new(ok(&jwks(&[("k", &pair)])));
     let node = node(&issuer, Duration::from_secs(3_600));
     node.notice();
     issuer.wait();
-    // The thread has yet to say that it is done.
+    // The thread has not yet reported its end.
     while node.code(&pair.token(Some("unknown"))) == Some(ErrorCode::NotReady) {
         std::thread::yield_now();
     }
@@ -221,18 +222,18 @@ fn nobody_makes_the_node_ask_more_often() {
 }
 
 #[test]
-fn without_any_keys_yet_clients_are_told_to_come_back() {
+fn clients_must_retry_until_the_first_keys_arrive() {
     let pair = Pair::new(Algorithm::EdDSA);
     let issuer = Issuer::new("HTTP/1.1 503 Service Unavailable\r\n\r\n".into());
     let node = node(&issuer, Duration::from_millis(1));
     assert!(matches!(node.notice(), Notice::FetchFailed(_)));
     assert_eq!(node.code(&pair.token(Some("k"))), Some(ErrorCode::NotReady));
-    issuer.say(ok(&jwks(&[("k", &pair)])));
+    issuer.answer_with(ok(&jwks(&[("k", &pair)])));
     assert!(matches!(node.notice(), Notice::KeysChanged { .. }));
     assert_eq!(node.code(&pair.token(Some("k"))), None);
 }
 
-/// A server with a certificate of its own for `localhost`; answers once for each connection.
+/// A server with its own certificate for `localhost`; answers once for each connection.
 fn serve_tls(listener: TcpListener, certificate: &tls::SelfSigned, answer: String) {
     let certificates = CertificateDer::pem_slice_iter(certificate.certificate_pem().as_bytes())
         .collect::<Result<Vec<_>, _>>()
@@ -250,7 +251,7 @@ fn serve_tls(listener: TcpListener, certificate: &tls::SelfSigned, answer: Strin
             let session = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut stream = StreamOwned::new(session, tcp.unwrap());
             let mut request = [0; 1_024];
-            // Who does not believe us says so, and nothing else.
+            // A client that does not trust the certificate sends an alert, and nothing else.
             if stream.read(&mut request).is_ok() {
                 let _ = stream.write_all(answer.as_bytes());
                 stream.conn.send_close_notify();
@@ -261,7 +262,7 @@ fn serve_tls(listener: TcpListener, certificate: &tls::SelfSigned, answer: Strin
 }
 
 #[test]
-fn over_tls_only_from_whom_it_believes() {
+fn key_sets_are_fetched_from_trusted_servers_only() {
     let pair = Pair::new(Algorithm::EdDSA);
     let now_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let certificate = tls::self_signed(&["localhost".to_owned()], 2, now_s - 60).unwrap();
@@ -281,7 +282,7 @@ fn over_tls_only_from_whom_it_believes() {
     };
     let believed = tls::Roots::File(file.clone());
     assert_eq!(fetch("localhost", Some(&believed)), Ok(1));
-    // Nobody believed, and a name that the certificate is not for.
+    // Without trusted certificates, and with a name that the certificate does not contain.
     assert!(fetch("localhost", None).is_err());
     assert!(fetch("127.0.0.1", Some(&believed)).is_err());
     std::fs::remove_file(&file).unwrap();

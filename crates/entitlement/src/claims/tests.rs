@@ -1,4 +1,4 @@
-//! Claims: what is read, what is refused, and when they hold.
+//! Claims: decoding, refusals, and validity.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn texts(filters: &[Box<str>]) -> Vec<&str> {
 }
 
 #[test]
-fn all_claims() {
+fn all_claims_are_decoded() {
     let claims = parse(
         r#"{"iss":"i","sub":"anna","aud":["a","b"],"exp":2000,"nbf":900,"iat":1000.9,"jti":"t1","other":{"x":[1]},
         "permissions":{"sub":["news/#"],"publish":["chat/{sub}"],"history":[],"all":["own/{sub}/#"]},
@@ -35,7 +35,7 @@ fn all_claims() {
 }
 
 #[test]
-fn nothing_claimed_is_nothing_permitted() {
+fn missing_claims_permit_nothing() {
     for json in ["{}", r#"{"permissions":{}}"#, r#"{"scope":"admin"}"#] {
         let claims = parse(json).unwrap();
         assert!(claims.terms.permissions.is_empty());
@@ -63,7 +63,7 @@ fn times_saturate() {
 }
 
 #[test]
-fn claims_that_are_refused() {
+fn invalid_claims_are_refused() {
     for bad in [
         "",
         "[]",
@@ -118,7 +118,7 @@ fn reasons_are_clear() {
 }
 
 #[test]
-fn filters_have_a_bound() {
+fn filters_are_bounded() {
     let list = |count: usize| vec!["\"a\""; count].join(",");
     let json = |subscribe, all| {
         format!(r#"{{"permissions":{{"subscribe":[{}],"all":[{}]}}}}"#, list(subscribe), list(all))
@@ -132,7 +132,7 @@ fn check(json: &str, rules: &TokenRules, now_s: u64) -> Result<(), Refusal> {
 }
 
 #[test]
-fn times() {
+fn times_are_checked() {
     let rules = TokenRules { leeway_s: 5, ..TokenRules::default() };
     let json = r#"{"exp":2000,"nbf":1000}"#;
     for (now_s, expected) in [
@@ -153,7 +153,7 @@ fn times() {
 }
 
 #[test]
-fn lifetimes() {
+fn lifetimes_are_limited() {
     let rules = TokenRules { lifetime_max_s: Some(100), ..TokenRules::default() };
     assert_eq!(check(r#"{"iat":1000}"#, &rules, 1_000), Err(Refusal::NoExpiry));
     assert_eq!(check(r#"{"iat":1000,"exp":1100}"#, &rules, 1_000), Ok(()));
@@ -163,7 +163,7 @@ fn lifetimes() {
 }
 
 #[test]
-fn issuers_and_audiences() {
+fn issuers_and_audiences_are_checked() {
     let rules = TokenRules {
         issuers: vec!["i".into(), "j".into()],
         audiences: vec!["crore".into()],

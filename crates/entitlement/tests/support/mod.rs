@@ -1,5 +1,5 @@
-//! What the tests of the judge share: keys of every kind, tokens, and a judge.
-#![allow(dead_code)] // No test file uses all of it.
+//! Shared parts of the tests: keys of every kind, tokens, and an authenticator.
+#![allow(dead_code)] // Each test file uses a part.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// The time of the tests.
 pub const NOW_S: u64 = 1_800_000_000;
-/// A secret that is long enough.
+/// A secret of sufficient length.
 pub const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
 /// Both halves of a key.
@@ -41,7 +41,7 @@ impl Pair {
     }
 }
 
-/// Claims that hold at [`NOW_S`].
+/// Claims that are valid at [`NOW_S`].
 pub fn claims() -> Value {
     json!({"sub": "anna", "exp": NOW_S + 60, "iat": NOW_S, "jti": "t1", "permissions": {"all": ["a/#"]}})
 }
@@ -63,7 +63,7 @@ pub fn judge_of(settings: JudgeSettings) -> TokenJudge {
     TokenJudge::new(settings, Revocations::default(), 1_000, None, notices)
 }
 
-/// A token of these parts; the signature is over the first two.
+/// Builds a token from these parts; the signature covers the first two.
 pub fn token_of(header: &str, claims: &str, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = sign(message.as_bytes());
