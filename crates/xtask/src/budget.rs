@@ -1,13 +1,13 @@
-//! The budget of a message: instructions, allocations and calls of the network, compared with what
-//! is stored.
+//! The budget of a message: instructions, allocations and network calls, compared with stored
+//! figures.
 //!
-//! `crates/node/examples/budget/` runs a reactor on a network of memory under callgrind, which
-//! counts only what happens inside of its `measured`. Differences of runs give what one more
-//! publication, delivery or connection costs. `docs/budget.toml` holds what it was; `cargo xtask
-//! budget --store` writes it.
+//! `crates/node/examples/budget/` runs a reactor on an in-memory network under callgrind, which
+//! counts only inside its function `measured`. Differences of runs give the cost of one more
+//! publication, delivery or connection. `docs/budget.toml` holds the stored figures; `cargo xtask
+//! budget --store` writes them.
 //!
-//! Beside that it runs each thing that takes many items at once with N, 2N and 4N of them
-//! ([`SCALING`]): what is added may about double each time.
+//! It also runs each operation on many items with N, 2N and 4N of them ([`SCALING`]): the added
+//! cost may about double each time.
 //!
 //! Invariants: a figure that grows by more than the tolerance fails the step. A figure that falls
 //! by more is printed with a request to store it, and passes: an improvement must not stop a
@@ -25,17 +25,17 @@ use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
 const STORED: &str = "docs/budget.toml";
-/// By how much a figure may differ, in percent.
+/// The tolerance of a figure, in percent.
 const TOLERANCE_PERCENT: f64 = 5.0;
-/// So little is not worth a percentage: of calls and allocations, of instructions.
+/// Smaller differences are not compared in percent: of calls and allocations, of instructions.
 const SLACK: f64 = 0.05;
 const SLACK_INSTRUCTIONS: f64 = 5.0;
 
-/// Subscribers, topics, connections of the larger run of each pair.
+/// The number of subscribers, topics or connections in the larger run of each pair.
 const MANY: u32 = 1_000;
 const TOPICS: u32 = 10_000;
 
-/// One run of the program: what callgrind counted, and what the program said.
+/// One run of the program: callgrind's counts, and the program's own.
 #[derive(Clone, Debug, Default)]
 struct Run {
     instructions: f64,
@@ -45,10 +45,10 @@ struct Run {
     writes: f64,
 }
 
-/// What one thing costs, by kind.
+/// The cost of one operation, by kind.
 type Costs = BTreeMap<&'static str, f64>;
 
-/// Measures, prints the table, and compares it with what is stored.
+/// Measures, prints the table, and compares it with the stored figures.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
     let measured = measure(workspace)?;
     let place = place(workspace)?;
@@ -113,7 +113,7 @@ fn number(value: &toml::Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|number| number as f64))
 }
 
-/// How a figure within its budget compares with the stored one.
+/// The result of the comparison with the stored figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Within the tolerance.
@@ -141,7 +141,7 @@ fn verdict(kind: &str, value: f64, stored: Option<f64>) -> Result<Verdict, Strin
     }
 }
 
-/// One decimal for what is counted singly, none for thousands.
+/// One decimal for single calls, none for thousands.
 fn shown(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
@@ -162,7 +162,8 @@ fn table(measured: &BTreeMap<&str, Costs>) -> String {
 fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     let arguments = ["build", "--locked", "--release", "-p", "node", "--example", "budget"];
     shell::run(&mut workspace.cargo(&arguments))?;
-    // What so many more cost, when as many have been done: buffers have grown by then.
+    // The cost of `count` further operations after `beforehand` of them: by then buffers have
+    // grown.
     let slope = |workload: &str, count: u32, beforehand: u32| -> Result<Run> {
         let less = run(workspace, workload, count, beforehand)?;
         let more = run(workspace, workload, 2 * count, beforehand)?;
@@ -171,7 +172,7 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     let publish = slope("fan-out", 200, 0)?;
     let many = slope("fan-out", 50, MANY)?;
     let delivery = many.minus(&publish).over(MANY);
-    // The same deliveries, of a message that is compressed first.
+    // The same deliveries of a compressed message.
     let compression = slope("packed-fan-out", 50, MANY)?.minus(&many);
     let unicast = slope("unicast", 1_000, TOPICS)?;
     let connect = slope("connect", 1_000, 0)?;
@@ -190,8 +191,8 @@ fn measure(workspace: &Workspace) -> Result<BTreeMap<&'static str, Costs>> {
     ]))
 }
 
-/// What may have many items at once, and how many in the smallest of three runs. A session with a
-/// ticket has room for few.
+/// The operations on many items, with the number of items in the smallest of three runs. A session
+/// with a ticket has room for few.
 const SCALING: [(&str, u32); 23] = [
     ("subscribe-topics", MANY_ITEMS),
     ("subscribe-filters", MANY_ITEMS),
@@ -218,15 +219,15 @@ const SCALING: [(&str, u32); 23] = [
     ("lag-filters", 100),
 ];
 const MANY_ITEMS: u32 = 400;
-/// From one doubling to the next the added cost may grow by this factor: 2 is linear, 4 is the
-/// square. The room above 2 is for steps: a buffer that doubles, a tree one level deeper, names one
-/// digit longer.
+/// The maximum growth of the added cost from one doubling to the next: 2 is linear, 4 is quadratic.
+/// The room above 2 is for steps: a buffer that doubles, a tree one level deeper, names one digit
+/// longer.
 const GROWTH_MAX: f64 = 3.0;
-/// What costs less for so many items more does not depend on them, in instructions for each.
+/// A smaller added cost, in instructions per item, does not count as growth.
 const GROWTH_SLACK: f64 = 50.0;
 
-/// Whether twice as many items cost about twice as much, for all that takes many at once: passed
-/// and failed.
+/// Checks whether twice as many items cost about twice as much, for all operations on many items.
+/// Returns the numbers of passed and failed ones.
 fn scaling(workspace: &Workspace) -> Result<(u64, u64)> {
     let (mut passed, mut failed) = (0, 0);
     for (workload, count) in SCALING {
@@ -321,7 +322,7 @@ fn program(workspace: &Workspace) -> PathBuf {
     workspace.target.join("release/examples/budget")
 }
 
-/// Instructions, and calls of the allocator, of a profile with full names.
+/// The instructions, and calls of the allocator, in a profile with full names.
 fn counted(profile: &str) -> Result<(f64, f64)> {
     let mut instructions = None;
     let mut allocations = 0.0;
@@ -346,7 +347,7 @@ fn counted(profile: &str) -> Result<(f64, f64)> {
     Ok((instructions, allocations))
 }
 
-/// What instructions depend on beside the sources.
+/// The facts that determine instructions, apart from the sources.
 fn place(workspace: &Workspace) -> Result<String> {
     let compiler = shell::output(&mut workspace.command(&["rustc", "--version"]))?;
     let library = shell::output(&mut workspace.command(&["getconf", "GNU_LIBC_VERSION"]))?;
@@ -362,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets() {
+    fn figures_are_compared_with_the_budget() {
         let (kept, better) = (Some(Verdict::Kept), Some(Verdict::Better));
         let check = |kind, value, stored, expected| {
             assert_eq!(verdict(kind, value, stored).ok(), expected, "{value} {stored:?}");
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles() {
+    fn profiles_are_read() {
         let profile = "fn=a\n1 20\ncfn=malloc\ncalls=3 0\n1 60\ncfn=free\ncalls=9 0\n1 9\n\
             cfn=realloc\ncalls=1 0\n1 5\ntotals: 94\n";
         assert_eq!(counted(profile).unwrap(), (94.0, 4.0));

@@ -1,4 +1,4 @@
-//! The gate: which steps there are, in which order they run, and the summary at the end.
+//! The gate: its steps, their order, and the summary at the end.
 //!
 //! Invariants: the first step that fails ends the run. The last line of the output is the sum over
 //! all runners, `N passed, N failed`; a step without a runner (formatting, lints) counts as one
@@ -15,12 +15,12 @@ use crate::shell::Workspace;
 use crate::steps;
 use crate::tally::Tally;
 
-/// Which steps to run.
+/// The selected steps.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// The slow suites too.
+    /// Whether to run the slow suites too.
     pub all: bool,
-    /// This step only, slow or not.
+    /// Runs only this step, slow or not.
     pub only: Option<&'static str>,
 }
 
@@ -32,7 +32,7 @@ struct Step {
     run: fn(&Workspace) -> Result<Tally>,
 }
 
-/// Cheap steps first, so that a slip is told within seconds.
+/// Cheap steps first, so that a mistake is reported within seconds.
 const STEPS: &[Step] = &[
     step("tools", "what the tests need is installed", steps::tools),
     step("fmt", "the sources are formatted", steps::fmt),
@@ -91,7 +91,7 @@ const STEPS: &[Step] = &[
     ),
 ];
 
-/// Runs the selected steps and prints the summary. True: all passed.
+/// Runs the selected steps and prints the summary. Returns whether all passed.
 pub fn run(workspace: &Workspace, selection: &Selection) -> bool {
     let mut summary = String::new();
     let mut total = Tally::default();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn selections() {
+    fn steps_are_selected() {
         let gate = selected(&Selection::default());
         assert!(gate.contains(&"autobahn") && !gate.contains(&"sweep"));
         assert_eq!(selected(&Selection { all: true, only: None }).len(), STEPS.len());

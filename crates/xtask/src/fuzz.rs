@@ -1,13 +1,13 @@
-//! The long search: every fuzz target, coverage-guided, for its share of the time that is given;
-//! and a table of what it did.
+//! The long fuzz run: every target, coverage-guided, for its share of the time; and a table of the
+//! results.
 //!
-//! It builds with the compiler's coverage pass (`fuzz/README.md` has the same by hand) into a
-//! folder of its own. What it learns is kept in `fuzz/artifacts/found` and used again; what breaks
-//! a target is kept beside it and named in the table.
+//! It builds with the compiler's coverage pass (`fuzz/README.md` has the manual steps) into a
+//! separate folder. New inputs are kept in `fuzz/artifacts/found` and reused; inputs that break a
+//! target are kept beside them and listed in the table.
 //!
-//! Invariants: all targets get the same time, as many at once as there are jobs; a target that has
-//! broken goes on until its time is over, so that one finding hides no other; a target that did
-//! nothing counts as failed.
+//! Invariants: all targets run for the same time, as many at once as there are jobs; a broken
+//! target continues until its time is over, so that one finding hides no other; a target without
+//! executions counts as failed.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -22,34 +22,34 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell::{self, Workspace};
 
-/// Of the build: coverage of edges and comparisons, in one unit for each crate so that counters are
-/// not doubled.
+/// Flags of the build: coverage of edges and comparisons, in one unit for each crate so that
+/// counters are not doubled.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
 
-/// Longer inputs are not tried: decoders that count to more have seeds for it.
+/// The maximum size of inputs: decoders with higher counts have seeds for them.
 const INPUT_BYTES_MAX: u32 = 4_096;
-/// An input may take so long before it counts as a finding; the slowest take milliseconds.
+/// The time limit of one input; the slowest take milliseconds.
 const INPUT_TIMEOUT_S: u32 = 10;
-/// And so much memory.
+/// The memory limit of one input.
 const MEMORY_MIB_MAX: u32 = 2_048;
-/// A target that breaks so often is left alone: the same fault comes again and again.
+/// The maximum number of restarts of a broken target: the same fault recurs.
 const RESTARTS_MAX: usize = 20;
 
-/// What is to be run.
+/// Options of a run.
 #[derive(Debug, PartialEq)]
 pub struct Options {
-    /// Of all targets together, by the clock.
+    /// The time of all targets together.
     minutes: f64,
-    /// Processes at once.
+    /// The number of processes at once.
     jobs: usize,
-    /// These only; none: all.
+    /// The selected targets; empty: all.
     targets: Vec<String>,
 }
 
 impl Options {
-    /// From the words behind `fuzz`.
+    /// Parses the words behind `fuzz`.
     pub fn parse(words: &[&str]) -> Result<Options> {
         let mut options = Options {
             minutes: 0.0,
@@ -74,7 +74,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What each of so many targets gets.
+    /// The time of each of `targets_count` targets.
     fn share(&self, targets_count: usize) -> Duration {
         let jobs = self.jobs.min(targets_count.max(1));
         let rounds = targets_count.div_ceil(jobs).max(1);
@@ -82,22 +82,23 @@ impl Options {
     }
 }
 
-/// What became of one target.
+/// The result of one target.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Outcome {
     executions: u64,
     elapsed: Duration,
-    /// Edges that some input has taken.
+    /// The number of covered edges.
     edges: u64,
-    /// libFuzzer's finer count: edges by how often, and comparisons.
+    /// libFuzzer's finer count: edges by frequency, and comparisons.
     features: u64,
-    /// Inputs that were learned in this run.
+    /// The number of inputs found in this run.
     inputs_new: u64,
-    /// Files that break it.
+    /// The files that break it.
     findings: BTreeSet<String>,
 }
 
-/// Builds and runs them, and prints the table. False: something was found, or a target did nothing.
+/// Builds and runs the targets, and prints the table. False if there are findings, or a target
+/// without executions.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let folder = workspace.root.join("fuzz");
     let known = targets(&folder)?;
@@ -140,7 +141,8 @@ fn take(waiting: &Mutex<VecDeque<String>>) -> Option<String> {
     locked(waiting).pop_front()
 }
 
-/// No thread panics while it holds one of these; if one did, what it left is whole.
+/// Locks a mutex. No thread panics while it holds one; after a panic the value would still be
+/// valid.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -158,7 +160,8 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Gives the folder of the binaries. `--target` keeps the flags away from build scripts.
+/// Builds the targets and returns the folder of the binaries. `--target` keeps the flags away from
+/// build scripts.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
     let compiler = shell::output(&mut workspace.command(&["rustc", "-vV"]))?;
     let host = compiler
@@ -221,7 +224,7 @@ fn fuzz(folder: &Path, binary: &Path, name: &str, share: Duration) -> Result<Out
 }
 
 impl Outcome {
-    /// Adds what a run says at its end. One that broke says it too.
+    /// Adds the statistics at the end of a run; a broken run has them too.
     fn take(&mut self, log: &str) {
         let statistic = |name: &str| {
             let lines = log.lines().filter_map(|line| line.strip_prefix("stat::"));
@@ -244,7 +247,8 @@ impl Outcome {
     }
 }
 
-/// Of a run that ended without its statistics: the number in front of its last line about itself.
+/// The number of executions of a run without statistics: the number at the start of its last status
+/// line.
 fn executed(log: &str) -> u64 {
     let mut numbers = log
         .lines()
@@ -270,7 +274,7 @@ fn verdict(outcome: &Result<Outcome>) -> String {
     }
 }
 
-/// As it stands in `docs/reliability.md`.
+/// The table in the form of `docs/reliability.md`.
 fn table(outcomes: &[(String, Outcome)]) -> String {
     let mut text =
         "| target | executions | a second | edges | features | new inputs | findings |\n\
@@ -307,7 +311,7 @@ fn table(outcomes: &[(String, Outcome)]) -> String {
     text
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -325,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options() {
+    fn options_are_parsed() {
         let options = Options::parse(&["--minutes", "60", "--jobs", "2", "--target", "a"]).unwrap();
         assert_eq!(options, Options { minutes: 60.0, jobs: 2, targets: vec!["a".to_owned()] });
         // Sixteen targets, two at once: eight rounds.

@@ -1,7 +1,7 @@
-//! Generated files: written from one source of truth, committed, and compared by the gate.
+//! Generated files: written from one source, committed, and compared by the gate.
 //!
-//! A generator is a pure function from the text of its source to the texts of files. It states in
-//! the first lines of its output that the file is generated and from what.
+//! A generator is a pure function from the text of its source to the texts of files. The first
+//! lines of its output state that the file is generated, and from which source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use anyhow::{Context, Result, bail};
 
 mod codes;
 
-/// From one source to the files made of it.
+/// A source and the files generated from it.
 pub struct Generator {
-    /// What it is called in messages.
+    /// The name in messages.
     pub name: &'static str,
-    /// The file it reads, from the root.
+    /// The source file, from the root.
     source: &'static str,
-    /// From the source's text to the files.
+    /// Generates the files from the source's text.
     generate: fn(&str) -> Result<Files>,
 }
 
 /// Paths from the root, and texts.
 type Files = Vec<(PathBuf, String)>;
 
-/// All of them. A new one is a line here.
+/// All generators. A new one is a line here.
 pub const GENERATORS: &[Generator] =
     &[Generator { name: "codes", source: "spec/codes.toml", generate: codes::generate }];
 
-/// Writes every generated file that is not in step.
+/// Writes every generated file that is outdated.
 pub fn write(root: &Path) -> Result<()> {
     for (_, path, text) in outdated(root)? {
         let target = root.join(&path);
@@ -40,7 +40,7 @@ pub fn write(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails where a committed file differs from what its generator writes.
+/// Fails if a committed file differs from its generator's output.
 pub fn check(root: &Path) -> Result<()> {
     if let Some((generator, path, _)) = outdated(root)?.first() {
         let Generator { name, source, .. } = generator;
@@ -50,7 +50,7 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The generated files whose text is not the one in the checkout.
+/// The outdated files, with their new text.
 fn outdated(root: &Path) -> Result<Vec<(&'static Generator, PathBuf, String)>> {
     let mut outdated = Vec::new();
     for generator in GENERATORS {

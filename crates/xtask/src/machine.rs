@@ -1,10 +1,10 @@
-//! The installed package under a systemd that runs: reload, live upgrade, watchdog, socket
+//! The installed package under a running systemd: reload, live upgrade, watchdog, socket
 //! activation, removal.
 //!
-//! It runs on a Debian of its own: namespaces whose process 1 is systemd. Debian 13, since systemd
-//! knows `notify-reload` from 253 on. Its files are laid out once, by debootstrap; what a run
-//! changes lies in memory. It takes root. Invariant: nothing outside is changed, and all that runs
-//! in it ends with its process 1.
+//! It runs on a separate Debian: namespaces whose process 1 is systemd. Debian 13, because systemd
+//! knows `notify-reload` since version 253. debootstrap installs its files once; changes of a run
+//! are in memory. It needs root. Invariant: nothing outside is changed, and all its processes end
+//! with its process 1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ use crate::tally::Tally;
 
 const SUITE: &str = "trixie";
 const MIRROR: &str = "http://deb.debian.org/debian";
-/// What it has beside the least that Debian is.
+/// The packages beyond the minimum of Debian.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,adduser,curl";
-/// How long anything may take in it: generous, since a busy machine is no failure.
+/// The time limit of any wait: generous, since a busy machine is not a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Where control groups of the second version are: alone, or beside the first.
+/// Folders of version 2 control groups: alone, or beside version 1.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-/// How its process 1 begins: `$1` are the files, `$2` is a folder for what changes.
+/// The start of process 1: `$1` are the files, `$2` is a folder for changes.
 const BOOT: &str = include_str!("machine/boot.sh");
 
-/// Installs the package there and does with it what operators do.
+/// Installs the package there and operates it.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
     let package = package::build(workspace)?;
     let files = files(workspace)?;
@@ -48,7 +48,7 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     check_watchdog(&machine)?;
     check_sockets(&machine)?;
     machine.run(&["systemctl", "enable", "--now", "crore.service"])?;
-    // The same version again: a node that runs comes back as the new one.
+    // The same version again: a running node becomes the new one.
     let before = machine.main_process()?;
     machine.run(&["dpkg", "-i", "/opt/crore.deb"])?;
     machine.wait_for("the node after an upgrade of the package", |machine| {
@@ -60,8 +60,8 @@ pub fn check(workspace: &Workspace) -> Result<Tally> {
     Ok(Tally::ONE_PASSED)
 }
 
-/// The unit's main process is another one after a live upgrade, nothing was started again, and what
-/// had been published is there.
+/// After a live upgrade the unit has another main process, systemd has not restarted it, and
+/// published messages are still present.
 fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "start", "crore"])?;
     ensure!(machine.is_ready(), "the started node is not ready");
@@ -82,8 +82,7 @@ fn check_reload_and_upgrade(machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// A node that does not live is killed and started again, also when it is one that took another's
-/// place; one that lives is left alone.
+/// A hanging node is killed and restarted, also after an upgrade; a working one is not affected.
 fn check_watchdog(machine: &Machine) -> Result<()> {
     let folder = machine.path("run/systemd/system/crore.service.d");
     fs::create_dir_all(&folder)?;
@@ -103,7 +102,7 @@ fn check_watchdog(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "stop", "crore"])
 }
 
-/// Who connects while no node runs is served by the one that starts then.
+/// A client that connects while no node runs is served by the next one.
 fn check_sockets(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "start", "crore.socket", "crore-operators.socket"])?;
     ensure!(machine.main_process()? == 0, "the node runs before the first connection");
@@ -120,7 +119,7 @@ fn check_sockets(machine: &Machine) -> Result<()> {
     machine.run(&["systemctl", "stop", "crore.socket", "crore-operators.socket", "crore.service"])
 }
 
-/// A Debian, laid out.
+/// The files of an installed Debian.
 fn files(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.foreign().join("machine");
     once(&folder, &format!("{SUITE} {PACKAGES}"), || {
@@ -132,11 +131,11 @@ fn files(workspace: &Workspace) -> Result<PathBuf> {
         debootstrap.args(["--variant=minbase", &format!("--include={PACKAGES}"), SUITE]);
         shell::run(debootstrap.arg(folder.join("files")).arg(MIRROR))
     })
-    .context("a Debian of its own")?;
+    .context("the separate Debian")?;
     Ok(folder.join("files"))
 }
 
-/// A systemd that runs, and everything below it.
+/// A running systemd, and its files.
 struct Machine {
     process: Child,
     init: u32,
@@ -164,13 +163,13 @@ impl Machine {
         machine.wait_for("systemd (see target/machine.log)", |machine| {
             let state = machine.command(&["systemctl", "is-system-running"]).output()?;
             let state = String::from_utf8_lossy(&state.stdout).into_owned();
-            // Something that a machine of its own cannot have may have failed.
+            // Units that cannot work in namespaces may have failed.
             Ok(["running", "degraded"].contains(&state.trim()))
         })?;
         Ok(machine)
     }
 
-    /// A path in it, from outside.
+    /// A path inside it, as seen from outside.
     fn path(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.init)).join(path)
     }
@@ -197,7 +196,7 @@ impl Machine {
         Ok(value.trim().to_owned())
     }
 
-    /// As the machine counts it; 0 if there is none.
+    /// The process number inside it; 0 if there is none.
     fn main_process(&self) -> Result<u32> {
         Ok(self.value("MainPID")?.parse()?)
     }
@@ -218,7 +217,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // Its process 1 goes with it, and all others with that.
+        // Its process 1 ends with it, and so do all others.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let remove = "find \"$0\" -depth -type d -exec rmdir {} +";

@@ -1,11 +1,9 @@
-//! The project's own commands, reached as `cargo xtask <command>`.
+//! The project's own commands: `cargo xtask <command>`.
 //!
-//! `ci` is the gate: the continuous integration runs it and nothing else, and so does everybody
-//! before a commit. The other commands are its parts, for use by hand. Nothing here is on a
-//! message's path.
+//! `ci` is the gate: continuous integration runs only that, and so do contributors before a commit.
+//! The other commands are its parts, for manual use. No code here is on a message's path.
 //!
-//! Invariants: a step that runs no test fails; a tool that is missing is installed or named, never
-//! skipped.
+//! Invariants: a step without tests fails; a missing tool is installed or named, never skipped.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command that the arguments name. False: it ran, and found something wrong.
+/// Runs a command. False: it ran, and found a fault.
 fn dispatch(arguments: &[String]) -> Result<bool> {
     let workspace = shell::Workspace::locate()?;
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -89,7 +87,7 @@ fn dispatch(arguments: &[String]) -> Result<bool> {
     }
 }
 
-/// The steps that `ci`'s options select, or nothing where only their names are wanted.
+/// The steps selected by the options of `ci`; None if only their names are requested.
 fn selection(options: &[&str]) -> Result<Option<ci::Selection>> {
     let mut selection = ci::Selection::default();
     let mut rest = options.iter();

@@ -1,9 +1,8 @@
-//! What operators install: the units of systemd, and the Debian package.
+//! Packages for operators: the units of systemd, and the Debian package.
 //!
-//! The units are checked without a running systemd: that every line of them is known, and how much
-//! of the system they leave open. The package is built by `cargo-deb`, installed on this machine,
-//! started by the command line of its unit as the user that it makes, removed and purged. That
-//! takes root, and leaves nothing behind.
+//! The units are checked without a running systemd: that every line is known, and their exposure.
+//! `cargo-deb` builds the package; the check installs it on this machine, starts the command line
+//! of its unit as its user, removes and purges it. That needs root, and leaves nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,14 +15,14 @@ use crate::setup;
 use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 
-/// Exact, so that the package is the same for the same sources.
+/// Exact, so that equal sources give equal packages.
 const CARGO_DEB_VERSION: &str = "3.8.0";
-/// The greatest exposure that `systemd-analyze security` may find, in tenths: 18 is what there is.
+/// The maximum exposure in `systemd-analyze security`, in tenths: 18 is the present one.
 const EXPOSURE_MAX: &str = "18";
 const UNITS: &[&str] = &["crore.service", "crore.socket", "crore-operators.socket"];
 const PROGRAM: &str = "/usr/bin/crore";
 const HOME: &str = "/var/lib/crore";
-/// Where the operators' socket is, as systemd would make it; not in the place of another node.
+/// The runtime directory, as systemd would create it; not that of another node.
 const RUNTIME_DIRECTORY: &str = "/run/crore-package";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -33,7 +32,7 @@ pub fn check_units(workspace: &Workspace) -> Result<Tally> {
     fs::create_dir_all(&folder)?;
     for unit in UNITS {
         let text = fs::read_to_string(workspace.root.join("deploy/systemd").join(unit))?;
-        // Its program need not be installed here.
+        // The unit's program need not be installed here.
         fs::write(folder.join(unit), text.replace(PROGRAM, "/bin/true"))?;
     }
     let paths: Vec<PathBuf> = UNITS.iter().map(|unit| folder.join(unit)).collect();
@@ -43,7 +42,7 @@ pub fn check_units(workspace: &Workspace) -> Result<Tally> {
         .output()
         .context("systemd-analyze")?;
     let said = String::from_utf8_lossy(&verified.stderr);
-    // Systems before 253 do not know it; the unit says what they then go by.
+    // Versions before 253 do not know it; the unit has an alternative for them.
     let faults: Vec<&str> = said
         .lines()
         .filter(|line| !line.ends_with("Failed to parse service type, ignoring: notify-reload"))
@@ -56,7 +55,7 @@ pub fn check_units(workspace: &Workspace) -> Result<Tally> {
     Ok(Tally::ONE_PASSED)
 }
 
-/// Builds the package; its path.
+/// Builds the package and returns its path.
 pub fn build(workspace: &Workspace) -> Result<PathBuf> {
     let program = setup::cargo_tool(workspace, "cargo-deb", CARGO_DEB_VERSION)?;
     shell::run(&mut workspace.cargo(&["build", "--locked", "--release", "-p", "crore"]))?;
@@ -68,7 +67,7 @@ pub fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(output)
 }
 
-/// Installs the package, starts what is in it, and takes it away again.
+/// Installs the package, starts its program, and removes it.
 pub fn check(workspace: &Workspace) -> Result<Tally> {
     let package = build(workspace)?;
     check_package(&package).map(|()| Tally::ONE_PASSED)
@@ -139,7 +138,7 @@ fn start_by_unit() -> Result<Child> {
     ensure!(values("RuntimeDirectory=") == ["crore"], "the unit has no runtime directory");
     let owned = ["-d", "-m", "0755", "-o", "crore", "-g", "crore"];
     shell::run(Command::new("install").args(owned).arg(RUNTIME_DIRECTORY))?;
-    // It becomes the node, so that who ends it ends the node.
+    // `setpriv` becomes the node, so that a signal reaches the node.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=crore", "--regid=crore", "--init-groups", "--", "env"]);
     command.args(environment);
@@ -160,7 +159,7 @@ fn wait_until(is_so: impl Fn() -> bool) -> bool {
     false
 }
 
-/// Takes away whatever is left.
+/// Removes all remains when dropped.
 struct Installed {
     had_user: bool,
 }

@@ -1,10 +1,10 @@
 //! A private Python 2.7 with the Autobahn test suite, under `foreign/autobahn`.
 //!
-//! Autobahn's fuzzing client runs on Python 2.7 only, which Debian 12 no longer has. Its
-//! predecessor's packages still run on it: they are fetched through apt with a source list of their
-//! own (so with Debian's signatures) and unpacked, not installed. The Python packages come from
-//! PyPI by exact hash. The machine is not changed and nothing of it is used, so the suite is the
-//! same everywhere.
+//! Autobahn's fuzzing client needs Python 2.7, which Debian 12 no longer has. The packages of
+//! Debian 11 still work on it: apt fetches them with a separate source list (so with Debian's
+//! signatures), and they are unpacked, not installed. The Python packages come from PyPI by exact
+//! hash. The machine is not changed and its own Python not used, so the suite is the same
+//! everywhere.
 
 use std::fs;
 use std::path::Path;
@@ -15,18 +15,17 @@ use anyhow::{Context, Result, bail};
 use crate::setup::{once, private_apt, unpack_packages};
 use crate::shell::{self, Workspace};
 
-/// Where Debian 11 is served: the ordinary mirrors as long as they carry it, the archive
-/// afterwards.
+/// Sources of Debian 11: the ordinary mirrors as long as they carry it, the archive afterwards.
 const MIRRORS: &[&str] = &["http://deb.debian.org/debian", "http://archive.debian.org/debian"];
 
-/// The interpreter, its library, and the libraries that Debian 12 has in newer versions only.
+/// The interpreter, its library, and the libraries with newer versions in Debian 12.
 const PACKAGES: &[&str] =
     &["python2.7-minimal", "libpython2.7-minimal", "libpython2.7-stdlib", "libffi7", "libssl1.1"];
 
-/// The last pip for Python 2.7 may not be the first thing it installs: it is fetched by Python 3.
+/// The last pip for Python 2.7; Python 3 fetches it, because pip cannot install itself first.
 const PIP: &str = "pip==20.3.4";
 
-/// Installs it, unless the same is there. The Python 3 environment must be there before.
+/// Installs it, unless the same version exists. The Python 3 environment must exist before.
 pub fn install(workspace: &Workspace) -> Result<()> {
     let folder = workspace.foreign().join("autobahn");
     let list = workspace.root.join("tests/autobahn/requirements.txt");
@@ -48,7 +47,7 @@ fn interpreter(folder: &Path) -> Result<()> {
     if !from_any_mirror {
         bail!("no mirror has Python 2.7");
     }
-    // A wrapper, so that whoever starts it needs no environment of its own.
+    // A wrapper, so that callers need no special environment.
     let wrapper = folder.join("python2.7");
     let text = "#!/bin/sh\n\
         here=$(dirname \"$(readlink -f \"$0\")\")\n\
@@ -75,7 +74,7 @@ fn unpack(folder: &Path, mirror: &str) -> Result<()> {
         options.extend(["-o".to_owned(), option]);
     }
     unpack_packages(folder, &options, PACKAGES)?;
-    // One folder of libraries, whatever the architecture is called.
+    // One folder of libraries for every architecture.
     let libraries = folder.join("lib");
     fs::create_dir_all(&libraries)?;
     for entry in fs::read_dir(folder.join("usr/lib"))? {
@@ -105,8 +104,7 @@ fn packages(workspace: &Workspace, folder: &Path, list: &Path) -> Result<()> {
     let site = folder.join("site");
     let python = || Command::new(folder.join("python2.7"));
     let install = |requirements: &Path| {
-        // Two of the packages exist as sources only; their build needs the setuptools of this very
-        // list.
+        // Two of the packages exist as sources only; their build needs the setuptools of this list.
         let start = "import os, runpy, sys; sys.path.insert(0, sys.argv[1]); \
             os.environ['PYTHONPATH'] = sys.argv[2]; del sys.argv[1:3]; sys.argv[0] = 'pip'; \
             runpy.run_module('pip', run_name='__main__')";

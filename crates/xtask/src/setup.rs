@@ -1,4 +1,4 @@
-//! Installs what the tests need on a Debian 12 machine; what is there already is left alone.
+//! Installs the tools of the tests on a Debian 12 machine; existing ones are not changed.
 //!
 //! Compiler parts come from rustup, system packages from apt (as root or through sudo), packages of
 //! npm and PyPI from committed lists of exact versions into the target folder. Prometheus with its
@@ -14,10 +14,10 @@ use anyhow::{Context, Result, bail};
 use crate::python2;
 use crate::shell::{self, Workspace};
 
-/// Exact, so that the gate's verdict on the same sources does not change by itself.
+/// Exact, so that the gate's result for the same sources does not change by itself.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// Programs that tests start, and the Debian package of each.
+/// Programs that tests start, with their Debian packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("curl", "curl"),
@@ -52,12 +52,12 @@ pub fn everything(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// `cargo-deny`, built from crates.io once; about two minutes on two cores.
+/// Installs `cargo-deny` from crates.io once; about two minutes on two cores.
 pub fn cargo_deny(workspace: &Workspace) -> Result<PathBuf> {
     cargo_tool(workspace, "cargo-deny", CARGO_DENY_VERSION)
 }
 
-/// A tool of cargo's in an exact version, built from crates.io once.
+/// Installs a cargo tool in an exact version from crates.io once.
 pub fn cargo_tool(workspace: &Workspace, name: &str, version: &str) -> Result<PathBuf> {
     let folder = workspace.foreign().join(format!("{name}-{version}"));
     let program = folder.join("bin").join(name);
@@ -87,7 +87,7 @@ pub fn once(folder: &Path, key: &str, install: impl FnOnce() -> Result<()>) -> R
     Ok(())
 }
 
-/// Options that give apt lists and a cache of its own under `state`, so that it needs no root.
+/// Options that give apt separate lists and a cache under `state`, so that it needs no root.
 pub fn private_apt(state: &Path) -> Result<Vec<String>> {
     fs::create_dir_all(state.join("state/lists/partial"))?;
     fs::create_dir_all(state.join("cache/archives/partial"))?;
@@ -100,7 +100,7 @@ pub fn private_apt(state: &Path) -> Result<Vec<String>> {
     Ok(options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect())
 }
 
-/// Downloads Debian packages and unpacks them into `folder`. `apt_options` say from where.
+/// Downloads Debian packages and unpacks them into `folder`. `apt_options` select the source.
 pub fn unpack_packages(folder: &Path, apt_options: &[String], packages: &[&str]) -> Result<()> {
     let archives = folder.join("archives");
     fs::create_dir_all(&archives)?;
@@ -150,14 +150,14 @@ fn system_packages(workspace: &Workspace) -> Result<()> {
         (_, true) => &["sudo", "-n", "env", "DEBIAN_FRONTEND=noninteractive"],
         _ => bail!("please install as root: {}", missing.join(" ")),
     };
-    // A fresh machine may still be installing on its own.
+    // A new machine may still be running its first installation.
     let apt = [prefix, &["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"]].concat();
     shell::run(&mut workspace.command(&[&apt[..], &["update"]].concat()))?;
     let install = ["install", "-y", "--no-install-recommends"];
     shell::run(&mut workspace.command(&[&apt[..], &install, &missing].concat()))
 }
 
-/// Prometheus' checker and the server itself, out of the server's package, as
+/// Unpacks Prometheus and its checker from the server's package, as
 /// `foreign/promtool/usr/bin/promtool` and `prometheus`.
 fn promtool(workspace: &Workspace) -> Result<()> {
     let folder = workspace.foreign().join("promtool");
@@ -171,7 +171,7 @@ fn promtool(workspace: &Workspace) -> Result<()> {
     .context("promtool, from Debian's package `prometheus`")
 }
 
-/// nginx and Caddy out of their packages, as `foreign/proxies/usr/sbin/nginx` and
+/// Unpacks nginx and Caddy, as `foreign/proxies/usr/sbin/nginx` and
 /// `foreign/proxies/usr/bin/caddy`.
 fn proxies(workspace: &Workspace) -> Result<()> {
     let folder = workspace.foreign().join("proxies");
@@ -200,7 +200,7 @@ fn npm_packages(workspace: &Workspace) -> Result<()> {
     .context("packages of npm")
 }
 
-/// A Python of its own with the packages of a list, in the foreign folder under this name.
+/// Creates a Python environment with the packages of a list, in the foreign folder under this name.
 fn python_packages(workspace: &Workspace, name: &str, list: &str) -> Result<()> {
     let folder = workspace.foreign().join(name);
     let list = workspace.root.join(list);

@@ -1,4 +1,4 @@
-//! Starting other programs: where they run, what of their output is kept, and how a failure reads.
+//! Starts other programs: working folder, captured output, and error text.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::tally::Tally;
 
-/// The checkout and the folder for everything that can be built again.
+/// The checkout and the target folder.
 #[derive(Debug)]
 pub struct Workspace {
     /// The folder of the root `Cargo.toml`.
@@ -19,7 +19,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The workspace that this program was built from.
+    /// The workspace of this program's build.
     pub fn locate() -> Result<Workspace> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .ancestors()
@@ -37,7 +37,7 @@ impl Workspace {
         self.target.join("foreign")
     }
 
-    /// A command that runs at the root and shares our target folder.
+    /// A command that runs at the root with our target folder.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).current_dir(&self.root);
@@ -45,14 +45,14 @@ impl Workspace {
         command
     }
 
-    /// The same for cargo: the one that runs us, on the committed lock file.
+    /// A command of the present cargo, with the committed lock file.
     pub fn cargo(&self, words: &[&str]) -> Command {
         let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         self.command(&[&[cargo.as_str()], words].concat())
     }
 }
 
-/// Runs the command to its end; its output goes to ours.
+/// Runs the command to its end; its output is passed through.
 pub fn run(command: &mut Command) -> Result<()> {
     print_command(command);
     let status = command.status().with_context(|| not_started(command))?;
@@ -62,8 +62,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a test runner: prints its output and sums up the results in it. A runner that fails without
-/// having counted a failure (a test that does not compile) counts as one.
+/// Runs a test runner: prints its output and sums up its results. A runner that fails without a
+/// counted failure (a test that does not compile) counts as one.
 pub fn run_tests(command: &mut Command) -> Result<Tally> {
     print_command(command);
     let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| not_started(command))?;
@@ -87,7 +87,7 @@ pub fn run_tests(command: &mut Command) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs the command and returns what it wrote to standard output.
+/// Runs the command and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.stderr(Stdio::inherit()).output().with_context(|| not_started(command))?;
     if !output.status.success() {

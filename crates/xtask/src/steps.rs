@@ -1,4 +1,4 @@
-//! What each step of the gate does.
+//! The steps of the gate.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -11,10 +11,10 @@ use crate::shell::{self, Workspace};
 use crate::tally::Tally;
 use crate::{budget, generate, setup, tidy as rules};
 
-/// What the core may depend on, itself and everything below: no I/O, clock, thread or entropy in
+/// Permitted dependencies of the core, direct and indirect: no I/O, clock, thread or entropy in
 /// them.
 const PURE_PACKAGES: &[&str] = &[
-    // Ours.
+    // Our own crates.
     "broker",
     "derive",
     "log",
@@ -23,7 +23,7 @@ const PURE_PACKAGES: &[&str] = &[
     // Data structures.
     "equivalent",
     "hashbrown",
-    // Checksums of the durable log, by the processor's own instruction.
+    // Checksums of the durable log, with the processor's instruction.
     "crc-fast",
     "spin",
     // Compression.
@@ -60,9 +60,9 @@ const PURE_PACKAGES: &[&str] = &[
     "unicode-ident",
 ];
 
-/// Seeds of the simulation in the gate: enough for every fault to occur, few enough for a minute.
+/// Simulated seeds in the gate: enough for every fault to occur, few enough for a minute.
 const SIM_SEEDS_GATE: &str = "400";
-/// Seeds of the slow tier.
+/// Simulated seeds in the slow tier.
 const SIM_SEEDS_SWEEP: &str = "6000";
 
 /// Kills of the server in the gate, and in the slow tier.
@@ -110,8 +110,8 @@ pub fn purity(workspace: &Workspace) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Advisories too, where somebody has fetched their database: the gate itself goes to no network
-/// for them, so that its verdict on the same sources does not change by itself.
+/// Checks advisories too, if their database exists: the gate does not fetch it, so that its result
+/// for the same sources does not change by itself.
 pub fn deny(workspace: &Workspace) -> Result<Tally> {
     let program = setup::cargo_deny(workspace)?;
     let program = program.to_string_lossy();
@@ -159,7 +159,7 @@ pub fn test(workspace: &Workspace) -> Result<Tally> {
     shell::run_tests(&mut workspace.cargo(&arguments))
 }
 
-/// The fuzz targets are a workspace of their own; its ordinary tests replay the committed corpora.
+/// Runs the tests of the fuzz workspace; they replay the committed corpora.
 pub fn fuzz(workspace: &Workspace) -> Result<Tally> {
     let arguments = ["test", "--manifest-path", "fuzz/Cargo.toml", "--no-fail-fast"];
     let target = workspace.target.join("fuzz");
@@ -176,7 +176,7 @@ pub fn sweep(workspace: &Workspace) -> Result<Tally> {
 
 pub fn end_to_end(workspace: &Workspace) -> Result<Tally> {
     build(workspace)?;
-    // The one with switches for tests. The step `test` has made it.
+    // The binary with switches for tests. The step `test` has built it.
     let switched = ["build", "--locked", "--profile", "test", "-p", "crore"];
     shell::run(&mut workspace.cargo(&switched))?;
     let arguments = ["test", "--locked", "-p", "end-to-end", "--no-fail-fast"];
@@ -239,8 +239,7 @@ pub fn tcp_memory(workspace: &Workspace) -> Result<Tally> {
     black_box(workspace, "tcp_memory", &[])
 }
 
-/// A runner of its own against the built binary; cargo has nothing to build where that is up to
-/// date.
+/// Runs a separate runner against the built binary; cargo builds only outdated files.
 fn black_box(workspace: &Workspace, runner: &str, arguments: &[&str]) -> Result<Tally> {
     build(workspace)?;
     let mut run = workspace.cargo(&["run", "--locked", "-p", "end-to-end", "--bin", runner, "--"]);
@@ -252,7 +251,8 @@ fn simulate(workspace: &Workspace, seeds: &str) -> Result<Tally> {
     shell::run_tests(&mut workspace.cargo(&arguments))
 }
 
-/// The packages of `cargo tree`'s output that [`PURE_PACKAGES`] does not name, each once.
+/// The packages in the output of `cargo tree` that [`PURE_PACKAGES`] does not name, without
+/// repetition.
 fn impure_packages(tree: &str) -> Vec<&str> {
     let named: BTreeSet<&str> =
         tree.lines().filter_map(|line| line.split_whitespace().next()).collect();

@@ -1,9 +1,9 @@
-//! Counting what test runners report.
+//! Counts the results of test runners.
 
 use std::fmt;
 use std::ops::Add;
 
-/// How many tests of a runner passed and how many failed.
+/// The numbers of passed and failed tests of a runner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Tests that passed.
@@ -13,14 +13,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A check that is one test by itself.
+    /// One passed check.
     pub const ONE_PASSED: Tally = Tally { passed: 1, failed: 0 };
-    /// The same, failed.
+    /// One failed check.
     pub const ONE_FAILED: Tally = Tally { passed: 0, failed: 1 };
 
-    /// The result that a line of output states; nothing, where it states none. Understood are the
-    /// line of `cargo test` (`test result: ok. 3 passed; 0 failed; ...`) and our runners' (`3
-    /// passed, 0 failed`).
+    /// The result in a line of output; zero if it has none. Known lines are those of `cargo test`
+    /// (`test result: ok. 3 passed; 0 failed; ...`) and of our runners (`3 passed, 0 failed`).
     pub fn of_line(line: &str) -> Tally {
         let counts = match line.strip_prefix("test result: ") {
             Some(result) => result.split_once(". ").and_then(|(_, counts)| {
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_runners() {
+    fn lines_of_runners_are_counted() {
         let check = |line, passed, failed| {
             assert_eq!(Tally::of_line(line), Tally { passed, failed }, "{line}");
         };
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closing_line() {
+    fn the_closing_line_has_the_sum() {
         assert_eq!((Tally::ONE_PASSED + Tally::ONE_FAILED).to_string(), "1 passed, 1 failed");
     }
 }

@@ -1,7 +1,7 @@
-//! House rules of the sources, as tests.
+//! Rules of the sources, as tests.
 //!
 //! Each rule is a pure function over the tree of text files, and has a test with a planted
-//! violation. What a compiler lint can say is left to the lints.
+//! violation. Rules that a compiler lint can check are left to the lints.
 
 use std::fmt;
 use std::fs;
@@ -15,15 +15,15 @@ mod sources;
 
 pub use ratchet::store;
 
-/// Folders that hold nothing of ours; `.git` is a file in a worktree.
+/// Folders without sources of ours; `.git` is a file in a worktree.
 const FOREIGN: &[&str] = &[".git", "artifacts", "node_modules", "target"];
 
-/// Bytes of a file above which it is data, not a source.
+/// The size above which a file is data, not a source.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
-/// A rule: its name, and what finds the places that break it.
+/// A rule: its name, and the function that finds violations.
 pub struct Rule {
-    /// Stable name, printed with each violation.
+    /// The stable name, printed with each violation.
     pub name: &'static str,
     find: fn(&Tree) -> Vec<Finding>,
 }
@@ -54,11 +54,11 @@ pub struct Violation {
     finding: Finding,
 }
 
-/// A place and what is wrong with it.
+/// A place and its fault.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     path: String,
-    /// From 1; 0 is the file as a whole.
+    /// The line, from 1; 0 is the whole file.
     line: usize,
     text: String,
 }
@@ -160,11 +160,11 @@ impl fmt::Display for Violation {
 
 #[cfg(test)]
 mod testing {
-    //! What the tests of the rules share.
+    //! Shared parts of the tests of the rules.
 
     use super::*;
 
-    /// Applies a rule to planted files and lists what it finds, one `path:line text` each.
+    /// Applies a rule to planted files and returns its findings, one `path:line text` each.
     pub fn findings(find: fn(&Tree) -> Vec<Finding>, files: &[(&str, &str)]) -> Vec<String> {
         let files =
             files.iter().map(|(path, text)| File { path: (*path).into(), text: (*text).into() });

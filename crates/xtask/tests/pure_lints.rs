@@ -1,5 +1,5 @@
-//! Shows that the lints which keep the core pure fire: a package is planted that uses everything
-//! that the `clippy.toml` of the pure crates bans, and clippy must name each use as an error.
+//! Checks the lints that keep the core pure: a planted package uses everything that the
+//! `clippy.toml` of the pure crates bans, and clippy must report each use as an error.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What only `stdx` may do: its chunks are shared between threads, which their tests start.
+/// The bans that do not apply to `stdx`: its chunks are shared between threads, which their tests
+/// start.
 const BANS_WITHOUT_STDX: [&str; 2] = ["std::thread::scope", "std::thread::spawn"];
 
 #[test]
@@ -61,7 +62,7 @@ fn the_pure_crates_have_the_same_bans() {
     assert_eq!(bans("stdx"), expected);
 }
 
-/// What a crate's `clippy.toml` bans, methods and types.
+/// The banned methods and types in a crate's `clippy.toml`.
 fn bans(package: &str) -> BTreeSet<String> {
     let table: toml::Table = fs::read_to_string(clippy_toml(package)).unwrap().parse().unwrap();
     ["disallowed-methods", "disallowed-types"]
@@ -75,7 +76,7 @@ fn clippy_toml(package: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("clippy.toml")
 }
 
-/// Type arguments for the functions that are generic, so that they can be named without a call.
+/// Type arguments of the generic functions, so that they can be named without a call.
 fn call(function: &str) -> &'static str {
     match function {
         "std::fs::copy" | "std::fs::rename" | "std::fs::write" => "::<&str, &str>",

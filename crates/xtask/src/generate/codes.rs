@@ -1,7 +1,8 @@
-//! From `spec/codes.toml` to the Rust enums of `wire` and the table of `spec/codes.md`.
+//! Generates the Rust enums of `wire` and the table of `spec/codes.md` from `spec/codes.toml`.
 //!
-//! The table is checked while it is read: numbers and names are unique within a kind, close and unsubscribe codes lie in
-//! a range that says what to do, texts and statuses are sane. So a mistake in it stops the build and not a client.
+//! The table is checked while it is read: numbers and names are unique within a kind, close and
+//! unsubscribe codes are in the range for their effect, texts and statuses are valid. So a mistake
+//! in it stops the build and not a client.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,16 +10,16 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// Where the Rust enums go, from the workspace's root.
+/// The path of the Rust enums, from the workspace's root.
 const RUST_PATH: &str = "crates/wire/src/native/codes.rs";
 
-/// Where the table for people goes, from the workspace's root.
+/// The path of the table for people, from the workspace's root.
 const DOCUMENT_PATH: &str = "spec/codes.md";
 
 /// Generates both files: paths from the workspace's root, and contents.
 ///
 /// # Errors
-/// When `codes_toml` is not TOML, lacks a field, or breaks a rule of numbering.
+/// `codes_toml` is not TOML, lacks a field, or breaks a rule of numbering.
 pub fn generate(codes_toml: &str) -> Result<Vec<(PathBuf, String)>> {
     let document: toml::Table = codes_toml.parse().context("spec/codes.toml")?;
     for key in document.keys() {
@@ -72,7 +73,7 @@ struct Code {
     number: u16,
     name: String,
     text: String,
-    /// Only errors have one; 0 otherwise.
+    /// The HTTP status of an error; 0 for other kinds.
     http_status: u16,
     temporary: bool,
 }
@@ -262,7 +263,7 @@ fn rust_enum(out: &mut String, name: &str, purpose: &str, codes: &[Code]) {
     out.push_str("}\n");
 }
 
-/// A method that answers with `value` for each code. Codes that share an answer share an arm.
+/// A method that returns `value` for each code. Codes with the same value share an arm.
 fn rust_method(
     out: &mut String,
     purpose: &str,

@@ -1,4 +1,4 @@
-# Becomes process 1 of a machine of its own: its files are $1, what it changes lies in memory at $2, its control group is $3.
+# Becomes process 1 of a separate machine: its files are $1, its changes are in memory at $2, its control group is $3.
 set -e
 echo 0 >"$3/cgroup.procs"
 mount --make-rprivate /

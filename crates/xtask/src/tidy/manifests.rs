@@ -1,11 +1,11 @@
-//! Rules about crates as a whole: who may depend on whom, and what every crate has.
+//! Rules about crates: their dependencies, and their common parts.
 
 use super::{File, Finding, Tree};
 
-/// The arrows of the architecture: a crate, and the crates of ours that it may depend on.
+/// The arrows of the architecture: each crate, with our crates that it may depend on.
 ///
-/// Of the libraries only `node` sees both `broker` and `net`; the programs `crore` and `sim` stand
-/// above it and see what they wire together.
+/// Among the libraries only `node` sees both `broker` and `net`; the programs `crore` and `sim` are
+/// above it.
 const ARROWS: &[(&str, &[&str])] = &[
     ("derive", &[]),
     ("stdx", &["derive"]),
@@ -39,7 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Values in, values out: even their tests reach nothing outside.
+/// Pure crates: even their tests access nothing outside.
 const PURE: &[&str] = &["stdx", "wire", "log", "broker"];
 
 /// Dependencies follow [`ARROWS`]. Tests may reach further, except those of the pure crates.
@@ -81,7 +81,7 @@ pub fn lint_table(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// The map names every crate.
+/// ARCHITECTURE.md names every crate.
 pub fn architecture(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.file("ARCHITECTURE.md") else {
         return vec![Finding {
@@ -102,7 +102,7 @@ fn own_dependencies(manifest: &File) -> Vec<(String, bool)> {
         return Vec::new();
     };
     let mut sections = vec![&table];
-    // Dependencies by target sit in tables of the same form.
+    // Dependencies by target are in tables of the same form.
     if let Some(targets) = table.get("target").and_then(toml::Value::as_table) {
         sections.extend(targets.values().filter_map(toml::Value::as_table));
     }

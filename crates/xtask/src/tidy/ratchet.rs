@@ -1,8 +1,8 @@
-//! Rules that the tree still breaks in places. `crates/xtask/ratchet.toml` holds the number of
-//! these places by rule and area. A number may only fall.
+//! Rules that the tree still breaks. `crates/xtask/ratchet.toml` has the number of violations by
+//! rule and area. A number may only fall.
 //!
 //! An area is a crate, or a folder or file of the root. Numbers are per area, not per file, so that
-//! a move within a crate changes none of them.
+//! a move within a crate changes none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ const COMMENT_COLUMNS_MAX: usize = 100;
 
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Places that are named in one message.
+/// The maximum number of places in one message.
 const PLACES_SHOWN_MAX: usize = 20;
 
 /// Phrases that hide the subject or the verb. Each has a plain counterpart in CONTRIBUTING.md,
@@ -44,8 +44,7 @@ const OPENINGS: &[&str] = &["/// Of ", "/// By ", "/// For ", "/// As ", "/// Th
 /// Words after which "is no" is ordinary English.
 const AFTER_IS_NO: &[&str] = &["longer", "more", "other", "such", "need", "reason", "room"];
 
-/// What is counted: its name in the file, what to do about a place, and the lines of a file that
-/// are such places.
+/// A counted rule: its name in the file, the advice, and the function that finds its lines.
 struct Count {
     name: &'static str,
     advice: &'static str,
@@ -69,7 +68,7 @@ const COUNTS: &[Count] = &[
 /// Numbers by rule and area. Areas without a place are left out.
 type Numbers = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// An area with more places than are stored breaks the rule.
+/// Reports each area with more places than stored.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let stored = match stored(tree) {
         Ok(stored) => stored,
@@ -97,7 +96,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Writes the numbers of today where they are lower than the stored ones.
+/// Writes today's numbers if they are lower than the stored ones.
 pub fn store(tree: &Tree, root: &Path) -> Result<()> {
     let numbers = lowered(tree, tree.file(STORED).map(|_| stored(tree)).transpose()?);
     let mut text = String::from(
@@ -113,7 +112,7 @@ pub fn store(tree: &Tree, root: &Path) -> Result<()> {
     fs::write(root.join(STORED), text).context(STORED)
 }
 
-/// Today's numbers, none of them above a stored one. Without stored ones, all of today's.
+/// Today's numbers, limited to the stored ones. Without stored ones, all of today's.
 fn lowered(tree: &Tree, stored: Option<Numbers>) -> Numbers {
     let mut numbers = Numbers::new();
     for count in COUNTS {
@@ -180,7 +179,7 @@ fn listed(places: &[String]) -> String {
     }
 }
 
-/// The style page has the phrases as examples.
+/// The style page contains the phrases as examples.
 const STYLE_PAGE: &str = "CONTRIBUTING.md";
 
 fn wording(file: &File) -> Vec<usize> {

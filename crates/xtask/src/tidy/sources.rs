@@ -2,23 +2,22 @@
 
 use super::{File, Finding, Tree};
 
-/// The crates that may hold `unsafe` blocks, each with its reason beside it.
+/// The crates that may contain `unsafe` blocks, each with its reason beside it.
 const UNSAFE_CRATES: &[&str] = &["net", "stdx"];
 
-/// Lines of a source file, tests included.
+/// The maximum number of lines of a source file, with its tests.
 const FILE_LINES_MAX: usize = 700;
 
-/// Lines of a function. One that is longer decides and does at once.
+/// The maximum number of lines of a function; a longer one does too much.
 const FUNCTION_LINES_MAX: usize = 150;
 
-/// Files that are longer, with the length that they may not exceed. Entries only ever shrink.
+/// Longer files, each with its own maximum. Entries only ever shrink.
 const LONGER_FILES: &[(&str, usize)] = &[];
 
-/// Names under which anything could be kept.
+/// Module names without a meaning.
 const VAGUE_MODULES: &[&str] = &["common", "helpers", "misc", "util", "utils"];
 
-/// Words that say that something is not finished. Split, so that this file does not break its own
-/// rule.
+/// Words that mark unfinished work. Split, so that this file does not break its own rule.
 const LEFTOVERS: &[&str] = &[
     concat!("FIX", "ME"),
     concat!("TO", "DO"),
@@ -29,11 +28,11 @@ const LEFTOVERS: &[&str] = &[
     concat!("#[ig", "nore"),
 ];
 
-/// Folders of somebody's machine. Split for the same reason.
+/// Folders of one developer's machine. Split for the same reason.
 const MACHINE_FOLDERS: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/t", "mp/"), concat!("/wo", "rk/")];
 
-/// Every file that decodes what a peer sent, and the fuzz target that feeds it.
+/// Every file that decodes untrusted input, and its fuzz target.
 const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/broker/src/ticket.rs", "ticket"),
     ("crates/wire/src/http/body.rs", "http_body"),
@@ -56,7 +55,7 @@ const FUZZ_TARGETS: &[(&str, &str)] = &[
     ("crates/log/src/store/index_file.rs", "store_index"),
 ];
 
-/// `#![forbid(unsafe_code)]` opens every crate but the two that may hold it.
+/// `#![forbid(unsafe_code)]` opens every crate except the two with `unsafe`.
 pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let is_root = |file: &&File| {
         let parts: Vec<&str> = file.path.split('/').collect();
@@ -75,7 +74,7 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Every Rust file says first what it is for.
+/// Every Rust file opens with its purpose.
 pub fn opening(tree: &Tree) -> Vec<Finding> {
     tree.rust()
         .filter(|file| !file.text.starts_with("//! "))
@@ -83,7 +82,7 @@ pub fn opening(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Long files hold more than one thing. Generated ones are not read.
+/// Long files have more than one responsibility. Generated ones are not checked.
 pub fn file_length(tree: &Tree) -> Vec<Finding> {
     let too_long = |file: &File| {
         let lines = file.lines().count();
@@ -118,7 +117,7 @@ pub fn function_length(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The functions of a Rust file: line and length. Relies on the formatter: a function's last brace
-/// stands below its `fn`.
+/// has the indentation of its `fn`.
 pub fn functions(file: &File) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = file.text.lines().collect();
     let mut functions = Vec::new();
@@ -140,7 +139,7 @@ pub fn functions(file: &File) -> Vec<(usize, usize)> {
     functions
 }
 
-/// A shared helper has a name of its own in `stdx`, or stands beside its one user.
+/// A shared helper has a name in `stdx`, or is beside its only user.
 pub fn module_names(tree: &Tree) -> Vec<Finding> {
     let is_vague = |file: &&File| {
         let path = file.path.strip_suffix(".rs").unwrap_or(&file.path);
@@ -149,21 +148,21 @@ pub fn module_names(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tree
         .rust()
         .filter(is_vague)
-        .map(|file| file.finding(0, "a module needs a name that says what is in it"))
+        .map(|file| file.finding(0, "a module needs a name that describes its content"))
         .collect();
     for file in tree.rust() {
         for (number, line) in file.lines() {
             let name = line.split_once("mod ").and_then(|(_, rest)| rest.strip_suffix(" {"));
             if name.is_some_and(|name| VAGUE_MODULES.contains(&name)) {
                 findings
-                    .push(file.finding(number, "a module needs a name that says what is in it"));
+                    .push(file.finding(number, "a module needs a name that describes its content"));
             }
         }
     }
     findings
 }
 
-/// Nothing unfinished and no test switched off.
+/// No unfinished work and no disabled test.
 pub fn leftovers(tree: &Tree) -> Vec<Finding> {
     words_in(
         tree.with_extension(&["cjs", "html", "js", "mjs", "py", "rs", "sh", "toml"]),
@@ -204,7 +203,7 @@ pub fn fuzz_targets(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Nothing committed depends on where somebody keeps it.
+/// No committed file depends on a developer's folder.
 pub fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
@@ -247,7 +246,7 @@ pub fn is_generated(file: &File) -> bool {
     file.lines().take(3).any(|(_, line)| line.contains("Generated from"))
 }
 
-/// The lines that hold one of the words, which must not be a part of a longer one.
+/// The lines with one of the words, as a whole word.
 fn words_in<'a>(files: impl Iterator<Item = &'a File>, words: &[&str]) -> Vec<Finding> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut findings = Vec::new();
@@ -274,7 +273,7 @@ mod tests {
     use super::super::testing::findings;
     use super::*;
 
-    /// How many places of one file break the rule.
+    /// The number of violations in one file.
     fn count(find: fn(&Tree) -> Vec<Finding>, path: &str, text: &str) -> usize {
         findings(find, &[(path, text)]).len()
     }
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_have_telling_names() {
+    fn modules_have_meaningful_names() {
         assert_eq!(count(module_names, "crates/wire/src/utils.rs", ""), 1);
         assert_eq!(count(module_names, "crates/wire/src/common/frame.rs", ""), 1);
         assert_eq!(count(module_names, "a.rs", concat!("pub mod he", "lpers {\n")), 1);
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_over() {
+    fn unfinished_work_is_found() {
         for word in LEFTOVERS {
             assert_eq!(count(leftovers, "a.rs", &format!("a // {word}\n")), 1, "{word}");
         }
