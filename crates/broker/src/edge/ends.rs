@@ -5,9 +5,7 @@
 //! connections that have ended. The cause takes a byte of the slot that nothing else has use for,
 //! so that it costs no memory.
 
-use super::statistics::Counts;
-use super::{Edge, slots::Slot};
-use crate::ids::ConnIndex;
+use crate::edge::counts::Counts;
 use std::borrow::Cow;
 use stdx::handing::Hand;
 use wire::native::CloseCode;
@@ -57,6 +55,16 @@ impl End {
     /// The node had a reason to end it and no way to say it.
     pub const CUT: End = End(6);
 
+    /// The place of the cause among all.
+    pub fn place(self) -> u8 {
+        self.0
+    }
+
+    /// The cause at this place.
+    pub fn at(place: u8) -> End {
+        End(place)
+    }
+
     /// The node sends this close code.
     pub fn of_node(code: u16) -> End {
         let rfc = RFC_OF_NODE.iter().position(|known| *known == code);
@@ -88,6 +96,11 @@ impl EndCounts {
         })
     }
 
+    /// Counts a connection that ends for this cause.
+    pub(crate) fn count(&mut self, end: End) {
+        self.0.count(usize::from(end.0));
+    }
+
     /// Those that the node closed with a code.
     pub fn of_node(&self, code: u16) -> u64 {
         self.0.of(usize::from(End::of_node(code).0))
@@ -111,37 +124,6 @@ fn name_of(place: usize) -> (&'static str, Cow<'static, str>) {
         _ if place < CLIENT => ("node", number(CloseCode::ALL[place - OWN].number())),
         _ if place < RANGES => ("client", number(RFC_OF_CLIENT[place - CLIENT])),
         _ => ("client", Cow::Borrowed(RANGES_OF_CLIENT[place - RANGES])),
-    }
-}
-
-impl Slot {
-    /// Notes why it ends, unless that is known.
-    fn note_end(&mut self, end: End) {
-        if self.end == 0 {
-            self.end = end.0 + 1;
-        }
-    }
-
-    /// Why it ends. A connection that goes without a word is lost.
-    fn end(&self) -> End {
-        match self.end {
-            0 => End::LOST,
-            noted => End(noted - 1),
-        }
-    }
-}
-
-impl Edge {
-    /// The connection is about to end, for this reason if there is none yet.
-    pub(crate) fn note_end(&mut self, index: ConnIndex, end: End) {
-        self.connections.slots[index].note_end(end);
-    }
-
-    /// The connection ends.
-    pub(super) fn count_end(&mut self, index: ConnIndex) {
-        let end = self.connections.slots[index].end();
-        self.statistics.ends.0.count(usize::from(end.0));
-        self.statistics.closed += 1;
     }
 }
 

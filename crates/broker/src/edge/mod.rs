@@ -12,50 +12,35 @@
 mod access;
 mod compression;
 mod connections;
+mod counts;
 mod delivery;
 mod draining;
 mod ends;
-mod entitled;
 mod flow;
-mod flushing;
-mod handing;
-mod input;
-mod inspect;
 mod journal;
-mod judging;
-mod kept;
 mod links;
-mod liveness;
-mod memory;
 mod outbox;
-mod peers;
 mod pressure;
-mod producers;
-mod rates;
-mod room;
-mod sending;
 mod sessions;
-mod slots;
-mod slow;
 mod statistics;
 mod subscriptions;
-mod sweep;
-mod users;
 mod work;
 
 use crate::ids::ConnIndex;
+pub use access::users::{CountedUser, UserChange};
+pub use counts::Counts;
 pub use ends::EndCounts;
-pub use inspect::PeerOf;
 pub use outbox::Written;
 pub use pressure::Pressure;
-pub use statistics::{Counts, EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
-pub use users::{CountedUser, UserChange};
+pub use statistics::{EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedAway};
 
+pub(crate) use crate::ids::NONE;
+pub(crate) use crate::protocol::{Protocol, flag};
+pub(crate) use access::judging::Shown;
+pub(crate) use connections::handshakes::Deadline;
+pub(crate) use connections::input::{Progress, make_room};
+use connections::slots;
 pub(crate) use ends::End;
-pub(crate) use input::{Progress, make_room};
-pub(crate) use judging::Shown;
-pub(crate) use liveness::Deadline;
-pub(crate) use slots::{NONE, Protocol, flag};
 
 use crate::entitlement::Question;
 use crate::inspect::Answer;
@@ -93,6 +78,9 @@ pub struct Outputs {
     /// What is to be told of clients, where the settings ask for it.
     pub journal: Vec<Entry>,
 }
+
+/// How the network knows where a connection comes from, where the edge keeps no addresses.
+pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
 
 /// The edge role of one I/O thread: six owners, and what all of them go by.
 pub struct Edge {

@@ -6,9 +6,7 @@
 //! any pressure; what is refused is refused by name (`memory_full`); what waits goes on by itself
 //! when the pressure falls.
 
-use super::Edge;
 use stdx::handing::Hand;
-use wire::native::ErrorCode;
 
 /// How short of memory the process is; each includes those before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Hand)]
@@ -34,33 +32,5 @@ impl Pressure {
     pub fn of(number: u8) -> Pressure {
         let place = usize::from(number).min(Pressure::ALL.len() - 1);
         Pressure::ALL[place]
-    }
-}
-
-impl Edge {
-    /// How short of memory the process is from now on.
-    pub fn set_pressure(&mut self, pressure: Pressure) {
-        self.pressure = pressure;
-    }
-
-    /// Whether pages of the log may be asked for.
-    pub(super) fn may_recover(&self) -> bool {
-        self.pressure < Pressure::Recoveries
-    }
-
-    /// # Errors
-    /// `memory_full`, from this pressure on.
-    pub(crate) fn refuse_from(&mut self, pressure: Pressure) -> Result<(), ErrorCode> {
-        if self.pressure < pressure {
-            return Ok(());
-        }
-        let turned_away = &mut self.statistics.turned_away;
-        let count = match pressure {
-            Pressure::None | Pressure::Recoveries => &mut turned_away.histories_without_memory,
-            Pressure::Newcomers => &mut turned_away.subscriptions_without_memory,
-            Pressure::Publications => &mut turned_away.publishes_without_memory,
-        };
-        *count += 1;
-        Err(ErrorCode::MemoryFull)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is state: a live upgrade leaves it.
 
-use super::compression::Compression;
+use crate::edge::compression::Compression;
 use stdx::chunk::{ChunkWriter, Slice};
 
 /// See the module.

@@ -8,70 +8,16 @@
 //! them in each turn; a deadline of a handshake that finds its connection gone or moved on does
 //! nothing.
 
-use super::Edge;
-use super::ends::End;
-use super::slots::{NONE, Protocol, Slot, flag};
-use super::sweep::Pace;
+use crate::edge::Edge;
+use crate::edge::connections::handshakes::Deadline;
+use crate::edge::connections::slots::Slot;
+use crate::edge::connections::sweep::Pace;
+use crate::edge::ends::End;
 use crate::ids::ConnIndex;
-use std::collections::VecDeque;
-use stdx::handing::Hand;
-use stdx::key::Key;
-use stdx::memory::vector_bytes;
+use crate::ids::NONE;
+use crate::protocol::Protocol;
+use crate::protocol::flag;
 use wire::native::CloseCode;
-
-/// What a fast deadline is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(crate) enum Deadline {
-    /// The first request's head must have arrived.
-    Head(Key),
-    /// The first frame of a native session must have arrived.
-    Hello(Key),
-}
-
-/// Deadlines of handshakes, the first one first. None is taken out before it comes: its connection
-/// tells then.
-#[derive(Default, Hand)]
-pub(crate) struct Handshakes {
-    /// With the low half of the monotonic clock's milliseconds: each entry is there for ten seconds
-    /// for every connection that comes.
-    pending: VecDeque<(u32, Deadline)>,
-}
-
-impl Handshakes {
-    /// Comes at `at_ms`, but not before any that was set.
-    fn set(&mut self, at_ms: u64, deadline: Deadline) {
-        let mut at_ms = at_ms as u32;
-        if let Some((last_ms, _)) = self.pending.back()
-            && (at_ms.wrapping_sub(*last_ms) as i32) < 0
-        {
-            at_ms = *last_ms;
-        }
-        self.pending.push_back((at_ms, deadline));
-    }
-
-    /// When the first one comes.
-    fn next_ms(&self, now_ms: u64) -> Option<u64> {
-        let (at_ms, _) = self.pending.front()?;
-        let ahead_ms = at_ms.wrapping_sub(now_ms as u32) as i32;
-        Some(now_ms.saturating_add_signed(ahead_ms.into()))
-    }
-
-    fn take_due(&mut self, now_ms: u64) -> Option<Deadline> {
-        if self.next_ms(now_ms)? > now_ms {
-            return None;
-        }
-        let (_, deadline) = self.pending.pop_front()?;
-        if self.pending.is_empty() {
-            // What a storm needed goes back.
-            self.pending = VecDeque::new();
-        }
-        Some(deadline)
-    }
-
-    pub(super) fn memory_bytes(&self) -> usize {
-        vector_bytes::<(u32, Deadline)>(self.pending.capacity())
-    }
-}
 
 impl Edge {
     /// Deals with the deadlines that have come. Call it once a turn.
@@ -283,41 +229,3 @@ fn is_ping_due(slot: &Slot, index: ConnIndex, silent_s: u32) -> bool {
 /// Where tokens expire, connections are looked at as if this were the shortest interval: a round
 /// takes four seconds.
 const EXPIRY_INTERVAL_S: u32 = 32;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Only the low half of the clock is kept, which begins anew every 49 days.
-    #[test]
-    fn handshakes_come_in_order_where_the_low_half_of_the_clock_begins_anew() {
-        let key = |index| Key { index, generation: 1 };
-        let turn_ms = u64::from(u32::MAX) + 1;
-        let mut handshakes = Handshakes::default();
-        for (index, at_ms) in (0..).zip([turn_ms - 5, turn_ms, turn_ms + 5]) {
-            handshakes.set(at_ms, Deadline::Head(key(index)));
-        }
-        assert_eq!(handshakes.next_ms(turn_ms - 10_000), Some(turn_ms - 5));
-        assert_eq!(handshakes.take_due(turn_ms - 6), None);
-        let due = [turn_ms - 5, turn_ms + 1, turn_ms + 5].map(|now_ms| handshakes.take_due(now_ms));
-        let expected = [0, 1, 2].map(|index| Some(Deadline::Head(key(index))));
-        assert_eq!(due, expected);
-        assert_eq!(handshakes.next_ms(turn_ms + 5), None);
-        assert_eq!(handshakes.memory_bytes(), 0);
-    }
-
-    /// As after a reload with a shorter time for them.
-    #[test]
-    fn a_shorter_handshake_waits_for_the_longer_one_before_it() {
-        let key = |index| Key { index, generation: 1 };
-        let turn_ms = u64::from(u32::MAX) + 1;
-        let mut handshakes = Handshakes::default();
-        for (index, at_ms) in (0..).zip([turn_ms + 5, turn_ms - 5, turn_ms + 6]) {
-            handshakes.set(at_ms, Deadline::Head(key(index)));
-        }
-        assert_eq!(handshakes.take_due(turn_ms + 4), None);
-        let due = [5, 5, 5, 6].map(|ms| handshakes.take_due(turn_ms + ms));
-        let expected = [Some(0), Some(1), None, Some(2)];
-        assert_eq!(due, expected.map(|index| index.map(|index| Deadline::Head(key(index)))));
-    }
-}

@@ -13,44 +13,16 @@
 //! place: a session that counts goes on counting, and one that did not has to be let in before the
 //! new token holds.
 
-use super::Edge;
-use super::slots::{NONE, flag};
+use crate::edge::Edge;
+use crate::edge::access::users::{CountedUser, UserChange};
 use crate::entitlement::CredentialKind;
 use crate::ids::ConnIndex;
+use crate::ids::NONE;
+use crate::protocol::flag;
 use crate::session::{Credential, State};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stdx::key::Key;
 use wire::native::ErrorCode;
-
-/// A change of how many connections a user has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum UserChange {
-    /// A connection comes, and waits for [`Edge::user_admitted`] or [`Edge::user_refused`].
-    Comes {
-        /// Who waits.
-        connection: Key,
-        /// The user ([`crate::entitlement::user_name`]).
-        user: Box<str>,
-        /// What the user's own token allows at this node.
-        connections_max: Option<u32>,
-    },
-    /// A connection that was let in has gone, or is another's now.
-    Leaves {
-        /// The user ([`crate::entitlement::user_name`]).
-        user: Box<str>,
-    },
-}
-
-/// A connection that counts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CountedUser {
-    /// Which.
-    pub connection: Key,
-    /// Its user.
-    pub user: Box<str>,
-    /// What its own token allows the user at this node.
-    pub connections_max: Option<u32>,
-}
 
 impl Edge {
     /// Whether a connection may be entitled so at once. Otherwise it has to be let in first:
@@ -160,7 +132,7 @@ impl Edge {
     }
 
     /// The connection is not entitled by `before` any more, but by `after`.
-    pub(super) fn change_user(&mut self, index: ConnIndex, before: u32, after: u32) {
+    pub(crate) fn change_user(&mut self, index: ConnIndex, before: u32, after: u32) {
         if self.connections.slots[index].is(flag::COUNTED)
             && (after == NONE || !self.are_of_one_user(before, after))
         {
@@ -169,7 +141,7 @@ impl Edge {
     }
 
     /// The connection goes, and with it what its state holds.
-    pub(super) fn forget_user(&mut self, index: ConnIndex) {
+    pub(crate) fn forget_user(&mut self, index: ConnIndex) {
         let at = self.entry_of_user(index);
         if let Some(at) = at.filter(|_| self.connections.slots[index].is(flag::COUNTED)) {
             self.leave_user(index, at);

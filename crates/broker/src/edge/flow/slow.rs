@@ -13,11 +13,11 @@
 //! reset after `keep_alive_timeout`. Where the rest does not fit, and on HTTP, which has no word
 //! for it, the connection is reset at once.
 
-use super::Edge;
-use super::ends::End;
-use super::outbox::Excess;
-use super::slots::flag;
+use crate::edge::Edge;
+use crate::edge::ends::End;
+use crate::edge::outbox::Excess;
 use crate::ids::ConnIndex;
+use crate::protocol::flag;
 use wire::native::CloseCode;
 use wire::websocket::close::{CloseCode as WebSocketClose, ClosePayload};
 use wire::websocket::frame::{Opcode, encode};
@@ -28,7 +28,7 @@ const ENDING_PART: u64 = 8;
 
 impl Edge {
     /// Ends a connection for which too much is kept: by its own bound, or by that of all together.
-    pub(super) fn end_slow(&mut self, index: ConnIndex, excess: Excess) {
+    pub(crate) fn end_slow(&mut self, index: ConnIndex, excess: Excess) {
         let slot = &self.connections.slots[index];
         if slot.is(flag::DEAD) {
             return;
@@ -47,7 +47,7 @@ impl Edge {
     }
 
     /// Gives those that end in this turn their close frames. The others that were killed are reset.
-    pub(super) fn close_ending(&mut self) {
+    pub(crate) fn close_ending(&mut self) {
         for (key, excess) in std::mem::take(&mut self.connections.ending) {
             let (index, code) = (key.index, code_of(excess));
             // It may have been lost meanwhile.

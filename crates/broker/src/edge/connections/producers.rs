@@ -12,28 +12,28 @@
 //! ([`OldSessions`]), so that it stays as old as it is for as long as it lasts. One that first does
 //! so when it is older than a slot can tell counts as older than all others.
 
-use super::Edge;
-use super::slots::{Slot, flag};
+use crate::edge::connections::slots::Slot;
 use crate::ids::ConnIndex;
+use crate::protocol::flag;
 use std::collections::BTreeMap;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
 /// The greatest age that a slot tells, in milliseconds.
-const AGE_MS_MAX: u32 = 1 << 31;
+pub(crate) const AGE_MS_MAX: u32 = 1 << 31;
 /// From this age on a producer's stamp is kept apart, in milliseconds.
-const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
+pub(crate) const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
 
 /// When old sessions began that publish as producers: milliseconds of the monotonic clock, by
 /// connection.
 #[derive(Default, Hand)]
 pub(crate) struct OldSessions {
-    began_ms: BTreeMap<u32, u64>,
+    pub began_ms: BTreeMap<u32, u64>,
 }
 
 impl OldSessions {
     /// The stamp of a connection's publications.
-    fn stamp(&self, index: ConnIndex, slot: &Slot, now_ms: u64) -> u64 {
+    pub fn stamp(&self, index: ConnIndex, slot: &Slot, now_ms: u64) -> u64 {
         match self.began_ms.get(&index) {
             Some(began_ms) => *began_ms,
             None => match age_ms(now_ms, slot.hello_ms) {
@@ -53,7 +53,7 @@ impl OldSessions {
     }
 
     #[cold]
-    fn age_old(&mut self, index: ConnIndex, slot: &mut Slot, now_ms: u64) {
+    pub fn age_old(&mut self, index: ConnIndex, slot: &mut Slot, now_ms: u64) {
         let session_age_ms = age_ms(now_ms, slot.hello_ms);
         if session_age_ms < AGE_MS_MAX && slot.is(flag::PRODUCES) {
             let began_ms = now_ms.saturating_sub(session_age_ms.into());
@@ -75,39 +75,8 @@ impl OldSessions {
     }
 }
 
-impl Edge {
-    /// The connection is served from now on. Until then its stamp says when it was accepted.
-    pub(crate) fn count_handshake(&mut self, index: ConnIndex) {
-        let took_ms = age_ms(self.now.monotonic_ms, self.connections.slots[index].hello_ms);
-        self.statistics.handshakes.record(u64::from(took_ms) * 1_000);
-    }
-
-    /// The session, or before it the connection, begins now.
-    pub(crate) fn stamp_hello(&mut self, index: ConnIndex) {
-        self.connections.slots[index].hello_ms = self.now.monotonic_ms as u32; // the low half
-    }
-
-    /// The stamp of a native connection, which publishes as a producer.
-    pub(crate) fn producer_stamp(&mut self, index: ConnIndex) -> u64 {
-        let slot = &mut self.connections.slots[index];
-        slot.set(flag::PRODUCES);
-        self.connections.old_sessions.stamp(index, slot, self.now.monotonic_ms)
-    }
-
-    /// The stamp of a request that has just come.
-    pub(crate) fn request_stamp(&self) -> u64 {
-        self.now.monotonic_ms
-    }
-
-    /// How long ago the session of a native connection began, in milliseconds; at most 24 days,
-    /// whatever is longer.
-    pub(super) fn session_age_ms(&self, index: ConnIndex) -> u32 {
-        age_ms(self.now.monotonic_ms, self.connections.slots[index].hello_ms).min(AGE_MS_MAX)
-    }
-}
-
 /// How long ago that was.
-fn age_ms(now_ms: u64, hello_ms: u32) -> u32 {
+pub(crate) fn age_ms(now_ms: u64, hello_ms: u32) -> u32 {
     (now_ms as u32).wrapping_sub(hello_ms) // of the low halves
 }
 

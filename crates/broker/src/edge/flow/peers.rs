@@ -1,48 +1,24 @@
-//! Where connections come from, on nodes that want to know: the peer's own address, and that of the
-//! client whom a trusted proxy speaks for.
+//! Addresses of clients: the peer's own, or that of the client whom a trusted proxy speaks for.
 //!
-//! Place on the path: step 3, before a request is looked at. A connection counts for its client's
-//! address; when a proxy's connection brings a request of another client, the shell is asked first
-//! ([`super::Outputs::clients`]) and the connection waits for its answer. Invariants: a node that
-//! needs no addresses keeps none; one that has begun to keep them goes on, so that nobody is taken
-//! for who had the place before. Of connections that are older than that nothing is known. A client
-//! that its proxy does not name counts as [`UNNAMED`]: never as the proxy itself, whose address may
-//! have rights.
+//! Step 3 of the path, before a request is looked at. When a proxy's connection brings a request of
+//! another client, the shell is asked first (`Outputs::clients`) and the connection waits for its
+//! answer.
 
-use super::Edge;
-use super::slots::{Protocol, flag};
+use crate::edge::Edge;
+use crate::edge::connections::peers::{UNKNOWN, known};
 use crate::ids::ConnIndex;
+use crate::protocol::Protocol;
+use crate::protocol::flag;
 use crate::session::refuse_client;
 use std::net::IpAddr;
-use stdx::handing::Hand;
 use stdx::key::Key;
-use stdx::networks::{UNNAMED, address_of, number_of};
-use stdx::pages::Pages;
+use stdx::networks::{UNNAMED, number_of};
 use wire::http::Request;
 use wire::http::forwarded::forwarded_client;
 use wire::native::ErrorCode;
 
-/// Addresses to a page.
-const PAGE: usize = 256;
-/// Of a connection that came when nobody wanted to know; no peer has the address `::`.
-const UNKNOWN: u128 = 0;
-
-/// Addresses by the connections' indexes.
-#[derive(Default, Hand)]
-pub(crate) struct Peers {
-    own: Pages<u128, PAGE>,
-    /// Only where there are trusted proxies, or were.
-    clients: Pages<u128, PAGE>,
-}
-
-impl Peers {
-    pub fn memory_bytes(&self) -> usize {
-        self.own.memory_bytes() + self.clients.memory_bytes()
-    }
-}
-
 impl Edge {
-    pub(super) fn note_peer(&mut self, index: ConnIndex, peer: IpAddr) {
+    pub(crate) fn note_peer(&mut self, index: ConnIndex, peer: IpAddr) {
         let addresses = &self.settings.addresses;
         if addresses.are_kept() || !self.connections.peers.own.is_empty() {
             self.connections.peers.own.grow_to(index, || UNKNOWN);
@@ -74,7 +50,7 @@ impl Edge {
 
     /// The client that a trusted proxy speaks for; none where there are no such proxies, or were
     /// none when the connection came.
-    pub(super) fn client_of_proxy(&self, index: ConnIndex) -> Option<IpAddr> {
+    pub(crate) fn client_of_proxy(&self, index: ConnIndex) -> Option<IpAddr> {
         known(&self.connections.peers.clients, index)
     }
 
@@ -126,9 +102,4 @@ impl Edge {
             refuse_client(self, key.index, code);
         }
     }
-}
-
-fn known(addresses: &Pages<u128, PAGE>, index: ConnIndex) -> Option<IpAddr> {
-    let number = addresses.get(index).copied();
-    number.filter(|number| *number != UNKNOWN).map(address_of)
 }

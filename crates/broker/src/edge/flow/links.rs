@@ -1,103 +1,14 @@
-//! How many requests may be on their way to a home, and who waits until there may be more.
+//! Requests to homes: posts them, and pauses and resumes the connections that wait for room.
 //!
-//! Requests that a home answers from memory are dealt with in its next turn. Those that may have to
-//! wait for a log on disk are counted apart, log by log: a disk that hangs fills the count of its
-//! own log and no other. A connection that has brought a log to its bound is not read until there
-//! is room; others do not notice, unless they use that log too. How long it waits is the home's to
-//! bound: when the log gets nothing done, it says `Stalled`, refuses at once what needs the disk,
-//! and nobody waits for room any more.
-//!
-//! Pages for subscriptions that replay or lag are counted apart from both. When thousands of
-//! subscriptions are behind at once, most of them wait here, in order, at the cost of their place
-//! in the row: a home has a few turns' worth of pages to serve, and whoever publishes or subscribes
-//! meanwhile does not stand behind them.
-//!
-//! Invariant: a frame or request is dealt with as a whole, so each connection may go beyond the
-//! bound of a log by one. All publications of a log that go beyond it take at most
-//! [`BEYOND_BYTES_MAX`]: one that does not fit, with all that its request sends to that log, is
-//! refused. Only a log with nothing on its way takes a request whatever its size.
+//! Step 4 of the path. The counts and their bounds are those of [`Links`](super::super::links::Links).
 
-use super::Edge;
-use super::slots::{NONE, Protocol, flag};
+use crate::edge::Edge;
+use crate::edge::links::BEYOND_BYTES_MAX;
 use crate::ids::ConnIndex;
+use crate::ids::NONE;
 use crate::mail::{HomeId, Lane, PartitionId, ToHome};
-use crate::settings::Limits;
-use std::collections::{BTreeSet, VecDeque};
-use stdx::handing::Hand;
-use stdx::key::Key;
-
-/// Bytes of requests that wait for one log and home, from which on an edge refuses publications to
-/// it. Far above what a disk that works leaves waiting, as connections are no longer read at
-/// `stream_credit_bytes`.
-const BEYOND_BYTES_MAX: u64 = 64 << 20;
-
-/// Pages of a log that an edge has asked one home for and not received, at most: some turns' worth,
-/// so that a home never waits for the next question.
-const PAGES_INFLIGHT_MAX: u32 = 128;
-
-/// Requests of one lane on their way to a home.
-#[derive(Default, Hand)]
-pub(crate) struct Room {
-    /// Those that the home has not dealt with, and what they cost.
-    inflight: u32,
-    inflight_bytes: u64,
-    /// The log gets nothing done: the home answers at once.
-    is_stalled: bool,
-    /// Connections that wait for room, each once.
-    waiting: VecDeque<Key>,
-    /// The same, and they have just had some: they wait behind the others.
-    served: VecDeque<Key>,
-    waits: BTreeSet<Key>,
-}
-
-impl Room {
-    fn has_room(&self, limits: &Limits) -> bool {
-        self.is_stalled
-            || self.inflight < limits.requests_inflight_max
-                && self.inflight_bytes < u64::from(limits.stream_credit_bytes)
-    }
-
-    /// How many more pages may be asked for; [`Room::has_room`] for a lane of pages.
-    fn pages_left(&self, limits: &Limits) -> u32 {
-        let pages_max = PAGES_INFLIGHT_MAX.min(limits.requests_inflight_max);
-        match self.is_stalled {
-            true => pages_max,
-            false => pages_max.saturating_sub(self.inflight),
-        }
-    }
-}
-
-/// What is on its way to one home.
-#[derive(Hand)]
-pub(crate) struct HomeLink {
-    /// What is answered from memory.
-    own: Room,
-    /// What may have to wait for a disk, by the logs' indexes.
-    logs: Box<[Room]>,
-    /// Pages, by the logs' indexes.
-    pages: Box<[Room]>,
-    /// Live bytes dealt with and not yet given back as credit.
-    pub credit_due: u32,
-}
-
-impl HomeLink {
-    pub fn new(logs_count: usize) -> HomeLink {
-        HomeLink {
-            own: Room::default(),
-            logs: (0..logs_count).map(|_| Room::default()).collect(),
-            pages: (0..logs_count).map(|_| Room::default()).collect(),
-            credit_due: 0,
-        }
-    }
-
-    fn room(&mut self, lane: Lane) -> &mut Room {
-        match lane {
-            Lane::Memory => &mut self.own,
-            Lane::Disk(log) => &mut self.logs[usize::from(log)],
-            Lane::Pages(log) => &mut self.pages[usize::from(log)],
-        }
-    }
-}
+use crate::protocol::Protocol;
+use crate::protocol::flag;
 
 impl Edge {
     /// Whether a home has room for another request that it answers from memory.
@@ -142,7 +53,7 @@ impl Edge {
     /// Has those ask that wait for pages, as many as there is room for. Who is looked at may have
     /// no use for it, so this is done again as long as there is room and somebody waits
     /// ([`Edge::may_wake_readers`]).
-    pub(super) fn wake_readers(&mut self) {
+    pub(crate) fn wake_readers(&mut self) {
         if !self.may_recover() {
             return;
         }
@@ -164,7 +75,7 @@ impl Edge {
     }
 
     /// Whether somebody waits for a page that there is room for.
-    pub(super) fn may_wake_readers(&self) -> bool {
+    pub(crate) fn may_wake_readers(&self) -> bool {
         let limits = &self.settings.limits;
         let mut pages = self.links.homes.iter().flat_map(|link| &link.pages);
         self.may_recover()
@@ -200,7 +111,7 @@ impl Edge {
     }
 
     /// Whether the homes have answered everything but pages.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         let mut links = self.links.homes.iter();
         links.all(|link| link.own.inflight == 0 && link.logs.iter().all(|room| room.inflight == 0))
     }
@@ -245,7 +156,7 @@ impl Edge {
         self.links.full_log = None;
     }
 
-    pub(super) fn consumed(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
+    pub(crate) fn consumed(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
         let room = self.links.homes[usize::from(home)].room(lane);
         debug_assert!(
             requests <= room.inflight && bytes <= room.inflight_bytes,
@@ -256,7 +167,7 @@ impl Edge {
         self.give_room(home, lane);
     }
 
-    pub(super) fn log_stalled(&mut self, home: HomeId, log: u16, is_stalled: bool) {
+    pub(crate) fn log_stalled(&mut self, home: HomeId, log: u16, is_stalled: bool) {
         for lane in [Lane::Disk(log), Lane::Pages(log)] {
             self.links.homes[usize::from(home)].room(lane).is_stalled = is_stalled;
             self.give_room(home, lane);

@@ -5,10 +5,9 @@
 //! request, under [`OPERATOR`] in place of a connection, which no connection can have; so order,
 //! history and recovery hold for it, and messages pay nothing for it.
 
-use super::slots::Protocol;
-use super::subscriptions::Stage;
-use super::{Edge, flag};
 use crate::admission::{Offer, Placement};
+use crate::edge::subscriptions::Stage;
+use crate::edge::{Edge, PeerOf, flag};
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::inspect::{
     ANSWER_LEN_MAX, Answer, Connection, ConnectionId, ConnectionsWanted, LOOKED_AT_MAX, Question,
@@ -16,6 +15,7 @@ use crate::inspect::{
 };
 use crate::mail::{Code, HomeId, Publication, Publish, ReadHistory, Reply, ToHome};
 use crate::position::Position;
+use crate::protocol::Protocol;
 use crate::topic::TopicName;
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -23,9 +23,6 @@ use wire::native::CloseCode;
 
 /// Who asks homes when operators do.
 const OPERATOR: Key = Key { index: ConnIndex::MAX, generation: 0 };
-
-/// How the network knows where a connection comes from, where the edge keeps no addresses.
-pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
 
 impl Edge {
     /// Answers a question of an operator. None: a home is asked, and the answer comes in

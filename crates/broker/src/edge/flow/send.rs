@@ -4,10 +4,10 @@
 //! Step 9 of the path. Invariant: room is reserved before a frame with a cursor is encoded, because
 //! making room may take cursors back.
 
-use super::Edge;
-use super::outbox::{BODY_COPY_MAX, Origin, Place, Queued};
-use super::slots::flag;
+use crate::edge::Edge;
+use crate::edge::outbox::{BODY_COPY_MAX, Origin, Place, Queued};
 use crate::ids::{ConnIndex, SubIndex};
+use crate::protocol::flag;
 use stdx::chunk::Slice;
 
 impl Edge {
@@ -67,7 +67,7 @@ impl Edge {
     }
 
     /// Puts bytes into the ring, beside it when they are many.
-    pub(super) fn enter_bytes(&mut self, parts: &[&[u8]], origin: Origin) -> Place {
+    pub(crate) fn enter_bytes(&mut self, parts: &[&[u8]], origin: Origin) -> Place {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len > BODY_COPY_MAX {
             self.enter(&[], Slice::concatenation_of(parts), origin)

@@ -10,75 +10,22 @@
 //! for one that has gone or moved on changes nothing; whatever the sweep does, an action is checked
 //! when it comes.
 
-use super::Edge;
-use super::entitled::Entitlements;
-use super::slots::{NONE, Protocol, flag};
+use crate::edge::Edge;
+use crate::edge::access::judging::Shown;
 use crate::entitlement::{
     Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
     Question,
 };
 use crate::ids::ConnIndex;
+use crate::ids::NONE;
 use crate::journal::Deed;
+use crate::protocol::Protocol;
+use crate::protocol::flag;
 use crate::session::{Credential, State};
 use crate::sys;
 use crate::topic::Filter;
-use stdx::handing::Hand;
 use stdx::key::Key;
-use stdx::memory::vector_bytes;
 use wire::native::ErrorCode;
-
-/// What has been shown.
-pub(crate) enum Shown {
-    /// It is known: its entry, which the caller now holds.
-    Known(u32),
-    /// The shell is asked; the connection is paused.
-    Asked(Digest),
-}
-
-/// Entitlements, and the work with them.
-#[derive(Hand)]
-pub(crate) struct Judging {
-    pub(crate) entitlements: Entitlements,
-    /// Connections that came with a ticket alone: their entitlement is to be looked at before they
-    /// go on.
-    unlooked: Vec<Key>,
-    /// The next entry to be looked at since revocations have changed.
-    recheck_at: Option<u32>,
-    /// Until then a verdict may come that knows nothing of what was revoked; milliseconds of the
-    /// monotonic clock.
-    unsure_until_ms: u64,
-    /// Entries of such verdicts.
-    unsure: Vec<u32>,
-    /// The next connection to be looked at since an entry was revoked.
-    end_at: Option<u32>,
-}
-
-impl Judging {
-    pub fn new() -> Judging {
-        Judging {
-            entitlements: Entitlements::new(),
-            unlooked: Vec::new(),
-            recheck_at: None,
-            unsure_until_ms: 0,
-            unsure: Vec::new(),
-            end_at: None,
-        }
-    }
-
-    /// Whether [`Edge::recheck`] has something to do.
-    pub fn has_work(&self) -> bool {
-        self.recheck_at.is_some()
-            || self.end_at.is_some()
-            || !self.unlooked.is_empty()
-            || !self.unsure.is_empty()
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        self.entitlements.memory_bytes()
-            + vector_bytes::<Key>(self.unlooked.capacity())
-            + vector_bytes::<u32>(self.unsure.capacity())
-    }
-}
 
 impl Edge {
     /// What a connection may do with all topics that a filter covers; everything where nobody is
@@ -223,7 +170,7 @@ impl Edge {
 
     /// How many messages a connection's entitlement lets it publish in a second; none without a
     /// bound of its own.
-    pub(super) fn own_publish_rate(&self, index: ConnIndex) -> Option<u32> {
+    pub(crate) fn own_publish_rate(&self, index: ConnIndex) -> Option<u32> {
         let at = self.entitlement_of(index)?;
         self.access.judging.entitlements.terms(at).limits.publish_rate_max
     }
@@ -368,7 +315,7 @@ impl Edge {
     }
 
     /// The connection goes, with what its state holds.
-    pub(super) fn forget_entitlement(&mut self, index: ConnIndex) {
+    pub(crate) fn forget_entitlement(&mut self, index: ConnIndex) {
         self.forget_user(index);
         let of_state = self.credential(index).and_then(Credential::held);
         for at in of_state.into_iter().chain(self.entitlement_of(index)) {
@@ -463,7 +410,7 @@ impl Edge {
     /// The sweep is at a connection with an entitlement. True if that has ended, and with it what
     /// the connection did.
     #[inline(never)]
-    pub(super) fn sweep_entitlement(&mut self, index: ConnIndex, at: u32) -> bool {
+    pub(crate) fn sweep_entitlement(&mut self, index: ConnIndex, at: u32) -> bool {
         if self.connections.slots[index].is(flag::CLOSING) {
             return false;
         }

@@ -2,7 +2,11 @@
 //!
 //! Owner of entitlements and renewals. It knows connections by their keys and indexes only.
 
-use super::judging::Judging;
+pub(crate) mod entitled;
+pub(crate) mod judging;
+pub(crate) mod users;
+
+use crate::edge::access::judging::Judging;
 use crate::session::renewal::Renewals;
 use stdx::handing::Hand;
 

@@ -3,6 +3,7 @@
 //! Invariant: an idle connection owns nothing but its slot, its stamp and its subscriptions; the
 //! handles in a slot are [`NONE`] then. The size of a slot is asserted.
 
+use crate::edge::ends::End;
 use crate::ids::ConnIndex;
 pub(crate) use crate::ids::NONE;
 pub(crate) use crate::protocol::{Protocol, flag};
@@ -46,7 +47,7 @@ pub(crate) struct Slot {
 const _: () = assert!(size_of::<Slot>() <= 52);
 
 impl Slot {
-    pub(super) const FREE: Slot = Slot {
+    pub(crate) const FREE: Slot = Slot {
         generation: 0,
         protocol: Protocol::Free,
         end: 0,
@@ -87,14 +88,31 @@ impl Slot {
     }
 }
 
+impl Slot {
+    /// Notes why it ends, unless that is known.
+    pub fn note_end(&mut self, end: End) {
+        if self.end == 0 {
+            self.end = end.place() + 1;
+        }
+    }
+
+    /// Why it ends. A connection that goes without a word is lost.
+    pub fn end(&self) -> End {
+        match self.end {
+            0 => End::LOST,
+            noted => End::at(noted - 1),
+        }
+    }
+}
+
 /// Slots to a page.
-const PAGE: usize = 256;
+pub(crate) const PAGE: usize = 256;
 
 /// All connections of an edge; grows by pages, so that growth never moves what is there.
 #[derive(Hand)]
 pub(crate) struct Slots {
-    slots: Pages<Slot, PAGE>,
-    count: u32,
+    pub slots: Pages<Slot, PAGE>,
+    pub count: u32,
 }
 
 impl Slots {

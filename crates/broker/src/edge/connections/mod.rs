@@ -4,24 +4,33 @@
 //! Owner of everything that is found by a connection's index. It knows nothing of subscriptions,
 //! homes or credentials.
 
-use super::input::Input;
-use super::kept::Kept;
-use super::liveness::Handshakes;
-use super::outbox::Excess;
-use super::peers::Peers;
-use super::producers::OldSessions;
-use super::rates::Rates;
-use super::slots::Slots;
-use super::sweep::Sweep;
+pub(crate) mod handshakes;
+pub(crate) mod input;
+pub(crate) mod kept;
+pub(crate) mod peers;
+pub(crate) mod producers;
+pub(crate) mod rates;
+pub(crate) mod slots;
+pub(crate) mod sweep;
+
+use crate::edge::outbox::Excess;
 use crate::now::Now;
 use crate::settings::Limits;
+use handshakes::Handshakes;
+use input::Input;
+use kept::Kept;
+use peers::Peers;
+use producers::OldSessions;
+use rates::Rates;
+use slots::Slots;
 use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::pages::Pages;
 use stdx::slab::Slab;
+use sweep::Sweep;
 
 /// Stamps to a page.
-pub(super) const STAMPS_PAGE: usize = 1_024;
+pub(crate) const STAMPS_PAGE: usize = 1_024;
 
 /// See the module.
 #[derive(Hand)]

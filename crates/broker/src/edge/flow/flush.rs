@@ -3,11 +3,12 @@
 //! Step 10 of the path. Invariant: what an empty outbox allows (the next page, the rest of kept
 //! input) goes out in the same flush.
 
-use super::Edge;
-use super::ends::End;
-use super::outbox::{Flushed, Writer};
-use super::slots::{Protocol, flag};
+use crate::edge::Edge;
+use crate::edge::ends::End;
+use crate::edge::outbox::{Flushed, Writer};
 use crate::ids::ConnIndex;
+use crate::protocol::Protocol;
+use crate::protocol::flag;
 use stdx::key::Key;
 
 impl Edge {

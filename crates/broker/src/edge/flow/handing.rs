@@ -5,7 +5,7 @@
 //! place to work in, or made anew when it is needed (compressors, areas for letters), is left.
 //! Settings go before it, apart.
 
-use super::{Edge, EdgeId};
+use crate::edge::{Edge, EdgeId};
 use crate::handing::TakeOverError;
 use crate::now::Now;
 use crate::settings::Settings;

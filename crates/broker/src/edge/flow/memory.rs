@@ -1,8 +1,8 @@
 //! What an edge's memory is made of. A look at each structure, none at each connection.
 
-use super::Edge;
-use super::subscriptions::Opening;
-use super::users::UserChange;
+use crate::edge::Edge;
+use crate::edge::access::users::UserChange;
+use crate::edge::subscriptions::Opening;
 use crate::entitlement::Question;
 use crate::mail::ToHome;
 use std::net::IpAddr;

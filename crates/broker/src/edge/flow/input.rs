@@ -6,62 +6,19 @@
 //! bounded number of frames of one connection; a buffer is never more than twice as long as what
 //! has come; what all connections keep is bounded ([`super::kept`]).
 
-use super::Edge;
-use super::compression::WORK_BYTES_FRAME;
-use super::ends::End;
-use super::kept::Came;
-use super::slots::{NONE, Protocol, flag};
+use crate::edge::Edge;
+use crate::edge::compression::WORK_BYTES_FRAME;
+use crate::edge::connections::input::{Input, Progress, make_room};
+use crate::edge::connections::kept::Came;
+use crate::edge::ends::End;
 use crate::ids::ConnIndex;
+use crate::ids::NONE;
+use crate::protocol::Protocol;
+use crate::protocol::flag;
 use crate::session::State;
 use std::borrow::Cow;
-use stdx::handing::Hand;
 use stdx::key::Key;
 use wire::http::HeadScan;
-
-/// Bytes kept for a connection.
-#[derive(Default, Hand)]
-pub(crate) struct Input {
-    pub bytes: Vec<u8>,
-    pub scan: HeadScan,
-    /// How long the unit in front will be, as far as that is known.
-    needs: usize,
-}
-
-/// What a session made of the front of its input.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    /// So many bytes are dealt with; go on.
-    Consumed(usize),
-    /// So many bytes were a handshake. These frames came with it, and precede what follows it.
-    Upgraded(usize, Vec<u8>),
-    /// An unfinished unit; it will have at least so many bytes.
-    Needs(usize),
-    /// Nothing more for now: paused, or closing.
-    Stop,
-}
-
-/// What became of a connection's input.
-struct Driven {
-    /// Bytes that were dealt with.
-    consumed: usize,
-    /// Length of the next unit; 0 if it is unknown.
-    needs: usize,
-    /// Frames of the handshake that wait, before what is left of the input.
-    early: Vec<u8>,
-    /// A unit of it was a whole frame, message or request.
-    is_whole: bool,
-}
-
-impl Driven {
-    /// What was not dealt with, in the order in which it goes on.
-    fn rest<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let rest = &bytes[self.consumed..];
-        match self.early.is_empty() {
-            true => Cow::Borrowed(rest),
-            false => Cow::Owned([&self.early, rest].concat()),
-        }
-    }
-}
 
 impl Edge {
     /// Whether the reactor should read from the connection now. If not, it is told by
@@ -329,19 +286,30 @@ impl Edge {
     }
 }
 
+/// What became of a connection's input.
+struct Driven {
+    /// Bytes that were dealt with.
+    consumed: usize,
+    /// Length of the next unit; 0 if it is unknown.
+    needs: usize,
+    /// Frames of the handshake that wait, before what is left of the input.
+    early: Vec<u8>,
+    /// A unit of it was a whole frame, message or request.
+    is_whole: bool,
+}
+
+impl Driven {
+    /// What was not dealt with, in the order in which it goes on.
+    fn rest<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let rest = &bytes[self.consumed..];
+        match self.early.is_empty() {
+            true => Cow::Borrowed(rest),
+            false => Cow::Owned([&self.early, rest].concat()),
+        }
+    }
+}
+
 /// Answers that a blocked connection may own before it is no longer read.
 const CHOKE_BYTES: usize = 64 << 10;
 /// A buffer keeps so much room that it does not need now, unless memory for input is short.
 const SPARE_BYTES_MAX: usize = 256 << 10;
-/// Room for so little is taken at once.
-const ROOM_BYTES_MIN: usize = 512;
-
-/// Makes room for `more` bytes of a unit that will have `unit_bytes` if its length is known. A peer
-/// that announces a long one gets its room only as it sends: at most as much again as has come.
-pub(crate) fn make_room(bytes: &mut Vec<u8>, more: usize, unit_bytes: usize) {
-    let needed = bytes.len() + more;
-    if needed > bytes.capacity() {
-        let ahead = (2 * needed).min(unit_bytes.max(ROOM_BYTES_MIN));
-        bytes.reserve_exact(needed.max(ahead) - bytes.len());
-    }
-}

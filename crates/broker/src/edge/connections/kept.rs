@@ -1,0 +1,171 @@
+//! Unfinished input of all connections: how much each of them keeps, whether it goes on, and which
+//! one ends first.
+//!
+//! Step 2 of the path, behind a test of one flag: a connection whose last read ended with a whole
+//! frame or request is not in here. Invariants: all connections together keep at most
+//! `pinned_bytes_max`; buffers count with their capacity. Above the bound the largest ends, never a
+//! smaller one that happened to grow. Connections without an accepted credential, on a node that
+//! asks for tokens, have an eighth of the bound for themselves; as soon as they keep more than that
+//! together, the largest of them ends first. (A client whose token is still being judged is one of
+//! them: below that eighth size alone decides, or clients that hoard with tokens would push out
+//! those who arrive.) What a connection keeps has to grow by [`PROGRESS_BYTES_S`] while it stands,
+//! or to become complete.
+
+use crate::ids::ConnIndex;
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::handing::Hand;
+use stdx::memory::tree_bytes;
+
+/// Unfinished input has to grow by so many bytes for each second of `unfinished_input_timeout_ms`.
+pub(crate) const PROGRESS_BYTES_S: u64 = 1 << 10;
+/// The part of `pinned_bytes_max` that clients without a credential keep before they end first.
+pub(crate) const UNENTITLED_PART: u64 = 8;
+
+/// Connections by bytes that they keep, the smallest first.
+pub(crate) type BySize = BTreeSet<(u64, u32)>;
+
+/// All connections with unfinished input.
+#[derive(Default, Hand)]
+pub(crate) struct Kept {
+    /// By the connections' indexes.
+    pub holdings: BTreeMap<u32, Holding>,
+    pub entitled: BySize,
+    pub unentitled: BySize,
+    pub bytes: u64,
+    pub unentitled_bytes: u64,
+}
+
+/// What one connection keeps.
+#[derive(Clone, Copy, Hand)]
+pub(crate) struct Holding {
+    pub bytes: u64,
+    pub is_unentitled: bool,
+    /// Seconds of the monotonic clock: since then it is to go on.
+    pub since_s: u32,
+    /// Bytes that have come since then.
+    pub come_bytes: u64,
+}
+
+/// What a read, or going on with what was kept, has brought.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Came {
+    pub bytes: usize,
+    /// A whole frame, message or request: what is kept now has begun after it.
+    pub is_whole: bool,
+}
+
+impl Kept {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.holdings.is_empty()
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let count = self.holdings.len();
+        tree_bytes(count, size_of::<(u32, Holding)>()) + tree_bytes(count, size_of::<(u64, u32)>())
+    }
+
+    pub fn insert(&mut self, index: ConnIndex, holding: Holding) {
+        self.remove(index);
+        self.bytes += holding.bytes;
+        if holding.is_unentitled {
+            self.unentitled_bytes += holding.bytes;
+        }
+        self.by_size(holding).insert((holding.bytes, index));
+        self.holdings.insert(index, holding);
+    }
+
+    pub fn remove(&mut self, index: ConnIndex) {
+        let Some(holding) = self.holdings.remove(&index) else {
+            return;
+        };
+        self.bytes -= holding.bytes;
+        if holding.is_unentitled {
+            self.unentitled_bytes -= holding.bytes;
+        }
+        self.by_size(holding).remove(&(holding.bytes, index));
+    }
+
+    pub fn by_size(&mut self, holding: Holding) -> &mut BySize {
+        match holding.is_unentitled {
+            true => &mut self.unentitled,
+            false => &mut self.entitled,
+        }
+    }
+
+    /// The connection that ends first where all together keep more than `bytes_max`.
+    pub fn first_to_end(&self, bytes_max: u64) -> Option<u32> {
+        let unentitled = self.unentitled.last();
+        let largest = match self.unentitled_bytes > bytes_max / UNENTITLED_PART {
+            true => unentitled,
+            false => self.entitled.last().max(unentitled),
+        };
+        largest.map(|(_, index)| *index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: u64 = 800;
+
+    /// Which connections end while more than [`MAX`] is kept. `all`: bytes and whether entitled, by
+    /// index.
+    fn ended(all: &[(u64, bool)]) -> Vec<u32> {
+        let mut kept = Kept::default();
+        for (index, &(bytes, is_entitled)) in (0..).zip(all) {
+            kept.insert(
+                index,
+                Holding { bytes, is_unentitled: !is_entitled, since_s: 0, come_bytes: 0 },
+            );
+        }
+        let mut ended = Vec::new();
+        while kept.bytes > MAX
+            && let Some(index) = kept.first_to_end(MAX)
+        {
+            kept.remove(index);
+            ended.push(index);
+        }
+        let left = all.iter().zip(0..).filter(|(_, at)| !ended.contains(at));
+        assert_eq!(left.map(|((bytes, _), _)| bytes).sum::<u64>(), kept.bytes);
+        ended
+    }
+
+    #[test]
+    fn the_largest_ends_first() {
+        assert!(ended(&[(400, true), (400, true)]).is_empty());
+        assert_eq!(ended(&[(300, true), (400, true), (200, true)]), [1]);
+        assert_eq!(ended(&[(500, true), (400, true), (900, true)]), [2, 0]);
+    }
+
+    #[test]
+    fn who_has_no_credential_ends_first_beyond_an_eighth() {
+        assert_eq!(
+            ended(&[(700, true), (50, false), (60, false)]),
+            [2],
+            "together more than an eighth"
+        );
+        assert_eq!(
+            ended(&[(700, true), (400, true), (60, false)]),
+            [0],
+            "a newcomer among those who hoard with tokens"
+        );
+        assert_eq!(ended(&[(10, true), (500, false), (400, false)]), [1], "the largest of them");
+    }
+
+    #[test]
+    fn a_holding_that_changes_is_counted_once() {
+        let mut kept = Kept::default();
+        for (bytes, is_unentitled) in [(5, true), (9, true), (7, false)] {
+            kept.insert(3, Holding { bytes, is_unentitled, since_s: 0, come_bytes: 0 });
+        }
+        assert_eq!((kept.bytes, kept.unentitled_bytes), (7, 0));
+        assert!(kept.unentitled.is_empty() && kept.entitled.len() == 1);
+        kept.remove(3);
+        assert!(kept.is_empty() && kept.entitled.is_empty() && kept.bytes == 0);
+    }
+}

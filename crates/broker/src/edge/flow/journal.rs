@@ -1,0 +1,308 @@
+//! Entries for the access log and the audit log, and the life of clients and topics on `$sys/...`.
+//!
+//! Beside the path: where neither is on, a session passes by here with a branch, and a message not
+//! at all. The bounds are those of [`Journal`](super::super::journal::Journal).
+
+use crate::edge::Edge;
+use crate::edge::journal::{Asked, Known, UNKNOWN};
+use crate::ids::ConnIndex;
+use crate::journal::{Client, Deed, Entry, Event, METHOD_BYTES_MAX, path_of, start_of};
+use crate::mail::{Publication, Publish, ToHome};
+use crate::protocol::Protocol;
+use crate::protocol::flag;
+use crate::sys::{self, Object, Occupancy};
+use std::net::IpAddr;
+use stdx::key::Key;
+use stdx::networks::{address_of, number_of};
+use wire::native::{Attributes, ErrorCode};
+
+impl Edge {
+    /// Whether somebody wants to know of sessions.
+    fn sessions_are_told(&self) -> bool {
+        self.settings.journal.access || self.settings.sys.clients
+    }
+
+    /// Whether somebody wants to know where clients come from, so that [`Edge::accepted_through`]
+    /// should be called.
+    pub fn notes_origins(&self) -> bool {
+        self.sessions_are_told() || self.settings.journal.is_on()
+    }
+
+    /// The connection has come from there and through this listener. Behind [`Edge::accepted`].
+    pub fn accepted_through(&mut self, key: Key, peer: IpAddr, listener: u8) {
+        self.journal.known.grow_to(key.index, || UNKNOWN);
+        self.journal.known[key.index] = Known {
+            address: number_of(peer),
+            generation: key.generation,
+            listener,
+            is_noted: true,
+            ..UNKNOWN
+        };
+    }
+
+    fn known(&self, index: ConnIndex) -> Option<&Known> {
+        let generation = self.connections.slots[index].generation;
+        let known = self.journal.known.get(index);
+        known.filter(|known| known.is_noted && known.generation == generation)
+    }
+
+    fn known_mut(&mut self, index: ConnIndex) -> Option<&mut Known> {
+        let generation = self.connections.slots[index].generation;
+        let known = self.journal.known.get_mut(index);
+        known.filter(|known| known.is_noted && known.generation == generation)
+    }
+
+    /// The connection as entries name it.
+    fn client(&self, index: ConnIndex) -> Client {
+        self.client_of(index, self.entitlement_of(index))
+    }
+
+    fn client_of(&self, index: ConnIndex, entitlement: Option<u32>) -> Client {
+        let known = self.known(index);
+        let subject = entitlement.map_or("", |at| self.access.judging.entitlements.subject(at));
+        Client {
+            connection: self.connection_number(index),
+            transport: self.connections.slots[index].protocol.facts().transport,
+            // Behind a trusted proxy it is the client that counts.
+            address: match known {
+                Some(known) => {
+                    self.client_of_proxy(index).or_else(|| Some(address_of(known.address)))
+                }
+                None => None,
+            },
+            listener: known.map(|known| known.listener),
+            subject: subject.into(),
+        }
+    }
+
+    /// A session begins.
+    pub(crate) fn session_began(&mut self, index: ConnIndex) {
+        if !self.sessions_are_told() {
+            return;
+        }
+        let now_ms = self.now.monotonic_ms as u32; // the low half
+        if let Some(known) = self.known_mut(index) {
+            known.began_ms = now_ms;
+            known.has_begun = true;
+        }
+        if self.settings.journal.access && self.journal.access.take() {
+            let client = self.client(index);
+            self.tell(Event::Connected(client));
+        }
+        if self.settings.sys.clients && self.journal.connected.take() {
+            let client = self.client(index);
+            let payload = self.object_of(&client).finish();
+            self.publish_own(sys::CLIENTS_CONNECTED, &payload);
+        }
+    }
+
+    /// A WebSocket is being closed with this code; none: the client gave none.
+    pub(crate) fn note_close(&mut self, index: ConnIndex, code: Option<u16>) {
+        if !self.sessions_are_told() {
+            return;
+        }
+        if let Some(known) = self.known_mut(index)
+            && known.close_code == 0
+        {
+            known.close_code = code.unwrap_or(NO_STATUS);
+        }
+    }
+
+    /// The connection is about to be forgotten: its session, if there was one, is over.
+    pub(crate) fn session_ended(&mut self, index: ConnIndex) {
+        self.journal.asked.remove(&index);
+        let slot = &self.connections.slots[index];
+        if !slot.protocol.facts().is_lasting || !self.sessions_are_told() {
+            return;
+        }
+        let was_ended = slot.is(flag::CLOSING) && !slot.is(flag::DEAD);
+        let is_stream = slot.protocol == Protocol::Events;
+        let now_ms = self.now.monotonic_ms as u32; // the low half
+        let known = self.known(index);
+        let code = match known.map_or(0, |known| known.close_code) {
+            0 if is_stream && was_ended => NORMAL,
+            0 => ABNORMAL,
+            code => code,
+        };
+        let duration_ms = known
+            .filter(|known| known.has_begun)
+            .map(|known| u64::from(now_ms.wrapping_sub(known.began_ms)));
+        if self.settings.journal.access && self.journal.access.take() {
+            let client = self.client(index);
+            self.tell(Event::Disconnected { client, code, duration_ms });
+        }
+        if self.settings.sys.clients && self.journal.disconnected.take() {
+            let client = self.client(index);
+            let mut object = self.object_of(&client).number("code", code.into());
+            if let Some(duration_ms) = duration_ms {
+                object = object.number("duration_ms", duration_ms);
+            }
+            self.publish_own(sys::CLIENTS_DISCONNECTED, &object.finish());
+        }
+    }
+
+    /// The head of a request has come; perhaps for the second time, after its credential has been
+    /// judged.
+    pub(crate) fn note_request(&mut self, index: ConnIndex, method: &str, target: &str) {
+        let at_ms = self.now.monotonic_ms;
+        self.journal.asked.entry(index).or_insert_with(|| Asked {
+            method: start_of(method, METHOD_BYTES_MAX).into(),
+            path: path_of(target).into(),
+            at_ms,
+        });
+    }
+
+    /// A request is answered with so many bytes, as far as they are there.
+    #[inline]
+    pub(crate) fn tell_answer(&mut self, index: ConnIndex, status: u16, bytes: usize) {
+        if self.settings.journal.access {
+            self.tell_request(index, status, bytes as u64);
+        }
+    }
+
+    #[cold]
+    fn tell_request(&mut self, index: ConnIndex, status: u16, bytes: u64) {
+        let asked = self.journal.asked.remove(&index);
+        if !self.journal.access.take() {
+            return;
+        }
+        let now_ms = self.now.monotonic_ms;
+        // What could not be understood has neither.
+        let asked = asked.unwrap_or(Asked { method: "".into(), path: "".into(), at_ms: now_ms });
+        let client = self.client(index);
+        self.tell(Event::Requested {
+            client,
+            method: asked.method,
+            path: asked.path,
+            status,
+            bytes,
+            duration_ms: now_ms.saturating_sub(asked.at_ms),
+        });
+    }
+
+    /// It has been decided what a client may do.
+    #[inline]
+    pub(crate) fn tell_decision(
+        &mut self,
+        index: ConnIndex,
+        deed: Deed,
+        topic: &str,
+        refusal: Option<ErrorCode>,
+    ) {
+        let of = self.entitlement_of(index);
+        self.tell_decision_of(index, of, deed, topic, refusal);
+    }
+
+    /// The same of a client that shows this entitlement.
+    pub(crate) fn tell_decision_of(
+        &mut self,
+        index: ConnIndex,
+        of: Option<u32>,
+        deed: Deed,
+        topic: &str,
+        refusal: Option<ErrorCode>,
+    ) {
+        let journal = &self.settings.journal;
+        let is_wanted = match refusal {
+            None => journal.granted,
+            Some(_) => journal.refused,
+        };
+        if is_wanted && self.journal.audit.take() {
+            let client = self.client_of(index, of);
+            self.tell(Event::Decided { client, deed, topic: topic.into(), refusal });
+        }
+    }
+
+    /// A page's origin is refused. Told whatever the settings are, once in a minute.
+    pub(crate) fn tell_origin(&mut self, index: ConnIndex, origin: &str) {
+        self.journal.origins_refused += 1;
+        if self.now.monotonic_ms < self.journal.origins_told_from_ms {
+            return;
+        }
+        self.journal.origins_told_from_ms = self.now.monotonic_ms + ORIGIN_PAUSE_MS;
+        let count = std::mem::take(&mut self.journal.origins_refused);
+        let client = self.client(index);
+        self.tell(Event::OriginRefused { client, origin: origin.into(), count });
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.out.journal.push(Entry { time_ms: self.now.unix_ms, event });
+    }
+
+    /// A home of this thread has something to say about who listens to its topics.
+    pub fn tell_occupancy(&mut self, occupancy: &Occupancy) {
+        let node = self.settings.clone();
+        let node = node.node_name.as_str();
+        let mut publish = |topic: &str, object: Object| self.publish_own(topic, &object.finish());
+        let named = |name: &[u8]| {
+            let name = String::from_utf8_lossy(name);
+            Object::of_node(node).text("topic", &name)
+        };
+        match occupancy {
+            Occupancy::Occupied(name) => publish(sys::TOPICS_OCCUPIED, named(name)),
+            Occupancy::Vacated(name) => publish(sys::TOPICS_VACATED, named(name)),
+            Occupancy::LeftOut { occupied, vacated } => {
+                let counts = [(sys::TOPICS_OCCUPIED, *occupied), (sys::TOPICS_VACATED, *vacated)];
+                for (topic, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+                    publish(topic, Object::of_node(node).number("left_out", count));
+                }
+            }
+        }
+    }
+
+    /// A second is over: tells what was left out in it.
+    pub(crate) fn renew_journal(&mut self) {
+        let settings = self.settings.clone();
+        let [access, audit, connected, disconnected] = self.journal.renew(&settings);
+        if access > 0 || audit > 0 {
+            self.tell(Event::LeftOut { access, audit });
+        }
+        let counts =
+            [(sys::CLIENTS_CONNECTED, connected), (sys::CLIENTS_DISCONNECTED, disconnected)];
+        for (topic, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            let object = Object::of_node(&settings.node_name).number("left_out", count);
+            self.publish_own(topic, &object.finish());
+        }
+    }
+
+    fn object_of(&self, client: &Client) -> Object {
+        let object = Object::of_node(&self.settings.node_name)
+            // JavaScript's numbers end before these.
+            .text("connection", &client.connection.to_string())
+            .text("transport", client.transport.word());
+        match &*client.subject {
+            "" => object,
+            subject => object.text("sub", subject),
+        }
+    }
+
+    /// The node's own publication, JSON. One that there is no room for is given up: what it tells
+    /// is no reason to wait.
+    pub fn publish_own(&mut self, topic: &str, payload: &[u8]) {
+        let (rule, partition) = self.settings.locate(topic);
+        let home = self.settings.home_of(partition);
+        if !self.may_request(home) || !self.may_publish(partition, payload.len() as u64) {
+            self.statistics.own_publications_lost += 1;
+            return;
+        }
+        let mut attributes = Vec::new();
+        let json = Attributes { content_type: Some("application/json"), ..Attributes::default() };
+        json.encode_block(&mut attributes);
+        let publication = Publication {
+            topic: self.work.mail.copy(topic.as_bytes()),
+            attributes: self.work.mail.copy(&attributes),
+            payload: self.work.mail.copy(payload),
+            ..Publication::default()
+        };
+        let request = ToHome::Publish(Publish { partition, rule, reply: None, publication });
+        self.request(home, request);
+    }
+}
+
+/// The close code of a client that did not say one (RFC 6455, section 7.1.5), and of a connection
+/// that was lost.
+const NO_STATUS: u16 = 1_005;
+const ABNORMAL: u16 = 1_006;
+const NORMAL: u16 = 1_000;
+/// Between two lines about refused origins.
+const ORIGIN_PAUSE_MS: u64 = 60_000;

@@ -1,0 +1,163 @@
+//! Unfinished input: counts what each connection buffers, and ends the connection with the most.
+//!
+//! Step 2 of the path, behind a test of one flag; the bounds are those of
+//! [`Kept`](super::super::connections::kept::Kept).
+
+use crate::edge::Edge;
+use crate::edge::connections::kept::{Came, Holding, PROGRESS_BYTES_S};
+use crate::edge::ends::End;
+use crate::ids::ConnIndex;
+use crate::ids::NONE;
+use crate::protocol::Protocol;
+use crate::protocol::flag;
+use wire::native::CloseCode;
+
+impl Edge {
+    /// Counts what a connection keeps now, and ends the largest holders while all together keep too
+    /// much.
+    #[inline]
+    pub(crate) fn count_input(&mut self, index: ConnIndex, came: Came) {
+        let slot = &self.connections.slots[index];
+        if slot.is(flag::KEEPS) || slot.input != NONE || slot.state != NONE {
+            self.count_kept_input(index, came);
+        }
+    }
+
+    /// The same where nothing has come: a state has changed, or whose connection it is.
+    pub(crate) fn count_kept(&mut self, index: ConnIndex) {
+        self.count_input(index, Came::default());
+    }
+
+    fn count_kept_input(&mut self, index: ConnIndex, came: Came) {
+        let Some(bytes) = self.kept_bytes_of(index) else {
+            return self.forget_kept(index);
+        };
+        let is_unentitled = self.is_anonymous(index);
+        let now_s = self.now_s();
+        let holding = match self.connections.kept.holdings.get(&index) {
+            Some(holding) if !came.is_whole => Holding {
+                bytes,
+                is_unentitled,
+                come_bytes: holding.come_bytes + came.bytes as u64,
+                ..*holding
+            },
+            _ => Holding { bytes, is_unentitled, since_s: now_s, come_bytes: 0 },
+        };
+        self.connections.slots[index].set(flag::KEEPS);
+        self.connections.kept.insert(index, holding);
+        let bytes_max = self.settings.limits.pinned_bytes_max;
+        while self.connections.kept.bytes > bytes_max
+            && let Some(largest) = self.connections.kept.first_to_end(bytes_max)
+        {
+            self.statistics.input_closed +=
+                u64::from(!self.connections.slots[largest].is(flag::DEAD));
+            self.note_end(largest, End::UNFINISHED_INPUT);
+            self.kill(largest);
+            self.drop_kept(largest);
+        }
+    }
+
+    /// Bytes of buffers with unfinished frames, messages, heads and bodies of a connection; none if
+    /// it has no such thing.
+    fn kept_bytes_of(&self, index: ConnIndex) -> Option<u64> {
+        let slot = &self.connections.slots[index];
+        if slot.is(flag::DEAD) {
+            return None;
+        }
+        let of_input = self.connections.inputs.get(slot.input);
+        let of_input = of_input.map(|input| input.bytes.capacity());
+        let of_state = self.sessions.states.get(slot.state);
+        let of_state = of_state.and_then(|state| state.kept_bytes());
+        of_input
+            .into_iter()
+            .chain(of_state)
+            .reduce(|one, other| one + other)
+            .map(|bytes| bytes as u64)
+    }
+
+    /// Nothing of the connection is unfinished any more.
+    pub(crate) fn forget_kept(&mut self, index: ConnIndex) {
+        if self.connections.slots[index].is(flag::KEEPS) {
+            self.connections.slots[index].clear(flag::KEEPS);
+            self.connections.kept.remove(index);
+        }
+    }
+
+    /// Gives back what a connection keeps that ends with this turn.
+    fn drop_kept(&mut self, index: ConnIndex) {
+        self.forget_kept(index);
+        let input = std::mem::replace(&mut self.connections.slots[index].input, NONE);
+        self.connections.inputs.remove(input);
+        let state = self.sessions.states.get(self.connections.slots[index].state);
+        if state.is_some_and(|state| state.is_open_unit()) {
+            self.take_state(index);
+        }
+    }
+
+    /// Whether a buffer should be no larger than it has to be.
+    pub(crate) fn is_short_of_input(&self) -> bool {
+        self.connections.kept.bytes > self.settings.limits.pinned_bytes_max / 2
+    }
+
+    /// Whether a node that asks for tokens has not accepted one from this client, so far.
+    pub(crate) fn is_anonymous(&self, index: ConnIndex) -> bool {
+        self.settings.entitlement.is_some() && self.connections.slots[index].entitlement == NONE
+    }
+
+    /// The longest message or body that a connection may send where others may send this much: less
+    /// before HELLO, and without an accepted credential.
+    pub(crate) fn input_bytes_max(&self, index: ConnIndex, bytes_max: u32) -> u32 {
+        match self.connections.slots[index].protocol == Protocol::NativeStart
+            || self.is_anonymous(index)
+        {
+            true => bytes_max.min(self.settings.limits.anonymous_input_bytes_max),
+            false => bytes_max,
+        }
+    }
+
+    /// The longest payload that a connection may publish, in bytes. Frames of a client without a
+    /// credential have room for topic and tags beside it; a body over HTTP is the payload.
+    pub(crate) fn payload_bytes_max(&self, index: ConnIndex) -> u32 {
+        let payload_bytes_max = self.settings.limits.message_bytes_max;
+        match self.is_anonymous(index) && self.connections.slots[index].protocol != Protocol::Http {
+            true => payload_bytes_max
+                .min(self.settings.limits.anonymous_input_bytes_max.saturating_sub(ENVELOPE_BYTES)),
+            false => payload_bytes_max,
+        }
+    }
+
+    /// Looks at a connection with unfinished input. True: it has not gone on and is ended.
+    pub(crate) fn sweep_kept(&mut self, index: ConnIndex) -> bool {
+        let now_s = self.now_s();
+        let timeout_ms = u64::from(self.settings.limits.unfinished_input_timeout_ms);
+        let Some(holding) = self.connections.kept.holdings.get_mut(&index) else {
+            return false;
+        };
+        let slot = &self.connections.slots[index];
+        let is_ours = slot.is(flag::PAUSED | flag::RESUMED | flag::CHOKED | flag::HELD);
+        let is_over = u64::from(now_s.saturating_sub(holding.since_s)) * 1_000 >= timeout_ms;
+        if !is_ours && !is_over {
+            return false;
+        }
+        let goes_on = holding.come_bytes * 1_000 >= PROGRESS_BYTES_S * timeout_ms;
+        holding.since_s = now_s;
+        holding.come_bytes = 0;
+        // Where it is not read, it cannot go on.
+        if is_ours || goes_on {
+            return false;
+        }
+        self.statistics.input_timeouts += 1;
+        match self.connections.slots[index].protocol {
+            Protocol::Http => self.handshake_timed_out(index),
+            _ if self.connections.slots[index].is(flag::BLOCKED) => {
+                self.note_end(index, End::of_node(CloseCode::InputTimeout.number()));
+                self.kill(index);
+            }
+            _ => self.close_native(index, CloseCode::InputTimeout),
+        }
+        true
+    }
+}
+
+/// What a PUBLISH needs beside its payload, at most: topic, content type, tags, numbers.
+const ENVELOPE_BYTES: u32 = 8 << 10;
