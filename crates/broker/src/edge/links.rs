@@ -4,19 +4,19 @@
 //! Requests that a home answers from memory are dealt with in its next turn. Those that may have to
 //! wait for a log on disk are counted apart, log by log: a disk that hangs fills the count of its
 //! own log and no other. A connection that has brought a log to its bound is not read until there
-//! is room; others do not notice, unless they use that log too. How long it waits is the home's to
-//! bound: when the log gets nothing done, it says `Stalled`, refuses at once what needs the disk,
-//! and nobody waits for room any more.
+//! is room; the others go on, unless they use that log too. The home bounds how long it waits: when
+//! the log makes no progress, the home reports `Stalled` and refuses at once the requests that need
+//! the disk, so that no connection waits for room.
 //!
 //! Pages for subscriptions that replay or lag are counted apart from both. When thousands of
-//! subscriptions are behind at once, most of them wait here, in order, at the cost of their place
-//! in the row: a home has a few turns' worth of pages to serve, and whoever publishes or subscribes
-//! meanwhile does not stand behind them.
+//! subscriptions catch up at once, most of them wait here, in order, at the cost of their place in
+//! the queue: a home has a few turns' worth of pages to serve, and clients that publish or
+//! subscribe meanwhile do not wait behind them.
 //!
-//! Invariant: a frame or request is dealt with as a whole, so each connection may go beyond the
-//! bound of a log by one. All publications of a log that go beyond it take at most
+//! Invariant: a frame or request is handled as a whole, so each connection may go beyond the bound
+//! of a log by one. All publications of a log that go beyond it take at most
 //! [`BEYOND_BYTES_MAX`]: one that does not fit, with all that its request sends to that log, is
-//! refused. Only a log with nothing on its way takes a request whatever its size.
+//! refused. Only a log with nothing in flight takes a request of any size.
 
 use crate::mail::{HomeId, Lane};
 use crate::settings::Limits;
@@ -24,18 +24,27 @@ use std::collections::{BTreeSet, VecDeque};
 use stdx::handing::Hand;
 use stdx::key::Key;
 
-/// See the module.
+/// Requests in flight to each home, and the connections that wait for it.
 #[derive(Hand)]
 pub(crate) struct Links {
-    pub homes: Vec<HomeLink>,
-    /// A log on disk that has no room for more requests since the frame that is being dealt with.
-    pub full_log: Option<(HomeId, u16)>,
+    homes: Vec<HomeLink>,
+    /// A log on disk that has no room for more requests since the present frame began.
+    full_log: Option<(HomeId, u16)>,
     /// The number of the newest question for names; an answer repeats it.
-    pub describe_number: u32,
+    describe_number: u32,
 }
 
+/// Bytes of requests in flight to one log and home, from which on an edge refuses publications to
+/// it. Far above what a working disk leaves waiting, as connections are no longer read at
+/// `stream_credit_bytes`.
+const BEYOND_BYTES_MAX: u64 = 64 << 20;
+
+/// Pages of a log in flight from one home to an edge, at most: some turns' worth, so that a home
+/// never waits for the next question.
+const PAGES_INFLIGHT_MAX: u32 = 128;
+
 impl Links {
-    /// Links to so many homes with so many logs, without a request under way.
+    /// Links to so many homes with so many logs, without a request in flight.
     pub fn new(homes_count: usize, logs_count: usize) -> Links {
         Links {
             homes: (0..homes_count).map(|_| HomeLink::new(logs_count)).collect(),
@@ -43,77 +52,219 @@ impl Links {
             describe_number: 0,
         }
     }
-}
 
-/// Bytes of requests that wait for one log and home, from which on an edge refuses publications to
-/// it. Far above what a disk that works leaves waiting, as connections are no longer read at
-/// `stream_credit_bytes`.
-pub(crate) const BEYOND_BYTES_MAX: u64 = 64 << 20;
-
-/// Pages of a log that an edge has asked one home for and not received, at most: some turns' worth,
-/// so that a home never waits for the next question.
-pub(crate) const PAGES_INFLIGHT_MAX: u32 = 128;
-
-/// Requests of one lane on their way to a home.
-#[derive(Default, Hand)]
-pub(crate) struct Room {
-    /// Those that the home has not dealt with, and what they cost.
-    pub inflight: u32,
-    pub inflight_bytes: u64,
-    /// The log gets nothing done: the home answers at once.
-    pub is_stalled: bool,
-    /// Connections that wait for room, each once.
-    pub waiting: VecDeque<Key>,
-    /// The same, and they have just had some: they wait behind the others.
-    pub served: VecDeque<Key>,
-    pub waits: BTreeSet<Key>,
-}
-
-impl Room {
-    pub fn has_room(&self, limits: &Limits) -> bool {
-        self.is_stalled
-            || self.inflight < limits.requests_inflight_max
-                && self.inflight_bytes < u64::from(limits.stream_credit_bytes)
+    /// Whether a home has room for another request that it answers from memory.
+    #[inline]
+    pub fn may_request(&self, home: HomeId, limits: &Limits) -> bool {
+        self.homes[usize::from(home)].memory.has_room(limits)
     }
 
-    /// How many more pages may be asked for; [`Room::has_room`] for a lane of pages.
-    pub fn pages_left(&self, limits: &Limits) -> u32 {
-        let pages_max = PAGES_INFLIGHT_MAX.min(limits.requests_inflight_max);
-        match self.is_stalled {
-            true => pages_max,
-            false => pages_max.saturating_sub(self.inflight),
+    /// The first home without room for a request that it answers from memory.
+    #[inline]
+    pub fn full_home(&self, limits: &Limits) -> Option<HomeId> {
+        (0..).zip(&self.homes).find(|(_, link)| !link.memory.has_room(limits)).map(|(home, _)| home)
+    }
+
+    /// Whether a home has room for a page of a log.
+    #[inline]
+    pub fn may_read(&self, home: HomeId, log: u16, limits: &Limits) -> bool {
+        self.homes[usize::from(home)].pages[usize::from(log)].pages_left(limits) > 0
+    }
+
+    /// Whether publications of this cost together may still be sent to a log on disk; if not, the
+    /// log does not keep up and has too much waiting.
+    pub fn may_publish(&self, home: HomeId, log: u16, cost: u64) -> bool {
+        let bytes = self.homes[usize::from(home)].disks[usize::from(log)].bytes;
+        bytes == 0 || bytes + cost <= BEYOND_BYTES_MAX
+    }
+
+    /// Counts a request that is posted.
+    #[inline]
+    pub fn post(&mut self, home: HomeId, lane: Lane, cost: u32, limits: &Limits) {
+        let window = self.window(home, lane);
+        window.requests += 1;
+        window.bytes += u64::from(cost);
+        if let Lane::Disk(log) = lane
+            && !window.has_room(limits)
+        {
+            self.full_log = Some((home, log));
+        }
+    }
+
+    /// A home has handled so many requests of a lane, of so many bytes together.
+    pub fn consume(&mut self, home: HomeId, lane: Lane, requests: u32, bytes: u64) {
+        let window = self.window(home, lane);
+        debug_assert!(
+            requests <= window.requests && bytes <= window.bytes,
+            "a home consumes what it was sent"
+        );
+        window.requests = window.requests.saturating_sub(requests);
+        window.bytes = window.bytes.saturating_sub(bytes);
+    }
+
+    /// The log of this lane makes no progress, or does again.
+    pub fn set_stalled(&mut self, home: HomeId, lane: Lane, is_stalled: bool) {
+        self.window(home, lane).is_stalled = is_stalled;
+    }
+
+    /// Whether the homes have answered everything but pages.
+    pub fn is_settled(&self) -> bool {
+        let is_empty = |window: &Window| window.requests == 0;
+        self.homes.iter().all(|link| is_empty(&link.memory) && link.disks.iter().all(is_empty))
+    }
+
+    /// A frame begins: a log that filled before is not its doing.
+    #[inline]
+    pub fn begin_frame(&mut self) {
+        self.full_log = None;
+    }
+
+    /// The log on disk that has filled since the frame began.
+    #[inline]
+    pub fn take_full_log(&mut self) -> Option<(HomeId, u16)> {
+        self.full_log.take()
+    }
+
+    /// Queues a connection that waits for room in a lane.
+    pub fn wait(&mut self, home: HomeId, lane: Lane, key: Key) {
+        let window = self.window(home, lane);
+        if window.waits.insert(key) {
+            window.waiting.push_back(key);
+        }
+    }
+
+    /// Queues a connection that waits for a home's memory lane, in its turn: one that went on and
+    /// found no room keeps its place, and one that found some comes after all others. Otherwise the
+    /// first, with enough to send, would take all room for ever.
+    pub fn wait_in_turn(&mut self, home: HomeId, key: Key, is_served: bool) {
+        let window = self.window(home, Lane::Memory);
+        if window.waits.insert(key) {
+            match is_served {
+                true => window.served.push_back(key),
+                false => window.waiting.push_back(key),
+            }
+        }
+    }
+
+    /// The connections that go on because a lane has room again, in their order. Those that wait
+    /// for pages are not among them: the flush takes them, some at a time.
+    pub fn take_waiting(
+        &mut self,
+        home: HomeId,
+        lane: Lane,
+        limits: &Limits,
+    ) -> impl Iterator<Item = Key> + use<> {
+        let window = self.window(home, lane);
+        let (mut waiting, mut served) = (VecDeque::new(), VecDeque::new());
+        if !matches!(lane, Lane::Pages(_)) && !window.waits.is_empty() && window.has_room(limits) {
+            window.waits.clear();
+            served = std::mem::take(&mut window.served);
+            waiting = std::mem::take(&mut window.waiting);
+        }
+        waiting.into_iter().chain(served)
+    }
+
+    /// Takes the connections that may ask for pages now, as many as there is room for. A connection
+    /// may have no use for its page, so this is repeated as long as [`Links::has_readers`].
+    pub fn take_readers(&mut self, limits: &Limits, mut wake: impl FnMut(Key)) {
+        for window in self.homes.iter_mut().flat_map(|link| &mut link.pages) {
+            for _ in 0..window.pages_left(limits) {
+                let Some(key) = window.waiting.pop_front() else {
+                    break;
+                };
+                window.waits.remove(&key);
+                wake(key);
+            }
+        }
+    }
+
+    /// Whether a connection waits for a page that there is room for.
+    pub fn has_readers(&self, limits: &Limits) -> bool {
+        let mut pages = self.homes.iter().flat_map(|link| &link.pages);
+        pages.any(|window| !window.waiting.is_empty() && window.pages_left(limits) > 0)
+    }
+
+    /// Counts live bytes that have been handled. Credit goes back in portions, so that it costs
+    /// little: the bytes that are to be given back now.
+    #[inline]
+    pub fn credit(&mut self, home: HomeId, bytes: u32, limits: &Limits) -> Option<u32> {
+        let due = &mut self.homes[usize::from(home)].credit_due;
+        *due += bytes;
+        (*due >= limits.stream_credit_bytes / 8).then(|| std::mem::take(due))
+    }
+
+    /// The number of the next question for names.
+    pub fn next_describe_number(&mut self) -> u32 {
+        self.describe_number = self.describe_number.wrapping_add(1);
+        self.describe_number
+    }
+
+    /// Begins the numbers of questions at a value, for tests.
+    pub fn begin_at(&mut self, value: u32) {
+        self.describe_number = value;
+    }
+
+    #[inline]
+    fn window(&mut self, home: HomeId, lane: Lane) -> &mut Window {
+        let link = &mut self.homes[usize::from(home)];
+        match lane {
+            Lane::Memory => &mut link.memory,
+            Lane::Disk(log) => &mut link.disks[usize::from(log)],
+            Lane::Pages(log) => &mut link.pages[usize::from(log)],
         }
     }
 }
 
-/// What is on its way to one home.
+/// The requests in flight to one home.
 #[derive(Hand)]
-pub(crate) struct HomeLink {
-    /// What is answered from memory.
-    pub own: Room,
-    /// What may have to wait for a disk, by the logs' indexes.
-    pub logs: Box<[Room]>,
+struct HomeLink {
+    /// Requests that the home answers from memory.
+    memory: Window,
+    /// Requests that may have to wait for a disk, by the logs' indexes.
+    disks: Box<[Window]>,
     /// Pages, by the logs' indexes.
-    pub pages: Box<[Room]>,
-    /// Live bytes dealt with and not yet given back as credit.
-    pub credit_due: u32,
+    pages: Box<[Window]>,
+    /// Live bytes handled and not yet given back as credit.
+    credit_due: u32,
 }
 
 impl HomeLink {
-    pub fn new(logs_count: usize) -> HomeLink {
-        HomeLink {
-            own: Room::default(),
-            logs: (0..logs_count).map(|_| Room::default()).collect(),
-            pages: (0..logs_count).map(|_| Room::default()).collect(),
-            credit_due: 0,
-        }
+    fn new(logs_count: usize) -> HomeLink {
+        let windows = || (0..logs_count).map(|_| Window::default()).collect();
+        HomeLink { memory: Window::default(), disks: windows(), pages: windows(), credit_due: 0 }
+    }
+}
+
+/// The in-flight window of one lane to a home.
+#[derive(Default, Hand)]
+struct Window {
+    /// Requests that the home has not handled, and their cost.
+    requests: u32,
+    bytes: u64,
+    /// The log makes no progress: the home answers at once.
+    is_stalled: bool,
+    /// Connections that wait for room, each once.
+    waiting: VecDeque<Key>,
+    /// Connections that wait behind these, because they have just had room.
+    served: VecDeque<Key>,
+    /// All of both.
+    waits: BTreeSet<Key>,
+}
+
+impl Window {
+    #[inline]
+    fn has_room(&self, limits: &Limits) -> bool {
+        self.is_stalled
+            || self.requests < limits.requests_inflight_max
+                && self.bytes < u64::from(limits.stream_credit_bytes)
     }
 
-    pub fn room(&mut self, lane: Lane) -> &mut Room {
-        match lane {
-            Lane::Memory => &mut self.own,
-            Lane::Disk(log) => &mut self.logs[usize::from(log)],
-            Lane::Pages(log) => &mut self.pages[usize::from(log)],
+    /// How many more pages may be asked for; [`Window::has_room`] for a lane of pages.
+    fn pages_left(&self, limits: &Limits) -> u32 {
+        let pages_max = PAGES_INFLIGHT_MAX.min(limits.requests_inflight_max);
+        match self.is_stalled {
+            true => pages_max,
+            false => pages_max.saturating_sub(self.requests),
         }
     }
 }

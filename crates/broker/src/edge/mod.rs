@@ -155,7 +155,7 @@ impl Edge {
     pub fn begin_counters_at(&mut self, value: u32) {
         self.subscriptions.serial = value;
         self.subscriptions.generation = value;
-        self.links.describe_number = value;
+        self.links.begin_at(value);
         self.outboxes.begin_at(value);
     }
 
@@ -199,7 +199,7 @@ impl Edge {
         self.connections.slots.open(key);
         self.connections.slots[key.index].set(flag::STARTING);
         self.stamp_hello(key.index);
-        self.note_peer(key.index, peer);
+        self.connections.peers.note(key.index, peer, &self.settings.addresses);
         self.stamp(key.index);
         self.statistics.accepted += 1;
         self.expect(Deadline::Head(key));
@@ -289,16 +289,6 @@ impl Edge {
         self.statistics.delivered - self.statistics.replayed
     }
 
-    /// Credit goes back in portions, so that it costs little.
-    fn give_credit(&mut self, home: HomeId, bytes: u32) {
-        let link = &mut self.links.homes[usize::from(home)];
-        link.credit_due += bytes;
-        if link.credit_due >= self.settings.limits.stream_credit_bytes / 8 {
-            let bytes = std::mem::take(&mut link.credit_due);
-            self.out.requests[usize::from(home)].push(ToHome::Credit { bytes });
-        }
-    }
-
     /// Closes once everything that waits has been written; nothing more is read.
     pub(crate) fn close(&mut self, index: ConnIndex) {
         self.note_end(index, End::FINISHED);
@@ -349,7 +339,7 @@ impl Edge {
         if self.settings.entitlement.is_some() {
             self.forget_entitlement(index);
         }
-        self.connections.rates.forget(index);
+        self.connections.rates.release(index);
         self.connections.old_sessions.forget(index);
         self.forget_kept(index);
         let slot = &self.connections.slots[index];
@@ -390,12 +380,6 @@ impl Edge {
         let state = self.sessions.states.remove(handle)?;
         self.sessions.states_bytes -= state.own_bytes();
         Some(state)
-    }
-
-    /// Numbers a question for names.
-    pub(crate) fn next_describe_number(&mut self) -> u32 {
-        self.links.describe_number = self.links.describe_number.wrapping_add(1);
-        self.links.describe_number
     }
 
     /// The number by which the node knows the connection.

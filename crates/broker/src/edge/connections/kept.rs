@@ -1,15 +1,14 @@
-//! Unfinished input of all connections: how much each of them keeps, whether it goes on, and which
-//! one ends first.
+//! Unfinished input of all connections: how much each of them buffers, whether it goes on, and
+//! which one ends first.
 //!
-//! Step 2 of the path, behind a test of one flag: a connection whose last read ended with a whole
-//! frame or request is not in here. Invariants: all connections together keep at most
-//! `pinned_bytes_max`; buffers count with their capacity. Above the bound the largest ends, never a
-//! smaller one that happened to grow. Connections without an accepted credential, on a node that
-//! asks for tokens, have an eighth of the bound for themselves; as soon as they keep more than that
-//! together, the largest of them ends first. (A client whose token is still being judged is one of
-//! them: below that eighth size alone decides, or clients that hoard with tokens would push out
-//! those who arrive.) What a connection keeps has to grow by [`PROGRESS_BYTES_S`] while it stands,
-//! or to become complete.
+//! A connection whose last read ended with a whole frame or request is not in here. Invariants: all
+//! connections together buffer at most `pinned_bytes_max`; buffers count with their capacity. Above
+//! the bound the largest ends, never a smaller one that happened to grow. Connections without an
+//! accepted credential, on a node that asks for tokens, have an eighth of the bound for themselves;
+//! as soon as they buffer more than that together, the largest of them ends first. (A client whose
+//! token is still being authenticated is one of them: below that eighth size alone decides, or
+//! clients that hoard with tokens would push out those that arrive.) A buffer has to grow by
+//! [`PROGRESS_BYTES_S`] while it stands, or to become complete.
 
 use crate::ids::ConnIndex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,68 +16,66 @@ use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
 /// Unfinished input has to grow by so many bytes for each second of `unfinished_input_timeout_ms`.
-pub(crate) const PROGRESS_BYTES_S: u64 = 1 << 10;
-/// The part of `pinned_bytes_max` that clients without a credential keep before they end first.
-pub(crate) const UNENTITLED_PART: u64 = 8;
+const PROGRESS_BYTES_S: u64 = 1 << 10;
+/// The part of `pinned_bytes_max` that clients without a credential buffer before they end first.
+const UNENTITLED_PART: u64 = 8;
 
-/// Connections by bytes that they keep, the smallest first.
-pub(crate) type BySize = BTreeSet<(u64, u32)>;
+/// Connections by bytes that they buffer, the smallest first.
+type BySize = BTreeSet<(u64, ConnIndex)>;
 
 /// All connections with unfinished input.
 #[derive(Default, Hand)]
 pub(crate) struct Kept {
-    /// By the connections' indexes.
-    pub holdings: BTreeMap<u32, Holding>,
-    pub entitled: BySize,
-    pub unentitled: BySize,
-    pub bytes: u64,
-    pub unentitled_bytes: u64,
+    holdings: BTreeMap<ConnIndex, Holding>,
+    entitled: BySize,
+    unentitled: BySize,
+    bytes: u64,
+    unentitled_bytes: u64,
 }
 
-/// What one connection keeps.
+/// The unfinished input of one connection.
 #[derive(Clone, Copy, Hand)]
-pub(crate) struct Holding {
-    pub bytes: u64,
-    pub is_unentitled: bool,
-    /// Seconds of the monotonic clock: since then it is to go on.
-    pub since_s: u32,
+struct Holding {
+    bytes: u64,
+    is_unentitled: bool,
+    /// The time since which it is to go on, in seconds of the monotonic clock.
+    since_s: u32,
     /// Bytes that have come since then.
-    pub come_bytes: u64,
+    come_bytes: u64,
 }
 
-/// What a read, or going on with what was kept, has brought.
+/// What a read, or going on with buffered input, has brought.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Came {
     pub bytes: usize,
-    /// A whole frame, message or request: what is kept now has begun after it.
+    /// A whole frame, message or request came: the unfinished input has begun after it.
     pub is_whole: bool,
 }
 
 impl Kept {
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// Counts so many bytes of unfinished input of a connection, after `came`.
+    pub fn hold(
+        &mut self,
+        index: ConnIndex,
+        bytes: u64,
+        is_unentitled: bool,
+        came: Came,
+        now_s: u32,
+    ) {
+        let holding = match self.holdings.get(&index) {
+            Some(holding) if !came.is_whole => Holding {
+                bytes,
+                is_unentitled,
+                come_bytes: holding.come_bytes + came.bytes as u64,
+                ..*holding
+            },
+            _ => Holding { bytes, is_unentitled, since_s: now_s, come_bytes: 0 },
+        };
+        self.insert(index, holding);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.holdings.is_empty()
-    }
-
-    pub fn memory_bytes(&self) -> usize {
-        let count = self.holdings.len();
-        tree_bytes(count, size_of::<(u32, Holding)>()) + tree_bytes(count, size_of::<(u64, u32)>())
-    }
-
-    pub fn insert(&mut self, index: ConnIndex, holding: Holding) {
-        self.remove(index);
-        self.bytes += holding.bytes;
-        if holding.is_unentitled {
-            self.unentitled_bytes += holding.bytes;
-        }
-        self.by_size(holding).insert((holding.bytes, index));
-        self.holdings.insert(index, holding);
-    }
-
-    pub fn remove(&mut self, index: ConnIndex) {
+    /// The connection has no unfinished input any more.
+    pub fn release(&mut self, index: ConnIndex) {
         let Some(holding) = self.holdings.remove(&index) else {
             return;
         };
@@ -89,21 +86,72 @@ impl Kept {
         self.by_size(holding).remove(&(holding.bytes, index));
     }
 
-    pub fn by_size(&mut self, holding: Holding) -> &mut BySize {
-        match holding.is_unentitled {
-            true => &mut self.unentitled,
-            false => &mut self.entitled,
+    /// The connection that ends first, if all together buffer more than `bytes_max`.
+    pub fn first_to_end(&self, bytes_max: u64) -> Option<ConnIndex> {
+        if self.bytes <= bytes_max {
+            return None;
         }
-    }
-
-    /// The connection that ends first where all together keep more than `bytes_max`.
-    pub fn first_to_end(&self, bytes_max: u64) -> Option<u32> {
         let unentitled = self.unentitled.last();
         let largest = match self.unentitled_bytes > bytes_max / UNENTITLED_PART {
             true => unentitled,
             false => self.entitled.last().max(unentitled),
         };
         largest.map(|(_, index)| *index)
+    }
+
+    /// Whether the unfinished input of a connection stands still. `is_read`: it could go on.
+    pub fn stands_still(
+        &mut self,
+        index: ConnIndex,
+        is_read: bool,
+        now_s: u32,
+        timeout_ms: u64,
+    ) -> bool {
+        let Some(holding) = self.holdings.get_mut(&index) else {
+            return false;
+        };
+        let is_over = u64::from(now_s.saturating_sub(holding.since_s)) * 1_000 >= timeout_ms;
+        if is_read && !is_over {
+            return false;
+        }
+        let goes_on = holding.come_bytes * 1_000 >= PROGRESS_BYTES_S * timeout_ms;
+        holding.since_s = now_s;
+        holding.come_bytes = 0;
+        is_read && !goes_on
+    }
+
+    /// Bytes that all connections buffer.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether no connection has unfinished input.
+    pub fn is_empty(&self) -> bool {
+        self.holdings.is_empty()
+    }
+
+    /// Bytes of the tables, about.
+    pub fn memory_bytes(&self) -> usize {
+        let count = self.holdings.len();
+        tree_bytes(count, size_of::<(ConnIndex, Holding)>())
+            + tree_bytes(count, size_of::<(u64, ConnIndex)>())
+    }
+
+    fn insert(&mut self, index: ConnIndex, holding: Holding) {
+        self.release(index);
+        self.bytes += holding.bytes;
+        if holding.is_unentitled {
+            self.unentitled_bytes += holding.bytes;
+        }
+        self.by_size(holding).insert((holding.bytes, index));
+        self.holdings.insert(index, holding);
+    }
+
+    fn by_size(&mut self, holding: Holding) -> &mut BySize {
+        match holding.is_unentitled {
+            true => &mut self.unentitled,
+            false => &mut self.entitled,
+        }
     }
 }
 
@@ -124,10 +172,8 @@ mod tests {
             );
         }
         let mut ended = Vec::new();
-        while kept.bytes > MAX
-            && let Some(index) = kept.first_to_end(MAX)
-        {
-            kept.remove(index);
+        while let Some(index) = kept.first_to_end(MAX) {
+            kept.release(index);
             ended.push(index);
         }
         let left = all.iter().zip(0..).filter(|(_, at)| !ended.contains(at));
@@ -165,7 +211,7 @@ mod tests {
         }
         assert_eq!((kept.bytes, kept.unentitled_bytes), (7, 0));
         assert!(kept.unentitled.is_empty() && kept.entitled.len() == 1);
-        kept.remove(3);
+        kept.release(3);
         assert!(kept.is_empty() && kept.entitled.is_empty() && kept.bytes == 0);
     }
 }

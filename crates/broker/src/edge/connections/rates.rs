@@ -1,42 +1,41 @@
-//! How fast one connection may publish, ask and ping, and how much of what it sends may be refused.
+//! Rates of one connection: how fast it may publish, ask, subscribe and ping, and how much of what
+//! it sends may be refused.
 //!
-//! Place on the path: step 3, behind a branch that is never taken where a rate has no limit.
-//! Invariants: only a connection that uses a rate owns buckets, until a sweep finds them full
-//! again; whoever is over a rate is refused by name, and whoever floods is closed
-//! ([`CloseCode::ErrorFlood`]).
+//! Invariant: only a connection that uses a rate owns buckets, until a sweep finds them full again.
 
+use crate::admission::TooFast;
 use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::collections::BTreeMap;
 use stdx::handing::{Hand, Input, Layout};
 use stdx::memory::tree_bytes;
 use stdx::rate::{Allowance, Bucket};
+use wire::native::ErrorCode;
 
-/// What rates there are, and who has used some of them.
+/// The rates that have a limit, and what connections have used of them.
 #[derive(Default)]
 pub(crate) struct Rates {
-    pub publish: Option<Allowance>,
-    pub publish_bytes: Option<Allowance>,
-    pub requests: Option<Allowance>,
-    pub pings: Option<Allowance>,
-    pub subscribe: Option<Allowance>,
-    pub errors: Option<Allowance>,
-    /// By the connection's index.
-    pub buckets: BTreeMap<u32, Buckets>,
+    publish: Option<Allowance>,
+    publish_bytes: Option<Allowance>,
+    requests: Option<Allowance>,
+    pings: Option<Allowance>,
+    subscribe: Option<Allowance>,
+    errors: Option<Allowance>,
+    buckets: BTreeMap<ConnIndex, Buckets>,
 }
 
-/// Of one connection.
+/// The buckets of one connection.
 #[derive(Default, Hand)]
-pub(crate) struct Buckets {
-    pub publish: Bucket,
-    pub publish_bytes: Bucket,
-    pub requests: Bucket,
-    pub pings: Bucket,
-    pub subscribe: Bucket,
-    pub errors: Bucket,
+struct Buckets {
+    publish: Bucket,
+    publish_bytes: Bucket,
+    requests: Bucket,
+    pings: Bucket,
+    subscribe: Bucket,
+    errors: Bucket,
 }
 
-/// Rates are in the settings; who has used some of them is handed over.
+/// Rates are in the settings; what connections have used of them is handed over.
 impl Hand for Rates {
     fn give(&self, out: &mut Vec<u8>) {
         self.buckets.give(out);
@@ -48,7 +47,7 @@ impl Hand for Rates {
 
     fn layout(layout: &mut Layout) {
         layout.name("Rates");
-        <BTreeMap<u32, Buckets>>::layout(layout);
+        <BTreeMap<ConnIndex, Buckets>>::layout(layout);
     }
 }
 
@@ -70,17 +69,107 @@ impl Rates {
         }
     }
 
-    /// Goes by other limits from now on; what has been used stays so.
+    /// Takes other limits; what has been used stays so.
     pub fn renew(&mut self, limits: &Limits) {
         let buckets = std::mem::take(&mut self.buckets);
         *self = Rates { buckets, ..Rates::new(limits) };
     }
 
-    pub fn forget(&mut self, index: ConnIndex) {
+    /// Takes from the rates for so many messages of so many bytes together; `own_max` is the rate of
+    /// the connection's entitlement.
+    ///
+    /// # Errors
+    /// The connection publishes too fast; none of the messages may be published.
+    #[inline]
+    pub fn take_publish(
+        &mut self,
+        index: ConnIndex,
+        (messages, bytes): (u64, u64),
+        own_max: Option<u32>,
+        limits: &Limits,
+        now_ms: u64,
+    ) -> Result<(), TooFast> {
+        if self.publish.is_none() && self.publish_bytes.is_none() && own_max.is_none() {
+            return Ok(());
+        }
+        let node_max = Some(limits.publish_rate_max).filter(|max| *max > 0);
+        let buckets = self.buckets.entry(index).or_default();
+        let too_fast = |limit: u64| move |after_ms: u64| TooFast { limit, after_ms };
+        if let Some(max) = [node_max, own_max].into_iter().flatten().min() {
+            let allowance = Allowance::per_second(max.into());
+            let taken = buckets.publish.take(allowance, now_ms, messages);
+            taken.map_err(too_fast(max.into()))?;
+        }
+        if let Some(allowance) = self.publish_bytes {
+            let taken = buckets.publish_bytes.take(allowance, now_ms, bytes);
+            taken.map_err(too_fast(limits.publish_bytes_rate_max))?;
+        }
+        Ok(())
+    }
+
+    /// Takes from the rate of HTTP requests. False: one too many.
+    #[inline]
+    pub fn take_request(&mut self, index: ConnIndex, now_ms: u64) -> bool {
+        let taken = self.requests.map(|allowance| {
+            self.buckets.entry(index).or_default().requests.take(allowance, now_ms, 1)
+        });
+        taken.is_none_or(|taken| taken.is_ok())
+    }
+
+    /// Takes from the rate of a session's new subscriptions.
+    ///
+    /// # Errors
+    /// The session begins them too fast.
+    #[inline]
+    pub fn take_subscription(
+        &mut self,
+        index: ConnIndex,
+        limits: &Limits,
+        now_ms: u64,
+    ) -> Result<(), TooFast> {
+        let Some(allowance) = self.subscribe else {
+            return Ok(());
+        };
+        let buckets = self.buckets.entry(index).or_default();
+        let limit = limits.subscribe_rate_max.into();
+        let taken = buckets.subscribe.take(allowance, now_ms, 1);
+        taken.map_err(|after_ms| TooFast { limit, after_ms })
+    }
+
+    /// Takes from the rate of pings. False: one too many.
+    #[inline]
+    pub fn take_ping(&mut self, index: ConnIndex, now_ms: u64) -> bool {
+        let taken = self.pings.map(|allowance| {
+            self.buckets.entry(index).or_default().pings.take(allowance, now_ms, 1)
+        });
+        taken.is_none_or(|taken| taken.is_ok())
+    }
+
+    /// Takes from the rate of errors. False: one too many. An error that may be over a moment later
+    /// is not the client's fault, unless the client is too fast.
+    pub fn take_error(
+        &mut self,
+        index: ConnIndex,
+        is_temporary: bool,
+        code: u32,
+        now_ms: u64,
+    ) -> bool {
+        let Some(allowance) = self.errors else {
+            return true;
+        };
+        if is_temporary && code != u32::from(ErrorCode::RateLimited.number()) {
+            return true;
+        }
+        let buckets = self.buckets.entry(index).or_default();
+        buckets.errors.take(allowance, now_ms, 1).is_ok()
+    }
+
+    /// Releases the buckets of a connection that goes.
+    pub fn release(&mut self, index: ConnIndex) {
         self.buckets.remove(&index);
     }
 
-    /// Buckets that are full again go.
+    /// Releases the buckets of a connection when they are full again.
     #[inline]
     pub fn rest(&mut self, index: ConnIndex, now_ms: u64) {
         if !self.buckets.is_empty() {
@@ -89,7 +178,7 @@ impl Rates {
     }
 
     #[cold]
-    pub fn rest_one(&mut self, index: ConnIndex, now_ms: u64) {
+    fn rest_one(&mut self, index: ConnIndex, now_ms: u64) {
         if let Some(buckets) = self.buckets.get(&index) {
             let Buckets { publish, publish_bytes, requests, pings, subscribe, errors } = buckets;
             let all = [publish, publish_bytes, requests, pings, subscribe, errors];
@@ -100,6 +189,6 @@ impl Rates {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        tree_bytes(self.buckets.len(), size_of::<(u32, Buckets)>())
+        tree_bytes(self.buckets.len(), size_of::<(ConnIndex, Buckets)>())
     }
 }

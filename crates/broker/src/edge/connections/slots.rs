@@ -152,6 +152,17 @@ impl Slots {
         self.count
     }
 
+    /// The indexes of all connections.
+    pub fn present(&self) -> impl Iterator<Item = ConnIndex> {
+        (0..self.places()).filter(|index| self.is_present(*index))
+    }
+
+    /// Whether there is a connection at this index, which is below [`Slots::places`].
+    #[inline]
+    pub fn is_present(&self, index: ConnIndex) -> bool {
+        self.slots[index].protocol != Protocol::Free
+    }
+
     /// One more than the highest index ever used, rounded up to whole pages.
     pub fn places(&self) -> u32 {
         self.slots.len()

@@ -65,9 +65,11 @@ impl Edge {
             transport: self.connections.slots[index].protocol.facts().transport,
             // Behind a trusted proxy it is the client that counts.
             address: match known {
-                Some(known) => {
-                    self.client_of_proxy(index).or_else(|| Some(address_of(known.address)))
-                }
+                Some(known) => self
+                    .connections
+                    .peers
+                    .client_of_proxy(index)
+                    .or_else(|| Some(address_of(known.address))),
                 None => None,
             },
             listener: known.map(|known| known.listener),

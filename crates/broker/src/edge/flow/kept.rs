@@ -4,7 +4,7 @@
 //! [`Kept`](super::super::connections::kept::Kept).
 
 use crate::edge::Edge;
-use crate::edge::connections::kept::{Came, Holding, PROGRESS_BYTES_S};
+use crate::edge::connections::kept::Came;
 use crate::edge::ends::End;
 use crate::ids::ConnIndex;
 use crate::ids::NONE;
@@ -34,21 +34,10 @@ impl Edge {
         };
         let is_unentitled = self.is_anonymous(index);
         let now_s = self.now_s();
-        let holding = match self.connections.kept.holdings.get(&index) {
-            Some(holding) if !came.is_whole => Holding {
-                bytes,
-                is_unentitled,
-                come_bytes: holding.come_bytes + came.bytes as u64,
-                ..*holding
-            },
-            _ => Holding { bytes, is_unentitled, since_s: now_s, come_bytes: 0 },
-        };
         self.connections.slots[index].set(flag::KEEPS);
-        self.connections.kept.insert(index, holding);
+        self.connections.kept.hold(index, bytes, is_unentitled, came, now_s);
         let bytes_max = self.settings.limits.pinned_bytes_max;
-        while self.connections.kept.bytes > bytes_max
-            && let Some(largest) = self.connections.kept.first_to_end(bytes_max)
-        {
+        while let Some(largest) = self.connections.kept.first_to_end(bytes_max) {
             self.statistics.input_closed +=
                 u64::from(!self.connections.slots[largest].is(flag::DEAD));
             self.note_end(largest, End::UNFINISHED_INPUT);
@@ -79,7 +68,7 @@ impl Edge {
     pub(crate) fn forget_kept(&mut self, index: ConnIndex) {
         if self.connections.slots[index].is(flag::KEEPS) {
             self.connections.slots[index].clear(flag::KEEPS);
-            self.connections.kept.remove(index);
+            self.connections.kept.release(index);
         }
     }
 
@@ -96,7 +85,7 @@ impl Edge {
 
     /// Whether a buffer should be no larger than it has to be.
     pub(crate) fn is_short_of_input(&self) -> bool {
-        self.connections.kept.bytes > self.settings.limits.pinned_bytes_max / 2
+        self.connections.kept.bytes() > self.settings.limits.pinned_bytes_max / 2
     }
 
     /// Whether a node that asks for tokens has not accepted one from this client, so far.
@@ -126,24 +115,14 @@ impl Edge {
         }
     }
 
-    /// Looks at a connection with unfinished input. True: it has not gone on and is ended.
+    /// Sweeps a connection with unfinished input. True: the input stands still, and the connection
+    /// ends.
     pub(crate) fn sweep_kept(&mut self, index: ConnIndex) -> bool {
         let now_s = self.now_s();
         let timeout_ms = u64::from(self.settings.limits.unfinished_input_timeout_ms);
-        let Some(holding) = self.connections.kept.holdings.get_mut(&index) else {
-            return false;
-        };
         let slot = &self.connections.slots[index];
-        let is_ours = slot.is(flag::PAUSED | flag::RESUMED | flag::CHOKED | flag::HELD);
-        let is_over = u64::from(now_s.saturating_sub(holding.since_s)) * 1_000 >= timeout_ms;
-        if !is_ours && !is_over {
-            return false;
-        }
-        let goes_on = holding.come_bytes * 1_000 >= PROGRESS_BYTES_S * timeout_ms;
-        holding.since_s = now_s;
-        holding.come_bytes = 0;
-        // Where it is not read, it cannot go on.
-        if is_ours || goes_on {
+        let is_read = !slot.is(flag::PAUSED | flag::RESUMED | flag::CHOKED | flag::HELD);
+        if !self.connections.kept.stands_still(index, is_read, now_s, timeout_ms) {
             return false;
         }
         self.statistics.input_timeouts += 1;
