@@ -1,11 +1,86 @@
-//! Notices: what clients are sent, before it has the form of a protocol.
+//! Notices: what a client is sent beside messages, before it has the form of a protocol.
+//!
+//! An edge makes a [`Notice`] with all facts that an encoder needs; the session's protocol turns it
+//! into bytes (`session::encode`). Invariant: nothing here knows an edge or a session.
 
 /// A granted subscription: what its home says goes to the client as it is.
 pub(crate) use crate::mail::Grant;
-use crate::mail::{Gap, PartitionId, Start};
+use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Start};
 use crate::position::Position;
 use crate::settings::LagPolicy;
-use wire::native::{ErrorCode, SkipReason};
+use wire::native::{ErrorCode, SkipReason, UnsubscribeCode};
+
+/// A notice to one client. `client` is the number of a subscription on its connection.
+pub(crate) enum Notice<'a> {
+    /// A subscription to a topic is granted; `alias` stands for the topic in messages.
+    Subscribed { client: u32, alias: u32, grant: &'a Grant },
+    /// The gap of the grant, if there is one, has been queued: the client may have the position.
+    Started { client: u32, position: Position, is_replaying: bool },
+    /// The retained message of a snapshot has been queued, which stands before the position.
+    RetainedSent { client: u32, position: Position, is_replaying: bool },
+    /// A subscription to a filter is granted. `is_complete`: nothing before it is missing.
+    SubscribedFilter { client: u32, beginnings: &'a [Beginning], is_complete: bool },
+    /// All gaps of filters that were granted together have been queued; a partition that is live
+    /// is settled up to this offset.
+    FiltersStarted { partition: PartitionId, through: u64 },
+    /// A subscription is refused.
+    Refused { client: u32, refusal: Refusal },
+    /// Messages are missing: of a topic, or of a filter in one partition.
+    Gap { client: u32, epoch: u64, partition: Option<PartitionId>, gap: Gap, found: Found },
+    /// The lag policy of a subscription left messages out.
+    LeftOut { client: u32, epoch: u64, partition: Option<PartitionId>, left_out: LeftOut },
+    /// The replay of a topic is over. The frames before this one settle it up to `from`.
+    CaughtUp { client: u32, from: u64, position: Position },
+    /// The replay of a filter is over in one partition; `is_last`: now in all of them.
+    FilterCaughtUp { client: u32, partition: PartitionId, through: u64, is_last: bool },
+    /// A subscription ends.
+    Unsubscribed { client: u32, code: UnsubscribeCode },
+    /// A publication was appended, or was not.
+    Published { request: u32, result: Result<Appended, PublishRefusal> },
+    /// A page of history, or the reason why there is none.
+    History { request: u32, result: &'a Result<HistoryPage, ErrorCode> },
+    /// The node drains: the client is to return after this time, and may try these addresses.
+    GoAway { return_after_ms: u64, urls: &'a [&'a str], ticket: Option<&'a [u8]> },
+    /// The client's token expires at this time, in milliseconds since 1970.
+    TokenExpires { expires_ms: u64 },
+    /// The client shows that it is there by sending the token back.
+    Ping { token: u64 },
+}
+
+impl Notice<'_> {
+    /// The error that the notice reports.
+    pub fn error(&self) -> Option<ErrorCode> {
+        match self {
+            Notice::Refused { refusal, .. } => Some(refusal.code),
+            Notice::Published { result: Err(refusal), .. } => Some(refusal.code),
+            Notice::History { result: Err(code), .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// Where a gap was found.
+#[derive(Clone, Copy)]
+pub(crate) enum Found {
+    /// By the grant, which begins at this position.
+    AtStart(Position),
+    /// The filter was refused when the client's cursor was made, so that the cursor does not know
+    /// it.
+    AfterRefusal,
+    /// By a page of the log.
+    InPage,
+}
+
+/// What the client has settled when it receives a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Settles {
+    /// The frame is an answer: it settles nothing, and is never dropped.
+    Nothing,
+    /// One topic, after `from` up to the position.
+    Topic { client: u32, from: u64, position: Position },
+    /// Filters in one partition, after `after` up to `through`.
+    Filters { partition: PartitionId, after: u64, through: u64 },
+}
 
 /// How a client wants a subscription to a plain topic.
 #[derive(Clone, Copy)]

@@ -1,37 +1,29 @@
-//! Long polls: a subscription that ends with its first messages, or with the time.
+//! Long polls: the state of a subscription that ends with its first messages, or with the time.
 
-use super::State;
-use super::history::append_page;
+use super::encode::{Encoded, Then};
 use super::http::Answer;
 use super::parameters::DataForm;
-use crate::edge::{Edge, flag};
-use crate::ids::ConnIndex;
-use crate::mail::{Gap, HistoryPage, Start, SubscriptionKey};
-use crate::notice::{Grant, Refusal, Wish};
+use crate::mail::{Gap, HistoryPage, SubscriptionKey};
+use crate::notice::{Found, Notice};
 use crate::position::Position;
-use crate::settings::LagPolicy;
+use log::RecordView;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
-use wire::native::ErrorCode;
-
-/// How much longer than its client asked for a poll may take whose home has not said what there is.
-/// A turn or a page, in general.
-const HOME_PATIENCE_MS: u64 = 2_000;
 
 /// One long poll.
 #[derive(Hand)]
 pub(crate) struct Poll {
     /// When it ends at the latest; a pair of it and the connection waits in the edge's `polls`.
-    deadline_ms: u64,
+    pub(crate) deadline_ms: u64,
     /// The time that the client wanted to wait is over, and its home has not said yet what there
     /// is: it answers as soon as that is known. Without this a poll of no time at all would never
     /// bring anything.
-    is_over: bool,
-    topic: String,
+    pub(crate) is_over: bool,
+    pub(crate) topic: String,
     limit: u32,
-    data: DataForm,
-    answer: Answer,
-    subscription: Option<SubscriptionKey>,
+    pub(crate) data: DataForm,
+    pub(crate) answer: Answer,
+    pub(crate) subscription: Option<SubscriptionKey>,
     position: Option<Position>,
     gap: Option<Gap>,
     records: Vec<Slice>,
@@ -55,201 +47,77 @@ impl Poll {
             more: false,
         }
     }
-}
 
-impl Edge {
-    /// Subscribes and waits. Without a position it waits for the next message.
-    pub(crate) fn begin_poll(
-        &mut self,
-        index: ConnIndex,
-        mut poll: Poll,
-        since: Option<Position>,
-        wait_ms: u64,
-    ) {
-        self.connections.slots[index].set(flag::PAUSED);
-        let start = since.map_or(Start::Live, Start::Since);
-        // An answer ends with what there is; the next poll asks from there, so that nothing of it
-        // can lag.
-        let wish = Wish { policy: Some(LagPolicy::Replay), ..Wish::from(start) };
-        let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
-        poll.subscription = Some(self.subscription_key(subscription));
-        poll.deadline_ms = self.now.monotonic_ms + wait_ms;
-        self.sessions.polls.insert((poll.deadline_ms, index));
-        self.set_state(index, State::Poll(Box::new(poll)));
-    }
-
-    pub(crate) fn poll_subscribed(&mut self, index: ConnIndex, _subscription: u32, grant: &Grant) {
-        let Some(State::Poll(poll)) = self.state(index) else {
-            return;
-        };
-        poll.position = Some(grant.position);
-        poll.gap = grant.gap;
-        if (grant.gap.is_some() || poll.is_over) && !grant.replaying {
-            self.touch(index);
-        }
-    }
-
-    pub(crate) fn poll_refused(&mut self, index: ConnIndex, refusal: Refusal) {
-        if let Some(poll) = self.take_poll(index) {
-            self.answer_fault(index, &poll.answer, &refusal.code.into());
-        }
-    }
-
-    pub(crate) fn poll_gap(&mut self, index: ConnIndex, gap: Gap) {
-        if let Some(State::Poll(poll)) = self.state(index) {
-            match &mut poll.gap {
-                _ if !poll.records.is_empty() => {
-                    // An answer tells of a gap before its first message only: it ends here, and the
-                    // next begins with this one.
-                    poll.limit = poll.records.len() as u32;
-                    poll.more = true;
-                }
-                Some(known) => known.to = gap.to,
-                None => poll.gap = Some(gap),
+    /// Takes what the subscription is notified of. Nothing is written before the poll ends.
+    pub fn notice(&mut self, notice: &Notice<'_>) -> Encoded {
+        let then = match *notice {
+            Notice::Subscribed { grant, .. } => {
+                self.position = Some(grant.position);
+                self.gap = grant.gap;
+                (grant.gap.is_some() || self.is_over) && !grant.replaying
             }
+            Notice::Gap { gap, found: Found::InPage, .. } => {
+                self.add_gap(gap);
+                false
+            }
+            Notice::CaughtUp { position: through, .. } => {
+                if let Some(position) = &mut self.position {
+                    position.offset = position.offset.max(through.offset);
+                }
+                self.gap.is_some() || self.is_over
+            }
+            Notice::Refused { refusal, .. } => {
+                return Encoded::ANSWER.then(Then::Fail(refusal.code));
+            }
+            _ => false,
+        };
+        Encoded::ANSWER.then(if then { Then::Touch } else { Then::GoOn })
+    }
+
+    fn add_gap(&mut self, gap: Gap) {
+        match &mut self.gap {
+            _ if !self.records.is_empty() => {
+                // An answer tells of a gap before its first message only: it ends here, and the
+                // next begins with this one.
+                self.limit = self.records.len() as u32;
+                self.more = true;
+            }
+            Some(known) => known.to = gap.to,
+            None => self.gap = Some(gap),
         }
     }
 
-    pub(crate) fn poll_caught_up(&mut self, index: ConnIndex, through: u64) {
-        let Some(State::Poll(poll)) = self.state(index) else {
-            return;
-        };
-        if let Some(position) = &mut poll.position {
-            position.offset = position.offset.max(through);
-        }
-        if poll.gap.is_some() || poll.is_over {
-            self.touch(index);
-        }
-    }
-
-    /// A message for a connection that may be a long poll.
-    pub(crate) fn deliver_to_poll(&mut self, index: ConnIndex, record: &Slice) {
-        let Some(State::Poll(poll)) = self.state(index) else {
-            return;
-        };
-        if poll.records.len() < poll.limit as usize {
-            poll.records.push(record.clone());
+    /// Takes a message.
+    pub fn take(&mut self, record: &Slice) {
+        if self.records.len() < self.limit as usize {
+            self.records.push(record.clone());
         } else {
-            poll.more = true;
-        }
-        // Answered when the turn is over, with all that came in it.
-        self.touch(index);
-    }
-
-    /// The turn is over: answers if there is something to say.
-    pub(crate) fn poll_settled(&mut self, index: ConnIndex) {
-        let Some(State::Poll(poll)) = self.state(index) else {
-            return;
-        };
-        let has_news = !poll.records.is_empty() || poll.gap.is_some();
-        let (is_granted, is_over) = (poll.position.is_some(), poll.is_over);
-        let subscription = poll.subscription;
-        let is_live = || subscription.is_some_and(|key| self.is_live(key));
-        if is_granted && (has_news || is_over && is_live()) {
-            self.finish_poll(index);
+            self.more = true;
         }
     }
 
-    /// The time is over, or the node drains.
-    pub(crate) fn poll_timed_out(&mut self, index: ConnIndex) {
-        let Some(State::Poll(poll)) = self.state(index) else {
-            return;
-        };
-        let (is_granted, is_over) = (poll.position.is_some(), poll.is_over);
-        let subscription = poll.subscription;
-        let is_live = || subscription.is_some_and(|key| self.is_live(key));
-        if is_granted && (is_over || is_live()) {
-            self.finish_poll(index);
-        } else if !is_over {
-            self.extend_poll(index);
-        } else if let Some(poll) = self.end_poll(index) {
-            // The home has not even answered: it is overloaded.
-            self.answer_fault(index, &poll.answer, &ErrorCode::Overloaded.into());
-        }
+    /// Whether the home has granted the subscription.
+    pub fn is_granted(&self) -> bool {
+        self.position.is_some()
     }
 
-    /// Gives the home the time to say what there is.
-    fn extend_poll(&mut self, index: ConnIndex) {
-        let deadline_ms = self.now.monotonic_ms + HOME_PATIENCE_MS;
-        if let Some(State::Poll(poll)) = self.state(index) {
-            poll.is_over = true;
-            let before_ms = std::mem::replace(&mut poll.deadline_ms, deadline_ms);
-            self.sessions.polls.remove(&(before_ms, index));
-            self.sessions.polls.insert((deadline_ms, index));
-        }
+    /// Whether there is something to answer.
+    pub fn has_news(&self) -> bool {
+        !self.records.is_empty() || self.gap.is_some()
     }
 
-    /// Its client's entitlement holds no more. False if no poll is there.
-    pub(crate) fn poll_ended(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
-        let poll = self.end_poll(index);
-        if let Some(poll) = &poll {
-            self.answer_fault(index, &poll.answer, &code.into());
-        }
-        poll.is_some()
-    }
-
-    fn finish_poll(&mut self, index: ConnIndex) {
-        if let Some(at) = self.entitlement_of(index)
-            && let Err(code) = self.check_entitlement(at)
-        {
-            self.poll_ended(index, code);
-            return;
-        }
-        let Some(State::Poll(poll)) = self.state(index) else {
-            return;
-        };
-        let subscription = poll.subscription;
-        let is_live = subscription.is_some_and(|key| self.is_live(key));
-        let Some(poll) = self.end_poll(index) else {
-            return;
-        };
-        let Some(position) = poll.position else {
-            return;
-        };
-        let last = poll
-            .records
-            .last()
-            .and_then(|record| log::RecordView::parse(record))
-            .map(|view| view.offset());
-        let page = HistoryPage {
+    /// The answer; none before the subscription is granted. The next poll goes on behind it.
+    pub fn into_page(self, is_live: bool) -> Option<HistoryPage> {
+        let position = self.position?;
+        let last = self.records.last().and_then(|record| RecordView::parse(record));
+        let last = last.map(|view| view.offset());
+        Some(HistoryPage {
             epoch: position.epoch,
             head: last.unwrap_or(position.offset),
-            gap: poll.gap,
-            records: poll.records,
-            more: poll.more || !is_live,
+            gap: self.gap,
+            records: self.records,
+            more: self.more || !is_live,
             reverse: false,
-        };
-        let mut body = Vec::new();
-        append_page(&mut body, &poll.topic, &page, poll.data);
-        self.answer_json(index, &poll.answer, 200, &body);
-    }
-
-    fn end_poll(&mut self, index: ConnIndex) -> Option<Poll> {
-        let poll = self.take_poll(index)?;
-        if let Some(key) = poll.subscription {
-            self.unsubscribe_key(key);
-        }
-        Some(poll)
-    }
-
-    pub(crate) fn is_poll(&self, index: ConnIndex) -> bool {
-        let state = self.sessions.states.get(self.connections.slots[index].state);
-        matches!(state, Some(State::Poll(_)))
-    }
-
-    fn take_poll(&mut self, index: ConnIndex) -> Option<Poll> {
-        if !self.is_poll(index) {
-            return None;
-        }
-        let Some(State::Poll(poll)) = self.take_state(index) else {
-            return None;
-        };
-        self.sessions.polls.remove(&(poll.deadline_ms, index));
-        Some(*poll)
-    }
-
-    /// The connection of a poll has gone.
-    pub(crate) fn forget_poll(&mut self, index: ConnIndex) {
-        self.take_poll(index);
+        })
     }
 }

@@ -10,12 +10,12 @@ use crate::edge::{Edge, NONE, Protocol, Shown};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
 use crate::ids::ConnIndex;
 use crate::journal::Deed;
+use crate::notice::Notice;
 use crate::session::State;
 use crate::session::credential::{Credential, Entry, close_of, credential_of};
 use crate::session::fault::Fault;
 use crate::ticket::Ticket;
 use crate::topic::Filter;
-use wire::http::event_stream::OutgoingEvent;
 use wire::http::request::Request;
 use wire::native::{ClientFrame, ErrorCode, ErrorFrame, Hello, Reference, ServerFrame};
 
@@ -298,22 +298,6 @@ impl Edge {
 
     /// Tells a client ahead.
     pub(crate) fn tell_token_expires(&mut self, index: ConnIndex, expires_ms: u64) {
-        match self.connections.slots[index].protocol {
-            Protocol::Native => {
-                self.send_native(index, &ServerFrame::TokenExpires(expires_ms));
-            }
-            Protocol::Events => {
-                let data = format!("{{\"expires_ms\":\"{expires_ms}\"}}");
-                let event = OutgoingEvent {
-                    event: Some("crore.token_expires"),
-                    data: Some(&data),
-                    ..OutgoingEvent::default()
-                };
-                let mut bytes = Vec::new();
-                crate::session::events::encode(&event, &mut bytes);
-                self.send_private(index, &bytes);
-            }
-            _ => {}
-        }
+        self.notify(index, &Notice::TokenExpires { expires_ms });
     }
 }

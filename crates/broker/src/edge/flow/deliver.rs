@@ -14,7 +14,10 @@ use crate::edge::slots::{Protocol, flag};
 use crate::edge::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
-use crate::session::events::ID_LINE_BYTES_MAX;
+use crate::notice::Settles;
+use crate::position::Position;
+use crate::session::encode::Encoded;
+use crate::session::events::encode::ID_LINE_BYTES_MAX;
 use log::RecordView;
 use stdx::chunk::Slice;
 use wire::native;
@@ -122,23 +125,32 @@ impl Edge {
     fn deliver_event(&mut self, index: ConnIndex, subscription: SubIndex, delivery: &Delivery<'_>) {
         let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
-        self.append_envelope_event(index, subscription, &delivery.view, &mut event);
+        let client = self.subscriptions.table[subscription].client;
+        let epoch = self.subscription_epoch(subscription);
+        self.session(index).encode_message(client, None, epoch, &delivery.view, &mut event);
         self.reserve(event.len() + ID_LINE_BYTES_MAX);
         let offset = delivery.view.offset();
         if self.takes_through(subscription, offset) {
-            self.stream_at(index, subscription, offset);
-            self.push_event(index, &event, delivery.origin());
+            let position = Position { epoch, offset };
+            let settles = Settles::Topic { client, from: delivery.view.prev(), position };
+            self.push_event(index, &event, settles, delivery.origin());
         } else {
             self.refund_replay_credit(subscription);
         }
         self.work.scratch = event;
     }
 
-    /// Queues an event behind the line with the stream's cursor. Room is reserved, so that the
-    /// cursor is as it is written.
-    pub(crate) fn push_event(&mut self, index: ConnIndex, event: &[u8], origin: Origin) {
-        let id = self.stream_id_line(index);
-        let place = self.enter_bytes(&[id.as_bytes(), event], origin);
+    /// Queues a message behind the prefix that brings the session's cursor. Room is reserved, so
+    /// that the cursor is as it is written.
+    pub(crate) fn push_event(
+        &mut self,
+        index: ConnIndex,
+        event: &[u8],
+        settles: Settles,
+        origin: Origin,
+    ) {
+        let prefix = self.session(index).prefix(&Encoded::mark(settles), event.len());
+        let place = self.enter_bytes(&[prefix.as_bytes(), event], origin);
         self.push_place(index, place);
     }
 
@@ -257,7 +269,7 @@ impl Edge {
         let partition =
             self.subscriptions.topics[usize::from(delivery.home)].at(delivery.topic).partition;
         let epoch = self.settings.log_of(partition).epoch;
-        crate::session::events::append_raw_event(epoch, &delivery.view, &mut event);
+        crate::session::events::encode::append_raw_event(epoch, &delivery.view, &mut event);
         let place = self.enter_bytes(&[&event], delivery.origin());
         self.work.scratch = event;
         place

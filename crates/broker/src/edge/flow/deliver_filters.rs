@@ -14,7 +14,8 @@ use crate::edge::slots::{Protocol, Slot};
 use crate::edge::subscriptions::Stage;
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
-use crate::session::events::ID_LINE_BYTES_MAX;
+use crate::notice::Settles;
+use crate::session::events::encode::ID_LINE_BYTES_MAX;
 use wire::native;
 
 /// A mark that is older, in numbers, is forgotten: half of what there is before numbers come again.
@@ -203,12 +204,15 @@ impl Edge {
             _ => {
                 let mut event = std::mem::take(&mut self.work.scratch);
                 event.clear();
-                self.append_wide_event(index, topic, partition, &delivery.view, &mut event);
+                let epoch = self.settings.log_of(partition).epoch;
+                let session = self.session(index);
+                session.encode_message(client, Some(topic), epoch, &delivery.view, &mut event);
                 self.reserve(event.len() + ID_LINE_BYTES_MAX);
                 let is_wanted = !self.is_behind_at(subscription, partition, after);
                 if is_wanted {
-                    self.stream_filters_at(index, partition, delivery.view.offset());
-                    self.push_event(index, &event, origin);
+                    let through = delivery.view.offset();
+                    let settles = Settles::Filters { partition, after, through };
+                    self.push_event(index, &event, settles, origin);
                 } else if is_paid {
                     self.refund_replay_credit(subscription);
                 }

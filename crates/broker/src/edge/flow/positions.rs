@@ -7,8 +7,6 @@ use crate::edge::subscriptions::{Round, Stage};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
 use crate::notice::Beginning;
-use crate::session::events::ID_LINE_BYTES_MAX;
-use crate::session::positions::POSITION_BYTES_MAX;
 
 /// Milliseconds between two steps, and what one does at most: entries looked at, subscriptions
 /// told, bytes queued.
@@ -211,22 +209,17 @@ impl Edge {
             return self.push_place(index, place);
         }
         // Before the cursors are asked for: making room for what tells them may take them back.
-        self.reserve(match protocol {
-            Protocol::Native => telling.len() * POSITION_BYTES_MAX,
-            _ => ID_LINE_BYTES_MAX,
-        });
+        let bytes_max = self.session(index).positions_bytes_max(telling.len());
+        self.reserve(bytes_max);
         let settled: Vec<(PartitionId, u64)> = telling
             .iter()
             .copied()
             .filter(|(partition, _)| !self.is_behind(subscription, *partition))
             .collect();
-        let bytes = match protocol {
-            Protocol::Native => Some(self.native_positions(client, &settled)),
-            _ => self.stream_positions(index, &settled, is_owed),
-        };
-        let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else {
+        let bytes = self.encode_positions(index, client, &settled, is_owed);
+        if bytes.is_empty() {
             return;
-        };
+        }
         step.told += 1;
         step.bytes += bytes.len();
         let place = self.enter_bytes(&[&bytes], Origin::Told);

@@ -261,25 +261,6 @@ impl Edge {
         self.deliver_addressed(subscription, topic, partition, &delivery, is_paid);
     }
 
-    /// Queues what says how far a subscription to filters is settled in a partition. It gives way
-    /// like a message.
-    pub(crate) fn send_filter_mark(
-        &mut self,
-        subscription: SubIndex,
-        partition: PartitionId,
-        after: u64,
-        parts: &[&[u8]],
-    ) {
-        let index = self.subscriptions.table[subscription].connection;
-        let origin = self.origin_of(subscription, partition, after, false);
-        let place = self.enter_bytes(parts, origin);
-        // If making room for it has cost others their place, the pages that bring those again will
-        // say it anew.
-        if !self.is_behind_at(subscription, partition, after) {
-            self.push_place(index, place);
-        }
-    }
-
     /// Whether the subscription has to be read again from this place or from before it.
     pub(crate) fn is_behind_at(
         &self,

@@ -17,26 +17,6 @@ impl Edge {
         self.push_place(index, place);
     }
 
-    /// Queues a frame that settles a plain subscription after `prev` up to `offset`. Like a message
-    /// the frame is dropped when messages before it were dropped: the pages that bring those again
-    /// settle the subscription anew. An answer that stayed would settle messages that the client
-    /// has not got.
-    pub(crate) fn send_mark(
-        &mut self,
-        subscription: SubIndex,
-        prev: u64,
-        offset: u64,
-        parts: &[&[u8]],
-    ) {
-        let index = self.subscription_connection(subscription);
-        let (home, topic) = self.subscription_topic(subscription);
-        let origin = Origin::Plain { home, index: topic, prev, offset };
-        let place = self.enter_bytes(parts, origin);
-        if self.takes_through(subscription, offset) {
-            self.push_place(index, place);
-        }
-    }
-
     /// Makes room in the ring for one frame of at most `bytes_max` bytes. Older frames are dropped
     /// for it, even frames of the same connection, and the cursors of their subscriptions go back.
     /// A frame that carries a cursor is therefore written after this call, and only if

@@ -3,6 +3,7 @@
 
 use crate::edge::{Edge, End, NONE, Progress, Protocol, flag};
 use crate::ids::ConnIndex;
+use crate::notice::Notice;
 use crate::session::State;
 use wire::codec::Step;
 use wire::native::CloseCode as NativeClose;
@@ -138,7 +139,10 @@ impl Edge {
     pub(crate) fn send_ping(&mut self, index: ConnIndex) {
         match self.connections.slots[index].protocol {
             // A frame that scripts see, so that a page can tell a dead server from a quiet one.
-            Protocol::Native => self.native_ping(index),
+            Protocol::Native => {
+                let token = u64::from(self.now_s());
+                self.notify(index, &Notice::Ping { token });
+            }
             _ => self.send_frame(index, Opcode::Ping, &[]),
         }
     }

@@ -5,7 +5,7 @@
 use crate::command::{Begin, Command, History, Malformed, Publish, Subscribe};
 use crate::mail::{PartitionCursor, Start};
 use crate::position::Position;
-use crate::session::native_notices::policy_of;
+use crate::session::native::encode::policy_of;
 use std::collections::BTreeMap;
 use wire::native::{
     self, ClientFrame, CloseCode, ErrorCode, ErrorFrame, FrameError, ItemError, List, Reference,

@@ -269,7 +269,7 @@ fn read_topics(text: &str, topics: &[Place]) -> Option<Vec<Place>> {
             (Place::Filter, "-") => Place::Filter,
             (Place::Filter, "!") => Place::Absent,
             (Place::Filter, _) => return None,
-            (_, "-") => Place::At(super::event_stream::UNKNOWN),
+            (_, "-") => Place::At(super::UNKNOWN),
             (_, part) if part.contains(':') => {
                 let position: Position = part.parse().ok()?;
                 epoch = Some(position.epoch);

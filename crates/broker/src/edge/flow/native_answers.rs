@@ -1,14 +1,36 @@
-//! Refusals of the native protocol: one ERROR frame for each.
+//! Answers of the native protocol to its own commands; a refusal is one ERROR frame.
 //!
 //! Step 3 of the path.
 
 use crate::admission::{Detail, NotAdmitted};
 use crate::edge::Edge;
+use crate::edge::outbox::Origin;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
+use crate::protocol::flag;
 use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
+use wire::websocket::frame::{Opcode, encode_header};
 
 impl Edge {
+    /// Queues a frame that answers a command.
+    pub(crate) fn send_native(&mut self, index: ConnIndex, frame: &ServerFrame<'_>) {
+        if self.connections.slots[index].is(flag::CLOSING) {
+            return;
+        }
+        let mut body = std::mem::take(&mut self.work.scratch);
+        body.clear();
+        frame.encode(&mut body);
+        if !self.send_packed(index, &body) {
+            let header = encode_header(true, Opcode::Binary, body.len(), None);
+            let place = self.enter_bytes(&[header.as_bytes(), &body], Origin::Private);
+            self.push_place(index, place);
+        }
+        self.work.scratch = body;
+        if let ServerFrame::Error(error) = frame {
+            self.count_error(index, error);
+        }
+    }
+
     /// Refuses a request.
     pub(crate) fn native_refuse(
         &mut self,

@@ -1,0 +1,189 @@
+//! The way from a notice or a message to the bytes of a session's protocol.
+//!
+//! Each protocol is a pure function of the notice and of the session's own state. A frame has two
+//! parts: the body is encoded first, then the edge makes room for the frame, then the prefix that
+//! stands before the body is made, and moves the session's cursor. Making room may take the cursor
+//! back, so a prefix made earlier could claim messages that the client never receives.
+
+use super::State;
+use super::{events, native};
+use crate::mail::PartitionId;
+use crate::notice::{Beginning, Notice, Settles};
+use crate::protocol::Protocol;
+use crate::settings::Settings;
+use log::RecordView;
+use wire::native::ErrorCode;
+use wire::websocket::frame::{EncodedHeader, Opcode, encode_header, header_len};
+
+/// What an encoder sees of one connection.
+pub(crate) struct Session<'a> {
+    pub protocol: Protocol,
+    /// An event stream of one topic, without an envelope.
+    pub is_raw: bool,
+    pub state: Option<&'a mut State>,
+}
+
+/// The body of a frame lies in the buffer of the caller; an empty body is not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Encoded {
+    pub settles: Settles,
+    /// The frame brings the session's cursor.
+    pub has_cursor: bool,
+    pub then: Then,
+}
+
+/// What the connection needs after the notice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    /// Nothing more.
+    GoOn,
+    /// The next flush looks at the session.
+    Touch,
+    /// It closes when everything has been written.
+    Close,
+    /// Its request is answered with an error.
+    Fail(ErrorCode),
+}
+
+impl Encoded {
+    /// An answer, or nothing at all.
+    pub const ANSWER: Encoded =
+        Encoded { settles: Settles::Nothing, has_cursor: false, then: Then::GoOn };
+
+    /// A frame that settles something and brings the session's cursor, if it has one.
+    pub fn mark(settles: Settles) -> Encoded {
+        Encoded { settles, has_cursor: true, then: Then::GoOn }
+    }
+
+    /// The same with something that follows.
+    pub fn then(self, then: Then) -> Encoded {
+        Encoded { then, ..self }
+    }
+}
+
+/// What stands before the body of a frame.
+pub(crate) enum Prefix {
+    Nothing,
+    WebSocket(EncodedHeader),
+    Line(String),
+}
+
+impl Prefix {
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Prefix::Nothing => &[],
+            Prefix::WebSocket(header) => header.as_bytes(),
+            Prefix::Line(line) => line.as_bytes(),
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Appends the body of the notice's frame; nothing where the protocol has no frame for it.
+    pub fn encode(&mut self, notice: &Notice<'_>, body: &mut Vec<u8>) -> Encoded {
+        match self.protocol {
+            Protocol::Native => native::encode::notice(notice, body),
+            Protocol::Events => events::encode::notice(self, notice, body),
+            _ => match &mut self.state {
+                Some(State::Poll(poll)) => poll.notice(notice),
+                _ => Encoded::ANSWER,
+            },
+        }
+    }
+
+    /// Appends a message in the form that is encoded for each subscription, without its prefix. A
+    /// message of a filter brings its topic; one of a topic is known by the subscription's number.
+    pub fn encode_message(
+        &self,
+        client: u32,
+        topic: Option<&str>,
+        epoch: u64,
+        view: &RecordView<'_>,
+        body: &mut Vec<u8>,
+    ) {
+        if let Some(events) = self.events() {
+            let topic = topic.or_else(|| events.topic(client)).unwrap_or_default();
+            events::encode::append_envelope(topic, epoch, view, events.data, body);
+        }
+    }
+
+    /// The prefix of a body has at most so many bytes.
+    pub fn prefix_bytes_max(&self, encoded: &Encoded, body_bytes: usize) -> usize {
+        match self.protocol {
+            Protocol::Events if encoded.has_cursor => events::encode::ID_LINE_BYTES_MAX,
+            protocol if protocol.facts().is_websocket => header_len(body_bytes),
+            _ => 0,
+        }
+    }
+
+    /// Moves the session's cursor to what the frame settles, and makes the frame's prefix. Room
+    /// for the frame has been made before.
+    pub fn prefix(&mut self, encoded: &Encoded, body_bytes: usize) -> Prefix {
+        match self.protocol {
+            Protocol::Events => {
+                self.settle(encoded.settles);
+                match encoded.has_cursor {
+                    true => Prefix::Line(events::encode::id_line(self, encoded.settles)),
+                    false => Prefix::Nothing,
+                }
+            }
+            protocol if protocol.facts().is_websocket => {
+                Prefix::WebSocket(encode_header(true, Opcode::Binary, body_bytes, None))
+            }
+            _ => Prefix::Nothing,
+        }
+    }
+
+    /// Appends what says how far a subscription to filters is settled: a frame for each partition,
+    /// or the cursor that holds all of them. Nothing if that is no news.
+    pub fn encode_positions(
+        &mut self,
+        client: u32,
+        settled: &[(PartitionId, u64)],
+        is_owed: bool,
+        out: &mut Vec<u8>,
+    ) {
+        match self.protocol {
+            Protocol::Native => native::encode::positions(client, settled, out),
+            Protocol::Events => events::encode::positions(self, settled, is_owed, out),
+            _ => {}
+        }
+    }
+
+    /// The positions of so many partitions take at most so many bytes.
+    pub fn positions_bytes_max(&self, partitions: usize) -> usize {
+        match self.protocol {
+            Protocol::Events => events::encode::ID_LINE_BYTES_MAX,
+            _ => partitions * native::encode::POSITION_BYTES_MAX,
+        }
+    }
+
+    /// Filters are granted together. Returns those of which the client's cursor knows nothing.
+    pub fn begin_filters(
+        &mut self,
+        clients: &[u32],
+        beginnings: &[Beginning],
+        settings: &Settings,
+    ) -> Vec<u32> {
+        match &mut self.state {
+            Some(State::Events(events)) => events.begin_filters(clients, beginnings, settings),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Moves the session's cursor, if it has one, to what has been queued, or back to what was
+    /// dropped.
+    pub fn settle(&mut self, settles: Settles) {
+        if let Some(State::Events(events)) = &mut self.state {
+            match settles {
+                Settles::Nothing => {}
+                Settles::Topic { client, position, .. } => {
+                    events.cursor.set_topic(client as usize, position);
+                }
+                Settles::Filters { partition, through, .. } => {
+                    events.cursor.set_partition(partition, through);
+                }
+            }
+        }
+    }
+}

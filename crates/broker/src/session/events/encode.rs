@@ -1,0 +1,333 @@
+//! Notices and messages as events.
+//!
+//! Of a raw topic the data is the payload and `id:` the position. In an envelope the data is a JSON
+//! object that names the topic, and `id:` a composite cursor (`cursor`). Events of ours have names
+//! that begin with `crore.`, so that `onmessage` sees messages only.
+
+use super::cursor::CURSOR_BYTES_MAX;
+use super::{Events, hint_of};
+use crate::mail::{Gap, PartitionId};
+use crate::notice::{Found, Grant, LeftOut, Notice, Refusal, Settles};
+use crate::position::Position;
+use crate::session::encode::{Encoded, Session, Then};
+use crate::session::parameters::DataForm;
+use crate::session::{State, json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use log::RecordView;
+use wire::http::event_stream::OutgoingEvent;
+use wire::http::problem::append_json_string;
+use wire::native::ErrorCode;
+
+/// Appends the event of a notice, without the line of its id where the stream's cursor is in it.
+pub(in crate::session) fn notice(
+    session: &mut Session<'_>,
+    notice: &Notice<'_>,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    match *notice {
+        Notice::Subscribed { client, grant, .. } => subscribed(session, client, grant, out),
+        // Where events of other topics had to go, their cursor must not be told;
+        // `crore.caught_up` will bring it. Nor is there one before all topics have begun: with a
+        // part of it a client would come back as a stranger. A replay brings it with its first
+        // event.
+        Notice::Started { client, position, is_replaying: false } if !session.is_raw => {
+            id_alone(session, client, position, out)
+        }
+        // Its own position must not stay the last one that the client has seen.
+        Notice::RetainedSent { client, position, .. } => id_alone(session, client, position, out),
+        Notice::SubscribedFilter { client, is_complete, .. } => {
+            let mut data = about(session.events(), client);
+            json::append(&mut data, format_args!("\"complete\":{is_complete}}}"));
+            event("crore.start", None, &data, out)
+        }
+        Notice::FiltersStarted { partition, through } => {
+            if cursor_text(session).is_none() {
+                return Encoded::ANSWER;
+            }
+            out.extend_from_slice(NO_EVENT);
+            Encoded::mark(Settles::Filters { partition, after: through, through })
+        }
+        Notice::Refused { client, refusal } => refused(session, client, &refusal, out),
+        Notice::Gap { client, partition: None, gap, found, .. } => {
+            topic_gap(session, client, &gap, found, out)
+        }
+        Notice::Gap { client, partition: Some(partition), gap, found, .. } => {
+            filter_gap(session, (client, partition), &gap, found, out)
+        }
+        Notice::LeftOut { .. } | Notice::CaughtUp { .. } | Notice::FilterCaughtUp { .. } => {
+            mark(session, notice, out)
+        }
+        // The stream ends: the client comes back with the cursor that it has.
+        Notice::Unsubscribed { client, code } => {
+            let data = fault(about(session.events(), client), code.name(), code.text());
+            event("crore.error", None, &data, out).then(Then::Close)
+        }
+        Notice::GoAway { return_after_ms, .. } => {
+            let retry_ms = Some(return_after_ms.max(1));
+            encode(&OutgoingEvent { retry_ms, ..OutgoingEvent::default() }, out);
+            Encoded::ANSWER.then(Then::Close)
+        }
+        Notice::TokenExpires { expires_ms } => {
+            let data = format!("{{\"expires_ms\":\"{expires_ms}\"}}");
+            event("crore.token_expires", None, data.as_bytes(), out)
+        }
+        Notice::Started { .. }
+        | Notice::Published { .. }
+        | Notice::History { .. }
+        | Notice::Ping { .. } => Encoded::ANSWER,
+    }
+}
+
+/// Appends the event of a notice that settles messages which the client does not receive, or the
+/// end of a replay.
+fn mark(session: &mut Session<'_>, notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
+    match *notice {
+        Notice::LeftOut { client, epoch, partition, left_out } => {
+            left_out_event(session, (client, epoch), partition, &left_out, out)
+        }
+        Notice::CaughtUp { client, from, position } => {
+            event("crore.caught_up", None, b"{}", out);
+            Encoded::mark(Settles::Topic { client, from, position })
+        }
+        Notice::FilterCaughtUp { partition, through, is_last, .. } => {
+            let settles = Settles::Filters { partition, after: through, through };
+            session.settle(settles);
+            if !is_last {
+                return Encoded::ANSWER;
+            }
+            event("crore.caught_up", None, b"{}", out);
+            Encoded::mark(settles)
+        }
+        _ => Encoded::ANSWER,
+    }
+}
+
+fn subscribed(session: &mut Session<'_>, client: u32, grant: &Grant, out: &mut Vec<u8>) -> Encoded {
+    let position = grant.position;
+    session.settle(Settles::Topic { client, from: position.offset, position });
+    let mut data = about(session.events(), client);
+    let complete = grant.gap.is_none();
+    json::append(&mut data, format_args!("\"position\":\"{position}\",\"complete\":{complete}"));
+    let topic = session.events().and_then(|events| events.topic(client));
+    if let Some(hint) = topic.and_then(hint_of) {
+        data.extend_from_slice(b",\"hint\":");
+        append_json_string(&mut data, hint);
+    }
+    data.push(b'}');
+    // The stream's id moves only with the event that says what is missing before it.
+    let id = (session.is_raw && complete).then(|| position.to_string());
+    event("crore.start", id.as_deref(), &data, out)
+}
+
+/// A topic's position without an event, if the stream has an id.
+fn id_alone(session: &Session<'_>, client: u32, position: Position, out: &mut Vec<u8>) -> Encoded {
+    if !session.is_raw && cursor_text(session).is_none() {
+        return Encoded::ANSWER;
+    }
+    out.extend_from_slice(NO_EVENT);
+    Encoded::mark(Settles::Topic { client, from: position.offset, position })
+}
+
+fn refused(
+    session: &mut Session<'_>,
+    client: u32,
+    refusal: &Refusal,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    // A log that could not be read ends the stream, and so does an edge without room for a replay:
+    // the client comes back with the cursor that it has. If the stream went on without what it was
+    // to read, the client would not learn what is missing.
+    let ends = matches!(refusal.code, ErrorCode::LogUnavailable | ErrorCode::Overloaded);
+    if !ends && let Some(State::Events(events)) = &mut session.state {
+        events.cursor.refuse(client as usize);
+    }
+    let mut data = Vec::from(&b"{\"topic\":"[..]);
+    let topic = session.events().and_then(|events| events.topic(client));
+    append_json_string(&mut data, topic.unwrap_or_default());
+    data.push(b',');
+    let data = fault(data, refusal.code.name(), refusal.code.text());
+    let encoded = event("crore.error", None, &data, out);
+    // A raw stream without its topic has no purpose either; the client comes back after its delay.
+    match ends || session.is_raw {
+        true => encoded.then(Then::Close),
+        false => encoded,
+    }
+}
+
+/// A gap of a topic is never dropped: it brings no cursor. A raw stream that begins behind a gap
+/// gets its first id with it.
+fn topic_gap(
+    session: &Session<'_>,
+    client: u32,
+    gap: &Gap,
+    found: Found,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    let mut data = about(session.events(), client);
+    data.extend_from_slice(b"\"gap\":");
+    json::append_gap(&mut data, gap);
+    data.push(b'}');
+    let id = match found {
+        Found::AtStart(position) if session.is_raw => Some(position.to_string()),
+        _ => None,
+    };
+    event("crore.gap", id.as_deref(), &data, out)
+}
+
+fn filter_gap(
+    session: &Session<'_>,
+    (client, partition): (u32, PartitionId),
+    gap: &Gap,
+    found: Found,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    let mut data = match found {
+        Found::AfterRefusal => about(session.events(), client),
+        Found::AtStart(_) | Found::InPage => Vec::from(b"{"),
+    };
+    json::append(&mut data, format_args!("\"partition\":{partition},\"gap\":"));
+    json::append_gap(&mut data, gap);
+    data.push(b'}');
+    let encoded = event("crore.gap", None, &data, out);
+    match found {
+        Found::InPage => Encoded {
+            settles: Settles::Filters { partition, after: gap.from, through: gap.to },
+            ..encoded
+        },
+        Found::AtStart(_) | Found::AfterRefusal => encoded,
+    }
+}
+
+/// The client has settled what its policy left out, so its cursor moves.
+fn left_out_event(
+    session: &Session<'_>,
+    (client, epoch): (u32, u64),
+    partition: Option<PartitionId>,
+    left_out: &LeftOut,
+    out: &mut Vec<u8>,
+) -> Encoded {
+    let LeftOut { from, through, .. } = *left_out;
+    let (mut data, settles) = match partition {
+        Some(partition) => {
+            let mut data = Vec::new();
+            json::append(&mut data, format_args!("{{\"partition\":{partition},"));
+            (data, Settles::Filters { partition, after: from, through })
+        }
+        None => {
+            let position = Position { epoch, offset: through };
+            (about(session.events(), client), Settles::Topic { client, from, position })
+        }
+    };
+    json::append_left_out(&mut data, left_out);
+    event("crore.skipped", None, &data, out);
+    Encoded::mark(settles)
+}
+
+/// The beginning of an event's data: which topic it is about, where the stream has several.
+fn about(events: Option<&Events>, client: u32) -> Vec<u8> {
+    let mut data = Vec::from(&b"{"[..]);
+    if let Some(name) = events.and_then(|events| events.topic(client)) {
+        data.extend_from_slice(b"\"topic\":");
+        append_json_string(&mut data, name);
+        data.push(b',');
+    }
+    data
+}
+
+fn fault(mut data: Vec<u8>, code: &str, detail: &str) -> Vec<u8> {
+    json::append(&mut data, format_args!("\"code\":\"{code}\",\"detail\":"));
+    append_json_string(&mut data, detail);
+    data.push(b'}');
+    data
+}
+
+fn event(name: &str, id: Option<&str>, data: &[u8], out: &mut Vec<u8>) -> Encoded {
+    let data = std::str::from_utf8(data).unwrap_or_default();
+    encode(&OutgoingEvent { event: Some(name), id, data: Some(data), retry_ms: None }, out);
+    Encoded::ANSWER
+}
+
+/// The line that begins a frame with the stream's cursor: of a raw stream the position that the
+/// frame settles, else the cursor of all topics; empty while there is none.
+pub(in crate::session) fn id_line(session: &Session<'_>, settles: Settles) -> String {
+    match settles {
+        Settles::Topic { position, .. } if session.is_raw => format!("id: {position}\n"),
+        _ => cursor_text(session).map_or(String::new(), |cursor| format!("id: {cursor}\n")),
+    }
+}
+
+/// The composite cursor, once it can be told for every topic.
+fn cursor_text(session: &Session<'_>) -> Option<String> {
+    session.events().and_then(|events| events.cursor.text())
+}
+
+/// Moves the stream's cursor to these positions where it is not beyond them, and appends what tells
+/// it; nothing if that is no news, unless it `is_owed`, or if the stream has no cursor yet.
+pub(in crate::session) fn positions(
+    session: &mut Session<'_>,
+    settled: &[(PartitionId, u64)],
+    is_owed: bool,
+    out: &mut Vec<u8>,
+) {
+    let Some(State::Events(events)) = &mut session.state else {
+        return;
+    };
+    let mut is_news = is_owed;
+    for &(partition, through) in settled {
+        is_news |= events.cursor.advance_partition(partition, through);
+    }
+    if is_news && let Some(cursor) = events.cursor.text() {
+        json::append(out, format_args!("id: {cursor}\n"));
+        out.extend_from_slice(NO_EVENT);
+    }
+}
+
+/// The event of a message in an envelope, behind its id.
+pub(crate) fn append_envelope(
+    topic: &str,
+    epoch: u64,
+    view: &RecordView<'_>,
+    data: DataForm,
+    out: &mut Vec<u8>,
+) {
+    // JSON escapes all line ends, so the data is one line.
+    out.extend_from_slice(b"data: {\"topic\":");
+    append_json_string(out, topic);
+    out.push(b',');
+    json::append_message(out, epoch, view, data);
+    out.extend_from_slice(b"}\n\n");
+}
+
+/// One event of a raw stream: the payload as data, in base64 under a name of its own when it is not
+/// text.
+pub(crate) fn append_raw_event(epoch: u64, view: &RecordView<'_>, out: &mut Vec<u8>) {
+    let id = Position { epoch, offset: view.offset() }.to_string();
+    match std::str::from_utf8(view.payload()) {
+        Ok(text) => encode(
+            &OutgoingEvent { id: Some(&id), data: Some(text), ..OutgoingEvent::default() },
+            out,
+        ),
+        Err(_) => {
+            let data = BASE64.encode(view.payload());
+            let event = OutgoingEvent {
+                id: Some(&id),
+                event: Some("crore.b64data"),
+                data: Some(&data),
+                retry_ms: None,
+            };
+            encode(&event, out);
+        }
+    }
+}
+
+pub(crate) fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
+    let encoded = event.encode(out);
+    debug_assert!(encoded.is_ok(), "ids and names of ours hold no line ends");
+}
+
+/// What follows an id that no event comes with.
+const NO_EVENT: &[u8] = b"\n";
+
+/// Bytes of the line that begins an event with its id.
+pub(crate) const ID_LINE_BYTES_MAX: usize = "id: \n".len() + CURSOR_BYTES_MAX;

@@ -1,0 +1,256 @@
+//! Notices as frames of the native protocol.
+//!
+//! Step 9 of the path. Pure: a frame depends on the notice alone.
+
+use crate::attributes::{append_attributes, retained};
+use crate::mail::{Appended, Gap, GapReason, HistoryPage, PartitionId, PublishRefusal};
+use crate::notice::{self, Found, Grant, LeftOut, Notice, Refusal, Settles};
+use crate::position::Position;
+use crate::session::encode::Encoded;
+use crate::settings::LagPolicy;
+use log::RecordView;
+use wire::native::{
+    self, Attributes, Beginning, CaughtUp, CloseCode, ErrorFrame, GoAway, HistoryRecord, List,
+    PageGap, PartitionBeginning, PartitionEpoch, PlainTopic, Published, Reference, ServerFrame,
+    Subscribed, SubscribedTo, Unsubscribed,
+};
+use wire::websocket::frame::{Opcode, encode_header};
+
+/// Appends the frame of a notice, without a WebSocket header.
+pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
+    let frame = match *notice {
+        Notice::Subscribed { client, alias, grant } => subscribed(client, alias, grant),
+        Notice::SubscribedFilter { client, beginnings, .. } => {
+            return subscribed_filter(client, beginnings, out);
+        }
+        // The frame of the retained message stands before what SUBSCRIBED settled.
+        Notice::RetainedSent { client, position, is_replaying: false } => {
+            caught_up(client, None, position.offset)
+        }
+        Notice::Refused { client, refusal } => refused(client, &refusal),
+        Notice::Gap { .. }
+        | Notice::LeftOut { .. }
+        | Notice::CaughtUp { .. }
+        | Notice::FilterCaughtUp { .. } => return mark(notice, out),
+        Notice::Unsubscribed { client, code } => {
+            let code = u32::from(code.number());
+            ServerFrame::Unsubscribed(Unsubscribed { subscription: client, code })
+        }
+        Notice::Published { request, result } => published(request, result),
+        Notice::History { request, result: Ok(page) } => return history(request, page, out),
+        Notice::History { request, result: Err(code) } => {
+            ServerFrame::Error(ErrorFrame::new(Reference::Request(request), *code))
+        }
+        Notice::GoAway { return_after_ms, urls, ticket } => {
+            let code = u32::from(CloseCode::GoingAway.number());
+            ServerFrame::GoAway(GoAway { code, return_after_ms, urls: List::from(urls), ticket })
+        }
+        Notice::TokenExpires { expires_ms } => ServerFrame::TokenExpires(expires_ms),
+        Notice::Ping { token } => ServerFrame::Ping(token),
+        // SUBSCRIBED has said it.
+        Notice::Started { .. } | Notice::RetainedSent { .. } | Notice::FiltersStarted { .. } => {
+            return Encoded::ANSWER;
+        }
+    };
+    frame.encode(out);
+    Encoded::ANSWER
+}
+
+/// Appends the frame of a notice about missing messages or about the end of a replay.
+fn mark(notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
+    let (frame, encoded) = match *notice {
+        Notice::Gap { client, epoch, partition, gap, found } => {
+            let encoded = match found {
+                Found::InPage => {
+                    Encoded::mark(settles((client, epoch), partition, (gap.from, gap.to)))
+                }
+                Found::AtStart(_) | Found::AfterRefusal => Encoded::ANSWER,
+            };
+            (gap_of(client, epoch, partition, &gap), encoded)
+        }
+        Notice::LeftOut { client, epoch, partition, left_out } => {
+            let LeftOut { from, through, reason } = left_out;
+            let frame = ServerFrame::Skipped(native::Skipped {
+                subscription: client,
+                partition: partition.map(|partition| PartitionEpoch { partition, epoch }),
+                from,
+                through,
+                reason,
+            });
+            (frame, Encoded::mark(settles((client, epoch), partition, (from, through))))
+        }
+        Notice::CaughtUp { client, from, position } => {
+            let settles = Settles::Topic { client, from, position };
+            (caught_up(client, None, position.offset), Encoded::mark(settles))
+        }
+        Notice::FilterCaughtUp { client, partition, through, .. } => {
+            let settles = Settles::Filters { partition, after: through, through };
+            (caught_up(client, Some(partition), through), Encoded::mark(settles))
+        }
+        _ => return Encoded::ANSWER,
+    };
+    frame.encode(out);
+    encoded
+}
+
+fn settles(
+    (client, epoch): (u32, u64),
+    partition: Option<PartitionId>,
+    (from, through): (u64, u64),
+) -> Settles {
+    match partition {
+        None => Settles::Topic { client, from, position: Position { epoch, offset: through } },
+        Some(partition) => Settles::Filters { partition, after: from, through },
+    }
+}
+
+fn subscribed(client: u32, alias: u32, grant: &Grant) -> ServerFrame<'static> {
+    // A retained message stands before what is settled; CAUGHT_UP settles what lies between.
+    let retained = grant.retained.as_ref().and_then(|record| RecordView::parse(record));
+    let offset = retained.map_or(grant.position.offset, |view| view.prev());
+    let beginning = Beginning {
+        through: native::Position { epoch: grant.position.epoch, offset },
+        replaying: grant.replaying || grant.retained.is_some(),
+        continued: grant.continued,
+    };
+    let to = SubscribedTo::Topic(PlainTopic { alias, beginning });
+    ServerFrame::Subscribed(Subscribed { subscription: client, to })
+}
+
+fn subscribed_filter(client: u32, beginnings: &[notice::Beginning], out: &mut Vec<u8>) -> Encoded {
+    let partitions: Vec<PartitionBeginning> = beginnings
+        .iter()
+        .map(|beginning| PartitionBeginning {
+            partition: beginning.partition,
+            beginning: Beginning {
+                through: native::Position { epoch: beginning.epoch, offset: beginning.through },
+                replaying: beginning.is_replaying,
+                continued: beginning.is_resumed && beginning.gap.is_none(),
+            },
+        })
+        .collect();
+    let to = SubscribedTo::Filter(List::from(partitions.as_slice()));
+    ServerFrame::Subscribed(Subscribed { subscription: client, to }).encode(out);
+    Encoded::ANSWER
+}
+
+fn refused(client: u32, refusal: &Refusal) -> ServerFrame<'static> {
+    ServerFrame::Error(ErrorFrame {
+        limit: refusal.limit,
+        restart: refusal.restart.map(wire_position),
+        ..ErrorFrame::new(Reference::Subscription(client), refusal.code)
+    })
+}
+
+fn gap_of(
+    client: u32,
+    epoch: u64,
+    partition: Option<PartitionId>,
+    gap: &Gap,
+) -> ServerFrame<'static> {
+    ServerFrame::Gap(native::Gap {
+        subscription: client,
+        partition,
+        epoch,
+        from: gap.from,
+        to: gap.to,
+        reason: wire_reason(gap.reason),
+    })
+}
+
+fn caught_up(client: u32, partition: Option<PartitionId>, through: u64) -> ServerFrame<'static> {
+    ServerFrame::CaughtUp(CaughtUp { subscription: client, partition, through })
+}
+
+fn published(request: u32, result: Result<Appended, PublishRefusal>) -> ServerFrame<'static> {
+    match result {
+        Ok(Appended { position, duplicate }) => {
+            let position = wire_position(position);
+            ServerFrame::Published(Published { request, position, duplicate })
+        }
+        Err(PublishRefusal { code, present }) => ServerFrame::Error(ErrorFrame {
+            restart: present.map(wire_position),
+            ..ErrorFrame::new(Reference::Request(request), code)
+        }),
+    }
+}
+
+fn history(request: u32, page: &HistoryPage, out: &mut Vec<u8>) -> Encoded {
+    let views: Vec<RecordView<'_>> =
+        page.records.iter().filter_map(|record| RecordView::parse(record)).collect();
+    let blocks: Vec<Vec<u8>> = views
+        .iter()
+        .map(|view| {
+            let mut block = Vec::new();
+            append_attributes(view, &mut block);
+            block
+        })
+        .collect();
+    let records: Vec<HistoryRecord<'_>> = views
+        .iter()
+        .zip(&blocks)
+        .map(|(view, block)| HistoryRecord {
+            offset: view.offset(),
+            prev: view.prev(),
+            time_ms: view.time_ms(),
+            retained: retained(view),
+            attributes: Attributes::decode_block(block).unwrap_or_default(),
+            payload: view.payload(),
+        })
+        .collect();
+    let gap =
+        page.gap.map(|gap| PageGap { from: gap.from, to: gap.to, reason: wire_reason(gap.reason) });
+    let frame = ServerFrame::HistoryPage(native::HistoryPage {
+        request,
+        epoch: page.epoch,
+        head: page.head,
+        more: page.more,
+        reverse: page.reverse,
+        gap,
+        records: List::from(records.as_slice()),
+    });
+    frame.encode(out);
+    Encoded::ANSWER
+}
+
+/// Appends whole frames, one for each position, that settle a filter up to there.
+pub(in crate::session) fn positions(
+    client: u32,
+    settled: &[(PartitionId, u64)],
+    out: &mut Vec<u8>,
+) {
+    let mut frame = Vec::with_capacity(POSITION_BYTES_MAX);
+    for &(partition, through) in settled {
+        frame.clear();
+        caught_up(client, Some(partition), through).encode(&mut frame);
+        let header = encode_header(true, Opcode::Binary, frame.len(), None);
+        out.extend_from_slice(header.as_bytes());
+        out.extend_from_slice(&frame);
+    }
+}
+
+/// Bytes of one frame of [`positions`]: header, type, flags, and three numbers.
+pub(in crate::session) const POSITION_BYTES_MAX: usize = 32;
+
+fn wire_position(position: Position) -> native::Position {
+    native::Position { epoch: position.epoch, offset: position.offset }
+}
+
+pub(in crate::session) fn policy_of(policy: native::Policy) -> LagPolicy {
+    match policy {
+        native::Policy::Replay => LagPolicy::Replay,
+        native::Policy::Conflate => LagPolicy::Conflate,
+        native::Policy::Drop => LagPolicy::Drop,
+        native::Policy::Disconnect => LagPolicy::Disconnect,
+    }
+}
+
+fn wire_reason(reason: GapReason) -> native::GapReason {
+    match reason {
+        GapReason::Evicted => native::GapReason::Evicted,
+        GapReason::UnknownEpoch => native::GapReason::UnknownEpoch,
+        GapReason::BeyondHead => native::GapReason::BeyondHead,
+        GapReason::HistoryLimit => native::GapReason::HistoryLimit,
+        GapReason::Damaged => native::GapReason::Damaged,
+    }
+}
