@@ -1,5 +1,5 @@
-//! What all simulated clients share: one connection at a time, at its own pace, with its own
-//! misfortunes.
+//! Common parts of all simulated clients: one connection at a time, with its own pace and its own
+//! faults.
 
 use crate::entitlement::SimJudge;
 use crate::network::{LinkId, Network, Received};
@@ -7,73 +7,74 @@ use crate::oracle::{Oracle, Source};
 use crate::plan::Plan;
 use stdx::prng::Prng;
 
-/// What the world does with its clients now.
+/// The phase of the world, as its clients see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// They act, and faults happen.
+    /// Clients act, and faults occur.
     Active,
-    /// Nobody acts and nothing fails: they only stay, and come back.
+    /// Clients do not act and no faults occur: they only stay, and reconnect.
     Calm,
-    /// All but the auditor go.
+    /// All clients except the auditor leave.
     Leaving,
     /// The auditor publishes once more to every topic.
     Visiting,
-    /// The last one goes.
+    /// The auditor leaves.
     Over,
-    /// The witness goes too, where there is one.
+    /// The witness leaves too, if there is one.
     Gone,
 }
 
-/// What a client sees of the world in one step.
+/// A client's view of the world in one step.
 pub struct Context<'a> {
     /// The network.
     pub network: &'a mut Network,
     /// The reference model.
     pub oracle: &'a mut Oracle,
-    /// The world.
+    /// The world's plan.
     pub plan: &'a Plan,
-    /// What is done now.
+    /// The present phase.
     pub phase: Phase,
     /// Virtual milliseconds.
     pub now_ms: u64,
-    /// Where tokens are revoked.
+    /// The authenticator, for revocations.
     pub judge: &'a SimJudge,
-    /// The wall clock, seconds since 1970.
+    /// The wall clock in seconds since 1970.
     pub now_s: u32,
 }
 
 /// One simulated client.
 pub trait Client {
-    /// Something has come, or the time that was asked for. Answers when it wants another step at
+    /// Runs a step, because of input or at the requested time. Returns the time of the next step at
     /// the latest.
     fn step(&mut self, context: &mut Context<'_>) -> Option<u64>;
 
-    /// Whether everything has come that must come when nothing fails; otherwise what is missing.
+    /// Whether everything has arrived that must arrive without faults; otherwise the missing part.
     fn is_settled(&self, context: &Oracle) -> Result<(), String>;
 
-    /// The same of some topics only; of clients that are not asked, nothing.
+    /// Like `is_settled`, for topics whose logs are in memory. Returns the number of subscriptions
+    /// that were checked; 0 for other clients.
     fn is_served(&self, _context: (&Oracle, &Plan), _now_ms: u64) -> Result<usize, String> {
         Ok(0)
     }
 
-    /// The world is over: hands its runs to the oracle.
+    /// Passes the client's runs to the oracle at the end of the world.
     fn finish(&mut self, oracle: &mut Oracle);
 }
 
-/// A connection as a client has it, with the pace at which it reads.
+/// A client's connection, with its reading pace.
 pub struct Peer {
     /// The client's number.
     pub id: usize,
-    /// Its own numbers.
+    /// The client's own random numbers.
     pub random: Prng,
-    /// The node that the connection belongs to.
+    /// The node of the connection.
     pub instance: u32,
     link: Option<LinkId>,
     out: Vec<u8>,
-    /// Bytes received and not yet understood.
+    /// Received bytes that are not decoded yet.
     pub input: Vec<u8>,
     stalled_until_ms: u64,
-    /// Bytes of one read; slow clients take few.
+    /// The size of one read; slow clients read little.
     read_bytes: usize,
     /// Time between reads.
     read_every_ms: u64,
@@ -83,19 +84,19 @@ pub struct Peer {
     half_closed: bool,
 }
 
-/// What became of the connection in a step.
+/// The state of the connection after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fortune {
-    /// It is there.
+    /// It is connected.
     Connected,
-    /// There is none.
+    /// There is no connection.
     Offline,
     /// It was lost in this step.
     Lost,
 }
 
 impl Peer {
-    /// A client without a connection.
+    /// Creates a client without a connection.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> Peer {
         let mut random = random.fork();
         let is_slow = random.chance(plan.client.slow);
@@ -116,7 +117,7 @@ impl Peer {
         }
     }
 
-    /// Who is told what comes by this connection.
+    /// The source of the data on this connection.
     pub fn source(&self) -> Source {
         Source { client: self.id, instance: self.instance }
     }
@@ -126,7 +127,7 @@ impl Peer {
         self.link.is_some()
     }
 
-    /// Connects to any edge.
+    /// Connects to a random edge.
     pub fn connect(&mut self, context: &mut Context<'_>) {
         let edge = self.random.below(u64::from(context.plan.settings.edges_count)) as usize;
         self.link = Some(context.network.connect(self.id, edge));
@@ -137,7 +138,7 @@ impl Peer {
         context.oracle.note(self.id, || format!("connects to edge {edge}"));
     }
 
-    /// Queues bytes.
+    /// Queues bytes for sending.
     pub fn send(&mut self, bytes: &[u8]) {
         if self.link.is_some() {
             self.out.extend_from_slice(bytes);
@@ -159,12 +160,12 @@ impl Peer {
         self.input.clear();
     }
 
-    /// Ends its own direction once everything has been sent.
+    /// Closes its own direction once everything has been sent.
     pub fn half_close(&mut self) {
         self.half_closed = true;
     }
 
-    /// Misfortune, by the plan: loses the connection, or stops reading.
+    /// Draws a fault from the plan: loses the connection, or stops reading.
     pub fn suffer(&mut self, context: &mut Context<'_>) {
         if context.phase != Phase::Active {
             return;
@@ -188,7 +189,7 @@ impl Peer {
         }
     }
 
-    /// Writes what waits and reads what has come, at its pace.
+    /// Writes queued bytes and reads received ones, at its pace.
     pub fn transfer(&mut self, context: &mut Context<'_>) -> Fortune {
         let Some(link) = self.link else {
             return Fortune::Offline;
@@ -227,7 +228,8 @@ impl Peer {
         }
     }
 
-    /// When the next step is of use for reading and writing; `now` while more may be there.
+    /// The time of the next useful step for reading and writing; `now` while there may be more
+    /// input.
     pub fn next_step_ms(&self, context: &Context<'_>, did_read: bool) -> Option<u64> {
         self.link?;
         let mut at: Option<u64> = None;

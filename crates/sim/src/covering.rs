@@ -1,40 +1,39 @@
-//! What a subscriber to filters was told, partition by partition, where the answer to its
-//! subscription names no positions: event streams, and the session of crate `client`.
+//! A subscriber's view of filters, partition by partition, without positions in the answer to its
+//! subscription: event streams, and the session of crate `client`.
 //!
-//! At the end each partition is judged for every topic that the filters cover there: what lies
-//! between its start and what is claimed to be settled has come, once and in order, or was
-//! announced as lost.
+//! At the end each partition is checked for every topic of the filters: all messages between its
+//! start and its settled position were received, once and in order, or reported as lost.
 
 use crate::oracle::{Hole, Oracle, Run, check_skip, matches};
 use crate::plan::Plan;
 use broker::settings::LagPolicy;
 use std::collections::BTreeMap;
 
-/// A log's partition, and which node speaks of it.
+/// A partition, and the node that it is reported by.
 pub type Place = (u32, u32);
 
-/// See the module.
+/// The view of the filters; see the module.
 pub struct Covering {
-    /// Of the world; all of them have the same cursors.
+    /// Indexes of the world's filters; all of them have the same cursors.
     pub filters: Vec<usize>,
     client: usize,
-    /// The topics that some filter covers, by partition.
+    /// The topics of the filters, by partition.
     topics: BTreeMap<u32, Vec<usize>>,
-    /// Those of which a position is known.
+    /// The partitions with a known position.
     parts: BTreeMap<u32, Part>,
 }
 
-/// What is known of one partition.
+/// The known state of one partition.
 struct Part {
-    /// Its topic means nothing.
+    /// Its topic has no meaning.
     run: Run,
     seen: BTreeMap<usize, Vec<u64>>,
-    /// The position says nothing to this node: a gap over all is due before anything else.
+    /// The position is unknown to this node: it must first report a gap over everything.
     must_announce: bool,
 }
 
 impl Covering {
-    /// Nothing is known yet.
+    /// Creates an empty view.
     pub fn new(client: usize, filters: Vec<usize>, plan: &Plan) -> Covering {
         let mut topics: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (topic, name) in plan.topics.iter().enumerate() {
@@ -46,13 +45,13 @@ impl Covering {
         Covering { filters, client, topics, parts: BTreeMap::new() }
     }
 
-    /// Whether some filter covers the topic.
+    /// Whether a filter matches the topic.
     pub fn covers(&self, plan: &Plan, topic: usize) -> bool {
         let topics = self.topics.get(&plan.partition(topic));
         topics.is_some_and(|topics| topics.contains(&topic))
     }
 
-    /// What becomes of the filters together when they lag: what all of them want, or a replay.
+    /// The policy of the filters together: their common one, or a replay.
     pub fn policy(&self, plan: &Plan, own: Option<LagPolicy>) -> LagPolicy {
         let mut all = self.filters.iter().map(|filter| plan.policy_of_filter(*filter, own));
         let first = all.next().unwrap_or_default();
@@ -62,19 +61,19 @@ impl Covering {
         }
     }
 
-    /// Nothing that was told can be gone on from: it begins anew.
+    /// Discards all positions, because none is valid any more: the view begins anew.
     pub fn forget(&mut self) {
         self.parts.clear();
     }
 
-    /// The same, and what was claimed until now is judged.
+    /// Passes all claims to the oracle, and begins anew.
     pub fn finish(&mut self, oracle: &mut Oracle) {
         for (partition, part) in std::mem::take(&mut self.parts) {
             part.keep(self.topics.get(&partition), oracle);
         }
     }
 
-    /// It comes back with this position of a partition: what came after it will come again.
+    /// Resumes a partition from this position: later messages will be repeated.
     pub fn go_back(&mut self, partition: u32, epoch: u64, offset: u64) {
         match self.parts.get_mut(&partition) {
             Some(part) if part.run.epoch == epoch => part.go_back(offset),
@@ -85,7 +84,7 @@ impl Covering {
         }
     }
 
-    /// It has come back with its positions to this node.
+    /// Resumes at this node with the present positions.
     pub fn come_back(&mut self, oracle: &Oracle, instance: u32) {
         for (partition, part) in &mut self.parts {
             let (epoch, cursor) = (part.run.epoch, part.run.cursor);
@@ -93,12 +92,12 @@ impl Covering {
         }
     }
 
-    /// Whether something is known of this node's that a gap over all has to tell.
+    /// Whether a gap over everything is due for a position.
     pub fn must_announce(&self) -> bool {
         self.parts.values().any(|part| part.must_announce)
     }
 
-    /// A message.
+    /// Processes a message.
     pub fn on_message(
         &mut self,
         oracle: &Oracle,
@@ -119,10 +118,10 @@ impl Covering {
         Ok(())
     }
 
-    /// Something is lost.
+    /// Processes a gap.
     pub fn on_gap(&mut self, oracle: &mut Oracle, place: Place, hole: Hole) -> Result<(), String> {
         let epoch = oracle.epoch(place.0, place.1);
-        // Who has begun live is told where with the first that happens there.
+        // A subscription that began live learns its position with the first event of the partition.
         let first = || Part::at(self.client, epoch, hole.from);
         let part = self.parts.entry(place.0).or_insert_with(first);
         if matches!(hole.reason, 1 | 2) {
@@ -144,7 +143,7 @@ impl Covering {
         Ok(())
     }
 
-    /// Something was left out, as `policy` wants.
+    /// Processes a skip, as `policy` permits.
     pub fn on_skipped(
         &mut self,
         oracle: &Oracle,
@@ -165,7 +164,7 @@ impl Covering {
         Ok(())
     }
 
-    /// Who comes back is served from behind this position.
+    /// Processes a report that everything up to this position is settled.
     pub fn on_settled(
         &mut self,
         oracle: &Oracle,
@@ -174,7 +173,7 @@ impl Covering {
     ) -> Result<(), String> {
         let expected = oracle.epoch(place.0, place.1);
         match self.parts.get_mut(&place.0) {
-            // What it came with, or where it is.
+            // The position that it resumed from, or the present one.
             Some(part) if part.run.epoch == epoch && offset <= part.run.cursor => Ok(()),
             _ if epoch != expected => Err(format!(
                 "settled {epoch}:{offset} of {}, and the log's epoch is {expected}",
@@ -193,7 +192,7 @@ impl Covering {
         }
     }
 
-    /// Everything has come by now: whether it has been seen up to each topic's last message.
+    /// Checks that the view has reached the last message of each topic.
     pub fn is_past_markers(&self, oracle: &Oracle) -> Result<(), String> {
         for (partition, topics) in &self.topics {
             for topic in topics {
@@ -230,13 +229,13 @@ impl Part {
         }
     }
 
-    /// The node speaks of the partition: what is known holds by its epoch, unless a gap over all is
+    /// Switches to the node's epoch: known positions stay valid, unless a gap over everything is
     /// due.
     fn turn_to(&mut self, epoch: u64) -> Result<(), String> {
         if self.must_announce {
             let run = &self.run;
             let (old, cursor) = (run.epoch, run.cursor);
-            return Err(format!("{old}:{cursor} is gone, and no gap was told"));
+            return Err(format!("{old}:{cursor} is lost, and no gap was reported"));
         }
         self.run.continue_in(epoch);
         Ok(())

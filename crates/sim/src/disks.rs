@@ -1,5 +1,5 @@
-//! The way between homes and the simulated log threads: first in, first out for each home and log,
-//! as late as the seed wants; reads overtake appends and each other.
+//! The path between homes and the simulated log threads: first in, first out for each home and log,
+//! with seeded delays; reads overtake appends and each other.
 
 use crate::faults::DiskFaults;
 use crate::log_thread::{LogThread, Worn};
@@ -15,22 +15,22 @@ use node::timing::UNTIMED;
 use std::collections::VecDeque;
 use stdx::prng::Prng;
 
-/// What is on its way between the homes and one log thread.
+/// The messages between the homes and one log thread.
 pub struct DiskMail {
-    /// By home: when each request is there.
+    /// The time of arrival of each request, by home.
     requests: Vec<VecDeque<(u64, DiskRequest)>>,
-    /// By home: when each letter is there.
+    /// The time of arrival of each letter, by home.
     letters: Vec<VecDeque<(u64, DiskLetter)>>,
     random: Prng,
-    /// What goes wrong.
+    /// The faults.
     pub faults: DiskFaults,
-    /// Everything that crossed, folded.
+    /// A hash of all messages.
     pub hash: u64,
     pub(crate) saboteur: Saboteur,
 }
 
 impl DiskMail {
-    /// Nothing on its way between so many homes and a log.
+    /// Creates an empty path between homes and a log.
     pub fn new(homes: usize, random: Prng, faults: DiskFaults, saboteur: Saboteur) -> DiskMail {
         DiskMail {
             requests: (0..homes).map(|_| VecDeque::new()).collect(),
@@ -42,13 +42,13 @@ impl DiskMail {
         }
     }
 
-    /// The node is gone, and with it everything on its way.
+    /// Drops all messages, because the node died.
     pub fn crash(&mut self) {
         self.requests.iter_mut().for_each(VecDeque::clear);
         self.letters.iter_mut().for_each(VecDeque::clear);
     }
 
-    /// A home asks.
+    /// Queues a request of a home.
     pub fn ask(&mut self, now_ms: u64, home: usize, request: DiskRequest) {
         let word = match &request {
             DiskRequest::Append { record, .. } => record.len() as u64,
@@ -64,7 +64,7 @@ impl DiskMail {
         queue.push_back(((now_ms + delay).max(after), request));
     }
 
-    /// What has come for the log thread, with the homes that ask; some of it is left for later.
+    /// The requests that have arrived at the log thread, with their homes; some are left for later.
     pub fn take_requests(&mut self, now_ms: u64) -> Vec<(u16, DiskRequest)> {
         let mut taken = Vec::new();
         let mut homes: Vec<usize> = (0..self.requests.len()).collect();
@@ -78,7 +78,7 @@ impl DiskMail {
                 taken.extend(request.map(|(_, request)| (home as u16, request)));
             }
         }
-        // Reads go anywhere; appends keep their places.
+        // Reads may be reordered; appends keep their order.
         if self.random.chance(self.faults.reorder) {
             let (reads, mut appends): (Vec<_>, Vec<_>) = taken
                 .into_iter()
@@ -92,7 +92,7 @@ impl DiskMail {
         taken
     }
 
-    /// All that the homes have asked.
+    /// All queued requests of the homes.
     fn take_all_requests(&mut self) -> Vec<(u16, DiskRequest)> {
         let homes = self.requests.iter_mut().zip(0..);
         let all = homes.flat_map(|(queue, home)| {
@@ -102,7 +102,7 @@ impl DiskMail {
         all.collect()
     }
 
-    /// The log thread answers.
+    /// Queues an answer of the log thread.
     pub fn answer(&mut self, now_ms: u64, home: usize, letter: DiskLetter) {
         let Some(letter) = self.saboteur.on_disk_letter(letter) else {
             return;
@@ -126,7 +126,7 @@ impl DiskMail {
         queue.push_back(((now_ms + delay).max(after), letter));
     }
 
-    /// What has come for a home.
+    /// The letters that have arrived at a home.
     pub fn take_letters(&mut self, now_ms: u64, home: usize) -> Vec<DiskLetter> {
         let mut taken = Vec::new();
         if home >= self.letters.len() {
@@ -141,48 +141,48 @@ impl DiskMail {
         taken
     }
 
-    /// When the log thread has something to do.
+    /// The time when the log thread has work.
     pub fn request_due_ms(&self) -> Option<u64> {
         let firsts = self.requests.iter().filter_map(VecDeque::front);
         firsts.map(|(due, _)| *due).min()
     }
 
-    /// When a letter is there for a home.
+    /// The time when a letter arrives at a home.
     pub fn letter_due_ms(&self, home: usize) -> Option<u64> {
         let first = self.letters.get(home)?.front()?;
         Some(first.0)
     }
 }
 
-/// A log thread, and the way to it.
+/// A log thread, and the path to it.
 struct Log {
     index: usize,
     mail: DiskMail,
     thread: LogThread,
-    /// Until then the log thread is in a call to its disk.
+    /// Until this time the log thread is blocked in a call to its disk.
     hangs_until_ms: u64,
 }
 
-/// The log threads of a node: those of logs on disk.
+/// The log threads of a node's logs on disk.
 pub struct Disks {
     logs: Vec<Log>,
-    /// When disks hang.
+    /// The generator of hanging calls.
     random: Prng,
     /// Virtual milliseconds.
     pub now_ms: u64,
     /// The wall clock, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// Calls that hung.
+    /// The number of calls that hung.
     pub hangs: u64,
 }
 
 impl Disks {
-    /// Empty disks for all logs that want one.
+    /// Creates empty disks for all logs on disk.
     pub fn new(plan: &Plan, random: &mut Prng, saboteur: &dyn Fn() -> Saboteur) -> Disks {
         let homes = plan.settings.homes_count;
         let logs = plan.settings.logs.iter().enumerate();
         let durable = logs.filter(|(_, log)| log.durability == Durability::Disk);
-        // Apart, so that worlds without full disks stay what they were.
+        // A separate generator, so that worlds without full disks do not change.
         let mut starts = Prng::new(plan.seed ^ 0x6675_6c6c);
         let logs = durable.map(|(index, log)| Log {
             index,
@@ -199,10 +199,10 @@ impl Disks {
         }
     }
 
-    /// All logs begin. Answers for each which one it is, its epoch, and those before.
+    /// Opens all logs. Returns the number, the epoch and the older epochs of each.
     ///
     /// # Errors
-    /// What no start may say.
+    /// A start reported a result that is not permitted.
     pub fn open(
         &mut self,
         settings: &Settings,
@@ -216,12 +216,12 @@ impl Disks {
         Ok(lives)
     }
 
-    /// For each partition of a log on disk the least offset that it had when it was opened.
+    /// The lowest offset at the start, for each partition of a log on disk.
     pub fn floors(&self) -> Vec<(u32, u64)> {
         self.logs.iter().flat_map(|log| log.thread.floors()).collect()
     }
 
-    /// The node dies.
+    /// Simulates the death of the node.
     pub fn crash(&mut self) {
         for log in &mut self.logs {
             let requests = log.mail.take_requests(u64::MAX);
@@ -231,7 +231,7 @@ impl Disks {
         }
     }
 
-    /// The node stops in order.
+    /// Stops the node regularly.
     pub fn stop(&mut self) {
         for log in &mut self.logs {
             let requests = log.mail.take_all_requests();
@@ -241,7 +241,7 @@ impl Disks {
         }
     }
 
-    /// No faults from here on, but that disks may hang once more. Answers until when, if they do.
+    /// Ends all faults, except that disks may hang once more. Returns until when.
     pub fn calm(&mut self) -> Option<u64> {
         let mut hang_until_ms = None;
         for log in &mut self.logs {
@@ -260,10 +260,10 @@ impl Disks {
         hang_until_ms
     }
 
-    /// A home learns what its logs hold.
+    /// Restores a home from its logs.
     ///
     /// # Errors
-    /// What no start may say.
+    /// A start reported a result that is not permitted.
     pub fn restore(
         &mut self,
         home: &mut Home,
@@ -278,7 +278,7 @@ impl Disks {
         Ok(())
     }
 
-    /// A home asks a log.
+    /// Sends requests of a home to a log.
     pub fn ask(&mut self, index: u16, home: usize, requests: Vec<DiskRequest>) {
         let now_ms = self.now_ms;
         let log = self.logs.iter_mut().find(|log| log.index == usize::from(index));
@@ -289,7 +289,7 @@ impl Disks {
         }
     }
 
-    /// What has come for a home.
+    /// Receives the letters for a home.
     pub fn receive(&mut self, home: usize, posts: &mut Vec<Post>) {
         for log in &mut self.logs {
             let letters = log.mail.take_letters(self.now_ms, home);
@@ -299,23 +299,23 @@ impl Disks {
         }
     }
 
-    /// When something has come for a home.
+    /// The time when a letter arrives at a home.
     pub fn letter_due_ms(&self, home: usize) -> Option<u64> {
         let dues = self.logs.iter().filter_map(|log| log.mail.letter_due_ms(home));
         dues.min()
     }
 
-    /// How many log threads there are.
+    /// The number of log threads.
     pub fn len(&self) -> usize {
         self.logs.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no log threads.
     pub fn is_empty(&self) -> bool {
         self.logs.is_empty()
     }
 
-    /// When a log thread has something to do.
+    /// The time when a log thread has work.
     pub fn work_due_ms(&self, place: usize) -> Option<u64> {
         let log = &self.logs[place];
         let asked = log.mail.request_due_ms();
@@ -324,7 +324,7 @@ impl Disks {
         due.map(|due| due.max(log.hangs_until_ms))
     }
 
-    /// A turn of a log thread.
+    /// Runs a turn of a log thread.
     pub fn turn(&mut self, place: usize) {
         let log = &mut self.logs[place];
         let faults = &log.mail.faults;
@@ -340,28 +340,28 @@ impl Disks {
         }
     }
 
-    /// Whether bytes of a log's disk cannot be read.
+    /// Whether a log's disk has unreadable bytes.
     pub fn is_broken(&self) -> bool {
         self.logs.iter().any(|log| log.thread.is_broken())
     }
 
-    /// Whether bits of a log's disk were flipped.
+    /// Whether a log's disk has flipped bits.
     pub fn is_flipped(&self) -> bool {
         self.logs.iter().any(|log| log.thread.is_flipped())
     }
 
-    /// Everything that crossed, folded.
+    /// A hash of all messages.
     pub fn hash(&self) -> u64 {
         let hashes = self.logs.iter().map(|log| log.mail.hash);
         hashes.fold(0, fold)
     }
 
-    /// What all disks have come through.
+    /// The events of all disks.
     pub fn worn(&self) -> impl Iterator<Item = Worn> {
         self.logs.iter().map(|log| log.thread.worn())
     }
 
-    /// How often the planted bug struck.
+    /// The number of times that the planted bug took effect.
     pub fn strikes(&self) -> u32 {
         let strikes = |log: &Log| log.mail.saboteur.strikes + log.thread.strikes();
         self.logs.iter().map(strikes).sum()

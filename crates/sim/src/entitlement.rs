@@ -1,9 +1,9 @@
-//! Tokens of simulated clients, and the judge that all nodes of a world ask.
+//! Tokens of simulated clients, and the authenticator of all nodes of a world.
 //!
-//! A token is what it says, unsigned: `client-7.3.12.1700000005.2` is of a client, with rights as
-//! bits, a number by which it is revoked, the second at which it expires (0: never), and how many
-//! connections its user may have (0: any number). Several clients are one user. Signatures are not
-//! this simulator's matter.
+//! A token is plain text without a signature: `client-7.3.12.1700000005.2` contains the client, its
+//! rights as bits, a number for revocation, its expiry in seconds (0: never), and the maximum
+//! number of its user's connections (0: any). Several clients share a user. This simulator does not
+//! cover signatures.
 
 use crate::mutation::Mutation;
 use broker::entitlement::{
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::native::ErrorCode;
 
-/// What each bit of a token's rights covers, for every action.
+/// The filters of each bit of a token's rights, for every action.
 const RIGHTS: [&str; 3] = ["a/#", "b/#", "+"];
-/// All of them.
+/// All rights.
 pub const RIGHTS_ALL: u8 = 0b111;
-/// Clients are so many users.
+/// The number of users.
 const USERS: usize = 2;
 
-/// Whether rights cover a topic.
+/// Whether rights permit a topic.
 pub fn covers(rights: u8, topic: &str) -> bool {
     let is_covered = |(bit, filter): (usize, &&str)| {
         rights >> bit & 1 == 1 && Filter::parse(filter).is_ok_and(|filter| filter.matches(topic))
@@ -31,36 +31,36 @@ pub fn covers(rights: u8, topic: &str) -> bool {
     RIGHTS.iter().enumerate().any(is_covered)
 }
 
-/// The filters of rights.
+/// The permissions for rights.
 pub fn permissions(rights: u8) -> Permissions {
     let of = |(bit, filter): (usize, &&str)| (rights >> bit & 1 == 1).then(|| Box::from(*filter));
     let filters: Vec<Box<str>> = RIGHTS.iter().enumerate().filter_map(of).collect();
     Permissions { subscribe: filters.clone(), publish: filters.clone(), history: filters }
 }
 
-/// A token's words.
+/// The fields of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
     /// The client's number.
     pub client: usize,
-    /// Bits of what it may do.
+    /// The rights as bits.
     pub rights: u8,
-    /// By which it is revoked.
+    /// The number for a revocation.
     pub number: u64,
-    /// Seconds since 1970; 0: never.
+    /// The expiry in seconds since 1970; 0: never.
     pub expires_s: u32,
-    /// Connections that its user may have; 0: any number.
+    /// The maximum number of its user's connections; 0: any.
     pub connections_max: u32,
 }
 
 impl Token {
-    /// As it is shown.
+    /// The text of the token.
     pub fn text(&self) -> String {
         let Token { client, rights, number, expires_s, connections_max } = self;
         format!("client-{client}.{rights}.{number}.{expires_s}.{connections_max}")
     }
 
-    /// Whether its time is over.
+    /// Whether the token has expired.
     pub fn has_expired(&self, now_s: u32) -> bool {
         self.expires_s != 0 && self.expires_s <= now_s
     }
@@ -78,18 +78,18 @@ impl Token {
     }
 }
 
-/// Knows what has been revoked; outlives nodes.
+/// Stores revocations; outlives nodes.
 #[derive(Debug, Default)]
 pub struct SimJudge {
     revoked: Mutex<BTreeSet<u64>>,
-    /// Rises with each revocation.
+    /// Increases with each revocation.
     version: AtomicU64,
     mutation: Option<Mutation>,
     strikes: AtomicU32,
 }
 
 impl SimJudge {
-    /// One with a planted bug, or none.
+    /// Creates an authenticator, optionally with a planted bug.
     pub fn new(mutation: Option<Mutation>) -> SimJudge {
         SimJudge { mutation, ..SimJudge::default() }
     }
@@ -104,12 +104,12 @@ impl SimJudge {
         }
     }
 
-    /// What a node was told of last, to see whether there is more.
+    /// The version of the revocations, so that a node detects new ones.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// How often its bug struck.
+    /// The number of times that its bug took effect.
     pub fn strikes(&self) -> u32 {
         self.strikes.load(Ordering::Relaxed)
     }

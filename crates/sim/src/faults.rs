@@ -1,84 +1,84 @@
-//! What may go wrong in a world, as probabilities and bounds drawn from its seed.
+//! The faults of a world, as probabilities and bounds drawn from its seed.
 
 use stdx::prng::Prng;
 
-/// Of the network.
+/// Faults of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct NetFaults {
-    /// Chance that a read or write takes only a part.
+    /// The probability that a read or write is partial.
     pub split: f64,
-    /// Chance that readiness is told a poll later.
+    /// The probability that readiness is reported one poll late.
     pub late: f64,
-    /// A socket takes so many bytes for a client that does not read.
+    /// The minimum buffer of a socket for a client that does not read.
     pub buffer_bytes_min: u64,
-    /// The most.
+    /// The maximum of that buffer.
     pub buffer_bytes_max: u64,
 }
 
-/// Of the mailboxes.
+/// Faults of the mailboxes.
 #[derive(Clone, Copy, Debug)]
 pub struct MailFaults {
-    /// Batches take up to so long, in milliseconds.
+    /// The maximum delay of a batch, in milliseconds.
     pub delay_ms_max: u64,
-    /// Chance that a batch that is there is left for a later turn.
+    /// The probability that an arrived batch is left for a later turn.
     pub late: f64,
 }
 
-/// Of clients.
+/// Faults of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientFaults {
-    /// Chance, at each action, of losing the connection.
+    /// The probability of a lost connection, at each action.
     pub cut: f64,
-    /// Chance, at each action, of not reading for a while.
+    /// The probability of a pause in reading, at each action.
     pub stall: f64,
-    /// The longest such while, in milliseconds.
+    /// The maximum pause, in milliseconds.
     pub stall_ms_max: u64,
-    /// Chance that a client is slow for all its life.
+    /// The probability that a client is permanently slow.
     pub slow: f64,
 }
 
-/// How long disks hang after the last fault, where they do; the other logs must serve their clients
-/// meanwhile.
+/// The duration of a hang after the last fault, if disks hang; meanwhile the other logs must serve
+/// their clients.
 pub const HANG_AT_END_MS: u64 = 40_000;
 
-/// Of the disk of a log, and of the way there.
+/// Faults of a log's disk, and of the path to it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DiskFaults {
-    /// Requests and answers each take up to so long, in milliseconds.
+    /// The maximum delay of requests and of answers, in milliseconds.
     pub delay_ms_max: u64,
-    /// Chance that what is there is left for a later turn.
+    /// The probability that an arrived message is left for a later turn.
     pub late: f64,
-    /// Chance that the reads of a turn change their places.
+    /// The probability that the reads of a turn are reordered.
     pub reorder: f64,
-    /// Chance, at each turn of the log thread, that the next syncs fail.
+    /// The probability, at each turn of the log thread, that the next syncs fail.
     pub fail_sync: f64,
-    /// The same for writes.
+    /// The probability that the next writes fail.
     pub fail_write: f64,
-    /// The same for reads.
+    /// The probability that the next reads fail.
     pub fail_read: f64,
-    /// Chance, at each turn of the log thread, that the disk is full for a while.
+    /// The probability, at each turn of the log thread, that the disk is full for some time.
     pub full: f64,
-    /// The longest such while, in milliseconds.
+    /// The maximum of that time, in milliseconds.
     pub full_ms_max: u64,
-    /// Chance, at each turn of the log thread, that a call to the disk hangs.
+    /// The probability, at each turn of the log thread, that a call to the disk hangs.
     pub hang: f64,
-    /// The longest such call, in milliseconds.
+    /// The maximum duration of such a call, in milliseconds.
     pub hang_ms_max: u64,
-    /// The disk hangs when the faults end, for so long; milliseconds.
+    /// The duration of a hang at the end of the faults, in milliseconds.
     pub hang_at_end_ms: u64,
-    /// Chance that a crash is one of the whole machine: what was not synced is torn or gone.
+    /// The probability that a crash is one of the whole machine: unsynced data is torn or lost.
     pub power: f64,
-    /// Chance that a crash leaves flipped bits in what had been synced.
+    /// The probability that a crash flips bits of synced data.
     pub flip: f64,
-    /// Chance that these are among the newest bytes that damage can be told of: what some clients
-    /// still wait for.
+    /// The probability that these are among the newest bytes whose damage can be detected: some
+    /// clients still wait for them.
     pub flip_newest: f64,
-    /// A crash has left bytes that no read gives.
+    /// A crash has left unreadable bytes.
     pub is_broken: bool,
 }
 
 impl DiskFaults {
-    /// Drawn.
+    /// Draws the faults.
     pub fn draw(random: &mut Prng) -> DiskFaults {
         let fails = random.chance(0.3);
         let mut rate = |rates: [f64; 3]| match fails {
@@ -104,8 +104,8 @@ impl DiskFaults {
         }
     }
 
-    /// Disks that hang, in one of five worlds; drawn apart, so that the other worlds stay what they
-    /// were.
+    /// Adds hanging disks, in one of five worlds; drawn separately, so that the other worlds do not
+    /// change.
     pub fn hang(&mut self, seed: u64) {
         let mut random = Prng::new(seed ^ 0x6861_6e67);
         if random.chance(0.2) {
@@ -115,8 +115,8 @@ impl DiskFaults {
         }
     }
 
-    /// Disks that are damaged at most crashes, in one of six worlds, or if they `must` be; drawn
-    /// apart, so that the other worlds stay what they were.
+    /// Adds damage at most crashes, in one of six worlds, or if `must` is set; drawn separately, so
+    /// that the other worlds do not change.
     pub fn damage(&mut self, seed: u64, must: bool) {
         let mut random = Prng::new(seed ^ 0x6461_6d61);
         if random.chance(1.0 / 6.0) || must {
@@ -124,22 +124,22 @@ impl DiskFaults {
         }
     }
 
-    /// Whether disks hang for so long that a log may count as stalled.
+    /// Whether disks hang long enough that a log may count as stalled.
     pub fn hangs(&self) -> bool {
         self.hang > 0.0 || self.hang_at_end_ms > 0
     }
 
-    /// Whether publications may be refused because of it.
+    /// Whether publications may be refused because of disk faults.
     pub fn refuses(&self) -> bool {
         self.fail_sync > 0.0 || self.fail_write > 0.0 || self.full > 0.0 || self.hangs()
     }
 
-    /// Whether reads may be refused because of it.
+    /// Whether reads may be refused because of disk faults.
     pub fn refuses_reads(&self) -> bool {
         self.fail_read > 0.0 || self.hangs() || self.is_broken
     }
 
-    /// None any more; what is flipped stays flipped.
+    /// Ends all faults; flipped bits stay flipped.
     pub fn calm(&mut self) {
         *self = DiskFaults {
             power: self.power,
@@ -152,21 +152,22 @@ impl DiskFaults {
     }
 }
 
-/// The death of a node.
+/// The end of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crash {
     /// Virtual milliseconds after the world's start.
     pub after_ms: u64,
-    /// The next node begins so much later.
+    /// The delay until the next node begins.
     pub down_ms: u64,
-    /// Clients still read what was on its way to them.
+    /// Whether clients still read data in flight.
     pub leaves_data: bool,
-    /// It ends in order instead: clients are led away over so many milliseconds, then it stops.
+    /// A regular stop instead of a crash: the node drains its clients for this time in
+    /// milliseconds, then stops.
     pub drain_ms: Option<u64>,
 }
 
 impl Crash {
-    /// None in half of the worlds, else one or several; at least one if it `must` be.
+    /// Draws no crash in half of the worlds, else one or several; at least one if `must` is set.
     pub fn draw(random: &mut Prng, active_ms: u64, must: bool) -> Vec<Crash> {
         let count = match random.below(4) {
             0 | 1 => u64::from(must),
@@ -185,7 +186,7 @@ impl Crash {
         crashes
     }
 
-    /// Some of them are ends in order; in a world without any there is one now and then.
+    /// Turns some crashes into regular stops; a world without crashes sometimes gets one stop.
     pub fn draw_drains(crashes: &mut Vec<Crash>, random: &mut Prng, active_ms: u64) {
         let share = [0.0, 0.4, 1.0][random.below(3) as usize];
         if crashes.is_empty() && random.chance(share / 2.0) {
@@ -206,7 +207,7 @@ impl Crash {
 }
 
 impl NetFaults {
-    /// Drawn.
+    /// Draws the faults.
     pub fn draw(random: &mut Prng) -> NetFaults {
         let buffer_bytes_min = [64, 500, 4_000, 60_000][random.below(4) as usize];
         NetFaults {
@@ -217,7 +218,7 @@ impl NetFaults {
         }
     }
 
-    /// None any more.
+    /// Ends all faults.
     pub fn calm(&mut self) {
         self.split = 0.0;
         self.late = 0.0;
@@ -225,7 +226,7 @@ impl NetFaults {
 }
 
 impl MailFaults {
-    /// Drawn.
+    /// Draws the faults.
     pub fn draw(random: &mut Prng) -> MailFaults {
         MailFaults {
             delay_ms_max: [0, 2, 20, 150][random.below(4) as usize],
@@ -235,7 +236,7 @@ impl MailFaults {
 }
 
 impl ClientFaults {
-    /// Drawn.
+    /// Draws the faults.
     pub fn draw(random: &mut Prng) -> ClientFaults {
         ClientFaults {
             cut: [0.0, 0.01, 0.05][random.below(3) as usize],

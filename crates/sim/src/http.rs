@@ -1,5 +1,5 @@
 //! Clients of the HTTP protocols: one that publishes and reads history, one that long-polls, and
-//! one that follows an event stream and comes back with its last event id.
+//! one that follows an event stream and resumes with its last event id.
 
 mod filters;
 mod requests;
@@ -18,12 +18,12 @@ use wire::http::event_stream::EventStreamDecoder;
 use wire::http::response::Response;
 use wire::http::{BodyFraming, HeadLimits, HeadScan};
 
-/// What kind of client.
+/// The kind of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// `POST /topics/..`, `POST /publish`, `GET /topics/..`.
     Requests,
-    /// `GET /topics/..?wait=..`, one after the other.
+    /// `GET /topics/..?wait=..`, repeatedly.
     Polls,
     /// `text/event-stream` of one topic.
     Raw,
@@ -38,11 +38,11 @@ enum Asked {
     Stream,
 }
 
-/// See the module.
+/// A client over HTTP; see the module.
 pub struct HttpClient {
     peer: Peer,
     kind: Kind,
-    /// What a stream wishes for when it lags; the rules decide without it.
+    /// The requested policy of a lagging stream; without it, the rules decide.
     policy: Option<LagPolicy>,
     scan: HeadScan,
     asked: Option<Asked>,
@@ -51,27 +51,27 @@ pub struct HttpClient {
     is_streaming: bool,
     decoder: EventStreamDecoder,
     last_event_id: String,
-    /// One for each topic followed, in the request's order.
+    /// One run for each topic, in the order of the request.
     runs: Vec<Run>,
     has_begun: Vec<bool>,
-    /// What filters of the stream have brought.
+    /// The view of the stream's filters.
     covering: Option<Covering>,
-    /// The place among them of one that nodes refuse ([`REFUSED`]), in some streams.
+    /// The index of a filter that nodes refuse ([`REFUSED`]), in some streams.
     refused_at: Option<usize>,
-    /// Chance that publications of a request have keys.
+    /// The probability that publications of a request have keys.
     once: f64,
-    /// Decides which; apart from the client's other doings.
+    /// The generator for keys, separate from the client's other actions.
     names: Prng,
     /// Publications with keys that were not answered.
     repeats: VecDeque<requests::Publishing>,
 }
 
 const EVENT_BYTES_MAX: usize = 4 << 20;
-/// A filter of more levels than `filter_levels_max`.
+/// A filter with more levels than `filter_levels_max`.
 const REFUSED: &str = "+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+/+";
 
 impl HttpClient {
-    /// A client of any of the kinds.
+    /// Creates a client of a random kind.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> HttpClient {
         let kind =
             [Kind::Requests, Kind::Polls, Kind::Raw, Kind::Envelope][random.below(4) as usize];
@@ -105,7 +105,7 @@ impl HttpClient {
         }
     }
 
-    /// One that publishes under keys.
+    /// Creates a client that publishes with keys.
     pub fn naming(id: usize, plan: &Plan, random: &mut Prng) -> HttpClient {
         HttpClient {
             kind: Kind::Requests,
@@ -116,12 +116,13 @@ impl HttpClient {
         }
     }
 
-    /// One that follows filters by an event stream, and topics that none of them covers.
+    /// Creates a client that follows filters over an event stream, and topics that none of them
+    /// matches.
     pub fn covering(id: usize, plan: &Plan, random: &mut Prng) -> HttpClient {
         let mut filters: Vec<usize> = (0..plan.filters.len()).collect();
         random.shuffle(&mut filters);
         filters.truncate(random.between(1, 3) as usize);
-        // Drawn apart, so that streams without one stay what they were.
+        // Drawn separately, so that streams without one do not change.
         let mut refused = Prng::new(plan.seed ^ id as u64 ^ 0x0e_f05e);
         let is_refused = refused.chance(0.5);
         let refused_at = is_refused.then(|| refused.below(filters.len() as u64 + 1) as usize);
@@ -197,7 +198,7 @@ impl HttpClient {
         self.request(context, &head, &[], Asked::Poll);
     }
 
-    /// False when the connection is over.
+    /// Processes the input. False if the connection is over.
     fn understand(&mut self, context: &mut Context<'_>) -> bool {
         let id = self.peer.id;
         let input = std::mem::take(&mut self.peer.input);
@@ -243,18 +244,18 @@ impl HttpClient {
         context.oracle.note(id, || format!("<- {status} {}", short(&body)));
         let Some(asked) = self.asked.take() else {
             if status == 408 {
-                return false; // it never said anything
+                return false; // the answer ended without data
             }
             context.oracle.fail(id, format!("an answer to nothing: {status}"));
             return false;
         };
-        // A slow body is given up by the node; nothing was done then. A long poll whose time is
-        // over before its home has answered is told that the node is overloaded.
+        // The node abandons a slow body; then nothing was done. A long poll that ends before its
+        // home has answered receives `overloaded`.
         let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
         let disk = context.plan.disk;
         let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.refuses_reads());
         let is_led_away = status == 503 && context.plan.drains() && body["code"] == "shutting_down";
-        // Where others have tokens, everybody without one may send no more.
+        // If other clients have tokens, the input of an anonymous client is limited.
         let anonymous_bytes_max = context.plan.settings.limits.anonymous_input_bytes_max as usize;
         let is_too_long = body["code"] == "message_too_large"
             && context.plan.settings.entitlement.is_some()
@@ -285,7 +286,7 @@ impl HttpClient {
         keeps_alive
     }
 
-    /// A page of history or of a long poll: what follows the run's cursor.
+    /// Processes a page of history or of a long poll: the messages behind the run's cursor.
     fn on_page(&mut self, context: &mut Context<'_>, body: &Value) {
         let source = self.peer.source();
         let run = &mut self.runs[0];
@@ -321,15 +322,14 @@ impl HttpClient {
         run.cursor = cursor;
         if matches!(self.kind, Kind::Requests) {
             let run = std::mem::take(run);
-            // A page of history may be short of the head for its limits: it claims its records
-            // only.
+            // Limits may end a page of history before the head, so it claims only its records.
             context.oracle.keep_run(run);
         }
     }
 }
 
-/// The node answers with an epoch: what the run has holds by it, or the answer says that all is
-/// lost.
+/// Switches to the epoch in the answer: the run's messages stay valid, or the answer reports that
+/// all are lost.
 fn turn_to(
     context: &mut Context<'_>,
     run: &mut Run,
@@ -354,20 +354,20 @@ fn turn_to(
     } else if is_said {
         context.oracle.keep_run(run.begin_anew(epoch));
     } else {
-        let text = format!("{}:{} is gone, and no gap was told", run.epoch, run.cursor);
+        let text = format!("{}:{} is lost, and no gap was reported", run.epoch, run.cursor);
         context.oracle.fail(source.client, text);
         return false;
     }
     true
 }
 
-/// Epoch and offset of a position.
+/// Parses the epoch and offset of a position.
 fn position_of(text: &str) -> Option<(u64, u64)> {
     let (epoch, offset) = text.split_once(':')?;
     Some((epoch.parse().ok()?, offset.parse().ok()?))
 }
 
-/// A message that follows what the run has.
+/// Processes a message behind the run's cursor.
 fn take(context: &mut Context<'_>, run: &mut Run, source: Source, offset: u64, payload: &str) {
     context.oracle.delivered(context.plan, source, run.topic, offset, None, payload.as_bytes());
     if offset <= run.cursor {

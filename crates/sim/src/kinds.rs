@@ -1,4 +1,4 @@
-//! Which kinds of clients there are, and how many of each a world gets.
+//! The kinds of clients, and their numbers in a world.
 
 use crate::client::Client;
 use crate::http::HttpClient;
@@ -7,7 +7,7 @@ use crate::plan::{Beside, Plan};
 use crate::resumer::Resumer;
 use stdx::prng::Prng;
 
-/// A client of any kind.
+/// Draws a client of any kind.
 pub fn draw(id: usize, plan: &Plan, random: &mut Prng) -> Box<dyn Client> {
     match random.below(10) {
         0..=5 => Box::new(NativeClient::new(id, plan, random)),
@@ -16,7 +16,7 @@ pub fn draw(id: usize, plan: &Plan, random: &mut Prng) -> Box<dyn Client> {
     }
 }
 
-/// The clients beside the others, with the numbers from `first`.
+/// Draws the additional clients, with numbers from `first`.
 pub fn draw_beside(first: usize, plan: &Plan) -> Vec<Box<dyn Client>> {
     let mut random = Prng::new(plan.seed ^ 0xbe51_de00);
     let draw = |(id, kind): (usize, &Beside)| -> Box<dyn Client> {

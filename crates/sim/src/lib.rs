@@ -1,9 +1,9 @@
 //! Deterministic simulation of whole nodes on one thread.
 //!
 //! The real reactor runs over a simulated network, simulated mailboxes and a virtual clock, with
-//! clients of every protocol, in an order and with faults that a seed decides; a reference model
-//! judges what every client was told. The same seed gives the same run. `docs/reliability.md` says
-//! what is promised here sentence by sentence.
+//! clients of every protocol; a seed determines the order and the faults. A reference model checks
+//! all data that clients receive. Equal seeds give equal runs. `docs/reliability.md` lists the
+//! promises that are checked here.
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -1,5 +1,5 @@
-//! One log thread over a disk that keeps only what was synced, and what happens to it when its node
-//! dies.
+//! One log thread over a disk that keeps only synced data, and its state over the death of its
+//! node.
 
 mod losses;
 
@@ -20,7 +20,7 @@ use stdx::chunk::Slice;
 use stdx::hash::Seed;
 use stdx::prng::Prng;
 
-/// The hostile disk, and lies about it.
+/// The hostile disk, with planted bugs.
 pub struct SimDisk {
     disk: HostileDisk,
     saboteur: Rc<RefCell<Saboteur>>,
@@ -87,53 +87,53 @@ impl Disk for SimDisk {
     }
 }
 
-/// What a log's disk has come through.
+/// The events of a log's disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Worn {
     /// Starts that cut a torn tail.
     pub torn: u64,
     /// Starts that found damage.
     pub damaged: u64,
-    /// Starts that died in the middle.
+    /// Interrupted starts.
     pub died: u64,
-    /// Starts on a full disk: the log could be read only.
+    /// Starts on a full disk, with a read-only log.
     pub full: u64,
-    /// Starts that a full disk refused.
+    /// Starts refused because of a full disk.
     pub refused_starts: u64,
-    /// Bits flipped in what was synced.
+    /// Flipped bits of synced data.
     pub flips: u64,
-    /// Newest segments lost, and directories put back as they were: each a new epoch.
+    /// Lost newest segments and restored directories: each begins an epoch.
     pub ends_lost: u64,
-    /// Logs repaired because a start could not read them.
+    /// Logs repaired because a start found unreadable data.
     pub repairs: u64,
-    /// Batches refused.
+    /// Refused batches.
     pub refused: u64,
-    /// Reads answered.
+    /// Answered reads.
     pub answers: u64,
-    /// Segments dropped.
+    /// Dropped segments.
     pub dropped: u64,
-    /// Batches made durable.
+    /// Durable batches.
     pub batches: u64,
     /// Reads that found damage.
     pub damaged_reads: u64,
 }
 
-/// What of a segment counts as its newest bytes: some records.
+/// The size of the newest bytes of a segment: some records.
 const NEWEST_BYTES: usize = 2_000;
 
-/// See the module.
+/// A simulated log thread; see the module.
 pub struct LogThread {
     disk: HostileDisk,
     worker: Option<LogWorker<SimDisk>>,
-    /// By home, until it is put there.
+    /// Restorations by home, until the home takes them.
     restorations: Vec<Option<Restoration>>,
     has_more: bool,
     saboteur: Rc<RefCell<Saboteur>>,
     random: Prng,
-    /// Which starts find a full disk.
+    /// The generator of starts with a full disk.
     starts: Prng,
     losses: losses::Losses,
-    /// What is written over needs room.
+    /// Overwrites need room.
     copies_on_write: bool,
     settings: LogSettings,
     index: u16,
@@ -141,14 +141,14 @@ pub struct LogThread {
     new_epoch: u64,
     recovered: Option<Recovered>,
     full_until_ms: u64,
-    /// The disk has been damaged since it was last opened.
+    /// The disk was damaged since it was last opened.
     is_flipped: bool,
-    /// What it has come through, without the present worker.
+    /// The events of the disk, without the present worker's.
     worn: Worn,
 }
 
 impl LogThread {
-    /// An empty disk.
+    /// Creates a log thread with an empty disk.
     pub fn new(
         index: u16,
         settings: &LogSettings,
@@ -159,7 +159,7 @@ impl LogThread {
     ) -> LogThread {
         let disk = HostileDisk::new(random.next_u64());
         let fork = random.fork();
-        // Apart, so that other worlds stay what they were.
+        // A separate generator, so that other worlds do not change.
         let losses = losses::Losses::new(starts.clone().next_u64());
         let copies_on_write = starts.chance(0.25);
         if copies_on_write {
@@ -186,11 +186,10 @@ impl LogThread {
         }
     }
 
-    /// The log begins, or begins again; dies in the middle of that now and then. Answers its epoch,
-    /// and those before it.
+    /// Opens the log, sometimes with interruptions. Returns its epoch, and the older ones.
     ///
     /// # Errors
-    /// What no start may say.
+    /// The start reported a result that is not permitted.
     pub fn open(
         &mut self,
         (now_ms, unix_ms): (u64, u64),
@@ -238,10 +237,10 @@ impl LogThread {
                     let found = found.map_err(|error| error.to_string())?;
                     Ok((worker, found, recovered))
                 });
-            // Who reads goes on without what a disk does not give; behind the machine's end nothing
-            // of that counts.
+            // Reads continue without unreadable data; after the end of the machine none of that is
+            // valid.
             let has_stopped = self.disk.has_stopped();
-            // What fails fails this start; the next one is a new process.
+            // An error fails this start; the next one is a new process.
             self.disk.stop_faults();
             match opened {
                 _ if has_stopped => {
@@ -262,7 +261,7 @@ impl LogThread {
                     return Ok(lives);
                 }
                 Err(_) if is_refused && self.may_refuse() => {
-                    // Whoever started it makes room.
+                    // The operator makes room.
                     self.worn.refused_starts += 1;
                     self.room_again();
                     self.lose_power_or_process(faults);
@@ -273,13 +272,13 @@ impl LogThread {
         }
     }
 
-    /// For each partition the least offset that it had when it was opened.
+    /// The lowest offset at the start, for each partition.
     pub fn floors(&self) -> Vec<(u32, u64)> {
         let floors = self.recovered.iter().flat_map(|found| &found.floors);
         (self.settings.first_partition..).zip(floors.copied()).collect()
     }
 
-    /// The disk may be full when the log begins, or still be full.
+    /// Draws whether the disk is full when the log begins.
     fn may_be_full(&mut self, now_ms: u64, faults: &DiskFaults) {
         if faults.full > 0.0 && self.starts.chance(0.5) {
             let room = [0, 0, self.starts.below(2_000)][self.starts.below(3) as usize];
@@ -288,8 +287,8 @@ impl LogThread {
         }
     }
 
-    /// Whether a start may be refused for want of room: where the newest batch cannot be written
-    /// over itself, and where an epoch begins.
+    /// Whether a start may be refused for lack of room: if the newest batch cannot be written over
+    /// itself, or if an epoch begins.
     fn may_refuse(&self) -> bool {
         self.copies_on_write || self.is_flipped
     }
@@ -324,7 +323,7 @@ impl LogThread {
         }
     }
 
-    /// The node dies, in the middle of what the log thread does.
+    /// Simulates the death of the node, during the log thread's work.
     pub fn crash(
         &mut self,
         now_ms: u64,
@@ -353,7 +352,7 @@ impl LogThread {
         }
     }
 
-    /// The node stops in order: what was asked is done, and the log is closed.
+    /// Stops the node regularly: requests are completed, and the log is closed.
     pub fn stop(&mut self, now_ms: u64, unix_ms: u64, requests: Vec<(u16, DiskRequest)>) {
         self.turn(now_ms, unix_ms, &DiskFaults::default(), requests);
         while self.has_more {
@@ -361,7 +360,7 @@ impl LogThread {
         }
         self.worn = self.worn();
         if let Some(worker) = self.worker.take() {
-            // A disk that fails now leaves the end to be looked for.
+            // A failing disk makes the next start search for the end.
             let _ = worker.close();
         }
         self.disk.kill();
@@ -391,9 +390,9 @@ impl LogThread {
         }
     }
 
-    /// How many bytes of a file can be damaged so that a start can tell it from a torn tail.
-    /// Nothing proves of the last batch of the newest segment that it had been synced; nor of the
-    /// one before it, while a crash may still take away the name of the newest.
+    /// The bytes of a file whose damage a start can distinguish from a torn tail. The last batch of
+    /// the newest segment is not provably synced; nor is the one before it, while a crash may still
+    /// remove the name of the newest segment.
     fn provable_bytes(&self, names: &[String], name: &str) -> usize {
         let bytes = self.disk.bytes_of(name).unwrap_or_default();
         let segments = names.iter().rev().filter(|name| name.ends_with(".log"));
@@ -419,17 +418,17 @@ impl LogThread {
         }
     }
 
-    /// Whether bits of it were flipped.
+    /// Whether the disk has flipped bits.
     pub fn is_flipped(&self) -> bool {
         self.is_flipped
     }
 
-    /// Whether some bytes of it cannot be read.
+    /// Whether the disk has unreadable bytes.
     pub fn is_broken(&self) -> bool {
         self.disk.is_broken()
     }
 
-    /// No faults from here on.
+    /// Ends all faults.
     pub fn calm(&mut self) {
         self.disk.stop_faults();
         self.room_again();
@@ -443,8 +442,8 @@ impl LogThread {
             let error = [DiskError::NoSpace, DiskError::Io(5)][self.random.below(2) as usize];
             self.disk.fail_writes(self.random.between(1, 3) as u32, error);
         }
-        // What cannot be read together is read one by one. In the next turn it can be read again:
-        // what fails for seconds is lost.
+        // Records that cannot be read together are read one by one. The next turn can read them
+        // again: only failures for seconds are losses.
         let failing_reads = match self.random.chance(faults.fail_read) {
             true => self.random.between(1, 12),
             false => 0,
@@ -458,7 +457,7 @@ impl LogThread {
         }
     }
 
-    /// When it wants a turn though nobody asks.
+    /// The time of its next turn without requests.
     pub fn wake_at_ms(&self) -> Option<u64> {
         match self.has_more {
             true => Some(0),
@@ -466,7 +465,7 @@ impl LogThread {
         }
     }
 
-    /// One turn.
+    /// Runs one turn.
     pub fn turn(
         &mut self,
         now_ms: u64,
@@ -486,10 +485,10 @@ impl LogThread {
         letters
     }
 
-    /// A home learns what the log holds; what publications are called comes back.
+    /// Restores a home from the log, with the identities for deduplication.
     ///
     /// # Errors
-    /// What no start may say.
+    /// The start reported a result that is not permitted.
     pub fn restore(
         &mut self,
         home: &mut Home,
@@ -510,7 +509,7 @@ impl LogThread {
         Ok((!is_lost).then_some(window))
     }
 
-    /// The same with a bug in it.
+    /// Restores a home with a planted bug.
     fn restore_badly(&mut self, home: &mut Home, id: u16, memory: &mut dyn Memory) {
         let (Some(recovered), Some(worker)) = (&self.recovered, &mut self.worker) else {
             return;
@@ -553,7 +552,7 @@ impl LogThread {
         home.set_log_available(self.index, store.is_available());
     }
 
-    /// What it has come through.
+    /// The events of the disk.
     pub fn worn(&self) -> Worn {
         let mut worn = self.worn;
         if let Some(worker) = &self.worker {
@@ -567,7 +566,7 @@ impl LogThread {
         worn
     }
 
-    /// How often the planted bug struck.
+    /// The number of times that the planted bug took effect.
     pub fn strikes(&self) -> u32 {
         self.saboteur.borrow().strikes
     }

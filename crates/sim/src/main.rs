@@ -1,7 +1,7 @@
-//! `sim`: runs worlds and says what went wrong in them.
+//! `sim`: runs worlds and reports their failures.
 //!
 //! `sim --seeds N [--first S] [--big]` runs N worlds; `sim --seed S --trace` shows one; `sim
-//! --mutations N` says after how many worlds each planted bug is found.
+//! --mutations N` reports the number of worlds after which each planted bug is found.
 #![forbid(unsafe_code)]
 
 use sim::{Mutation, Options, Outcome, Scale};
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Of a client's doings, without `--trace`.
+/// The maximum number of a client's actions, without `--trace`.
 const LINES_MAX: usize = 60;
 
 fn main() -> ExitCode {
@@ -135,7 +135,7 @@ fn sweep(arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// Runs a failed world once more, with its clients' doings.
+/// Repeats a failed world with its clients' actions.
 fn tell(seed: u64, arguments: &Arguments) {
     let outcome = sim::run(seed, Options { tracing: true, ..arguments.options() });
     tell_outcome(&outcome, arguments.tracing);

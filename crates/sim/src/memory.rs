@@ -1,5 +1,5 @@
-//! The memory of a shard's segments: on the heap, refused now and then, and handed over when the
-//! shard is.
+//! The memory of a shard's segments: on the heap, sometimes refused, and handed over with the
+//! shard.
 
 use log::{HeapMemory, Memory, MemoryRefused};
 use std::cell::{Cell, RefCell};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use stdx::chunk::ChunkWriter;
 use stdx::prng::Prng;
 
-/// Clones are the same memory.
+/// Clones share the memory.
 #[derive(Clone)]
 pub(crate) struct SimMemory(Rc<RefCell<Inner>>);
 
@@ -17,12 +17,12 @@ struct Inner {
     refusals: Rc<Cell<f64>>,
     random: Prng,
     capacities: BTreeMap<u64, usize>,
-    /// Bytes of chunks that are handed over.
+    /// The bytes of chunks that are handed over.
     kept: BTreeMap<u64, Vec<u8>>,
 }
 
 impl SimMemory {
-    /// So many bytes; refused with the chance that is in `refusals`.
+    /// Creates memory of `bytes_max` bytes; allocations fail with the probability in `refusals`.
     pub fn new(bytes_max: usize, refusals: Rc<Cell<f64>>, random: Prng) -> SimMemory {
         SimMemory(Rc::new(RefCell::new(Inner {
             heap: HeapMemory::new(bytes_max),
@@ -33,7 +33,7 @@ impl SimMemory {
         })))
     }
 
-    /// What a shard's segments hold, for the next one to find.
+    /// Stores the bytes of a shard's segments for the next shard.
     pub fn keep<'a>(&self, chunks: impl Iterator<Item = (u64, &'a [u8])>) {
         let kept = chunks.map(|(id, bytes)| (id, bytes.to_vec())).collect();
         self.0.borrow_mut().kept = kept;

@@ -1,5 +1,5 @@
-//! The simulated mailboxes: first in, first out for each pair of shards, as late as the seed wants,
-//! in any order between pairs.
+//! The simulated mailboxes: first in, first out for each pair of shards, with seeded delays, in any
+//! order between pairs.
 
 use crate::disks::Disks;
 use crate::faults::MailFaults;
@@ -15,22 +15,22 @@ use stdx::prng::Prng;
 /// All mailboxes of a node.
 pub struct Mesh {
     shards: usize,
-    /// By `from * shards + to`: when each batch is there, and the batch.
+    /// Batches with their times of arrival, by `from * shards + to`.
     queues: Vec<VecDeque<(u64, Post)>>,
     random: Prng,
-    /// What goes wrong.
+    /// The faults.
     pub faults: MailFaults,
     /// Virtual milliseconds.
     pub now_ms: u64,
-    /// Everything that crossed, folded.
+    /// A hash of all batches.
     pub hash: u64,
-    /// Letters and requests that crossed.
+    /// The number of letters and requests.
     pub posts: u64,
     pub(crate) saboteur: Saboteur,
 }
 
 impl Mesh {
-    /// Empty mailboxes between so many shards.
+    /// Creates empty mailboxes between shards.
     pub fn new(shards: usize, random: Prng, faults: MailFaults, saboteur: Saboteur) -> Mesh {
         Mesh {
             shards,
@@ -44,17 +44,17 @@ impl Mesh {
         }
     }
 
-    /// The node is gone, and with it everything on its way.
+    /// Drops all batches, because the node died.
     pub fn crash(&mut self) {
         self.queues.iter_mut().for_each(VecDeque::clear);
     }
 
-    /// The node tells all its shards.
+    /// Sends a control message of the node to all its shards.
     pub fn tell_all(&mut self, control: impl Fn() -> Control) {
         (0..self.shards).for_each(|to| self.tell(to, control()));
     }
 
-    /// The node tells one of its shards.
+    /// Sends a control message of the node to one shard.
     pub fn tell(&mut self, to: usize, control: Control) {
         let queue = &mut self.queues[to * self.shards + to];
         let after = queue.back().map_or(0, |(due, _)| *due);
@@ -90,7 +90,7 @@ impl Mesh {
         }
     }
 
-    /// When the next batch for a shard is there.
+    /// The time when the next batch for a shard arrives.
     pub fn due_ms(&self, to: usize) -> Option<u64> {
         (0..self.shards)
             .filter_map(|from| self.queues[from * self.shards + to].front())
@@ -99,7 +99,7 @@ impl Mesh {
     }
 }
 
-/// One shard's mailbox.
+/// The mailbox of one shard.
 pub struct SimMailbox {
     mesh: Rc<RefCell<Mesh>>,
     disks: Rc<RefCell<Disks>>,
@@ -107,7 +107,7 @@ pub struct SimMailbox {
 }
 
 impl SimMailbox {
-    /// The mailbox of one shard.
+    /// Creates the mailbox of one shard.
     pub fn new(mesh: Rc<RefCell<Mesh>>, disks: Rc<RefCell<Disks>>, shard: usize) -> SimMailbox {
         SimMailbox { mesh, disks, shard }
     }

@@ -1,7 +1,7 @@
-//! Planted bugs: what a broken node would do, done at the shards' boundary, to see that the oracle
-//! finds it.
+//! Planted bugs: faults of a node, applied at the shards' boundary, to check that the oracle finds
+//! them.
 //!
-//! Place: in the simulator's own mailbox and network only; production code knows nothing of it.
+//! Place: only in the simulator's own mailbox and network; production code does not know them.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskRequest};
 use broker::mail::{
@@ -13,96 +13,95 @@ use node::users::Users;
 use stdx::chunk::Slice;
 use stdx::prng::Prng;
 
-/// One way in which a node could be wrong.
+/// A planted bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutation {
-    /// A page lacks one of its records.
+    /// A page omits one of its records.
     SkipReplayed,
     /// A live message is lost between home and edge.
     LoseMessage,
-    /// A page is delivered with its records repeated.
+    /// A page contains its records twice.
     RepeatPage,
-    /// Two neighbouring letters change places.
+    /// Two neighbouring letters are swapped.
     SwapLetters,
-    /// A page says that replay is over when it is not.
+    /// A page reports the end of a replay too early.
     CaughtUpEarly,
-    /// A record names a wrong predecessor.
+    /// A record has a wrong predecessor.
     WrongPrev,
-    /// A grant names an epoch that is over.
+    /// A grant has an old epoch.
     OldEpoch,
-    /// After a restart, a position of the life before is taken for one of this life.
+    /// After a restart, a position of the previous life is treated as one of this life.
     FeedOldEpoch,
-    /// A grant's interest gets lost: the stream of its topic is silent.
+    /// The interest of a grant is lost: no message of its topic arrives.
     LoseInterest,
     /// An acknowledgement is lost.
     LoseAck,
-    /// A publication is acknowledged and not appended.
+    /// A publication is acknowledged but not appended.
     AckWithoutAppend,
     /// The release of an index is lost.
     DropReleased,
-    /// Bytes vanish from a write.
+    /// A write loses bytes.
     LoseBytes,
-    /// What a page says of what it has left out is less than that.
+    /// A page reports a smaller skip than the actual one.
     SkipLess,
-    /// The disk says that a sync is done and has not begun it: acknowledged before the sync.
+    /// The disk reports a sync that it has not begun: acknowledged before the sync.
     AckBeforeSync,
-    /// A home hears that a record is durable before the log thread has it: delivered before the
-    /// sync.
+    /// A home receives a record as durable before the log thread has it: delivered before the sync.
     DeliverBeforeSync,
-    /// A home never hears that a batch is durable.
+    /// A home is never notified that a batch is durable.
     LoseCommitted,
-    /// A page from disk is delivered with its records repeated.
+    /// A page from disk contains its records twice.
     RepeatDiskPage,
-    /// A page from disk lacks one of its records.
+    /// A page from disk omits one of its records.
     SkipDiskRecord,
-    /// A page from disk says that the range is read to its end, and has not begun.
+    /// A page from disk reports the end of its range, but is empty.
     DiskPageEndsEarly,
-    /// A start does not see a record that is in the log.
+    /// A start misses a record of the log.
     SkipRecovered,
-    /// A start takes the last batch of a clean tail for torn.
+    /// A start treats the last batch of a clean tail as torn.
     ForgetLastBatch,
-    /// A start gives offsets again that were used before.
+    /// A start reuses offsets.
     ReuseOffsets,
-    /// A start hands homes no holes: what damage may have taken away.
+    /// A start passes no holes to homes: offsets that damage may have removed.
     LoseHoles,
-    /// Nothing notes how far a log has come.
+    /// The end of the log is not recorded.
     LoseNotedEnd,
-    /// A start does not see retained messages.
+    /// A start misses retained messages.
     LoseRetained,
-    /// A start forgets what producers and keys had been published.
+    /// A start forgets the identities of publications.
     DropProducers,
-    /// A resume ticket says more than was written to the client.
+    /// A resume ticket claims more than was written to the client.
     TicketAhead,
-    /// The id of an event stream over filters says more than was written.
+    /// The id of an event stream over filters claims more than was written.
     IdAhead,
-    /// A publication loses the key by which a repeat of it is known.
+    /// A publication loses its key for deduplication.
     DropKeys,
-    /// A filter of a client that comes back loses its cursors on the way to a home: it begins live.
+    /// A filter of a resuming client loses its cursors on the way to a home: it begins live.
     LoseCursors,
-    /// An edge is told that a partition's stream has come further than it has.
+    /// An edge receives a position that a partition's stream has not reached.
     PositionAhead,
-    /// An edge never hears how far the streams have come.
+    /// An edge receives no positions of the streams.
     LosePositions,
-    /// Edges are not told that something was revoked.
+    /// Edges receive no notice of a revocation.
     LoseRevocation,
-    /// A token is taken for one that does not expire.
+    /// A token is treated as one that does not expire.
     TokenForEver,
-    /// A token is taken for one that permits everything.
+    /// A token is treated as one that permits everything.
     WideToken,
-    /// A home tells other names of topics than they have.
+    /// A home reports wrong names of topics.
     OtherNames,
-    /// A connection that leaves its user takes another one's place with it.
+    /// A connection that leaves its user is subtracted twice.
     LeaveTwice,
     /// A connection that has left its user still counts.
     StayCounted,
-    /// Nothing tells that a session has begun.
+    /// The event of a new session is lost.
     LoseSession,
-    /// Nothing tells that a topic has been vacated.
+    /// The event of a vacated topic is lost.
     LoseOccupancy,
 }
 
 impl Mutation {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Mutation; 41] = [
         Mutation::SkipReplayed,
         Mutation::LoseMessage,
@@ -147,7 +146,7 @@ impl Mutation {
         Mutation::LoseOccupancy,
     ];
 
-    /// Whether it takes clients with tokens.
+    /// Whether it needs clients with tokens.
     pub fn needs_tokens(self) -> bool {
         matches!(
             self,
@@ -160,12 +159,12 @@ impl Mutation {
         )
     }
 
-    /// Whether it takes somebody who listens to what the node tells of itself.
+    /// Whether it needs a client of the node's events.
     pub fn needs_events(self) -> bool {
         matches!(self, Mutation::LoseSession | Mutation::LoseOccupancy)
     }
 
-    /// Whether it takes a log on disk.
+    /// Whether it needs a log on disk.
     pub fn needs_disk(self) -> bool {
         matches!(
             self,
@@ -185,33 +184,33 @@ impl Mutation {
         )
     }
 
-    /// Whether it takes a disk with flipped bits.
+    /// Whether it needs a disk with flipped bits.
     pub fn needs_damage(self) -> bool {
         matches!(self, Mutation::LoseHoles | Mutation::LoseNotedEnd)
     }
 
-    /// Whether it shows after a restart only.
+    /// Whether it only takes effect after a restart.
     pub fn needs_crash(self) -> bool {
         self == Mutation::FeedOldEpoch || self.needs_disk()
     }
 }
 
-/// Applies one mutation now and then.
+/// Applies one planted bug at random times.
 pub struct Saboteur {
     mutation: Option<Mutation>,
     random: Prng,
-    /// Topics' streams that are silent, by (from, to, index).
+    /// Streams without messages, by (from, to, index).
     silent: Vec<(u16, u16, u32)>,
-    /// The epoch of the node before this one.
+    /// The epoch of the previous node.
     former: Option<u64>,
-    /// How often it struck.
+    /// The number of times that it took effect.
     pub strikes: u32,
 }
 
 const CHANCE: f64 = 0.15;
 
 impl Saboteur {
-    /// One that applies `mutation`, or nothing.
+    /// Creates a saboteur for `mutation`, or for none.
     pub fn new(mutation: Option<Mutation>, seed: u64) -> Saboteur {
         Saboteur {
             mutation,
@@ -222,7 +221,7 @@ impl Saboteur {
         }
     }
 
-    /// The next node begins; the first log of the one before had this epoch.
+    /// Reports that the next node begins; the previous node's first log had this epoch.
     pub(crate) fn restarted(&mut self, former: u64) {
         self.former = Some(former);
         self.silent.clear();
@@ -234,7 +233,7 @@ impl Saboteur {
         strikes
     }
 
-    /// Bytes on their way to a client.
+    /// Intercepts bytes to a client.
     pub(crate) fn on_write(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         if self.mutation == Some(Mutation::LoseBytes) && bytes.len() > 8 && self.random.chance(0.01)
         {
@@ -248,7 +247,7 @@ impl Saboteur {
         bytes
     }
 
-    /// A batch between shards; what takes its place.
+    /// Intercepts a batch between shards; returns its replacement.
     pub(crate) fn on_post(&mut self, to: u16, post: Post) -> Post {
         if self.mutation.is_none() {
             return post;
@@ -264,12 +263,12 @@ impl Saboteur {
         }
     }
 
-    /// A connection of a user has gone, and the table of all users has been told; so many others
-    /// are there.
+    /// Intercepts the end of a user's connection, after the update of the table; `others`
+    /// connections of the user remain.
     pub(crate) fn on_user_gone(&mut self, users: &Users, subject: &str, others: usize) {
         let mutation = self.mutation;
         match mutation {
-            // With fewer others the user would be missing in the table, which is seen at once.
+            // With fewer others the user would be missing in the table, which is detected at once.
             Some(Mutation::LeaveTwice) if others > 1 && self.strikes() => users.leave(subject),
             Some(Mutation::StayCounted) if self.strikes() => {
                 users.enter(subject, None);
@@ -278,7 +277,8 @@ impl Saboteur {
         }
     }
 
-    /// A home asks its log; what it hears at once, before the log thread has seen it.
+    /// Intercepts a request of a home to its log; returns a false answer before the log thread has
+    /// it.
     pub(crate) fn on_disk_request(&mut self, request: &DiskRequest) -> Option<DiskLetter> {
         match request {
             DiskRequest::Append { generation, .. }
@@ -291,7 +291,7 @@ impl Saboteur {
         }
     }
 
-    /// The disk is to sync.
+    /// Whether to skip this sync.
     pub(crate) fn skips_sync(&mut self) -> bool {
         self.mutation == Some(Mutation::AckBeforeSync) && {
             self.strikes += 1;
@@ -299,7 +299,7 @@ impl Saboteur {
         }
     }
 
-    /// The node has died.
+    /// Whether a dead node forgets its last batch.
     pub(crate) fn forgets_last_batch(&mut self) -> bool {
         self.mutation == Some(Mutation::ForgetLastBatch) && {
             self.strikes += 1;
@@ -307,19 +307,19 @@ impl Saboteur {
         }
     }
 
-    /// The node has died: how far its log has come stands nowhere.
+    /// Whether a dead node loses the record of its log's end.
     pub(crate) fn loses_noted_end(&mut self) -> bool {
         let is_lost = self.mutation == Some(Mutation::LoseNotedEnd);
         self.strikes += u32::from(is_lost);
         is_lost
     }
 
-    /// A start has found a record.
+    /// Whether a start misses this record.
     pub(crate) fn skips_recovered(&mut self) -> bool {
         self.mutation == Some(Mutation::SkipRecovered) && self.strikes()
     }
 
-    /// Whether a start is done with a bug in it.
+    /// Whether to start with a planted bug.
     pub(crate) fn restores(&self) -> bool {
         matches!(
             self.mutation,
@@ -327,21 +327,21 @@ impl Saboteur {
         )
     }
 
-    /// A start has found what publications are called, and forgets it.
+    /// Whether a start forgets the identities of publications.
     pub(crate) fn loses_window(&mut self) -> bool {
         let is_lost = self.mutation == Some(Mutation::DropProducers);
         self.strikes += u32::from(is_lost);
         is_lost
     }
 
-    /// A start has found a retained message.
+    /// Whether a start misses this retained message.
     pub(crate) fn loses_retained(&mut self) -> bool {
         let is_lost = self.mutation == Some(Mutation::LoseRetained);
         self.strikes += u32::from(is_lost);
         is_lost
     }
 
-    /// A start has found what damage may have taken away, by partition.
+    /// Intercepts the damaged offsets that a start found, by partition.
     pub(crate) fn loses_holes(&mut self, damaged_through: &mut [u64]) {
         if self.mutation == Some(Mutation::LoseHoles) {
             self.strikes += u32::from(damaged_through.iter().any(|through| *through > 0));
@@ -349,7 +349,7 @@ impl Saboteur {
         }
     }
 
-    /// A start has found the greatest offset of a partition.
+    /// Intercepts the greatest offset of a partition that a start found.
     pub(crate) fn lowers_head(&mut self, head: u64) -> u64 {
         if self.mutation == Some(Mutation::ReuseOffsets) && head > 0 {
             self.strikes += 1;
@@ -358,7 +358,7 @@ impl Saboteur {
         head
     }
 
-    /// The log thread answers a home.
+    /// Intercepts an answer of the log thread to a home.
     pub(crate) fn on_disk_letter(&mut self, mut letter: DiskLetter) -> Option<DiskLetter> {
         match (&mut letter, self.mutation) {
             (DiskLetter::Committed { .. }, Some(Mutation::LoseCommitted)) if self.strikes() => {
@@ -447,8 +447,8 @@ impl Saboteur {
         }
         if self.mutation == Some(Mutation::AckWithoutAppend) {
             for request in &mut requests {
-                // Of a publish only the acknowledgement is left: it goes to another topic's name in
-                // the same partition.
+                // Only the acknowledgement of the publication remains: it is sent to another
+                // topic's name in the same partition.
                 if let ToHome::Publish(Publish { publication, .. }) = request
                     && self.random.chance(CHANCE)
                 {
@@ -574,8 +574,8 @@ impl Saboteur {
     }
 }
 
-/// Raises the last offset of an id that has positions for filters (`docs/formats.md`), if one is
-/// there from end to end.
+/// Raises the last offset of an id with positions for filters (`docs/formats.md`), if the bytes
+/// contain a complete one.
 fn raise_id(bytes: &mut [u8]) -> bool {
     let lines = bytes.split_mut(|byte| *byte == b'\n');
     let mut ids = lines.filter(|line| line.starts_with(b"id: ") && line.contains(&b'/'));
@@ -584,7 +584,7 @@ fn raise_id(bytes: &mut [u8]) -> bool {
     };
     let part = id.rsplit(|byte| b".:".contains(byte)).next();
     if part.is_none_or(|part| part.starts_with(b"~")) {
-        return false; // the length of a run, and no position
+        return false; // the length of a run, not a position
     }
     let Some(last) = id.last_mut() else {
         return false;
@@ -594,8 +594,8 @@ fn raise_id(bytes: &mut [u8]) -> bool {
     rises
 }
 
-/// The record with another `prev`: too high, as if something were missing, or too low, as if
-/// nothing could be.
+/// The record with another `prev`: too high, as if records were missing, or too low, as if none
+/// could be missing.
 fn with_wrong_prev(record: &Slice, too_high: bool) -> Slice {
     let Some(view) = log::RecordView::parse(record) else {
         return record.clone();
@@ -603,7 +603,7 @@ fn with_wrong_prev(record: &Slice, too_high: bool) -> Slice {
     let (prev, offset) = (view.prev(), view.offset());
     let wrong = if too_high { offset - 1 } else { 0 };
     let mut bytes = record.to_vec();
-    // `docs/formats.md`: the predecessor stands at bytes 16 to 24.
+    // `docs/formats.md`: the predecessor is in bytes 16 to 24.
     debug_assert_eq!(bytes[16..24], prev.to_le_bytes());
     bytes[16..24].copy_from_slice(&wrong.to_le_bytes());
     Slice::copy_of(&bytes)

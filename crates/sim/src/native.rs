@@ -1,5 +1,5 @@
-//! A client of the native protocol, written against `spec/protocol.md` with the codecs of `wire`:
-//! strict in what it takes, and with a cursor of its own for each topic.
+//! A client of the native protocol, written from `spec/protocol.md` with the codecs of `wire`: it
+//! checks strictly, and has a cursor for each topic.
 
 mod act;
 mod answers;
@@ -29,16 +29,15 @@ use wire::websocket::message::Assembler;
 use wire::websocket::{Opcode, frame};
 
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// After WELCOME, while everything but a disk is well: so long at most until subscriptions to logs
-/// in memory hold.
+/// The time limit after WELCOME for subscriptions to logs in memory, while only a disk is faulty.
 const SERVED_WITHIN_MS: u64 = 5_000;
 
-/// Subscriptions that one client holds at a time.
+/// The maximum number of subscriptions of one client at a time.
 const SUBSCRIPTIONS_MAX: usize = 12;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// To be asked for with the next connection.
+    /// To be requested with the next connection.
     Absent,
     Asked,
     Replaying,
@@ -52,28 +51,28 @@ struct Plain {
     start: Start<'static>,
     fail_on_gap: bool,
     credit: Option<u32>,
-    /// Its own wish; the rule decides without one.
+    /// The requested policy; without it, the rule decides.
     policy: Option<LagPolicy>,
-    /// It starts beyond all that the log has.
+    /// It starts beyond the log's head.
     is_beyond: bool,
-    /// The server has answered once: a cursor is there.
+    /// The server has answered once, so there is a cursor.
     has_cursor: bool,
-    /// SUBSCRIBED was beyond the cursor: up to there.
+    /// SUBSCRIBED was beyond the cursor: up to this offset.
     gap_due: Option<u64>,
-    /// Only a retained message has come so far; CAUGHT_UP settles what lies behind it.
+    /// Only a retained message has arrived so far; CAUGHT_UP settles the messages behind it.
     is_snapshot: bool,
-    /// The offset of the retained message, or of an older one, that the snapshot is owed; 0: none,
-    /// or it has come.
+    /// The offset of the retained message, or of an older one, that the snapshot must contain; 0:
+    /// none, or it has arrived.
     retained_due: u64,
-    /// MESSAGE or GAP or CAUGHT_UP has come since SUBSCRIBED.
+    /// MESSAGE, GAP or CAUGHT_UP has arrived since SUBSCRIBED.
     has_begun: bool,
-    /// The position says nothing to this node: it has to say so before anything else.
+    /// The position is unknown to this node: it must first report a gap.
     must_announce: bool,
-    /// It came back with a ticket's cursor, which may be behind its own.
+    /// It was resumed with a ticket's cursor, which may be behind its own.
     is_ticketed: bool,
-    /// It comes back by a ticket, whose cursor the node takes where that is the newer.
+    /// It is resumed by a ticket, and the node uses the newer of both cursors.
     may_be_ahead: bool,
-    /// How far the node has come with what was settled before.
+    /// The progress of the node within messages that were settled before.
     again: Option<u64>,
 }
 
@@ -88,12 +87,12 @@ enum Todo {
     Audit(usize, Option<u64>),
 }
 
-/// See the module.
+/// A native client; see the module.
 pub struct NativeClient {
     peer: Peer,
     is_open: bool,
     is_welcome: bool,
-    /// It has been told to go, and only waits for its answers.
+    /// It received GO_AWAY, and only waits for its answers.
     is_away: bool,
     welcome_ms: u64,
     scan: HeadScan,
@@ -105,40 +104,40 @@ pub struct NativeClient {
     wide: BTreeMap<u32, Wide>,
     aliases: BTreeMap<u32, u32>,
     requests: BTreeMap<u32, Waiting>,
-    /// Of each partition: the offset of the last acknowledged publication of this connection.
+    /// The offset of the last acknowledged publication of this connection, for each partition.
     acknowledged: BTreeMap<u32, (u32, u64)>,
     last_number: u32,
-    /// It names its publications by sequences; others by keys.
+    /// It identifies its publications by sequences; other clients use keys.
     is_producer: bool,
     last_sequence: u64,
-    /// Publications with a name that were not answered, in their order.
+    /// Publications with an identity that were not answered, in order.
     repeats: VecDeque<usize>,
     is_auditor: bool,
-    /// While a connection begins.
+    /// The state during the opening of a connection.
     opening: Option<Opening>,
     todo: VecDeque<Todo>,
     has_visited: bool,
-    /// To return with.
+    /// The ticket for a resume.
     ticket: Option<Held>,
-    /// Subscriptions that this connection's ticket has to bring back.
+    /// The number of subscriptions that this connection's ticket must restore.
     presented: Option<usize>,
 }
 
-/// Bytes of frames that a handshake carries at most: its head stays below the server's 16 KiB.
+/// The maximum size of frames in a handshake: its head stays below the server's 16 KiB.
 const EARLY_BYTES_MAX: usize = 4 << 10;
 
 /// The first frames of a connection, until the handshake is sent.
 #[derive(Default)]
 struct Opening {
     early_bytes_left: usize,
-    /// Frames that go with the handshake, as offers.
+    /// Frames sent in the handshake, as offers.
     offers: Vec<String>,
-    /// What follows the handshake.
+    /// The frames behind the handshake.
     rest: Vec<u8>,
 }
 
 impl Opening {
-    /// Takes a frame that goes with the handshake. The first that does not fit ends these.
+    /// Adds a frame to the handshake. The first one that does not fit ends the offers.
     fn take(&mut self, frame: &[u8]) -> bool {
         let fits = frame.len() <= self.early_bytes_left;
         self.early_bytes_left = match fits {
@@ -153,7 +152,7 @@ impl Opening {
 }
 
 impl NativeClient {
-    /// A client that subscribes and publishes as the seed wants.
+    /// Creates a client that subscribes and publishes by its seed.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> NativeClient {
         let peer = Peer::new(id, plan, random);
         NativeClient {
@@ -185,8 +184,8 @@ impl NativeClient {
         }
     }
 
-    /// A client that, once all is calm, publishes a last message to every topic and then reads all
-    /// history.
+    /// Creates a client that publishes a last message to every topic in the calm phase, and then
+    /// reads all history.
     pub fn auditor(id: usize, plan: &Plan, random: &mut Prng) -> NativeClient {
         let mut client = NativeClient::new(id, plan, random);
         client.is_auditor = true;
@@ -203,7 +202,7 @@ impl NativeClient {
         self.assembler = Assembler::new();
         self.assembly.clear();
         self.peer.random.fill(&mut self.nonce);
-        // HELLO and the rest go with the handshake, or follow at once.
+        // HELLO and the next frames are in the handshake, or follow at once.
         let is_early = self.peer.random.chance(0.5);
         self.opening = Some(Opening {
             early_bytes_left: if is_early { EARLY_BYTES_MAX } else { 0 },
@@ -219,7 +218,7 @@ impl NativeClient {
         for number in numbers {
             self.ask_wide(context, number);
         }
-        // A producer is as new as its HELLO, so it waits until that has been read.
+        // A producer is as new as its HELLO, so it waits until the node has read that.
         if !self.is_producer {
             self.repeat(context);
         }
@@ -264,7 +263,7 @@ impl NativeClient {
         };
         let is_packed = packed.is_some();
         let bytes = packed.as_deref().unwrap_or(bytes);
-        // Now and then in fragments.
+        // Sometimes in fragments.
         if bytes.len() > 2 && self.peer.random.chance(0.1) {
             let at = 1 + self.peer.random.below(bytes.len() as u64 - 1) as usize;
             self.peer.random.fill(&mut key);
@@ -323,7 +322,8 @@ impl NativeClient {
         self.peer.act_at_ms = context.now_ms + self.peer.random.between(1, 100);
     }
 
-    /// Who has been told to go mostly closes when all is answered; others leave that to the node.
+    /// Whether to close now: after a GO_AWAY most clients close once all is answered; others leave
+    /// that to the node.
     fn closes_now(&mut self) -> bool {
         self.requests.is_empty() && !self.peer.id.is_multiple_of(4)
     }
@@ -339,8 +339,7 @@ impl Client for NativeClient {
         let is_over = matches!(context.phase, Phase::Over | Phase::Gone);
         let stays = self.is_auditor && !is_over;
         if context.phase == Phase::Visiting && stays && !self.has_visited {
-            // Interest by filter is given up when a topic is next compared with the filters that
-            // are left.
+            // Interest by filter ends when a topic is next compared with the remaining filters.
             self.has_visited = true;
             self.todo = (0..context.plan.topics.len()).map(Todo::Marker).collect();
         }
@@ -404,7 +403,7 @@ impl Client for NativeClient {
                 return Err(format!("subscription {number} is {:?}", plain.stage));
             }
             if plain.must_announce {
-                return Err(format!("subscription {number} was not told of its gap"));
+                return Err(format!("subscription {number} received no gap"));
             }
             oracle.is_past_marker(&plain.run).map_err(|text| {
                 format!("subscription {number} to topic {} {text}", plain.run.topic)
@@ -421,9 +420,9 @@ impl Client for NativeClient {
 
     fn is_served(&self, context: (&Oracle, &Plan), now_ms: u64) -> Result<usize, String> {
         let (oracle, plan) = context;
-        // One that has just come has just asked.
+        // The client has connected, so it has just sent its requests.
         if !self.is_welcome || now_ms < self.welcome_ms + SERVED_WITHIN_MS {
-            return Ok(0); // who is refused a read of the disk leaves, and comes back with its position
+            return Ok(0); // a client whose disk read is refused leaves, and resumes from its position
         }
         let in_memory = |plain: &&Plain| plan.is_in_memory(plain.run.topic);
         for plain in self.plain.values().filter(in_memory) {
@@ -448,7 +447,7 @@ impl Client for NativeClient {
     }
 }
 
-/// Padding of a payload: mostly little.
+/// Draws the padding of a payload, mostly small.
 pub fn draw_padding(random: &mut Prng, plan: &Plan) -> usize {
     match random.chance(0.1) {
         true => random.below(plan.payload_bytes_max + 1) as usize,

@@ -1,10 +1,10 @@
-//! The simulated network: virtual connections between clients and edges, kept exactly by the rules
-//! of crate `net`.
+//! The simulated network: virtual connections between clients and edges, exactly by the rules of
+//! crate `net`.
 //!
-//! Place: below the reactors, in place of the kernel. One [`Network`] holds all connections; each
-//! reactor has a [`SimNet`] that sees those of its edge. Faults are drawn from the seed: reads and
-//! writes are cut anywhere, readiness is told late, connections are reset. Invariants: bytes arrive
-//! in order and once; an index is never reused within one turn.
+//! Place: below the reactors, instead of the kernel. One [`Network`] has all connections; each
+//! reactor has a [`SimNet`] with those of its edge. The seed determines faults: reads and writes
+//! are cut anywhere, readiness is reported late, connections are reset. Invariants: bytes arrive in
+//! order and once; an index is never reused within one turn.
 
 use crate::faults::NetFaults;
 use crate::mutation::Saboteur;
@@ -17,21 +17,21 @@ use std::rc::Rc;
 use std::time::Duration;
 use stdx::prng::Prng;
 
-/// Names one virtual connection for the whole run.
+/// Identifies one virtual connection for the whole run.
 pub type LinkId = u64;
 
-/// Connections accepted and events reported in one poll.
+/// The maximum number of accepted connections and of events in one poll.
 const ACCEPTS_MAX: usize = 16;
 const EVENTS_MAX: usize = 128;
-/// What a client's socket buffers before the node has read it, in bytes.
+/// The buffer of a client's socket for data that the node has not read, in bytes.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// What a client finds when it reads.
+/// The result of a client's read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Received {
     /// Bytes.
     Data(Vec<u8>),
-    /// Nothing now.
+    /// There is no data now.
     Nothing,
     /// The node has ended its stream.
     Ended,
@@ -57,7 +57,7 @@ struct Link {
 
 #[derive(Default)]
 struct EdgeSide {
-    /// By index: generation and what lives there.
+    /// The generation and the link of each index.
     slots: Vec<(u32, Option<LinkId>)>,
     free: Vec<u32>,
     pending: VecDeque<LinkId>,
@@ -65,9 +65,9 @@ struct EdgeSide {
     closing: Vec<(Conn, LinkId, Close)>,
     dead: Vec<Conn>,
     paused: bool,
-    /// The reactor wants a turn then, if nothing happens before.
+    /// The time of the reactor's next turn, without earlier events.
     wake_at_ms: Option<u64>,
-    /// Its last turn had something to do; what is left of it shows only in the timeout of the next.
+    /// Its last turn had work; the rest of it only shows in the timeout of the next turn.
     was_busy: bool,
 }
 
@@ -78,19 +78,19 @@ pub struct Network {
     last_link: LinkId,
     is_down: bool,
     random: Prng,
-    /// What goes wrong.
+    /// The faults.
     pub faults: NetFaults,
     /// Virtual milliseconds.
     pub now_ms: u64,
-    /// Clients whose connection has something for them.
+    /// Clients with input on their connection.
     pub notified: Vec<usize>,
-    /// Everything that crossed, folded.
+    /// A hash of all data.
     pub hash: u64,
     pub(crate) saboteur: Saboteur,
 }
 
 impl Network {
-    /// A network without connections.
+    /// Creates a network without connections.
     pub fn new(edges: usize, random: Prng, faults: NetFaults, saboteur: Saboteur) -> Network {
         Network {
             links: BTreeMap::new(),
@@ -110,8 +110,8 @@ impl Network {
         self.hash = fold(self.hash, kind ^ a.rotate_left(16) ^ b.rotate_left(40) ^ self.now_ms);
     }
 
-    /// The node is gone: all connections are lost. With `leaves_data`, clients still read what is
-    /// on its way to them.
+    /// Loses all connections because the node died. With `leaves_data`, clients still read data in
+    /// flight.
     pub fn crash(&mut self, leaves_data: bool) {
         self.is_down = true;
         self.edges = (0..self.edges.len()).map(|_| EdgeSide::default()).collect();
@@ -122,7 +122,7 @@ impl Network {
         }
     }
 
-    /// The next node listens.
+    /// Opens the listener of the next node.
     pub fn restart(&mut self) {
         self.is_down = false;
     }
@@ -142,7 +142,7 @@ impl Network {
         self.drop_if_over(id);
     }
 
-    /// A client connects to an edge; it may write at once.
+    /// Connects a client to an edge; it may write at once.
     pub fn connect(&mut self, client: usize, edge: usize) -> LinkId {
         self.last_link += 1;
         let capacity =
@@ -172,7 +172,7 @@ impl Network {
         self.last_link
     }
 
-    /// A client writes; says how many bytes were taken.
+    /// Writes data of a client; returns the number of accepted bytes.
     pub fn send(&mut self, id: LinkId, bytes: &[u8]) -> usize {
         let Some(link) = self.links.get_mut(&id) else {
             return 0;
@@ -189,7 +189,7 @@ impl Network {
         count
     }
 
-    /// A client reads at most `bytes_max`.
+    /// Reads at most `bytes_max` bytes for a client.
     pub fn receive(&mut self, id: LinkId, bytes_max: usize) -> Received {
         let Some(link) = self.links.get_mut(&id) else {
             return Received::Reset;
@@ -211,7 +211,7 @@ impl Network {
         }
     }
 
-    /// The client ends its direction only.
+    /// Closes the client's direction only.
     pub fn shutdown(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             link.to_node_ended = true;
@@ -219,7 +219,7 @@ impl Network {
         }
     }
 
-    /// The client goes: with a reset, or in order.
+    /// Closes a client's connection: with a reset, or regularly.
     pub fn leave(&mut self, id: LinkId, with_reset: bool) {
         self.fold(2, id, u64::from(with_reset));
         let Some(link) = self.links.get_mut(&id) else {
@@ -236,7 +236,7 @@ impl Network {
         self.drop_if_over(id);
     }
 
-    /// The network between them breaks.
+    /// Breaks a connection's network.
     pub fn cut(&mut self, id: LinkId) {
         self.fold(3, id, 0);
         if let Some(link) = self.links.get_mut(&id) {
@@ -259,7 +259,7 @@ impl Network {
         }
     }
 
-    /// Whether the edge's reactor has a reason to take a turn.
+    /// Whether the edge's reactor has a reason for a turn.
     pub fn has_work(&self, edge: usize) -> bool {
         let side = &self.edges[edge];
         !side.ready.is_empty()
@@ -269,12 +269,12 @@ impl Network {
             || side.wake_at_ms.is_some_and(|at| at <= self.now_ms)
     }
 
-    /// When the edge's reactor wants its next turn.
+    /// The time of the next turn of the edge's reactor.
     pub fn wake_at_ms(&self, edge: usize) -> Option<u64> {
         self.edges[edge].wake_at_ms
     }
 
-    /// Connections that have not ended on both sides.
+    /// The number of connections that are not closed on both sides.
     pub fn links_count(&self) -> usize {
         self.links.len()
     }
@@ -321,7 +321,7 @@ impl Network {
         self.edges[edge].was_busy = !events.is_empty() || is_due;
     }
 
-    /// A batch came by the mailbox.
+    /// Marks an edge as busy, because its mailbox received a batch.
     pub fn keep_busy(&mut self, edge: usize) {
         self.edges[edge].was_busy = true;
     }
@@ -487,7 +487,7 @@ impl Network {
     }
 }
 
-/// Folds one word into a hash; cheap, and different orders give different results.
+/// Folds one word into a hash; cheap, and sensitive to the order.
 pub fn fold(hash: u64, word: u64) -> u64 {
     (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
 }
@@ -499,7 +499,7 @@ pub struct SimNet {
 }
 
 impl SimNet {
-    /// The connections of one edge.
+    /// Creates the view of one edge's connections.
     pub fn new(network: Rc<RefCell<Network>>, edge: usize) -> SimNet {
         SimNet { network, edge }
     }

@@ -1,10 +1,10 @@
-//! The reference model: what was published, where it stands, and what each subscriber may and must
-//! have seen.
+//! The reference model: all publications with their positions, and the messages that each
+//! subscriber may and must receive.
 //!
-//! Clients tell what they send and what they are told; positions are learned from acknowledgements,
-//! deliveries and history, and must all agree, over restarts too. While the world runs, claims are
-//! judged at once where one claim contradicts another; at its end each subscriber's run is compared
-//! with the whole list of its topic (`judge`).
+//! Clients report all that they send and receive. Positions are learned from acknowledgements,
+//! deliveries and history, and must all agree, over restarts too. While the world runs,
+//! contradictory claims are found at once; at its end each subscriber's run is compared with the
+//! whole list of its topic (`judge`).
 
 mod events;
 mod judge;
@@ -21,29 +21,29 @@ use broker::mail::Code;
 use broker::topic::{Filter, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a client is remembered to have done last, in lines.
+/// The maximum number of recorded actions of a client, in lines.
 const NOTES_MAX: usize = 20_000;
 
-/// Who was told something: a client, by the node that its connection belonged to.
+/// The source of data: a client, and the node of its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
     /// The client.
     pub client: usize,
-    /// Which node: 0 is the first, each restart makes the next.
+    /// The node: 0 is the first, each restart makes the next.
     pub instance: u32,
 }
 
-/// What a refusal says about what is on disk.
+/// The effect of a refusal on the data on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It has not happened.
+    /// The publication was not appended.
     Final,
-    /// It has not been seen; after a crash it may turn out to be on disk.
+    /// The publication was not visible; after a crash it may turn out to be on disk.
     UntilCrash,
 }
 
 impl Refusal {
-    /// By the code.
+    /// The refusal for an error code.
     pub fn of(code: u32) -> Refusal {
         let of_disk = [Code::LogUnavailable, Code::LogFull];
         match of_disk.iter().any(|other| u32::from(other.number()) == code) {
@@ -53,39 +53,39 @@ impl Refusal {
     }
 }
 
-/// By what a log knows a repeat of a publication.
+/// The identity of a publication, for deduplication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Once {
-    /// It does not.
+    /// None.
     No,
-    /// A producer, and its sequence.
+    /// A producer and its sequence.
     Sequence(u64, u64),
-    /// A key of its own.
+    /// A unique key.
     Key,
 }
 
-/// One message that a client has sent, once or, if it can be recognised, again and again.
+/// One message of a client, sent once or, if it has an identity, repeatedly.
 #[derive(Clone, Debug)]
 pub struct Publication {
     /// Its topic.
     pub topic: usize,
-    /// The moment of the first attempt: rises with everything that happens.
+    /// The moment of the first attempt: increases with every event.
     pub sent_at: u64,
-    /// The partition's greatest offset that anybody had been told of at the last attempt.
+    /// The greatest known offset of the partition at the last attempt.
     floor: u64,
     /// The node of the last attempt.
     instance: u32,
-    /// How often it was sent.
+    /// The number of attempts.
     attempts: u32,
-    /// Attempts whose outcome nobody knows.
+    /// The number of attempts with an unknown outcome.
     open: u32,
-    /// By which node all attempts were refused.
+    /// The node that refused all attempts.
     refused: Option<(u32, Refusal)>,
-    /// Where it stands: life and offset.
+    /// Its positions: life and offset.
     places: Vec<(u32, u64)>,
-    /// By what a repeat of it is known.
+    /// The identity for deduplication.
     pub once: Once,
-    /// Published with `retain`.
+    /// Published with RETAIN.
     pub retain: bool,
     payload: Vec<u8>,
 }
@@ -93,12 +93,12 @@ pub struct Publication {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     publication: usize,
-    /// As told with deliveries.
+    /// The `prev` of its deliveries.
     prev: Option<u64>,
 }
 
 impl Publication {
-    /// How often it was sent.
+    /// The number of attempts.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -109,72 +109,72 @@ impl Publication {
     }
 }
 
-/// What went wrong first.
+/// The first failure.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Virtual milliseconds.
     pub at_ms: u64,
-    /// The client concerned.
+    /// The client of the failure.
     pub client: Option<usize>,
-    /// What was expected, and what was found.
+    /// The expectation, and the observation.
     pub text: String,
 }
 
-/// See the module.
+/// The reference model; see the module.
 #[derive(Default)]
 pub struct Oracle {
-    /// Everything that was sent.
+    /// All publications.
     pub publications: Vec<Publication>,
-    /// What nodes tell of themselves.
+    /// The node's events.
     pub events: Events,
-    /// Epochs.
+    /// The epochs of logs.
     pub lives: Lives,
-    /// By (partition, life, offset).
+    /// Publications by (partition, life, offset).
     places: BTreeMap<(u32, u32, u64), Place>,
-    /// By partition: the greatest offset that anybody was told of in the present life.
+    /// The greatest known offset in the present life, by partition.
     floors: BTreeMap<u32, u64>,
     runs: Vec<Run>,
-    /// By topic: what its history held after the last message, and the moment when that was seen.
+    /// The content of a topic's history after the last message, and the moment when it was read.
     pub present: BTreeMap<usize, BTreeMap<u64, u64>>,
-    /// By topic: epoch and offset of the last message, sent when all faults were over.
+    /// Epoch and offset of each topic's last message, sent after all faults.
     pub markers: BTreeMap<usize, (u64, u64)>,
-    /// Topics that were published to after all others had left.
+    /// The number of topics with a publication after all other clients had left.
     pub visited: usize,
-    /// Rises with everything that happens.
+    /// Increases with every event.
     pub moment: u64,
     /// The first failure.
     pub failure: Option<Failure>,
     /// Virtual milliseconds.
     pub now_ms: u64,
-    /// Whether clients' doings are kept as text.
+    /// Whether clients' actions are recorded.
     pub tracing: bool,
     notes: BTreeMap<usize, VecDeque<String>>,
-    /// Deliveries judged.
+    /// The number of checked deliveries.
     pub deliveries: u64,
-    /// Announced holes judged.
+    /// The number of checked gaps and skips.
     pub holes: u64,
-    /// Acknowledgements of what the log had already.
+    /// Acknowledgements of messages that the log already contained.
     pub duplicates: u64,
-    /// Of those, over HTTP.
+    /// The part of these over HTTP.
     pub duplicates_over_http: u64,
-    /// Event streams over filters that came back with an id.
+    /// Event streams over filters that were resumed with an id.
     pub streams_resumed: u64,
-    /// Filters of event streams that were refused while others of the stream went on.
+    /// Filters of event streams that were refused while others continued.
     pub filters_refused: u64,
-    /// Refusals because a user had as many connections as its token says.
+    /// Refusals because a user had the maximum number of connections.
     pub crowds: u64,
-    /// Bits of a disk were flipped: acknowledged records may be gone, if that is said.
+    /// A disk has flipped bits: acknowledged records may be lost, if that is reported.
     pub is_flipped: bool,
 }
 
 impl Oracle {
-    /// Something happened; says its number.
+    /// Counts an event; returns its number.
     pub fn tick(&mut self) -> u64 {
         self.moment += 1;
         self.moment
     }
 
-    /// Remembers what a client did or was told.
+    /// Records an action or an observation of a client.
     pub fn note(&mut self, client: usize, text: impl FnOnce() -> String) {
         if !self.tracing {
             return;
@@ -187,26 +187,26 @@ impl Oracle {
         notes.push_back(line);
     }
 
-    /// The same for all clients that have done something.
+    /// Records a text for all clients with records.
     pub fn note_all(&mut self, text: &str) {
         for client in self.notes.keys().copied().collect::<Vec<usize>>() {
             self.note(client, || text.to_owned());
         }
     }
 
-    /// The last doings of a client.
+    /// The last recorded actions of a client.
     pub fn notes(&self, client: usize) -> impl Iterator<Item = &String> {
         self.notes.get(&client).into_iter().flatten()
     }
 
-    /// Something is not as it must be. Only the first such thing counts.
+    /// Reports a failure. Only the first one is kept.
     pub fn fail(&mut self, client: impl Into<Option<usize>>, text: String) {
         if self.failure.is_none() {
             self.failure = Some(Failure { at_ms: self.now_ms, client: client.into(), text });
         }
     }
 
-    /// The next node runs. Of each log: its epoch, and where that begins if it is new.
+    /// Begins the next node. For each log: its epoch, its start if it is new, and its older epochs.
     pub fn restarted(&mut self, logs: Vec<(u64, BTreeMap<u32, u64>, Vec<u64>)>) {
         let before = self.lives.clone();
         for (log, (epoch, starts, known)) in logs.into_iter().enumerate() {
@@ -221,17 +221,17 @@ impl Oracle {
         }
     }
 
-    /// The epoch of a partition by the node of a connection.
+    /// The epoch of a partition for the node of a connection.
     pub fn epoch(&self, partition: u32, instance: u32) -> u64 {
         self.lives.epoch(partition, self.lives.at(partition, instance))
     }
 
-    /// The epoch of a partition now.
+    /// The present epoch of a partition.
     pub fn present_epoch(&self, partition: u32) -> u64 {
         self.epoch(partition, self.lives.instance())
     }
 
-    /// Whether a position that was told once holds by the node of a connection.
+    /// Whether an earlier position is valid for the node of a connection.
     pub fn holds(&self, partition: u32, epoch: u64, offset: u64, instance: u32) -> bool {
         let to = self.lives.at(partition, instance);
         self.lives
@@ -239,12 +239,12 @@ impl Oracle {
             .is_some_and(|from| self.lives.holds(partition, from, offset, to))
     }
 
-    /// The greatest offset of a partition that anybody was told of.
+    /// The greatest known offset of a partition.
     pub fn floor(&self, partition: u32) -> u64 {
         self.floors.get(&partition).copied().unwrap_or(0)
     }
 
-    /// A new message: its payload names it. `padding` bytes follow.
+    /// Creates a message: its payload identifies it. `padding` bytes follow.
     pub fn publication(&mut self, plan: &Plan, topic: usize, padding: usize) -> (usize, Vec<u8>) {
         let id = self.publications.len();
         let mut payload = format!("{id:016x}").into_bytes();
@@ -267,7 +267,7 @@ impl Oracle {
         (id, payload)
     }
 
-    /// A message that can be recognised is sent again; answers its payload.
+    /// Repeats a message with an identity; returns its payload.
     pub fn repeated(&mut self, plan: &Plan, id: usize) -> Vec<u8> {
         let partition = plan.partition(self.publications[id].topic);
         let floor = self.floor(partition);
@@ -281,7 +281,7 @@ impl Oracle {
         publication.payload.clone()
     }
 
-    /// A publication was refused.
+    /// Processes a refused publication.
     pub fn refused(&mut self, plan: &Plan, source: Source, id: usize, refusal: Refusal) {
         let publication = &mut self.publications[id];
         publication.open = publication.open.saturating_sub(1);
@@ -292,8 +292,8 @@ impl Oracle {
             .iter()
             .find(|(other, offset)| self.lives.holds(partition, *other, *offset, life));
         match place {
-            // It may have been on disk, and be seen by the next node, before the refusal of this
-            // one is read.
+            // It may have been on disk, and be visible to the next node, before this node's refusal
+            // is read.
             Some(_)
                 if refusal == Refusal::UntilCrash && source.instance < self.lives.instance() => {}
             Some((_, offset)) if publication.attempts == 1 => {
@@ -307,7 +307,7 @@ impl Oracle {
         }
     }
 
-    /// A publication was acknowledged.
+    /// Processes an acknowledged publication.
     pub fn acknowledged(&mut self, plan: &Plan, source: Source, id: usize, told: Acknowledged) {
         let publication = &mut self.publications[id];
         publication.open = publication.open.saturating_sub(1);
@@ -334,8 +334,7 @@ impl Oracle {
         self.learn(partition, offset, source, id, None);
     }
 
-    /// A message was received: judges everything but its order. Answers false when it is not what
-    /// was published.
+    /// Checks a received message, except its order. False if it was not published in this form.
     pub fn delivered(
         &mut self,
         plan: &Plan,
@@ -354,7 +353,7 @@ impl Oracle {
         let Some((id, publication)) =
             id.and_then(|id| self.publications.get(id).map(|publication| (id, publication)))
         else {
-            let text = format!("offset {offset} of {name} is no publication");
+            let text = format!("offset {offset} of {name} is not a publication");
             self.fail(source.client, text);
             return false;
         };
@@ -409,7 +408,7 @@ impl Oracle {
         true
     }
 
-    /// A publication stands at a place: is that possible, given what was told of it before?
+    /// Records a publication's position: checks it against all earlier reports.
     fn stands(
         &mut self,
         partition: u32,
@@ -430,7 +429,7 @@ impl Oracle {
         }
         for (other, known) in &publication.places {
             let is_other = (*other, *known) != place;
-            // What came first may be heard of last.
+            // The first position may be reported last.
             let first = offset.min(*known);
             let is_forgotten =
                 publication.attempts > 1 && self.lives.is_forgotten(partition, first);
@@ -444,10 +443,10 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether a subscriber has come to its topic's last message.
+    /// Whether a subscriber has reached its topic's last message.
     ///
     /// # Errors
-    /// Where it is instead.
+    /// The subscriber's present position.
     pub fn is_past_marker(&self, run: &Run) -> Result<(), String> {
         let Some((epoch, offset)) = self.markers.get(&run.topic).copied() else {
             return Ok(());
@@ -458,24 +457,24 @@ impl Oracle {
         Err(format!("is at {}:{} and the last message at {epoch}:{offset}", run.epoch, run.cursor))
     }
 
-    /// A run is over, or the world is.
+    /// Stores a run at its end.
     pub fn keep_run(&mut self, run: Run) {
         self.runs.push(run);
     }
 }
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acknowledged {
-    /// The log's.
+    /// The log's epoch.
     pub epoch: u64,
-    /// Where it stands.
+    /// The message's offset.
     pub offset: u64,
-    /// The log had it already.
+    /// The log already contained it.
     pub is_duplicate: bool,
 }
 
-/// Whether a filter covers a topic.
+/// Whether a filter matches a topic.
 pub fn matches(filter: &str, topic: &str) -> bool {
     match (Filter::parse(filter), TopicName::parse(topic)) {
         (Ok(filter), Ok(_)) => filter.matches(topic),

@@ -1,5 +1,5 @@
-//! A world's shape, drawn from its seed: the node's settings, its topics, its clients and what goes
-//! wrong.
+//! The plan of a world, drawn from its seed: the node's settings, its topics, its clients and its
+//! faults.
 
 use crate::faults::{ClientFaults, Crash, DiskFaults, MailFaults, NetFaults};
 use crate::mutation::Mutation;
@@ -15,12 +15,12 @@ use broker::topic::Filter;
 use std::sync::Arc;
 use stdx::prng::Prng;
 
-/// The first epoch of a memory log; each further life has the next.
+/// The first epoch of a memory log; each further life has the next one.
 pub const EPOCH: u64 = 70;
-/// No log ever has this one: a client's invention.
+/// An epoch of no log, for requests of clients.
 pub const UNKNOWN_EPOCH: u64 = 67;
 
-/// How large worlds are.
+/// The size of worlds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scale {
     /// A few clients, a few seconds.
@@ -30,86 +30,86 @@ pub enum Scale {
     Big,
 }
 
-/// A kind of client that came later. They are drawn apart, so that worlds without them stay what
-/// they were.
+/// A kind of additional client. They are drawn separately, so that worlds without them do not
+/// change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
     /// An event stream over filters.
     Stream,
     /// Publishing over HTTP under keys.
     Keys,
-    /// The session of crate `client` with filters.
+    /// The session of crate `client`, with filters.
     Session,
-    /// The same with tokens; everybody else is anonymous then.
+    /// A session with tokens; all other clients are anonymous then.
     Entitled,
 }
 
-/// One world.
+/// The plan of one world.
 pub struct Plan {
-    /// Where it comes from.
+    /// The seed.
     pub seed: u64,
-    /// What the node is told, at the latest.
+    /// The node's final settings.
     pub settings: Arc<Settings>,
-    /// What it was told before that, where it has reloaded.
+    /// The node's earlier settings, if it reloads.
     pub former: Vec<Arc<Settings>>,
-    /// When it reloads, rising; virtual milliseconds after the world's start.
+    /// The times of reloads, ascending; virtual milliseconds after the world's start.
     pub reloads: Vec<u64>,
     /// Names of all topics.
     pub topics: Vec<String>,
-    /// Filters that clients subscribe to.
+    /// Filters of subscriptions.
     pub filters: Vec<String>,
-    /// Clients of all kinds.
+    /// The number of clients.
     pub clients: usize,
-    /// Clients beside them, in some worlds.
+    /// Additional clients, in some worlds.
     pub beside: Vec<Beside>,
-    /// How long clients act and faults last, in virtual milliseconds.
+    /// The duration of actions and faults, in virtual milliseconds.
     pub active_ms: u64,
-    /// Mean time between a client's actions.
+    /// The mean time between a client's actions.
     pub pace_ms: u64,
-    /// Nothing is evicted, limited or refused: then no gap may be announced at all.
+    /// Nothing is evicted, limited or refused: then no gap may be reported.
     pub lossless: bool,
-    /// Bytes of segments for all homes together; small as a fault.
+    /// The size of all homes' segments together; small as a fault.
     pub memory_bytes: usize,
-    /// Chance that an allocation of memory is refused though there is room.
+    /// The probability that an allocation is refused in spite of room.
     pub memory_refusals: f64,
-    /// The wall clock jumps, by seconds.
+    /// Whether the wall clock jumps by seconds.
     pub clock_jumps: bool,
-    /// It leaps forwards by up to a day, beyond the age of all logs: nothing may be evicted for it.
+    /// Whether it leaps forwards by up to a day, beyond the age limit of all logs: nothing may be
+    /// evicted because of it.
     pub clock_leaps: bool,
-    /// The largest padding of a payload.
+    /// The maximum padding of a payload.
     pub payload_bytes_max: u64,
-    /// Chance that a publication is retained.
+    /// The probability that a publication is retained.
     pub retain: f64,
-    /// Chance that a publication can be recognised when it is repeated.
+    /// The probability that a publication has an identity.
     pub once: f64,
-    /// Of the network.
+    /// Faults of the network.
     pub net: NetFaults,
-    /// Of the mailboxes.
+    /// Faults of the mailboxes.
     pub mail: MailFaults,
-    /// Of clients.
+    /// Faults of clients.
     pub client: ClientFaults,
-    /// Rules have lag policies, and clients wish for some.
+    /// Rules have lag policies, and clients request some.
     pub has_policies: bool,
-    /// The node tells of itself on `$sys/...`, and somebody listens. Then it never dies.
+    /// The node publishes events on `$sys/...`, and a witness receives them. Then the node never
+    /// crashes.
     pub has_events: bool,
-    /// Of disks.
+    /// Faults of disks.
     pub disk: DiskFaults,
-    /// Chance that an action of a native client asks for a resume ticket.
+    /// The probability that an action of a native client requests a resume ticket.
     pub tickets: f64,
-    /// When the node dies, rising.
+    /// The ends of nodes, ascending.
     pub crashes: Vec<Crash>,
 }
 
 impl Plan {
-    /// Where counters of 32 bits begin in one of four worlds: so near their end that they begin
-    /// anew in it.
+    /// The start of 32-bit counters in one of four worlds: so near their end that they wrap around.
     pub fn counters_begin_at(&self) -> Option<u32> {
         let before_end = (self.seed / 4 % 97) as u32;
         (self.seed % 4 == 1).then_some(u32::MAX - before_end)
     }
 
-    /// The world of a seed. With `crossing`, edges and homes are apart, so that everything crosses
-    /// mailboxes.
+    /// Draws the world of a seed. A planted bug may require a certain shape.
     pub fn draw(seed: u64, scale: Scale, mutation: Option<Mutation>) -> Plan {
         let crossing = mutation.is_some();
         let is_about_occupancy = mutation == Some(Mutation::LoseOccupancy);
@@ -118,7 +118,7 @@ impl Plan {
         let mut homes = random.between(1, u64::from(edges)) as u16;
         if crossing {
             edges = random.between(2, 4) as u16;
-            // The home tells its own thread who listens.
+            // The home reports occupied topics to its own thread.
             homes = if is_about_occupancy { 2 } else { 1 };
         }
         let big = scale == Scale::Big;
@@ -143,7 +143,7 @@ impl Plan {
         if has_events {
             tell_events(&mut settings, seed, mutation);
         }
-        // Drawn apart, so that worlds without policies stay what they were.
+        // Drawn separately, so that worlds without policies do not change.
         let mut policies = Prng::new(seed ^ 0x01a6);
         let is_about_policies = mutation == Some(Mutation::SkipLess);
         let has_policies = is_about_policies || (mutation.is_none() && policies.chance(0.5));
@@ -155,7 +155,7 @@ impl Plan {
                 };
             }
         }
-        // Only with logs in memory: a start with logs on disk judges ages by the wall clock.
+        // Only with logs in memory: a start with logs on disk uses the wall clock for ages.
         let clock_leaps = lossless
             && !has_events
             && kind == Kind::Memory
@@ -168,7 +168,7 @@ impl Plan {
         }
         let once = match mutation {
             Some(Mutation::DropProducers) => 1.0,
-            // Over HTTP alone.
+            // Only over HTTP.
             Some(Mutation::DropKeys) => 0.0,
             _ => [0.0, 0.3, 1.0][random.below(3) as usize],
         };
@@ -178,7 +178,7 @@ impl Plan {
             false => random.between(300, 3_000),
         };
         let active_ms = match mutation {
-            // Positions are told once a second.
+            // Positions are reported once a second.
             Some(Mutation::PositionAhead) => 3_000,
             _ => active_ms,
         };
@@ -241,7 +241,7 @@ impl Plan {
         plan
     }
 
-    /// Tickets and ends in order; drawn apart, so that worlds are what they were without.
+    /// Adds tickets and regular stops; drawn separately, so that worlds without them do not change.
     fn draw_returns(&mut self, mutation: Option<Mutation>) {
         let mut random = Prng::new(self.seed ^ 0x71c_4e75);
         self.tickets = match mutation {
@@ -254,8 +254,8 @@ impl Plan {
         }
     }
 
-    /// Where clients have tokens, nodes ask for them, and others may do everything without. Tokens
-    /// go by the wall clock: not where that jumps.
+    /// Makes nodes require tokens, if clients have them; others may do everything without. Tokens
+    /// depend on the wall clock: not in worlds where that jumps.
     fn entitle(&mut self) {
         if self.clock_jumps || self.clock_leaps {
             self.beside.retain(|kind| *kind != Beside::Entitled);
@@ -270,25 +270,24 @@ impl Plan {
                     history: vec!["#".into()],
                 },
                 notice_before_s: 2,
-                // Elsewhere only those count whose tokens say how many there may be: from a renewal
-                // on, too.
+                // Otherwise only tokens with a limit make their users count: from a renewal on,
+                // too.
                 users_are_counted: self.seed.is_multiple_of(2),
             });
         }
     }
 
-    /// Whether a second has room for few events only.
+    /// Whether few events are permitted per second.
     pub fn events_are_few(&self) -> bool {
         self.settings.sys.events_rate_max < EVENTS_MANY
     }
 
-    /// Whether two topics are in one partition, so that the order of what is told on both can be
-    /// seen.
+    /// Whether two topics are in one partition, so that the order of their events is visible.
     pub fn is_one_partition(&self, one: &str, other: &str) -> bool {
         self.settings.locate(one).1 == self.settings.locate(other).1
     }
 
-    /// Clients with tokens.
+    /// The number of clients with tokens.
     pub fn entitled_count(&self) -> usize {
         let entitled = self.beside.iter().filter(|kind| **kind == Beside::Entitled);
         entitled.count()
@@ -301,7 +300,7 @@ impl Plan {
         entitlement.is_some_and(|entitlement| entitlement.users_are_counted)
     }
 
-    /// A node begins: logs on disk say their epochs, those in memory have a new one if `again`.
+    /// Begins a node: logs on disk keep their epochs, those in memory have a new one if `again`.
     pub fn start(&mut self, again: bool, durable: Vec<(usize, u64, Vec<OlderEpoch>)>) {
         let old = &self.settings;
         let mut logs = old.logs.clone();
@@ -314,7 +313,7 @@ impl Plan {
         self.settings = Arc::new(Settings { logs, ..(**old).clone() });
     }
 
-    /// Whether something may be refused with this code.
+    /// Whether a refusal may have this code.
     pub fn may_refuse(&self, code: u32) -> bool {
         let of_disk = [Code::LogUnavailable, Code::LogFull];
         match of_disk.iter().any(|other| u32::from(other.number()) == code) {
@@ -325,7 +324,7 @@ impl Plan {
         }
     }
 
-    /// Whether some node of this world ends in order.
+    /// Whether a node of this world stops regularly.
     pub fn drains(&self) -> bool {
         self.crashes.iter().any(|crash| crash.drain_ms.is_some())
     }
@@ -336,7 +335,7 @@ impl Plan {
         &self.settings.rules[usize::from(rule)]
     }
 
-    /// How few messages, and how young ones, a topic's rule has ever served at most.
+    /// The smallest history that a topic's rule has ever served: number and age of messages.
     pub fn history_least(&self, topic: usize) -> (u32, u64) {
         let all = self.former.iter().chain([&self.settings]);
         let rules = all.map(|settings| {
@@ -348,17 +347,17 @@ impl Plan {
         })
     }
 
-    /// Whether a topic is kept in memory only.
+    /// Whether a topic's log is in memory only.
     pub fn is_in_memory(&self, topic: usize) -> bool {
         self.settings.log_on_disk(self.partition(topic)).is_none()
     }
 
-    /// What becomes of a subscription to a topic that lags.
+    /// The policy of a lagging subscription to a topic.
     pub fn policy_of_topic(&self, topic: usize, own: Option<LagPolicy>) -> LagPolicy {
         own.unwrap_or(self.rule(topic).when_lagging)
     }
 
-    /// The same of one to a filter: the rule's that covers all of it.
+    /// The policy of a lagging subscription to a filter: that of the rule for all of it.
     pub fn policy_of_filter(&self, filter: usize, own: Option<LagPolicy>) -> LagPolicy {
         let filter = &self.filters[filter];
         let rules = &self.settings.rules;
@@ -369,12 +368,12 @@ impl Plan {
         own.unwrap_or(rules[of_rule.unwrap_or(0)].when_lagging)
     }
 
-    /// How many rules there are at the start.
+    /// The number of rules at the start.
     pub fn rules_count(&self) -> usize {
         RULE_FILTERS.len()
     }
 
-    /// The rule of the start that covers all of a topic or filter.
+    /// The rule at the start for a whole topic or filter.
     pub fn first_rule(&self, text: &str) -> Option<usize> {
         rule_filters().most_specific(text).map(|rule| usize::from(*rule))
     }
@@ -384,19 +383,19 @@ impl Plan {
         self.settings.locate(&self.topics[topic]).1
     }
 
-    /// The topic of a name.
+    /// The topic with a name.
     pub fn topic(&self, name: &str) -> Option<usize> {
         self.topics.iter().position(|topic| topic == name)
     }
 }
 
-/// Far longer than a world lasts.
+/// Far longer than a world.
 const HOUR_MS: u64 = 3_600_000;
 
-/// More events in a second than any world has.
+/// More events per second than any world has.
 const EVENTS_MANY: u32 = 1 << 20;
 
-/// In one of six worlds; the others are what they were before somebody listened.
+/// Draws events in one of six worlds; the others do not change.
 fn draws_events(seed: u64, mutation: Option<Mutation>) -> bool {
     match mutation {
         Some(mutation) => mutation.needs_events(),
@@ -404,7 +403,7 @@ fn draws_events(seed: u64, mutation: Option<Mutation>) -> bool {
     }
 }
 
-/// The node tells of itself. Where few events have room there is always room for their counts.
+/// Configures events. If few events are permitted, their counts always have room.
 fn tell_events(settings: &mut Settings, seed: u64, mutation: Option<Mutation>) {
     let is_narrow = mutation.is_none() && Prng::new(seed ^ 0x0a_77e5).chance(0.4);
     settings.sys = SysSettings {
@@ -418,7 +417,7 @@ fn tell_events(settings: &mut Settings, seed: u64, mutation: Option<Mutation>) {
     }
 }
 
-/// Which logs a world has.
+/// The logs of a world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Memory,
@@ -527,8 +526,7 @@ fn draw_settings(
     }
 }
 
-/// Clients beside the others: none in three of five worlds, which are what they were before there
-/// were such clients.
+/// Draws additional clients: none in three of five worlds, which do not change.
 fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> {
     let mut random = Prng::new(seed ^ 0x000b_e51d);
     let kinds = match mutation {
@@ -540,7 +538,7 @@ fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> 
         _ => return Vec::new(),
     };
     let count = match mutation {
-        // It shows where a user has several.
+        // The bug needs a user with several connections.
         Some(Mutation::LeaveTwice) => 8,
         _ if big => random.between(50, 150),
         _ => random.between(1, 3),
@@ -549,7 +547,7 @@ fn draw_beside(seed: u64, big: bool, mutation: Option<Mutation>) -> Vec<Beside> 
     (0..count).map(kind).collect()
 }
 
-/// In one of three worlds; the others are what they were before there was compression.
+/// Draws compression in one of three worlds; the others do not change.
 fn draw_compression(seed: u64) -> Option<CompressionSettings> {
     let mut random = Prng::new(seed ^ 0x0de_f1a7e);
     let settings = CompressionSettings {
@@ -559,13 +557,13 @@ fn draw_compression(seed: u64) -> Option<CompressionSettings> {
     seed.is_multiple_of(3).then_some(settings)
 }
 
-/// Any policy.
+/// Draws any policy.
 pub fn draw_policy(random: &mut Prng) -> LagPolicy {
     let all = [LagPolicy::Replay, LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect];
     all[random.below(4) as usize]
 }
 
-/// Of the rules, in their order.
+/// The filters of the rules, in their order.
 const RULE_FILTERS: [&str; 3] = ["#", "a/#", "b/#"];
 
 fn rule_filters() -> FilterTrie<u16> {

@@ -1,8 +1,7 @@
-//! Reloads in the middle of a run: other limits, rules that come, change and go.
+//! Reloads during a run: other limits; new, changed and removed rules.
 //!
-//! Drawn apart, so that worlds without them stay what they were. What becomes of subscriptions that
-//! lag stays as it was, and where nothing may be missing, histories do too: clients are judged by
-//! that.
+//! Drawn separately, so that worlds without them do not change. Lag policies stay the same, and so
+//! do histories in lossless worlds: the checks of clients depend on them.
 
 use crate::mutation::Mutation;
 use crate::plan::Plan;
@@ -11,10 +10,10 @@ use broker::settings::{RuleSettings, Settings};
 use broker::topic::Filter;
 use stdx::prng::Prng;
 
-/// Filters of rules that come and go, beside names of topics.
+/// Filters of temporary rules, in addition to names of topics.
 const FILTERS: [&str; 3] = ["a/+", "b/+/x", "b/2/#"];
 
-/// When a world's node reloads: in one of four worlds.
+/// Draws the times of a node's reloads, in one of four worlds.
 pub fn draw(seed: u64, active_ms: u64, mutation: Option<Mutation>) -> Vec<u64> {
     let mut random = Prng::new(seed ^ 0x7e10_ad00);
     if mutation.is_some() || !random.chance(0.25) {
@@ -26,7 +25,7 @@ pub fn draw(seed: u64, active_ms: u64, mutation: Option<Mutation>) -> Vec<u64> {
     all
 }
 
-/// What the node is asked to go by next.
+/// Draws the next settings of the node.
 pub fn wanted(plan: &Plan, random: &mut Prng) -> Settings {
     let mut settings = (*plan.settings).clone();
     let mut pick = |choices: [u32; 3]| choices[random.below(3) as usize];
@@ -46,8 +45,7 @@ pub fn wanted(plan: &Plan, random: &mut Prng) -> Settings {
         if !random.chance(0.5) {
             continue;
         }
-        // Of the rules of the start: such a one has the log and the policy that its topics have
-        // without it.
+        // Within a rule of the start: so the log and the policy of its topics do not change.
         let Some(base) = plan.first_rule(text) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! The session of crate `client` as a simulated client: what it reports (complete, gap, skipped) is
-//! held against the reference model.
+//! The session of crate `client` as a simulated client: the reference model checks its reports
+//! (complete, gap, skipped).
 
 mod filters;
 mod pass;
@@ -17,21 +17,21 @@ use pass::Pass;
 use std::collections::BTreeMap;
 use stdx::prng::Prng;
 
-/// See the module.
+/// A client over the session; see the module.
 pub struct Resumer {
     peer: Peer,
     session: Session,
     runs: BTreeMap<SubscriptionId, (Run, bool)>,
     requests: BTreeMap<u32, usize>,
-    /// It subscribes to filters, too.
+    /// Whether it subscribes to filters, too.
     is_covering: bool,
     filters: BTreeMap<SubscriptionId, Covering>,
-    /// It has a token; without one it is anonymous.
+    /// Its token; without one it is anonymous.
     pass: Option<Pass>,
 }
 
 impl Resumer {
-    /// A client that subscribes, publishes and comes back.
+    /// Creates a client that subscribes, publishes and resumes.
     pub fn new(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
         let settings = Settings { handshake_timeout_ms: 60_000, ..Settings::default() };
         Resumer {
@@ -45,7 +45,7 @@ impl Resumer {
         }
     }
 
-    /// One with a token, which covers a part of the topics, and ends.
+    /// Creates a client with a token, which permits some topics and expires.
     pub fn entitled(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
         let mut resumer = Resumer::new(id, plan, random);
         let pass = Pass::new(id, &mut resumer.peer.random, START_S);
@@ -54,7 +54,7 @@ impl Resumer {
         resumer
     }
 
-    /// One that subscribes to filters, too.
+    /// Creates a client that subscribes to filters, too.
     pub fn covering(id: usize, plan: &Plan, random: &mut Prng) -> Resumer {
         Resumer { is_covering: true, ..Resumer::new(id, plan, random) }
     }
@@ -127,7 +127,7 @@ impl Resumer {
         self.peer.suffer(context);
     }
 
-    /// Whether the token explains that a publication was refused.
+    /// Whether the token explains a refused publication.
     fn is_publication_explained(
         &self,
         context: &Context<'_>,
@@ -186,7 +186,7 @@ impl Resumer {
                 let source = self.peer.source();
                 let Some((run, _)) = message.subscription.and_then(|id| self.runs.get_mut(&id))
                 else {
-                    return context.oracle.fail(id, "a message for nobody".into());
+                    return context.oracle.fail(id, "a message without a subscription".into());
                 };
                 let topic = run.topic;
                 if !has_epoch(context, run, source, message.position.epoch) {
@@ -202,7 +202,7 @@ impl Resumer {
                     prev,
                     &message.payload,
                 );
-                // `CaughtUp` may be told just before the message that it settles.
+                // `CaughtUp` may precede the message that it settles.
                 let was_settled = offset < run.cursor || run.seen.last() == Some(&offset);
                 if was_settled {
                     let text = format!("reported {offset} after {}", run.cursor);
@@ -225,9 +225,9 @@ impl Resumer {
                         run.cursor,
                         source.instance,
                     ) {
-                        // It goes on where it was, by the node's epoch, also if the node dies
-                        // before it says more. What does not hold is told as a gap, which comes
-                        // next.
+                        // It continues from its position, in the node's epoch, also if the node
+                        // dies before the next event. Invalid positions are reported as a gap,
+                        // which comes next.
                         has_epoch(context, run, source, position.epoch);
                     }
                 }
@@ -304,8 +304,7 @@ impl Resumer {
     }
 }
 
-/// Whether what was told belongs to the run: to its epoch, or to one under which its position
-/// holds.
+/// Whether a report belongs to the run: to its epoch, or to one in which its position is valid.
 fn has_epoch(context: &mut Context<'_>, run: &mut Run, source: Source, epoch: u64) -> bool {
     let partition = context.plan.partition(run.topic);
     let is_known = run.epoch == epoch

@@ -1,8 +1,7 @@
-//! A client that listens to what the node tells of itself on `$sys/...`, from the world's beginning
-//! until all others have left.
+//! A client of the node's events on `$sys/...`, from the world's beginning until all other clients
+//! have left.
 //!
-//! What it hears is judged by the reference model ([`crate::oracle::Events`]). It has no
-//! misfortunes of its own.
+//! The reference model checks its events ([`crate::oracle::Events`]). It has no faults.
 
 use crate::client::{Client, Context, Fortune, Peer, Phase};
 use crate::oracle::Oracle;
@@ -12,7 +11,7 @@ use client::session::{Event, Reason, Session, Settings, SubscribeOptions};
 use client::{Policy, Position, Start};
 use stdx::prng::Prng;
 
-/// See the module.
+/// The witness; see the module.
 pub struct Witness {
     peer: Peer,
     session: Session,
@@ -20,7 +19,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// The client with this number.
+    /// Creates the client with this number.
     pub fn new(id: usize, plan: &Plan) -> Witness {
         let mut random = Prng::new(plan.seed ^ 0x0717_4e55);
         let settings = Settings { handshake_timeout_ms: 60_000, ..Settings::default() };
@@ -31,7 +30,7 @@ impl Witness {
         }
     }
 
-    /// To everything that is told, from the beginning.
+    /// Subscribes to all events, from the beginning.
     fn subscribe(&mut self, context: &mut Context<'_>) {
         let statistics = sys::statistics_topic(&context.plan.settings.node_name);
         let topics = [
@@ -81,7 +80,7 @@ impl Witness {
                 Event::Gap { .. }
                 | Event::Skipped { .. }
                 | Event::Unsubscribed { .. }
-                | Event::Error(_) => Err(format!("the witness is told {event:?}")),
+                | Event::Error(_) => Err(format!("the witness received {event:?}")),
                 _ => Ok(()),
             };
             if let Err(text) = result {

@@ -1,5 +1,5 @@
 //! One world: reactors, mailboxes, network, clock and clients on one thread, in an order that the
-//! seed decides.
+//! seed determines.
 
 mod events;
 mod hang;
@@ -36,13 +36,13 @@ use stdx::prng::Prng;
 const START_MS: u64 = 1_000;
 /// Virtual time at a world's start, since 1970, in milliseconds.
 const START_UNIX_MS: u64 = 1_700_000_000_000;
-/// The same in seconds.
+/// The virtual time at a world's start in seconds.
 pub(crate) const START_S: u32 = (START_UNIX_MS / 1_000) as u32;
-/// The wall clock leaps by less.
+/// The upper bound of the wall clock's leaps, exclusive.
 const DAY_MS: u64 = 86_400_000;
-/// After the faults everything must have come within so long.
+/// The time limit after the faults for everything to arrive.
 const CALM_MS_MAX: u64 = 90_000;
-/// Steps of one world, so that one that never rests ends.
+/// The maximum number of steps, so that a restless world ends.
 const STEPS_MAX: u64 = 40_000_000;
 
 #[derive(Clone)]
@@ -57,25 +57,25 @@ impl Clock for SimClock {
 struct World {
     plan: Plan,
     random: Prng,
-    /// When the wall clock leaps.
+    /// The generator of the wall clock's leaps.
     leaps: Prng,
     network: Rc<RefCell<Network>>,
     mesh: Rc<RefCell<Mesh>>,
     disks: Rc<RefCell<Disks>>,
     judge: Arc<SimJudge>,
-    /// By reactor: of which revocations it has heard.
+    /// The version of revocations that each reactor knows.
     revocations: Vec<u64>,
     clock: Rc<Cell<Now>>,
     memory_refusals: Rc<Cell<f64>>,
     reactors: Vec<Reactor<SimNet, SimMailbox, SimClock>>,
     memories: Vec<SimMemory>,
-    /// Of the present node.
+    /// The table of users of the present node.
     users: Arc<Users>,
-    /// What its edges say of them.
+    /// The users' connections, as reported by its edges.
     counted: users::CountedUsers,
-    /// Of what shards share.
+    /// The planted bug in the shared state of shards.
     saboteur: Saboteur,
-    /// When shards are handed over, where they are.
+    /// The generator of hand-overs of shards, if there are any.
     upgrades: Option<Prng>,
     clients: Vec<Box<dyn Client>>,
     timers: BTreeSet<(u64, usize)>,
@@ -87,25 +87,25 @@ struct World {
     now_ms: u64,
     steps: u64,
     turns: u64,
-    /// Turns taken when the present node began.
+    /// The number of turns at the start of the present node.
     turns_before: u64,
-    /// Crashes still to come, the next one last.
+    /// The remaining crashes, the next one last.
     crashes: Vec<Crash>,
-    /// Reloads still to come, the next one last.
+    /// The remaining reloads, the next one last.
     reloads: Vec<u64>,
-    /// What they bring.
+    /// The generator of their settings.
     reload_random: Prng,
-    /// The node leads its clients away: up to when, and how it ends then.
+    /// The node's drain: its end, and the stop that follows.
     draining: Option<(u64, Crash)>,
-    /// The next node begins then.
+    /// The time when the next node begins.
     down_until_ms: Option<u64>,
-    /// Of nodes that are gone.
+    /// Counters of earlier nodes.
     reached: Reached,
     hash: u64,
     wanted: Option<usize>,
-    /// Disks hang until then, though everything else is calm.
+    /// Until this time disks hang, although all other faults have ended.
     hung_until_ms: Option<u64>,
-    /// When the node next tells its statistics, where it does.
+    /// The time of the node's next statistics, if it has any.
     statistics_ms: u64,
 }
 
@@ -210,9 +210,9 @@ impl World {
         self.outlast_disks();
         let end_ms = self.now_ms + CALM_MS_MAX;
         self.advance(end_ms, true);
-        // What filters are owed may still be on its way: clients do not know what that is.
+        // Messages for filters may still be in flight: clients cannot know that.
         self.advance(self.now_ms + 2_000, false);
-        // That moment may lie within a write, and clients with small sockets take long.
+        // That moment may be within a write, and clients with small sockets are slow.
         self.advance(self.now_ms + CALM_MS_MAX, true);
         self.judge_convergence();
         for client in &mut self.clients {
@@ -224,7 +224,7 @@ impl World {
         self.leave();
     }
 
-    /// No faults and no actions from here on.
+    /// Ends all faults and actions.
     fn calm(&mut self) {
         self.crashes.clear();
         self.reloads.clear();
@@ -249,7 +249,7 @@ impl World {
         }
         self.phase = Phase::Leaving;
         self.wake_all();
-        // Closing handshakes, the last releases, and the sweep that sees lost peers.
+        // Closing handshakes, the last releases, and the sweep that detects lost peers.
         self.advance(self.now_ms + 15_000, false);
         self.phase = Phase::Visiting;
         self.wake_all();
@@ -276,8 +276,8 @@ impl World {
                 ("lagging streams", home.lagging_streams),
             ];
             for (name, value) in gauges.into_iter().chain(of_home) {
-                // What a filter had matched goes when the topic is next published to; some worlds
-                // refuse that.
+                // A filter's match ends when the topic is next published to; some worlds refuse
+                // that.
                 let may_stay = name == "indexes" && self.oracle.visited < self.plan.topics.len();
                 if value != 0 && !may_stay {
                     self.oracle.fail(None, format!("everybody has left, and {name} is {value}"));
@@ -334,7 +334,7 @@ impl World {
         self.publish_statistics();
     }
 
-    /// Lets things happen until `end_ms`, or until everything is settled.
+    /// Runs the world until `end_ms`, or until everything is settled.
     fn advance(&mut self, end_ms: u64, until_settled: bool) {
         let mut runnable = Vec::new();
         while self.oracle.failure.is_none() {
@@ -466,7 +466,7 @@ impl World {
             let home = home.statistics();
             let logs = &self.plan.settings.logs;
             let log_bytes_max: u64 = logs.iter().map(|log| log.memory_bytes_max()).sum();
-            // What a start finds on disk is kept, also what had been refused before.
+            // A start keeps all that it finds on disk, even publications that had been refused.
             let retained_bytes_max: u64 = logs.iter().map(|log| 2 * log.retained_bytes_max).sum();
             if home.log_bytes > log_bytes_max || home.retained_bytes > retained_bytes_max {
                 self.oracle.fail(
@@ -510,7 +510,7 @@ impl World {
         }
     }
 
-    /// Clients have what they are owed, and nothing waits for a socket.
+    /// Whether clients have received everything due, and no output waits for a socket.
     fn is_settled(&self) -> bool {
         let mut edges = self.reactors.iter().map(|reactor| reactor.edge());
         if edges.any(|edge| edge.statistics().pinned_bytes > 0) {

@@ -1,15 +1,15 @@
-//! The gate's share of the simulation: worlds without a failure, the same seed the same run,
-//! planted bugs found.
+//! The gate's part of the simulation: worlds without a failure, equal runs for equal seeds, and
+//! found bugs.
 
 use sim::world::Reached;
 use sim::{Mutation, Options, Outcome, Scale, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Small worlds that the gate runs.
+/// The number of small worlds in the gate.
 const SEEDS: u64 = 250;
-/// Within so many worlds each planted bug has to be found.
+/// The number of worlds within which each planted bug must be found.
 const MUTATION_SEEDS: u64 = 60;
-/// Worlds whose shards are handed over.
+/// The number of worlds with hand-overs of shards.
 const UPGRADE_SEEDS: u64 = 60;
 
 fn check(outcome: &Outcome) {
@@ -22,7 +22,7 @@ fn check(outcome: &Outcome) {
 }
 
 #[test]
-fn small_worlds() {
+fn small_worlds_have_no_failure() {
     let mut reached = Reached::default();
     for seed in 1..=SEEDS {
         let outcome = run(seed, Options::default());
@@ -36,13 +36,13 @@ fn small_worlds() {
 }
 
 #[test]
-fn a_big_world() {
+fn a_big_world_has_no_failure() {
     let options = Options { scale: Scale::Big, ..Options::default() };
     check(&run(1, options));
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn equal_seeds_give_equal_runs() {
     for seed in [1, 7, 42, 99, 1234] {
         let (one, two) = (run(seed, Options::default()), run(seed, Options::default()));
         assert_eq!(one.hash, two.hash, "seed {seed}");
@@ -55,7 +55,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn planted_bugs_are_found() {
     let hook = std::panic::take_hook();
-    // An assertion of the node is a finding, too, and not worth a backtrace.
+    // An assertion of the node is a finding, too, and needs no backtrace.
     std::panic::set_hook(Box::new(|_| {}));
     let missed: Vec<Mutation> =
         Mutation::ALL.into_iter().filter(|mutation| !is_found(*mutation)).collect();
@@ -71,10 +71,10 @@ fn is_found(mutation: Mutation) -> bool {
     })
 }
 
-/// A live upgrade in a turn's place: whatever a shard is doing, it goes on from its bytes as if
-/// nothing had happened, to the last letter on the way and byte on the wire.
+/// A live upgrade between turns: in every state, a shard continues from its bytes without a visible
+/// effect, to the last letter in flight and byte on the wire.
 #[test]
-fn nobody_notices_a_hand_over() {
+fn a_hand_over_has_no_visible_effect() {
     let mut hand_overs = 0;
     for seed in 1..=UPGRADE_SEEDS {
         let plain = run(seed, Options::default());

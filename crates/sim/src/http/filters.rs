@@ -1,4 +1,4 @@
-//! Filters of an event stream: all of them have one cursor, a position for each partition.
+//! Filters of an event stream: they share one cursor, a position for each partition.
 
 use super::stream::{parts_of, skip_of};
 use super::{HttpClient, REFUSED, hole_of, is_unavailable, position_of};
@@ -6,11 +6,11 @@ use crate::client::Context;
 use broker::settings::LagPolicy;
 use serde_json::Value;
 
-/// Of the offsets in a cursor.
+/// The radix of the offsets in a cursor.
 const RADIX: u32 = 36;
 
 impl HttpClient {
-    /// It comes back with its last event's id: what came after that will come again.
+    /// Resumes with the last event's id: later messages will be repeated.
     pub(super) fn resume_filters(&mut self, context: &mut Context<'_>) {
         let Some(covering) = &mut self.covering else {
             return;
@@ -22,12 +22,12 @@ impl HttpClient {
         context.oracle.streams_resumed += 1;
     }
 
-    /// The id that events have from here. False when it must not be that.
+    /// Processes the id of the next events. False if the id is not permitted.
     pub(super) fn on_id(&mut self, context: &mut Context<'_>, id: &str) -> bool {
         let Some(covering) = self.covering.as_mut().filter(|_| self.last_event_id != id) else {
             return true;
         };
-        // A filter that was refused has no place in the cursor.
+        // A refused filter has no part in the cursor.
         let (topics, _) = parts_of(id);
         let place = self.refused_at.filter(|_| !id.is_empty());
         let place = place.map(|place| self.runs.len() + place);
@@ -48,7 +48,7 @@ impl HttpClient {
         true
     }
 
-    /// An event, if it is about filters: whether the stream goes on.
+    /// Processes an event about filters. Returns whether the stream continues.
     pub(super) fn on_filter_event(
         &mut self,
         context: &mut Context<'_>,
@@ -102,7 +102,7 @@ impl HttpClient {
             }
             ("crore.gap", Some(partition)) => match hole_of(&value["gap"], told_at) {
                 Some(hole) => covering.on_gap(context.oracle, (partition, instance), hole),
-                None => Err("a gap that says nothing".into()),
+                None => Err("a gap without a range".into()),
             },
             ("crore.skipped", Some(partition)) => {
                 let hole = skip_of(value, told_at);
@@ -121,7 +121,7 @@ impl HttpClient {
             ("crore.error", _)
                 if of_filter && is_unavailable(value) && context.plan.disk.refuses_reads() =>
             {
-                return Some(false); // it comes back with what it has
+                return Some(false); // it resumes with its present cursor
             }
             ("crore.error", _) if of_filter => Err(format!("refused: {value}")),
             _ => return None,
@@ -150,7 +150,7 @@ fn positions_of(context: &Context<'_>, cursor: &str) -> Vec<(u32, (u64, u64))> {
             digits => u64::from_str_radix(digits, RADIX).unwrap_or(0),
         };
         let offsets = offsets.split('.').flat_map(|part| {
-            // `~n` stands for n partitions without a record.
+            // `~n` means n partitions without a record.
             let (count, offset) = match part.strip_prefix('~') {
                 Some(count) => (number(count) as usize, 0),
                 None => (1, number(part)),

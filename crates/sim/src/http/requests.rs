@@ -1,15 +1,14 @@
-//! Requests one after the other: publishing, raw and in batches, under keys or not, and pages of
-//! history.
+//! Sequential requests: publishing, raw and in batches, with or without keys, and pages of history.
 //!
-//! What has keys and was not answered is sent again as it was, with the next connection and before
-//! anything new; now and then also what was answered.
+//! Unanswered publications with keys are repeated unchanged, with the next connection and before
+//! new ones; sometimes answered ones are repeated as well.
 
 use super::{Asked, HttpClient, is_unavailable};
 use crate::client::Context;
 use crate::oracle::{Acknowledged, Once, Refusal, Run};
 use serde_json::Value;
 
-/// A request that publishes.
+/// A request with publications.
 #[derive(Clone)]
 pub(super) struct Publishing {
     pub ids: Vec<usize>,
@@ -25,13 +24,13 @@ enum Form {
     Batch,
 }
 
-/// Where the keys of its messages stand.
+/// The location of the keys of its messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
     None,
     /// `Idempotency-Key`, for all messages of a batch.
     Header,
-    /// With each message.
+    /// A key in each message.
     Items,
 }
 
@@ -97,7 +96,7 @@ impl HttpClient {
             Form::Batch => "POST /publish HTTP/1.1\r\n".to_owned(),
         };
         if *keys == Keys::Header {
-            // In quotes, or without.
+            // With or without quotes.
             let quote = if ids[0].is_multiple_of(2) { "\"" } else { "" };
             head.push_str(&format!("Idempotency-Key: {quote}{}{quote}\r\n", key(ids[0])));
         }
@@ -119,7 +118,7 @@ impl HttpClient {
         self.request(context, &head, &body, Asked::Publish(publishing.clone()));
     }
 
-    /// The connection is lost, and with it the answer.
+    /// Stores the unanswered publications of a lost connection.
     pub(super) fn keep_unanswered(&mut self) {
         if let Some(Asked::Publish(publishing)) = self.asked.take()
             && publishing.keys != Keys::None

@@ -1,4 +1,4 @@
-//! Event streams as a client follows them, and how it comes back.
+//! Event streams as a client follows them, and their resumption.
 
 use super::{
     Asked, HttpClient, Kind, REFUSED, hole_of, is_unavailable, position_of, take, turn_to,
@@ -34,7 +34,7 @@ impl HttpClient {
                     filters.insert(place, REFUSED);
                 }
                 let names = topics.map(String::as_str).chain(filters).map(|name| {
-                    // Wildcards mean something else in a request's target.
+                    // Wildcards have another meaning in a request's target.
                     let name = name.replace('#', "%23").replace('+', "%2B");
                     format!("topic={name}")
                 });
@@ -47,7 +47,7 @@ impl HttpClient {
             self.resume_from_id();
             self.resume_filters(context);
         } else {
-            // Nothing had an id yet: it begins anew.
+            // No event had an id yet: the stream begins anew.
             for (run, has_begun) in self.runs.iter_mut().zip(&mut self.has_begun) {
                 run.seen.clear();
                 run.holes.clear();
@@ -62,7 +62,7 @@ impl HttpClient {
         self.request(context, &head, &[], Asked::Stream);
     }
 
-    /// What came after the last event with an id will come again.
+    /// Goes back to the last event with an id: later ones will be repeated.
     pub(super) fn resume_from_id(&mut self) {
         let mut epoch = 0;
         let (topics, _) = parts_of(&self.last_event_id);
@@ -79,8 +79,8 @@ impl HttpClient {
         for (run, position) in self.runs.iter_mut().zip(positions) {
             if let Some((epoch, offset)) = position {
                 if run.epoch != epoch {
-                    // The id is of an older epoch than the node's last words: all after it is told
-                    // again.
+                    // The id is of an older epoch than the node's last event: everything after it
+                    // is repeated.
                     let _ = run.begin_anew(epoch);
                     (run.from, run.cursor) = (offset, offset);
                 }
@@ -119,7 +119,7 @@ impl HttpClient {
                 }
             }
         }
-        // A new connection's decoder knows nothing of the ids before.
+        // The decoder of a new connection does not know the previous ids.
         if !decoder.last_event_id().is_empty() {
             self.last_event_id = decoder.last_event_id().to_owned();
         }
@@ -173,8 +173,8 @@ impl HttpClient {
                 if !std::mem::replace(&mut self.has_begun[place], true) {
                     (run.from, run.cursor) = (offset, offset);
                 }
-                // What is missing follows in an event of its own; until it has come the id must not
-                // have moved.
+                // The missing range follows in a separate event; until then the id must not have
+                // moved.
             }
             "crore.gap" => {
                 if let Some(hole) = hole_of(&value["gap"], context.oracle.moment) {
@@ -206,7 +206,7 @@ impl HttpClient {
                 }
             }
             "crore.error" if value["code"] == "slow_consumer" => {
-                // It comes back with what it has.
+                // It resumes with its present cursor.
                 let policy = context.plan.policy_of_topic(run.topic, self.policy);
                 if policy != LagPolicy::Disconnect {
                     context.oracle.fail(id, format!("{name}: {policy:?}"));
@@ -214,7 +214,7 @@ impl HttpClient {
                 return false;
             }
             "crore.error" if is_unavailable(&value) && context.plan.disk.refuses_reads() => {
-                return false; // It comes back with what it has.
+                return false; // It resumes with its present cursor.
             }
             "crore.error" if context.plan.lossless => {
                 context.oracle.fail(id, format!("{name}: {data}"))
@@ -233,7 +233,7 @@ pub(super) fn parts_of(cursor: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What `crore.skipped` says.
+/// Decodes a `crore.skipped` event.
 pub(super) fn skip_of(value: &Value, told_at: u64) -> Hole {
     let reason = match value["reason"].as_str() {
         Some("conflated") => 1,

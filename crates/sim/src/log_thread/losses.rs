@@ -1,5 +1,5 @@
-//! What is lost of synced files, where bits flip too: newest segments, all that came behind a
-//! backup, and bytes that no read gives. And the operator, who repairs what a start refuses.
+//! Losses of synced files, in worlds with flipped bits: newest segments, everything after a backup,
+//! and unreadable bytes. And the operator, who repairs a log that a start refuses.
 
 use super::{LogThread, SimDisk};
 use crate::faults::DiskFaults;
@@ -10,20 +10,19 @@ use stdx::prng::Prng;
 /// All files of a directory.
 type Copy = BTreeMap<String, Vec<u8>>;
 
-/// See the module.
+/// The state of losses; see the module.
 pub(super) struct Losses {
     random: Prng,
-    /// A backup of the directory, of this epoch.
+    /// A backup of the directory in this epoch.
     copy: Option<Copy>,
-    /// The end of the log was lost since it was last opened: the next start has to begin an epoch.
+    /// The log lost its end since it was last opened: the next start has to begin an epoch.
     pub is_end_lost: bool,
-    /// The log was repaired since it was last opened: the next start finds nothing that it cannot
-    /// read.
+    /// The log was repaired since it was last opened: the next start finds no unreadable data.
     pub is_repaired: bool,
 }
 
 impl Losses {
-    /// None yet.
+    /// Creates the state without losses.
     pub fn new(seed: u64) -> Losses {
         Losses {
             random: Prng::new(seed ^ 0x6c6f_7373),
@@ -33,13 +32,13 @@ impl Losses {
         }
     }
 
-    /// A start has come through.
+    /// Records a completed start.
     ///
     /// # Errors
-    /// The epoch goes on although the end of the log was lost.
+    /// The epoch continues although the log lost its end.
     pub fn note_opened(&mut self, found: &Recovered, is_new_epoch: bool) -> Result<(), String> {
         if self.is_end_lost && !is_new_epoch {
-            return Err(format!("the end of the log was lost, and its epoch goes on: {found:?}"));
+            return Err(format!("the end of the log was lost, but its epoch continues: {found:?}"));
         }
         self.is_end_lost = false;
         if is_new_epoch {
@@ -50,7 +49,7 @@ impl Losses {
 }
 
 impl LogThread {
-    /// Something is lost, or somebody makes a backup, about as often as bits flip.
+    /// Draws a loss or a backup, about as often as flipped bits.
     pub(super) fn lose(&mut self, faults: &DiskFaults) {
         if !self.losses.random.chance(faults.flip) {
             return;
@@ -63,7 +62,7 @@ impl LogThread {
                 false
             }
             _ => {
-                // What a refused batch has left is not to come back as if it were new.
+                // Remains of a refused batch must not return as new data.
                 self.losses.copy = (self.worn.refused == 0).then(|| self.disk.copy());
                 false
             }
@@ -73,14 +72,14 @@ impl LogThread {
         self.worn.ends_lost += u64::from(is_lost);
     }
 
-    /// Somebody removes a log of which nothing can be told.
+    /// Removes a log without any usable information.
     fn remove_all(&mut self) {
         self.disk.put_back(&Copy::new());
         self.losses.is_end_lost = true;
         self.worn.ends_lost += 1;
     }
 
-    /// The newest segment is lost, if it is noted that there is one.
+    /// Removes the newest segment, if its existence is recorded.
     fn lose_newest(&mut self) -> bool {
         let names = self.disk.names();
         let newest = names.iter().rfind(|name| name.ends_with(".log"));
@@ -92,7 +91,7 @@ impl LogThread {
         self.disk.erase(newest)
     }
 
-    /// The whole directory is put back as it was, if it is noted elsewhere that there was more.
+    /// Restores the whole directory from the backup, if later data is recorded elsewhere.
     fn put_back(&mut self) -> bool {
         let Some(copy) = self.losses.copy.take() else {
             return false;
@@ -108,7 +107,7 @@ impl LogThread {
         is_older
     }
 
-    /// Some bytes of a file cannot be read any more.
+    /// Makes some bytes of a file unreadable.
     fn break_bytes(&mut self) {
         let names = self.disk.names();
         let random = &mut self.losses.random;
@@ -122,13 +121,13 @@ impl LogThread {
         self.is_flipped |= self.disk.break_bytes(name, from..through);
     }
 
-    /// Whether what a start says may be that it cannot read something.
+    /// Whether a start may report unreadable data.
     pub(super) fn may_repair(&self) -> bool {
         self.is_broken() && !self.losses.is_repaired
     }
 
-    /// Somebody gives up what cannot be read, makes room for that, and tries again if the machine
-    /// dies meanwhile.
+    /// Repairs the log: abandons unreadable data, makes room for that, and tries again after an
+    /// interruption.
     ///
     /// # Errors
     /// The repair is refused.
@@ -148,8 +147,7 @@ impl LogThread {
             return Ok(());
         }
         match mended {
-            // The head of the only segment is damaged, and nothing else says how many partitions
-            // there are.
+            // The head of the only segment is damaged, so the number of partitions is unknown.
             Err(OpenError::Missing) if !self.disk.has_head() => self.remove_all(),
             Err(error) => return Err(format!("a log is not repaired: {error}")),
             Ok(_) => self.worn.repairs += 1,

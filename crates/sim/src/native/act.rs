@@ -1,4 +1,4 @@
-//! What a native client does: subscribing, publishing, asking, by chance or as the auditor.
+//! Actions of a native client: subscribing, publishing, requesting, by chance or as the auditor.
 
 use super::policies::wire_policy;
 use super::{NativeClient, Plain, SUBSCRIPTIONS_MAX, Stage, Todo, Waiting, Wide, draw_padding};
@@ -10,7 +10,7 @@ use wire::native::{
     SubscribeItem, SubscribeRequest, Tag, Unsubscribe, encode_publish_head,
 };
 
-/// The choice, of ten, that starts a subscription beyond all that the log has.
+/// The choice, of ten, that starts a subscription beyond the log's head.
 const BEYOND: u64 = 8;
 
 impl NativeClient {
@@ -64,7 +64,7 @@ impl NativeClient {
         let floor = context.oracle.floor(partition);
         let epoch = context.oracle.present_epoch(partition);
         let since = |offset| Start::Since(Position { epoch, offset });
-        // A lost end takes millions of offsets.
+        // A lost end skips millions of offsets.
         let beyond = match context.oracle.is_flipped {
             true => 1 << 40,
             false => 1_000_000,
@@ -106,7 +106,7 @@ impl NativeClient {
         self.ask_plain(context, number);
     }
 
-    /// Asks for a subscription, for the first time or from its cursor.
+    /// Requests a subscription, for the first time or from its cursor.
     pub(super) fn ask_plain(&mut self, context: &mut Context<'_>, number: u32) {
         let Some(plain) = self.plain.get_mut(&number) else {
             return;

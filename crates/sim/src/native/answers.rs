@@ -1,4 +1,4 @@
-//! Answers to what a native client has asked: publications, history, refusals.
+//! Answers to a native client: publications, history, refusals.
 
 use super::{NativeClient, Stage, Todo, Waiting};
 use crate::client::Context;
@@ -18,7 +18,8 @@ impl NativeClient {
         let topic = context.oracle.publications[publication].topic;
         let partition = context.plan.partition(topic);
         let newest = self.acknowledged.entry(partition).or_default();
-        // What is on disk already is answered at once, before what still waits for it.
+        // Data that is already on disk is answered at once, before publications that still wait for
+        // it.
         let is_new = !published.duplicate;
         if is_new && (newest.0 > published.request || newest.1 >= offset) {
             let (request, before) = *newest;
@@ -58,7 +59,8 @@ impl NativeClient {
         if page.epoch != epoch || page.reverse != reverse {
             fail(context.oracle, format!("epoch {}, reverse {}", page.epoch, page.reverse));
         }
-        // Forward: everything up to here is settled. Reverse: the next one must be at least this.
+        // Forward: everything up to here is settled. Reverse: the next record must have at least
+        // this offset.
         let mut settled = position.unwrap_or(0);
         let mut is_bound = position.is_some();
         if let Some(gap) = page.gap {
@@ -125,11 +127,11 @@ impl NativeClient {
         ]);
         let refuses = context.plan.disk.refuses();
         let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
-        // Retention may have dropped what was not answered, and damage taken it and left what
-        // followed it.
+        // Retention may have dropped an unanswered publication, or damage may have removed it and
+        // kept its successors.
         let is_gone = context.oracle.is_flipped || !context.plan.lossless;
         let is_repeat_late = codes(&[ErrorCode::OutOfOrder]) && is_gone;
-        // Asked for on the way of GO_AWAY: it is had elsewhere, or later.
+        // Requested around GO_AWAY: available elsewhere, or later.
         let is_led_away = codes(&[ErrorCode::ShuttingDown]) && self.is_away;
         match error.reference {
             Reference::Subscription(_) if is_led_away => {}
@@ -167,7 +169,7 @@ impl NativeClient {
                     };
                 }
                 let Some(plain) = self.plain.get_mut(&number) else {
-                    // CREDIT for what has ended in the meantime.
+                    // CREDIT for a subscription that has ended meanwhile.
                     return;
                 };
                 match error.restart {
@@ -177,12 +179,12 @@ impl NativeClient {
                         let partition = context.plan.partition(plain.run.topic);
                         let place = (partition, self.peer.instance);
                         plain.refused_from(context.oracle, place, restart);
-                        // It says `fail_on_gap` still.
+                        // `fail_on_gap` is still set.
                         self.ticket = None;
                         self.ask_plain(context, number);
                     }
                     _ if is_unavailable && context.plan.disk.refuses_reads() => {
-                        // It may come back with its position.
+                        // It may resume with its position.
                         plain.stage = Stage::Absent;
                         plain.gap_due = None;
                         self.peer.leave(context, false);

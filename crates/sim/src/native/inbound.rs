@@ -1,4 +1,4 @@
-//! From bytes to frames, and from a frame to what becomes of it: subscriptions (`subscribed`) or
+//! From bytes to frames, and from a frame to its effects: on subscriptions (`subscribed`) or
 //! answers (`answers`).
 
 use super::{MESSAGE_BYTES_MAX, NativeClient, Waiting};
@@ -12,7 +12,7 @@ use wire::websocket::Role;
 use wire::websocket::message::{Assembler, Event};
 
 impl NativeClient {
-    /// Takes what has come apart. False when the connection is over.
+    /// Decodes the input. False if the connection is over.
     pub(super) fn understand(&mut self, context: &mut Context<'_>) -> bool {
         let mut input = std::mem::take(&mut self.peer.input);
         let mut consumed = 0;
@@ -31,7 +31,7 @@ impl NativeClient {
                     if !self.packing.agreed(is_agreed, context.plan) {
                         context
                             .oracle
-                            .fail(self.peer.id, "compression is not what was asked".into());
+                            .fail(self.peer.id, "compression differs from the offer".into());
                     }
                     self.assembler = Assembler::with_deflate(is_agreed);
                     self.is_open = true;
@@ -217,7 +217,7 @@ impl NativeClient {
             }
             ServerFrame::Pong(_) => {}
             ServerFrame::Renewed(_) | ServerFrame::TokenExpires(_) => {
-                let text = "anonymous, and told of a token".to_owned();
+                let text = "anonymous, but received a token event".to_owned();
                 context.oracle.fail(self.peer.id, text);
             }
             ServerFrame::TicketIssued(ticket) => match self.requests.remove(&ticket.request) {
@@ -230,7 +230,7 @@ impl NativeClient {
     }
 }
 
-/// A frame without its payload.
+/// Formats a frame without its payload.
 fn short(frame: &ServerFrame<'_>) -> String {
     match frame {
         ServerFrame::Message(message) => format!(

@@ -1,12 +1,12 @@
-//! Publishing once: some publications have a name, and what of them was not answered when the
-//! connection was lost is sent again with the next, in its order and before anything new.
+//! Publishing once: some publications have an identity, and unanswered ones are repeated with the
+//! next connection, in order and before new ones.
 
 use super::{NativeClient, Todo};
 use crate::client::Context;
 use crate::oracle::{Once, Refusal};
 
 impl NativeClient {
-    /// Gives a publication a name, or none.
+    /// Gives a publication an identity, or none.
     pub(super) fn draw_once(&mut self, context: &mut Context<'_>, id: usize) {
         let is_early = self.is_producer && !self.is_welcome;
         if !self.peer.random.chance(context.plan.once) || is_early {
@@ -21,7 +21,7 @@ impl NativeClient {
         context.oracle.publications[id].once = once;
     }
 
-    /// The log could not take it: a last message has to come through all the same.
+    /// Handles a log that refused a publication: a last message must still arrive.
     pub(super) fn on_unavailable(&mut self, context: &mut Context<'_>, id: usize) {
         let source = self.peer.source();
         context.oracle.refused(context.plan, source, id, Refusal::UntilCrash);
@@ -31,7 +31,7 @@ impl NativeClient {
         }
     }
 
-    /// Sends everything again that was not answered.
+    /// Repeats all unanswered publications.
     pub(super) fn repeat(&mut self, context: &mut Context<'_>) {
         while let Some(id) = self.repeats.pop_front() {
             let payload = context.oracle.repeated(context.plan, id);

@@ -1,14 +1,13 @@
-//! Compression of one native client: whether it offers it, what it compresses of its own, how it
+//! Compression of one native client: whether it offers it, which messages it compresses, and how it
 //! inflates.
 //!
-//! The choices come from a stream of their own, so that a world without compression is what it was
-//! before.
+//! The choices come from a separate generator, so that worlds without compression do not change.
 
 use crate::plan::Plan;
 use stdx::prng::Prng;
 use wire::websocket::deflate::{Deflater, Inflater};
 
-/// See the module.
+/// The compression of a client; see the module.
 pub(super) struct Packing {
     random: Prng,
     is_offered: bool,
@@ -33,13 +32,13 @@ impl Packing {
         self.is_offered
     }
 
-    /// What the handshake has come to. False if that is not what the plan says.
+    /// Processes the result of the handshake. False if it contradicts the plan.
     pub(super) fn agreed(&mut self, is_agreed: bool, plan: &Plan) -> bool {
         self.is_agreed = is_agreed;
         is_agreed == (self.is_offered && plan.settings.compression.is_some())
     }
 
-    /// The payload of the same message compressed; most of the time, where it gets shorter.
+    /// Compresses a message's payload, in most cases if that is shorter.
     pub(super) fn pack(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         if !self.is_agreed || self.random.chance(0.3) {
             return None;

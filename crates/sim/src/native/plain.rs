@@ -1,5 +1,5 @@
-//! One plain subscription: its cursor by the rules of `spec/protocol.md`, section 6, and what they
-//! forbid.
+//! One plain subscription: its cursor by the rules of `spec/protocol.md`, section 6, and their
+//! checks.
 
 use super::{Plain, Stage};
 use crate::oracle::{Hole, Oracle};
@@ -24,7 +24,7 @@ impl Plain {
             let cursor = self.run.cursor;
             let old = Position { epoch: self.run.epoch, offset: cursor };
             if !holds(old) {
-                // What it knows is gone with the log's life.
+                // Its known state ended with the log's life.
                 if beginning.continued {
                     return Err(format!("continued from {old:?}, which is not the log's"));
                 }
@@ -34,7 +34,7 @@ impl Plain {
             }
             self.run.continue_in(epoch);
             if through < cursor && std::mem::take(&mut self.is_ticketed) {
-                // What lies between comes again, or the gap in it.
+                // The messages between are repeated, or the gap in them.
                 self.again = Some(through);
                 return Ok(());
             }
@@ -45,8 +45,8 @@ impl Plain {
                 if !std::mem::take(&mut self.may_be_ahead) {
                     return Err(format!("continued from {cursor}, and it begins at {through}"));
                 }
-                // The node had settled more, where the topic has nothing: that is claimed, and
-                // judged as such.
+                // The node had settled more, because the topic has no messages there: that is a
+                // claim, and checked as one.
                 self.run.cursor = through;
             }
             self.gap_due = (!beginning.continued).then_some(through);
@@ -83,7 +83,7 @@ impl Plain {
         if !replaying {
             self.check_retained()?;
         }
-        // A snapshot is settled only when it has been caught up.
+        // A snapshot is settled only after CAUGHT_UP.
         self.has_cursor = self.start != Start::Snapshot || !replaying;
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Plain {
         self.has_begun = true;
         self.gap_due = None;
         self.run.holes.push(Hole {
-            // What lies before it is claimed to be settled, and judged as such.
+            // The range before it is claimed to be settled, and checked as such.
             from: cursor.max(hole.from),
             ..hole
         });
@@ -146,7 +146,7 @@ impl Plain {
         Ok(())
     }
 
-    /// The connection or the subscription has ended: it is to be asked for again.
+    /// Handles the end of the connection or subscription: it is to be requested again.
     pub(super) fn absent(&mut self) {
         self.stage = Stage::Absent;
         self.gap_due = None;
@@ -172,7 +172,7 @@ impl Plain {
         Ok(())
     }
 
-    /// A snapshot is complete: the retained message has come, if one is known.
+    /// Checks a complete snapshot: the retained message has arrived, if one is known.
     fn check_retained(&mut self) -> Result<(), String> {
         match std::mem::take(&mut self.retained_due) {
             0 => Ok(()),
@@ -188,12 +188,12 @@ impl Plain {
         if self.stage == Stage::Replaying {
             self.stage = Stage::Live;
         }
-        // It may be a stream that lags, behind what had come before it came back.
+        // It may be a lagging stream, behind the messages received before the resume.
         let cursor = self.run.cursor;
         let again = self.again.map(|again| again.max(through));
         self.again = again.filter(|again| *again < cursor);
         if self.is_snapshot {
-            // What lies behind the retained message was not asked for.
+            // Messages behind the retained one were not requested.
             self.is_snapshot = false;
             self.run.from = through;
             self.run.seen.clear();
@@ -203,7 +203,7 @@ impl Plain {
         Ok(())
     }
 
-    /// `fail_on_gap`: the position was refused, and it goes on from where the node says.
+    /// Handles a refused position with `fail_on_gap`: it continues from the node's position.
     pub(super) fn refused_from(
         &mut self,
         oracle: &mut Oracle,

@@ -1,4 +1,4 @@
-//! What becomes of a native client's subscriptions that lag: what it wishes, and what it is told.
+//! Policies of a native client's lagging subscriptions: its requests, and the node's reports.
 
 use super::{NativeClient, Stage};
 use crate::client::Context;
@@ -37,7 +37,7 @@ impl NativeClient {
                     false => Err(format!("SKIPPED names epoch {}", of.epoch)),
                 }
             }
-            _ => Err(format!("{skipped:?} is for nobody")),
+            _ => Err(format!("{skipped:?} has no subscription")),
         };
         if let Err(text) = result {
             let text = format!("subscription {number}: {text}");
@@ -45,8 +45,8 @@ impl NativeClient {
         }
     }
 
-    /// The node has ended a subscription by itself: it begins again from what it has. True if the
-    /// client had wanted it to end.
+    /// Handles a subscription that the node ended: it begins again from its cursor. True if the
+    /// client's policy permits the end.
     pub(super) fn on_ended(&mut self, context: &mut Context<'_>, frame: &Unsubscribed) -> bool {
         let number = frame.subscription;
         let plan = context.plan;

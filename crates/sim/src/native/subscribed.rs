@@ -1,4 +1,5 @@
-//! What a native client is told of its subscriptions, held against the rules of the protocol.
+//! The node's frames about a native client's subscriptions, checked against the rules of the
+//! protocol.
 
 use super::{NativeClient, Stage};
 use crate::client::Context;
@@ -13,7 +14,7 @@ impl NativeClient {
         let Some(number) = self.aliases.get(&message.alias) else {
             return context
                 .oracle
-                .fail(id, format!("message for alias {}, which is nobody's", message.alias));
+                .fail(id, format!("message for the unknown alias {}", message.alias));
         };
         let Some(plain) = self.plain.get_mut(number) else {
             return;
@@ -99,7 +100,7 @@ impl NativeClient {
         }
     }
 
-    /// A message by filter is for the subscription that it names, or for all that cover its topic.
+    /// Processes a message by filter, for its subscription, or for all that match its topic.
     pub(super) fn on_named(
         &mut self,
         context: &mut Context<'_>,
@@ -144,8 +145,8 @@ impl NativeClient {
         }
     }
 
-    /// The log could not be read for a filter: it is asked for again from its cursors, here or on
-    /// another connection.
+    /// Handles a log that could not be read for a filter: the filter is requested again from its
+    /// cursors, here or on another connection.
     pub(super) fn on_filter_ended(&mut self, context: &mut Context<'_>, number: u32) {
         let Some(wide) = self.wide.get_mut(&number) else {
             return;

@@ -1,19 +1,18 @@
-//! Resume tickets: asked for, given with GO_AWAY, and brought back, with the client's own cursors
-//! or without any.
+//! Resume tickets: requested, received with GO_AWAY, and presented, with the client's own cursors
+//! or without.
 //!
-//! What is judged: a ticket brings back exactly the subscriptions whose SUBSCRIBED came before it,
-//! each from no later than what the client had got by then; what comes twice for it is in order and
-//! once.
+//! Checks: a ticket restores exactly the subscriptions whose SUBSCRIBED preceded it, each from no
+//! later than the client's progress at that time; repeated messages are in order and occur once.
 
 use super::{NativeClient, Stage, Waiting};
 use crate::client::Context;
 use wire::native::{ClientFrame, Hello, Position, ResumeCursor};
 
-/// A ticket, and what is in it.
+/// A ticket, and its content.
 pub(super) struct Held {
     bytes: Vec<u8>,
     covers: Vec<u32>,
-    /// By which node it was issued.
+    /// The node that issued it.
     instance: u32,
 }
 
@@ -29,7 +28,7 @@ impl NativeClient {
         self.requests.insert(request, Waiting::Ticket);
     }
 
-    /// A ticket has come, asked for or with GO_AWAY.
+    /// Stores a ticket, requested or received with GO_AWAY.
     pub(super) fn keep_ticket(&mut self, bytes: &[u8]) {
         let plain = self.plain.iter().map(|(number, it)| (*number, it.stage));
         let wide = self.wide.iter().map(|(number, it)| (*number, it.stage));
@@ -38,7 +37,7 @@ impl NativeClient {
             let found = stages.iter().filter(|(_, stage)| wanted.contains(stage));
             found.map(|(number, _)| *number).collect()
         };
-        // What is on its way to its end may be in it or not.
+        // A subscription that is being ended may be in it or not.
         let is_known = of(&[Stage::Ending]).is_empty();
         self.ticket = is_known.then(|| Held {
             bytes: bytes.to_vec(),
@@ -47,7 +46,7 @@ impl NativeClient {
         });
     }
 
-    /// Says HELLO, with a ticket or without; the subscriptions that it brings back.
+    /// Sends HELLO, with or without a ticket; returns the subscriptions that it restores.
     pub(super) fn hello(&mut self, context: &mut Context<'_>) -> Vec<u32> {
         self.presented = None;
         let is_good = |held: &Held| {
@@ -61,8 +60,8 @@ impl NativeClient {
             self.frame(&ClientFrame::Hello(Hello::default()));
             return Vec::new();
         };
-        // Without cursors of its own it gets what lies behind the ticket's; in another life these
-        // may say nothing.
+        // Without its own cursors it resumes behind the ticket's; in another life these may be
+        // unknown.
         let lives = &context.oracle.lives;
         let (then, now) = (held.instance, self.peer.instance);
         let is_same_life = (0..context.plan.settings.partitions_count())
@@ -105,13 +104,13 @@ impl NativeClient {
         self.presented = Some(held.covers.len());
         let covers = held.covers.clone();
         if self.peer.random.chance(0.5) {
-            // It may be used again.
+            // The ticket may be used again.
             self.ticket = Some(held);
         }
         covers
     }
 
-    /// What WELCOME says of the ticket.
+    /// Processes the ticket fields of WELCOME.
     pub(super) fn on_resumed(&mut self, context: &mut Context<'_>, resumed: Option<u32>) {
         let resumed = resumed.map(|count| count as usize);
         if resumed != self.presented {

@@ -1,8 +1,8 @@
 //! One subscription to a filter: a cursor for each partition by the rules of `spec/protocol.md`,
-//! and what they forbid.
+//! and their checks.
 //!
-//! At the end each partition's run is judged for every topic that the filter covers there: what
-//! lies between its start and its cursor has come, once and in order, or was announced as lost.
+//! At the end each partition's run is checked for every topic of the filter: all messages between
+//! its start and its cursor were received, once and in order, or reported as lost.
 
 use super::Stage;
 use crate::oracle::{Hole, Oracle, Run, matches};
@@ -15,33 +15,33 @@ pub(super) struct Wide {
     pub filter: usize,
     pub stage: Stage,
     pub credit: Option<u32>,
-    /// Its own wish; the rule decides without one.
+    /// The requested policy; without it, the rule decides.
     pub policy: Option<LagPolicy>,
-    /// SUBSCRIBED has come on this connection.
+    /// SUBSCRIBED has arrived on this connection.
     pub is_told: bool,
-    /// It came back with a ticket, whose positions may be behind its own, or before them where
-    /// nothing was for it.
+    /// It was resumed with a ticket, whose positions may be behind its own, or ahead of them if no
+    /// message matched.
     pub is_ticketed: bool,
     client: usize,
     parts: BTreeMap<u32, Part>,
-    /// The topics that the filter covers, by partition.
+    /// The topics of the filter, by partition.
     topics: BTreeMap<u32, Vec<usize>>,
 }
 
-/// What is known of one partition.
+/// The known state of one partition.
 #[derive(Clone, Default)]
 struct Part {
-    /// Its topic means nothing.
+    /// Its topic has no meaning.
     run: Run,
     seen: BTreeMap<usize, Vec<u64>>,
-    /// The node has answered; before that its position is only what the client wants.
+    /// The node has answered; before that its position is only the client's request.
     is_told: bool,
     is_replaying: bool,
-    /// SUBSCRIBED was beyond the cursor: up to there.
+    /// SUBSCRIBED was beyond the cursor: up to this offset.
     gap_due: Option<u64>,
-    /// The position was of another life: a gap over all is due.
+    /// The position was of another life: a gap over everything is due.
     must_announce: bool,
-    /// How far the node has come with what was settled before.
+    /// The progress of the node within messages that were settled before.
     again: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Wide {
         }
     }
 
-    /// It begins with this position.
+    /// Begins a partition at this position.
     pub fn start_at(&mut self, partition: u32, position: Position) {
         let run = Run {
             client: self.client,
@@ -79,13 +79,13 @@ impl Wide {
         self.parts.insert(partition, part);
     }
 
-    /// The connection is lost.
+    /// Clears the ticket's state after the connection was lost.
     pub fn forget_ticket(&mut self) {
         self.is_ticketed = false;
         self.parts.values_mut().for_each(|part| part.again = None);
     }
 
-    /// Where it resumes.
+    /// The positions for a resume.
     pub fn cursors(&self) -> Vec<PartitionPosition> {
         let position = |(partition, part): (&u32, &Part)| PartitionPosition {
             partition: *partition,
@@ -147,7 +147,7 @@ impl Wide {
                 continue;
             }
             if self.is_ticketed && beginning.continued {
-                // There was nothing for the filter on the way: judged at the end.
+                // No message matched the filter in between: checked at the end.
                 part.run.cursor = through;
                 continue;
             }
@@ -157,7 +157,7 @@ impl Wide {
             part.gap_due = (!beginning.continued).then_some(through);
         }
         if told != partitions_count {
-            return Err(format!("SUBSCRIBED names {told} partitions"));
+            return Err(format!("SUBSCRIBED lists {told} partitions"));
         }
         self.settle_stage();
         Ok(())
@@ -197,7 +197,7 @@ impl Wide {
         Ok(())
     }
 
-    /// Whether credit is of use to it.
+    /// Whether it needs credit.
     pub fn is_replaying(&self, partition: u32) -> bool {
         let part = self.parts.get(&partition);
         part.is_some_and(|part| part.is_replaying)
@@ -260,11 +260,11 @@ impl Wide {
         }
     }
 
-    /// Everything has come by now: whether it has been seen up to each topic's last message.
+    /// Checks that the client has seen the last message of each topic.
     pub fn is_past_markers(&self, oracle: &Oracle) -> Result<(), String> {
         for (partition, part) in &self.parts {
             if part.must_announce {
-                return Err(format!("was not told of its gap in {partition}"));
+                return Err(format!("received no gap in {partition}"));
             }
             is_young(oracle.floor(*partition), part.run.cursor)
                 .map_err(|text| format!("in partition {partition} {text}"))?;
@@ -277,7 +277,7 @@ impl Wide {
         Ok(())
     }
 
-    /// It is over.
+    /// Passes its runs to the oracle.
     pub fn finish(&self, oracle: &mut Oracle) {
         for (partition, part) in self.parts.iter().filter(|(_, part)| part.is_told) {
             keep(part, self.topics.get(partition), oracle);
@@ -291,9 +291,9 @@ impl Part {
     }
 }
 
-/// Others may have kept the partition busy: the cursor comes along, so that no gap awaits who comes
-/// back. When the last messages of all topics have come, less than a quarter of the partition may
-/// lie behind it.
+/// Checks a cursor's age: other topics may keep the partition busy, and the cursor must advance, so
+/// that a resume causes no gap. After the last messages of all topics, less than a quarter of the
+/// partition may be behind it.
 fn is_young(head: u64, cursor: u64) -> Result<(), String> {
     match head <= cursor || (head - cursor) * 4 < head {
         true => Ok(()),

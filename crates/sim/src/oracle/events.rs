@@ -1,33 +1,33 @@
-//! What a node tells of itself on `$sys/...`, held against what clients know: who has come, who
-//! listens, and the world's own statistics.
+//! The node's events on `$sys/...`, checked against the clients' knowledge: sessions, occupied
+//! topics, and the world's own statistics.
 //!
-//! Everything that has happened was told once, in the order of its topic; what was not is in the
-//! counts of what was left out (of a rate) or lost (without room at a home). Of two topics in one
-//! partition the order is known, too. Judged when all clients but the witness have left: then
-//! nobody is connected but it, and nobody listens.
+//! Every event was reported once, in the order of its topic; missing ones are in the counts of
+//! events left out (because of a rate) or lost (without room at a home). The order of two topics in
+//! one partition is known, too. Checked when all clients but the witness have left: then only the
+//! witness is connected, and no topic is occupied.
 
 use crate::plan::Plan;
 use broker::sys;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Events of one topic by what they are about, with their offsets.
+/// The offsets of one topic's events, by their subject.
 type Told = BTreeMap<String, Vec<u64>>;
 
-/// What the witness was told, and what clients know.
+/// The witness's events, and the clients' knowledge.
 #[derive(Default)]
 pub struct Events {
-    /// By topic, in order: offsets and what stands there.
+    /// Offsets and events by topic, in order.
     told: BTreeMap<String, Vec<(u64, Value)>>,
-    /// By client and edge, in order: connections whose sessions have begun.
+    /// Connections with a session, by client and edge, in order.
     welcomed: BTreeMap<(usize, u64), Vec<u64>>,
-    /// Topics that somebody was subscribed to by their names.
+    /// Topics with a subscription by name.
     heard: BTreeSet<usize>,
-    /// How often the world has had its statistics published.
+    /// The number of published statistics of the world.
     pub published: u64,
 }
 
-/// What was told of one kind.
+/// The events of one kind.
 struct Kind {
     told: Told,
     left_out: u64,
@@ -38,7 +38,7 @@ impl Kind {
         self.told.get(about).map_or(0, Vec::len)
     }
 
-    /// Told of `self` and not of the other.
+    /// The number of events of `self` that `other` lacks.
     fn beyond(&self, other: &Kind) -> u64 {
         let beyond =
             |(about, at): (&String, &Vec<u64>)| at.len().saturating_sub(other.count(about));
@@ -47,48 +47,48 @@ impl Kind {
 }
 
 impl Events {
-    /// A client's session has begun; the node's name of the connection.
+    /// Records the start of a client's session, with the node's identifier of the connection.
     pub fn welcomed(&mut self, client: usize, connection: u64) {
         let edge = connection >> 48;
         let known = self.welcomed.entry((client, edge)).or_default();
         known.push(connection);
     }
 
-    /// A client is subscribed to a topic by its name.
+    /// Records a client's subscription to a topic by its name.
     pub fn heard(&mut self, topic: usize) {
         self.heard.insert(topic);
     }
 
-    /// The witness was told something.
+    /// Records an event for the witness.
     ///
     /// # Errors
-    /// It is no event.
+    /// The payload is not an event.
     pub fn told(&mut self, topic: &str, offset: u64, payload: &[u8]) -> Result<(), String> {
         let event: Value = serde_json::from_slice(payload)
-            .map_err(|error| format!("offset {offset} of {topic} is no JSON: {error}"))?;
+            .map_err(|error| format!("offset {offset} of {topic} is not JSON: {error}"))?;
         let all = self.told.entry(topic.to_owned()).or_default();
         all.push((offset, event));
         Ok(())
     }
 
-    /// Events that were left out and counted.
+    /// The number of events left out and counted.
     pub fn left_out(&self) -> u64 {
         let all = self.told.values().flatten();
         all.filter_map(|(_, event)| event["left_out"].as_u64()).sum()
     }
 
-    /// Events that the witness was told.
+    /// The number of the witness's events.
     pub fn count(&self) -> u64 {
         self.told.values().map(Vec::len).sum::<usize>() as u64
     }
 
-    /// Holds everything against everything. `lost` is what nodes had no room for.
+    /// Checks all events. `lost` is the number of events without room.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The contradiction.
     pub fn judge(&self, plan: &Plan, lost: u64) -> Result<(), String> {
         self.judge_statistics(plan, lost)?;
-        // A count of what was left out may itself have been lost.
+        // A count of left-out events may itself have been lost.
         let is_counted = lost == 0 || !plan.events_are_few();
         let connected = self.kind(sys::CLIENTS_CONNECTED, "connection")?;
         let disconnected = self.kind(sys::CLIENTS_DISCONNECTED, "connection")?;
@@ -110,7 +110,7 @@ impl Events {
             match (event[about].as_str(), event["left_out"].as_u64()) {
                 (Some(about), None) => told.entry(about.to_owned()).or_default().push(*offset),
                 (None, Some(count)) if count > 0 => left_out += count,
-                _ => return Err(format!("{topic} says {event}")),
+                _ => return Err(format!("{topic} contains {event}")),
             }
         }
         Ok(Kind { told, left_out })
@@ -124,12 +124,12 @@ impl Events {
         let count = numbers.len() as u64;
         if !is_in_order || count > self.published || count + lost < self.published {
             let published = self.published;
-            return Err(format!("{lost} lost of {published} statistics, and told {numbers:?}"));
+            return Err(format!("{lost} lost of {published} statistics, and reported {numbers:?}"));
         }
         Ok(())
     }
 
-    /// Each session begins once and ends once, and in this order.
+    /// Checks that each session begins once and ends once, in this order.
     fn judge_sessions(
         &self,
         plan: &Plan,
@@ -137,7 +137,7 @@ impl Events {
     ) -> Result<(), String> {
         for kind in [connected, disconnected] {
             if let Some((connection, at)) = kind.told.iter().find(|(_, at)| at.len() > 1) {
-                return Err(format!("connection {connection} is told at {at:?}"));
+                return Err(format!("connection {connection} is reported at {at:?}"));
             }
         }
         if plan.is_one_partition(sys::CLIENTS_CONNECTED, sys::CLIENTS_DISCONNECTED) {
@@ -148,18 +148,19 @@ impl Events {
                 }
             }
         }
-        // What one client knows of one edge is in that edge's order.
+        // A client's connections to one edge are in that edge's order.
         for ((client, _), connections) in &self.welcomed {
             let at = |connection: &u64| connected.told.get(&connection.to_string());
             let told: Vec<u64> = connections.iter().filter_map(at).map(|at| at[0]).collect();
             if !told.is_sorted() {
-                return Err(format!("sessions of client {client} are told at {told:?}"));
+                return Err(format!("sessions of client {client} are reported at {told:?}"));
             }
         }
         Ok(())
     }
 
-    /// Nobody is missing who was not counted as left out or lost; the witness is still there.
+    /// Checks that every missing session was counted as left out or lost; the witness is still
+    /// connected.
     fn judge_missing(
         &self,
         [connected, disconnected]: [&Kind; 2],
@@ -177,16 +178,16 @@ impl Events {
         }
         let there = connected.beyond(disconnected);
         if there > 1 + disconnected.left_out + lost {
-            return Err(format!("{there} sessions are there, by what was told"));
+            return Err(format!("{there} sessions remain by the events"));
         }
         let is_whole = connected.left_out + disconnected.left_out + lost == 0;
         if is_whole && there != 1 {
-            return Err(format!("the witness alone is there, and {there} by what was told"));
+            return Err(format!("only the witness remains, but {there} by the events"));
         }
         Ok(())
     }
 
-    /// Who was listened to by its name has been occupied, and nobody listens any more.
+    /// Checks that a topic with a subscription by name was occupied, and that all are vacated.
     fn judge_occupancy(
         &self,
         plan: &Plan,
@@ -203,15 +204,15 @@ impl Events {
         let never = vacated.beyond(occupied);
         if still > vacated.left_out + lost || never > occupied.left_out + lost {
             return Err(format!(
-                "nobody listens: {still} more times occupied than vacated, and {never} fewer"
+                "no topic is occupied: {still} more times occupied than vacated, and {never} fewer"
             ));
         }
         Ok(())
     }
 }
 
-/// A topic is occupied, vacated, occupied: where the order of both can be seen and nothing is
-/// missing.
+/// Checks that a topic alternates between occupied and vacated, if the order of both is visible and
+/// no event is missing.
 fn judge_alternation(
     plan: &Plan,
     [occupied, vacated]: [&Kind; 2],

@@ -1,15 +1,15 @@
-//! The end of the world: all that was claimed is compared with what is known then.
+//! The end of the world: all claims are compared with the final knowledge.
 
 use super::run::CONFLATED;
 use super::{Hole, Once, Oracle, Run};
 use crate::plan::Plan;
 use std::collections::BTreeMap;
 
-/// By topic and life: the offsets that are known to stand there, rising.
+/// The known offsets by topic and life, ascending.
 type Namespaces = BTreeMap<(usize, u32), Vec<u64>>;
 
 impl Oracle {
-    /// Compares all that was claimed with what is known now.
+    /// Compares all claims with the final knowledge.
     pub fn judge(&mut self, plan: &Plan) {
         let offsets = self.namespaces();
         for ((partition, life, offset), place) in &self.places {
@@ -58,10 +58,10 @@ impl Oracle {
         offsets
     }
 
-    /// What a run must have seen or been told of: what is known to stand in its epoch, and what was
-    /// known in the older epochs that it crossed, behind its cursor of that moment. Damage may have
-    /// taken the latter away; then it is a gap. Behind a second damage nobody may know how much the
-    /// first one took; then a gap where that began is enough.
+    /// The offsets that a run must have received or reported: the known ones of its epoch, and
+    /// those that were known in the older epochs that it crossed, behind its cursor at that moment.
+    /// Damage may have removed the latter; then a gap is due. After a second damage the extent of
+    /// the first may be unknown; then a gap at its start suffices.
     fn owed(&self, partition: u32, run: &Run, known: &[u64], offsets: &Namespaces) -> Vec<u64> {
         let mut owed = known.to_vec();
         for (epoch, cursor) in &run.crossed {
@@ -185,7 +185,7 @@ impl Oracle {
         let (messages_max, age_max_ms) = plan.history_least(run.topic);
         if hole.reason == 3 && !self.is_flipped && age_max_ms == u64::MAX {
             let newer = offsets.iter().filter(|offset| **offset > hole.to).count();
-            // Newer ones may have been evicted before anybody was told of them.
+            // Newer messages may have been evicted before any client received them.
             let newer = newer + self.unknown(run.topic);
             if inside.is_some() && newer < messages_max as usize {
                 self.fail(
@@ -198,7 +198,7 @@ impl Oracle {
         }
     }
 
-    /// Whether a message of the topic stands behind an offset and had been sent at a moment.
+    /// Whether a message of the topic is behind an offset and had been sent at a moment.
     fn has_newer(&self, partition: u32, topic: usize, life: u32, offset: u64, moment: u64) -> bool {
         self.publications.iter().any(|publication| {
             let is_behind =
@@ -209,19 +209,20 @@ impl Oracle {
         })
     }
 
-    /// Publications that may have been there without anybody hearing of it.
+    /// The number of publications that may have been present without any report.
     fn unknown(&self, topic: usize) -> usize {
         let open =
             |publication: &&super::Publication| publication.topic == topic && publication.open > 0;
         self.publications.iter().filter(open).count()
     }
 
-    /// Where nothing can be lost, history holds everything that was ever acknowledged or seen.
+    /// Checks that, if nothing can be lost, history contains everything that was ever acknowledged
+    /// or seen.
     fn judge_presence(&mut self, plan: &Plan, offsets: &Namespaces) {
         for (topic, present) in std::mem::take(&mut self.present) {
             let life = self.lives.present(plan.partition(topic));
             for offset in offsets.get(&(topic, life)).into_iter().flatten() {
-                // What was appended behind the last message may have come after history was read.
+                // Messages behind the last one may have been appended after history was read.
                 let marker = self.markers.get(&topic).map_or(0, |marker| marker.1);
                 if *offset <= marker && !present.contains_key(offset) {
                     let name = &plan.topics[topic];
@@ -231,8 +232,9 @@ impl Oracle {
         }
     }
 
-    /// Within a partition and a life, what a producer sent later stands later; but for a producer
-    /// of which retention had dropped everything before a start, and which began anew.
+    /// Checks that, within a partition and a life, a producer's later publications have higher
+    /// offsets. Except for a producer whose publications retention had dropped before a start, and
+    /// which began anew.
     fn judge_producers(&mut self, plan: &Plan) {
         let mut last: BTreeMap<(u64, u32, u32), (u64, u64)> = BTreeMap::new();
         let mut sent: Vec<(u64, u64, usize)> = Vec::new();

@@ -1,29 +1,28 @@
-//! The lives of logs: which epoch each node had, and what of an older epoch still holds in a newer
-//! one.
+//! The lives of logs: the epoch of each node, and the validity of older epochs in newer ones.
 //!
-//! A life begins with a new epoch, and for each partition with a start: positions of older lives
-//! below it stay valid, and so does what stands there. A memory log's start is 0: nothing is left
-//! of the life before. One life may be served by several nodes, one after the other: a durable log
-//! keeps its epoch over restarts.
+//! A life begins with a new epoch, and for each partition with a start: positions and records of
+//! older lives below it stay valid. A memory log's start is 0: nothing is left of the previous
+//! life. Several nodes may serve one life, one after the other: a durable log keeps its epoch over
+//! restarts.
 
 use std::collections::BTreeMap;
 
-/// From one epoch to the next.
+/// One epoch of a log.
 #[derive(Clone, Debug)]
 struct Life {
     epoch: u64,
-    /// By partition, numbered over all logs; 0 where there is none.
+    /// The starts by partition, numbered over all logs; 0 if there is none.
     starts: BTreeMap<u32, u64>,
-    /// Older epochs that its newest node knows.
+    /// The older epochs that its newest node knows.
     known: Vec<u64>,
 }
 
 /// One log.
 #[derive(Clone, Debug)]
 struct LogLives {
-    /// Its partitions end before this one.
+    /// The end of its partitions, exclusive.
     end: u32,
-    /// Of each node that has run, in order: the life that it served.
+    /// The life of each node, in order.
     of_instances: Vec<u32>,
     lives: Vec<Life>,
 }
@@ -32,12 +31,12 @@ struct LogLives {
 #[derive(Clone, Debug, Default)]
 pub struct Lives {
     logs: Vec<LogLives>,
-    /// By partition: the least offset that the log had at its last start.
+    /// The log's lowest offset at its last start, by partition.
     floors: BTreeMap<u32, u64>,
 }
 
 impl Lives {
-    /// A start has found a log that begins there; what was before it is forgotten by names too.
+    /// Records the lowest offset at a start; deduplication has forgotten earlier publications.
     pub fn started_with(&mut self, partition: u32, floor: u64) {
         self.floors.insert(partition, floor);
     }
@@ -47,7 +46,7 @@ impl Lives {
         self.floors.get(&partition).is_some_and(|floor| offset < *floor)
     }
 
-    /// A log begins; its partitions are those before `end` that belong to no earlier one.
+    /// Adds a log; its partitions are those before `end` that belong to no earlier one.
     pub fn add_log(&mut self, end: u32, epoch: u64) {
         self.logs.push(LogLives {
             end,
@@ -56,7 +55,8 @@ impl Lives {
         });
     }
 
-    /// The next node serves this log: with the same epoch, or with a new one and its starts.
+    /// Begins the next node's life of this log: with the same epoch, or with a new one and its
+    /// starts.
     pub fn restarted(
         &mut self,
         log: usize,
@@ -79,7 +79,7 @@ impl Lives {
         &self.logs[place.min(self.logs.len() - 1)]
     }
 
-    /// Which node runs now, or ran last.
+    /// The number of the present or last node.
     pub fn instance(&self) -> u32 {
         self.logs.first().map_or(0, |log| log.of_instances.len() as u32 - 1)
     }
@@ -94,7 +94,7 @@ impl Lives {
         self.at(partition, self.instance())
     }
 
-    /// A life's epoch.
+    /// The epoch of a life.
     pub fn epoch(&self, partition: u32, life: u32) -> u64 {
         self.log(partition).lives[life as usize].epoch
     }
@@ -111,7 +111,7 @@ impl Lives {
         starts.get(&partition).copied().unwrap_or(0)
     }
 
-    /// The life in which was appended what stands at an offset in `life`.
+    /// The life in which the record at an offset of `life` was appended.
     pub fn origin(&self, partition: u32, mut life: u32, offset: u64) -> u32 {
         while life > 0 && offset < self.start(partition, life) {
             life -= 1;
@@ -119,7 +119,7 @@ impl Lives {
         life
     }
 
-    /// Whether a position of one life says something in a later one, or the same.
+    /// Whether a position of one life is valid in the same or a later one.
     pub fn holds(&self, partition: u32, from: u32, offset: u64, to: u32) -> bool {
         let lives = &self.log(partition).lives;
         let epoch = lives.get(from as usize).map_or(0, |life| life.epoch);
@@ -129,7 +129,7 @@ impl Lives {
             && (from + 1..=to).all(|life| offset < self.start(partition, life))
     }
 
-    /// The least start of the lives after `from` up to `to`: below it everything is as it was.
+    /// The lowest start of the lives after `from` up to `to`: offsets below it are unchanged.
     pub fn kept_before(&self, partition: u32, from: u32, to: u32) -> u64 {
         let starts = (from + 1..=to).map(|life| self.start(partition, life));
         starts.min().unwrap_or(u64::MAX)

@@ -1,12 +1,12 @@
-//! Retained messages: a snapshot begins with the newest one that anybody was told of, or with a
-//! newer one, over restarts too.
+//! Retained messages: a snapshot begins with the newest known one, or with a newer one, over
+//! restarts too.
 
 use super::Oracle;
 use crate::plan::Plan;
 
 impl Oracle {
-    /// The offset of a topic's newest known retained message, as the node of a connection must have
-    /// it; 0: none. Damage may have taken any of them away.
+    /// The offset of a topic's newest known retained message that the node of a connection must
+    /// have; 0: none. Damage may have removed any of them.
     pub fn retained(&self, plan: &Plan, topic: usize, instance: u32) -> u64 {
         if self.is_flipped {
             return 0;

@@ -1,32 +1,32 @@
-//! What one subscriber was told, as it is kept for the end of the world.
+//! The record of one subscriber, for the end of the world.
 
 use broker::settings::LagPolicy;
 
-/// Something lost or left out, as a node announced it.
+/// A gap or skip, as a node reported it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hole {
-    /// Exclusive.
+    /// The start, exclusive.
     pub from: u64,
-    /// Inclusive.
+    /// The end, inclusive.
     pub to: u64,
-    /// As in the protocol: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit. Of what was
-    /// left out on purpose its reason behind [`SKIPPED`].
+    /// The protocol's reason: 0 evicted, 1 unknown epoch, 2 beyond head, 3 history limit. For a
+    /// skip, its reason plus [`SKIPPED`].
     pub reason: u8,
-    /// The moment when it was told.
+    /// The moment of the report.
     pub told_at: u64,
 }
 
-/// In front of the reasons of what was left out.
+/// The offset of the reasons of skips.
 pub const SKIPPED: u8 = 100;
-/// The newest was to be brought.
+/// The policy sends the newest message only.
 pub const CONFLATED: u8 = SKIPPED + 1;
-/// Nothing was.
+/// The policy sends none.
 pub const DROPPED: u8 = SKIPPED + 3;
 
-/// What a subscriber was told that was left out: is that what its policy wants?
+/// Checks whether a skip agrees with the policy.
 ///
 /// # Errors
-/// It is not.
+/// It does not.
 pub fn check_skip(policy: LagPolicy, hole: &Hole) -> Result<(), String> {
     let is_right = match policy {
         LagPolicy::Conflate => hole.reason == CONFLATED,
@@ -39,34 +39,34 @@ pub fn check_skip(policy: LagPolicy, hole: &Hole) -> Result<(), String> {
     }
 }
 
-/// One subscription to a plain topic, or of one to a filter what concerns a topic, over all
-/// connections on which it was resumed, within one epoch or several under which its positions
-/// stayed valid.
+/// One subscription to a plain topic, or the part of a filter's subscription for one topic, over
+/// all its connections, within one epoch or several under which its positions stayed valid.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Run {
-    /// Whose.
+    /// The client.
     pub client: usize,
-    /// Which topic.
+    /// The topic.
     pub topic: usize,
-    /// The newest epoch that it was told.
+    /// The newest reported epoch.
     pub epoch: u64,
     /// It begins after this offset.
     pub from: u64,
     /// Everything up to here is settled.
     pub cursor: u64,
-    /// Older epochs from which it was continued, each with its cursor at that moment: it is owed
-    /// what stood behind that.
+    /// Older epochs that it crossed, each with its cursor at that moment: it must receive the
+    /// messages behind that.
     pub crossed: Vec<(u64, u64)>,
-    /// Offsets received, rising.
+    /// Received offsets, ascending.
     pub seen: Vec<u64>,
-    /// Announced.
+    /// Reported gaps and skips.
     pub holes: Vec<Hole>,
-    /// It asked for the newest so many, when the partition was known up to the offset.
+    /// The request for the newest messages: their number, and the partition's known offset at that
+    /// time.
     pub wanted_newest: Option<(usize, u64)>,
 }
 
 impl Run {
-    /// A run of the same subscriber that was told nothing.
+    /// An empty run of the same subscriber.
     pub(super) fn nothing(run: &Run) -> Run {
         Run {
             client: run.client,
@@ -76,13 +76,13 @@ impl Run {
         }
     }
 
-    /// A gap was announced: what lies before it is claimed to be settled, and judged as such.
+    /// Adds a gap: everything before it is claimed to be settled, and checked as such.
     pub fn take_hole(&mut self, hole: Hole) {
         self.holes.push(Hole { from: self.cursor.max(hole.from), ..hole });
         self.cursor = self.cursor.max(hole.to);
     }
 
-    /// The node has this epoch, and what this run has settled holds in it.
+    /// Switches to the node's epoch, in which the run's settled part stays valid.
     pub fn continue_in(&mut self, epoch: u64) {
         if self.epoch != epoch {
             self.crossed.push((self.epoch, self.cursor));
@@ -90,8 +90,7 @@ impl Run {
         }
     }
 
-    /// The node has another epoch, and what this run is about is gone: answers it as it was, and
-    /// begins anew.
+    /// Ends the run at a new epoch without its messages: returns it, and begins anew.
     pub fn begin_anew(&mut self, epoch: u64) -> Run {
         let new = Run { client: self.client, topic: self.topic, epoch, ..Run::default() };
         std::mem::replace(self, new)

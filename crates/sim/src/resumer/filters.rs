@@ -1,5 +1,5 @@
-//! Filters of the session of crate `client`: what it reports of each partition, and the cursors
-//! that it would come back with.
+//! Filters of the session of crate `client`: its reports of each partition, and its cursors for a
+//! resume.
 
 use super::Resumer;
 use crate::client::Context;
@@ -41,7 +41,7 @@ impl Resumer {
         }
     }
 
-    /// Takes an event that is about filters; gives back others.
+    /// Processes an event about filters; returns other events.
     pub(super) fn on_filter_event(
         &mut self,
         context: &mut Context<'_>,
@@ -121,7 +121,7 @@ impl Resumer {
                 cause: GapCause::Announced(reason),
                 ..
             } => {
-                // A position of another epoch says nothing in this one.
+                // A position of another epoch has no meaning in this one.
                 let from = from.filter(|from| from.epoch == to.epoch);
                 let hole = Hole {
                     from: from.map_or(0, |from| from.offset),
@@ -152,7 +152,7 @@ impl Resumer {
         }
     }
 
-    /// All events are taken: what the session's cursors say now is what it would come back with.
+    /// After all events: the session's cursors are those of a resume.
     pub(super) fn settle_filters(&mut self, context: &mut Context<'_>) {
         let instance = self.peer.instance;
         for (id, covering) in &mut self.filters {

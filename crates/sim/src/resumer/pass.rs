@@ -1,9 +1,8 @@
-//! The token of a session: what it covers now, and what may end for it.
+//! The token of a session: its permissions, and the effects of its end.
 //!
-//! The client knows what it asked for: with each message that it is handed it sees whether a token
-//! covered that, and with each refusal whether none did. Once a renewal has been answered only the
-//! new token counts. That who is entitled misses nothing is judged as for everybody else, by the
-//! runs.
+//! The client knows its tokens: for each message it checks that a token permitted it, and for each
+//! refusal that none did. After the answer to a renewal only the new token counts. The runs check
+//! that an entitled client misses nothing, as for all clients.
 
 use super::Resumer;
 use crate::client::{Context, Phase};
@@ -12,23 +11,22 @@ use client::session::{Event, Reason, ServerError};
 use stdx::prng::Prng;
 use wire::native::{CloseCode, ErrorCode, UnsubscribeCode};
 
-/// See the module.
+/// The tokens of a session; see the module.
 pub(super) struct Pass {
-    /// The newest, which every further connection shows.
+    /// The newest token, which every further connection presents.
     token: Token,
-    /// Those before it that may still hold: the answer to a renewal has not come.
+    /// Earlier tokens that may still be valid: the renewal has no answer yet.
     former: Vec<Token>,
-    /// Those that do not hold any more since the last answer: answers to requests are handed over
-    /// behind events.
+    /// Tokens that became invalid with the last answer: answers to requests follow events.
     over: Vec<Token>,
     is_revoked: bool,
-    /// The newest was refused because its user has as many connections as it says.
+    /// The newest token was refused because its user has the maximum number of connections.
     is_crowded: bool,
     numbers: u64,
 }
 
 impl Pass {
-    /// The first token.
+    /// Creates the first token.
     pub fn new(client: usize, random: &mut Prng, now_s: u32) -> Pass {
         let mut pass = Pass {
             token: Token {
@@ -52,7 +50,8 @@ impl Pass {
         self.token.text()
     }
 
-    /// Another token; one that expires, or is not for everybody of its user, only if it may.
+    /// Draws another token; one that expires, or excludes clients of its user, only if
+    /// `may_expire`.
     fn draw(&mut self, random: &mut Prng, now_s: u32, may_expire: bool) {
         self.numbers += 1;
         self.token.number = (self.token.client as u64) << 32 | self.numbers;
@@ -68,12 +67,12 @@ impl Pass {
         (self.is_revoked, self.is_crowded) = (false, false);
     }
 
-    /// Whether some token that may hold covers the topic.
+    /// Whether a possibly valid token permits the topic.
     fn may_cover(&self, topic: &str) -> bool {
         self.rights().any(|rights| covers(rights, topic))
     }
 
-    /// Whether all of them do.
+    /// Whether all possibly valid tokens permit the topic.
     fn must_cover(&self, topic: &str) -> bool {
         self.rights().all(|rights| covers(rights, topic))
     }
@@ -86,26 +85,27 @@ impl Pass {
         self.former.iter().chain([&self.token])
     }
 
-    /// Whether the newest, or one that may still hold, has.
+    /// Whether the newest token, or one that may still be valid, has expired.
     fn has_expired(&self, now_s: u32) -> bool {
         self.tokens().any(|token| token.has_expired(now_s))
     }
 
-    /// Only the newest counts from now on.
+    /// Makes only the newest token count from now on.
     fn forget_former(&mut self) {
         self.over = std::mem::take(&mut self.former);
     }
 
-    /// A renewal was answered: the first of those since the last answer, as a client has one on its
-    /// way at a time and then sends the newest. Only these two count from now on.
+    /// Processes the answer to a renewal: the first one since the last answer, as a client has one
+    /// in flight at a time and then sends the newest. Only these two tokens count from now on.
     fn note_renewed(&mut self) {
         let answered = (self.former.len() > 1).then(|| self.former.remove(1));
         self.forget_former();
         self.former.extend(answered);
     }
 
-    /// A renewal was refused: that token never held, and the session goes on with the one before.
-    /// Those drawn meanwhile were never shown, but for the newest, which is on its way now.
+    /// Processes a refused renewal: that token was never valid, and the session continues with the
+    /// previous one. Tokens drawn meanwhile were never presented, except the newest, which is in
+    /// flight now.
     fn note_refused(&mut self) {
         match self.former.len() {
             2.. => self.former.truncate(1),
@@ -116,7 +116,7 @@ impl Pass {
 }
 
 impl Resumer {
-    /// Renews, revokes, or leaves it to others.
+    /// Renews, revokes, or does nothing.
     pub(super) fn act_on_pass(&mut self, context: &mut Context<'_>) {
         let choice = self.peer.random.below(20);
         let Some(pass) = &mut self.pass else {
@@ -147,7 +147,7 @@ impl Resumer {
         self.session.renew(text);
     }
 
-    /// The connection is gone: the next one shows a token that holds.
+    /// Draws a valid token for the next connection, after the end of one.
     pub(super) fn renew_pass(&mut self, context: &mut Context<'_>) {
         let now_s = context.now_s;
         let Some(pass) = &mut self.pass else {
@@ -161,7 +161,7 @@ impl Resumer {
         }
     }
 
-    /// A message of a topic has come.
+    /// Checks that a token permitted a received message.
     pub(super) fn check_pass(&self, context: &mut Context<'_>, topic: usize) {
         let name = &context.plan.topics[topic];
         let is_covered = |pass: &Pass| pass.may_cover(name);
@@ -171,8 +171,8 @@ impl Resumer {
         }
     }
 
-    /// Whether a token explains that a publication was refused: also one that was over when the
-    /// answer was handed over.
+    /// Whether a token explains a refused publication: also one that was invalid when the answer
+    /// arrived.
     pub(super) fn is_refusal_explained(
         &self,
         context: &Context<'_>,
@@ -189,7 +189,7 @@ impl Resumer {
         self.pass.as_ref().is_some_and(was) || self.is_explained(context, topic, error)
     }
 
-    /// Whether the token explains that something about a topic was refused, or has ended.
+    /// Whether the token explains a refusal or an end concerning a topic.
     pub(super) fn is_explained(
         &self,
         context: &Context<'_>,
@@ -218,7 +218,7 @@ impl Resumer {
         })
     }
 
-    /// The connection has ended with a code. False if that is none of the token's.
+    /// Processes the close code of a connection. False if it does not concern the token.
     pub(super) fn is_end_of_pass(&mut self, context: &mut Context<'_>, reason: &Reason) -> bool {
         let Reason::Closed { code, .. } = reason else {
             return false;
@@ -237,11 +237,10 @@ impl Resumer {
         true
     }
 
-    /// The newest token was refused because its user has too many connections: it has to say how
-    /// many there may be.
+    /// Whether the user has too many connections for the newest token: it must have a limit.
     fn is_crowd_explained(&mut self, context: &mut Context<'_>) -> bool {
         let Some(pass) = self.pass.as_mut().filter(|pass| pass.token.connections_max > 0) else {
-            let text = "too many connections, and nothing says how many there may be";
+            let text = "too many connections, but no maximum is known";
             context.oracle.fail(self.peer.id, text.into());
             return false;
         };
@@ -250,7 +249,7 @@ impl Resumer {
         true
     }
 
-    /// Takes an event that is about the token; gives back others.
+    /// Processes an event about the token; returns other events.
     pub(super) fn on_pass_event(
         &mut self,
         context: &mut Context<'_>,
@@ -267,15 +266,15 @@ impl Resumer {
                     self.renew(context, context.phase == Phase::Active);
                 }
             }
-            // The new one has ended before it was judged: the session goes on with the one before.
+            // The new token expired before its check: the session continues with the previous one.
             Event::TokenRefused(error) if self.is_end_explained(context, error.code) => {
                 if let Some(pass) = &mut self.pass {
                     pass.note_refused();
                 }
                 self.renew(context, false);
             }
-            // The other clients of its user are there: the session goes on with the one before,
-            // whatever became of the new one.
+            // The other clients of its user are connected: the session continues with the previous
+            // token, whatever the state of the new one.
             Event::TokenRefused(error)
                 if error.code == u32::from(ErrorCode::TooManyConnections.number())
                     && self.is_crowd_explained(context) =>
@@ -290,7 +289,7 @@ impl Resumer {
                 context.oracle.fail(self.peer.id, text);
             }
             Event::Error(error) if self.is_end_explained(context, error.code) => {}
-            // The close that follows is judged.
+            // The close that follows is checked.
             Event::Error(error)
                 if error.code == u32::from(ErrorCode::TooManyConnections.number()) => {}
             other => return Some(other),
@@ -298,7 +297,7 @@ impl Resumer {
         None
     }
 
-    /// Whether the token is one that the client can stay with.
+    /// Whether the client can stay with the token.
     pub(super) fn is_pass_settled(&self) -> Result<(), String> {
         match &self.pass {
             Some(pass) if pass.is_revoked => Err("connected with a revoked token".into()),

@@ -1,16 +1,16 @@
-//! What the node tells of itself on `$sys/...`: its statistics, as the shell publishes them, and
-//! the verdict on all of it.
+//! The node's events on `$sys/...`: its statistics, as the shell publishes them, and the check of
+//! all events.
 
 use super::World;
 use crate::client::Phase;
 use broker::sys;
 use node::mailbox::Control;
 
-/// Between two statistics; virtual milliseconds.
+/// The time between two statistics; virtual milliseconds.
 const INTERVAL_MS: u64 = 170;
 
 impl World {
-    /// Now and then, while clients act.
+    /// Publishes statistics regularly, while clients act.
     pub(super) fn publish_statistics(&mut self) {
         let is_due = self.plan.has_events && self.now_ms >= self.statistics_ms;
         if !is_due || self.phase != Phase::Active {
@@ -28,7 +28,7 @@ impl World {
         self.mesh.borrow_mut().tell(shard, control);
     }
 
-    /// All but the witness have left: what it was told is judged, and it leaves too.
+    /// Checks the witness's events after all other clients have left; then it leaves too.
     pub(super) fn judge_events(&mut self) {
         if !self.plan.has_events || self.oracle.failure.is_some() {
             return;

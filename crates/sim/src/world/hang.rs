@@ -1,14 +1,14 @@
-//! Disks that hang while everything else is calm: what other logs owe their clients comes all the
+//! Disks that hang while all other faults have ended: other logs must serve their clients all the
 //! same.
 
 use super::World;
 
-/// So long before disks that hang go on, everything else is looked at; milliseconds.
+/// The time before the end of the hang when the other clients are checked; milliseconds.
 const HANG_REST_MS: u64 = 1_000;
 
 impl World {
-    /// Disks that hang after all other faults: who uses logs in memory gets what is due long before
-    /// they go on.
+    /// Waits for disks that hang after all other faults: clients of logs in memory must be served
+    /// long before their end.
     pub(super) fn outlast_disks(&mut self) {
         let Some(end_ms) = self.hung_until_ms.take() else {
             return;

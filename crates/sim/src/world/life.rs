@@ -1,5 +1,5 @@
-//! The lives of a world's node: it begins, is killed or ends in order, and another begins on the
-//! same disks.
+//! The lives of a world's node: it begins, is killed or stops regularly, and another one begins on
+//! the same disks.
 
 use super::{START_MS, SimClock, World};
 use crate::faults::Crash;
@@ -13,12 +13,12 @@ use node::reactor::{Reactor, ReactorParts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where the life of a log began after the former one, by partition; at its beginning, if that one
-/// is not known any more.
+/// The start of a log's life after the former one, by partition; at its beginning, if the former
+/// one is unknown.
 fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
     let older = &log.older_epochs;
     let since = older.iter().position(|older| older.epoch == former);
-    // Starts that died may have begun lives that nobody saw.
+    // Interrupted starts may have begun lives that no client saw.
     let since = since.map_or(&[][..], |since| &older[since..]);
     let mut starts = BTreeMap::new();
     for older in since {
@@ -31,7 +31,7 @@ fn starts_of(log: &LogSettings, former: u64) -> BTreeMap<u32, u64> {
 }
 
 impl World {
-    /// A node begins.
+    /// Begins a node.
     pub(super) fn start(&mut self) {
         let settings = &self.plan.settings;
         let homes = usize::from(settings.homes_count);
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// What a shard's reactor is made of, without a home.
+    /// The parts of a shard's reactor, without a home.
     pub(super) fn parts(&self, shard: usize) -> ReactorParts<SimNet, SimMailbox, SimClock> {
         let seed = self.plan.seed;
         ReactorParts {
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// The node dies, with everything that it had in memory.
+    /// Kills the node, with everything in its memory.
     pub(super) fn crash(&mut self, crash: Crash) {
         self.reached.crashes += 1;
         self.hash = fold(self.hash, 0xdead);
@@ -102,7 +102,7 @@ impl World {
         self.down_until_ms = Some(self.now_ms + crash.down_ms);
     }
 
-    /// The node leads its clients away.
+    /// Drains the node's clients.
     fn drain(&mut self, window_ms: u64, crash: Crash) {
         self.reached.drains += 1;
         self.hash = fold(self.hash, 0xd4a1);
@@ -111,7 +111,7 @@ impl World {
         self.draining = Some((self.now_ms + window_ms, crash));
     }
 
-    /// The node ends in order, after its drain.
+    /// Stops the node regularly, after its drain.
     pub(super) fn stop(&mut self) {
         let Some((_, crash)) = self.draining.take() else {
             return;
@@ -160,7 +160,7 @@ impl World {
         self.start();
     }
 
-    /// Crashes and restarts whose time has come.
+    /// Runs due crashes and restarts.
     pub(super) fn die_and_rise(&mut self) {
         if self.down_until_ms.is_some_and(|at| at <= self.now_ms) {
             self.restart();

@@ -1,38 +1,38 @@
-//! How a world is run, and what a run gave.
+//! The options and the result of a world's run.
 
 use crate::mutation::Mutation;
 use crate::oracle::Failure;
 use crate::plan::Scale;
 use stdx::Counters;
 
-/// What a run of one world gave.
+/// The result of one world's run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
-    /// Folded from all that crossed network and mailboxes: the same seed gives the same.
+    /// A hash of all data in network and mailboxes: equal seeds give equal hashes.
     pub hash: u64,
-    /// What went wrong first.
+    /// The first failure.
     pub failure: Option<Failure>,
-    /// The last doings of the client concerned.
+    /// The last actions of its client.
     pub notes: Vec<String>,
-    /// Messages judged.
+    /// Checked messages.
     pub deliveries: u64,
     /// Publications.
     pub publications: u64,
-    /// Announced holes judged.
+    /// Checked gaps and skips.
     pub holes: u64,
     /// Turns of all reactors.
     pub turns: u64,
     /// Letters and requests that crossed mailboxes.
     pub posts: u64,
-    /// How often the planted bug struck.
+    /// The number of times that the planted bug took effect.
     pub strikes: u32,
-    /// What came about, so that a sweep shows what it reached.
+    /// Events of the world, so that a sweep shows its coverage.
     pub reached: Reached,
 }
 
-/// Sums of the node's counters, to see what a sweep exercised.
+/// Sums of the node's counters, to show the coverage of a sweep.
 #[derive(Clone, Copy, Debug, Default, Counters)]
 pub struct Reached {
     /// Subscriptions that fell behind the ring.
@@ -45,29 +45,29 @@ pub struct Reached {
     pub stream_gaps: u64,
     /// Segments evicted.
     pub evicted_segments: u64,
-    /// Topics forgotten.
+    /// Topics removed.
     pub forgotten: u64,
-    /// Refusals of homes.
+    /// Refusals by homes.
     pub refused: u64,
-    /// Connections closed for being slow.
+    /// Connections closed because they were slow.
     pub slow_closed: u64,
     /// Nodes that were killed.
     pub crashes: u64,
-    /// Nodes that led their clients away and ended in order.
+    /// Nodes that drained and stopped regularly.
     pub drains: u64,
     /// Reloads of nodes.
     pub reloads: u64,
     /// Shards that were handed over.
     pub hand_overs: u64,
-    /// What nodes told of themselves on `$sys/...`.
+    /// Events that nodes published on `$sys/...`.
     pub events: u64,
-    /// Events of more than a second had room for.
+    /// Events beyond the limit per second.
     pub events_left_out: u64,
     /// Events for which a home had no room.
     pub events_lost: u64,
-    /// Connections and renewals refused because their user had as many connections as may be.
+    /// Connections and renewals refused because their user had the maximum number of connections.
     pub crowds: u64,
-    /// Sessions that came back with a ticket.
+    /// Sessions resumed with a ticket.
     pub resumed: u64,
     /// Messages that nodes compressed.
     pub compressed: u64,
@@ -75,15 +75,15 @@ pub struct Reached {
     pub inflated: u64,
     /// New epochs of logs after a crash.
     pub new_epochs: u64,
-    /// Acknowledgements of what the log had already.
+    /// Acknowledgements of messages that the log already contained.
     pub duplicates: u64,
-    /// Of those, over HTTP.
+    /// The part of these over HTTP.
     pub duplicates_over_http: u64,
-    /// Event streams over filters that came back with an id.
+    /// Event streams over filters that were resumed with an id.
     pub streams_resumed: u64,
-    /// Filters of event streams that were refused while others of the stream went on.
+    /// Filters of event streams that were refused while others continued.
     pub filters_refused: u64,
-    /// Times that a log thread refused what a home had sent.
+    /// Refusals of a home's batch by a log thread.
     pub batches_refused: u64,
     /// Questions answered from disk.
     pub disk_answers: u64,
@@ -91,17 +91,17 @@ pub struct Reached {
     pub torn_tails: u64,
     /// Starts that found damage.
     pub damaged_starts: u64,
-    /// Starts of logs that died in the middle.
+    /// Interrupted starts of logs.
     pub starts_that_died: u64,
-    /// Starts of logs on a full disk, that could be read only.
+    /// Starts of logs on a full disk, with a read-only log.
     pub full_starts: u64,
-    /// Starts of logs that a full disk refused.
+    /// Starts of logs refused because of a full disk.
     pub refused_starts: u64,
-    /// Bits flipped in what had been synced.
+    /// Flipped bits of synced data.
     pub flips: u64,
-    /// Newest segments lost, and directories put back from a copy.
+    /// Lost newest segments and restored directories.
     pub ends_lost: u64,
-    /// Logs repaired because a start could not read them.
+    /// Logs repaired because a start found unreadable data.
     pub repairs: u64,
     /// Segments dropped from disks.
     pub dropped_segments: u64,
@@ -109,25 +109,25 @@ pub struct Reached {
     pub batches: u64,
     /// Reads that found damage.
     pub damaged_reads: u64,
-    /// Calls to disks that hung.
+    /// Disk calls that hung.
     pub hangs: u64,
     /// Logs that counted as stalled, by home.
     pub stalls: u64,
-    /// Subscriptions to logs in memory that had their last message while a disk hung.
+    /// Subscriptions to logs in memory that received their last message while a disk hung.
     pub served_beside_a_hang: u64,
 }
 
-/// How to run a world.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// How large.
+    /// The size of the world.
     pub scale: Scale,
     /// A planted bug.
     pub mutation: Option<Mutation>,
-    /// Keep the clients' doings as text.
+    /// Whether to record the clients' actions.
     pub tracing: bool,
-    /// Whose doings are wanted, instead of those of the client that a failure concerns.
+    /// The client whose actions are returned, instead of that of the failure.
     pub client: Option<usize>,
-    /// Shards are handed over now and then, as in live upgrades.
+    /// Whether shards are sometimes handed over, as in live upgrades.
     pub upgrades: bool,
 }

@@ -1,4 +1,4 @@
-//! The node of a world reads its configuration again, while everything goes on.
+//! Reloads of a world's node during its operation.
 
 use super::{START_MS, World};
 use crate::network::fold;
@@ -6,7 +6,7 @@ use node::mailbox::Control;
 use std::sync::Arc;
 
 impl World {
-    /// Reloads whose time has come. A node that is down begins with what it would have been told.
+    /// Runs due reloads. A stopped node begins with the settings that it would have received.
     pub(super) fn reload(&mut self) {
         let is_due = |at: &mut u64| *at + START_MS <= self.now_ms;
         if self.reloads.pop_if(is_due).is_none() {

@@ -1,17 +1,18 @@
-//! A shard is handed over between two of its turns, as a live upgrade does it: its state becomes
-//! bytes, the reactor is dropped, and another one is made of the bytes.
+//! Hand-over of a shard between two of its turns, as in a live upgrade: its state becomes bytes,
+//! the reactor is dropped, and another one is created from the bytes.
 //!
-//! Nobody may notice anything: a world in which this happens has the same hash as without.
+//! A hand-over must have no visible effect: a world with hand-overs has the same hash as one
+//! without.
 
 use super::World;
 use node::reactor::Reactor;
 use stdx::handing::Input;
 
-/// Chance of a hand-over after a turn, where there are any.
+/// The probability of a hand-over after a turn, if there are any.
 const CHANCE: f64 = 0.01;
 
 impl World {
-    /// Now and then, in worlds that have it.
+    /// Hands a shard over sometimes, in worlds with hand-overs.
     pub(super) fn hand_over(&mut self, shard: usize) {
         let wants = |random: &mut stdx::prng::Prng| random.chance(CHANCE);
         if !self.upgrades.as_mut().is_some_and(wants) {
@@ -24,7 +25,7 @@ impl World {
         if let Some(home) = former.home() {
             self.memories[shard].keep(home.chunks());
         }
-        // The next one counts them again.
+        // The next reactor counts them again.
         let users = former.edge().counted_users();
         users.for_each(|user| self.users.leave(&user.user));
         let mut input = Input::new(&state);
@@ -33,9 +34,11 @@ impl World {
             Ok(next) if input.left() == 0 => {
                 let mut again = Vec::new();
                 next.hand_over(&mut again);
-                // Tables are given in an order of their own.
+                // Tables are encoded in arbitrary order.
                 if again.len() != state.len() {
-                    let text = format!("edge {shard}: what was handed over is not what came");
+                    let text = format!(
+                        "edge {shard}: the restored state differs from the handed-over state"
+                    );
                     self.oracle.fail(None, text);
                 }
                 self.reactors[shard] = next;

@@ -1,18 +1,18 @@
-//! How many connections each user has: what the edges let in is held against what their tokens say,
+//! The number of each user's connections: the edges' connections are checked against their tokens,
 //! and against the table.
 //!
-//! Looked at after each turn of a shard, in worlds with tokens: changes are answered within the
-//! turn, and other shards stand still meanwhile.
+//! Checked after each turn of a shard, in worlds with tokens: changes are answered within the turn,
+//! and other shards do not run meanwhile.
 
 use super::World;
 use broker::edge::Edge;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::key::Key;
 
-/// A connection that counts: its user, and how many its token allows.
+/// A counted connection: its user, and the maximum in its token.
 type Counted = (Box<str>, Option<u32>);
 
-/// Connections that count, by shard.
+/// Counted connections, by shard.
 pub(super) type CountedUsers = Vec<BTreeMap<(u32, u32), Counted>>;
 
 fn counted(edge: &Edge) -> BTreeMap<(u32, u32), Counted> {
@@ -24,7 +24,7 @@ fn counted(edge: &Edge) -> BTreeMap<(u32, u32), Counted> {
 }
 
 impl World {
-    /// A shard has taken a turn: looks at who has come and gone.
+    /// Checks the new and ended connections after a shard's turn.
     pub(super) fn check_users(&mut self, shard: usize) {
         if self.plan.entitled_count() == 0 {
             return;
@@ -55,7 +55,7 @@ impl World {
         self.check_user_table(shard);
     }
 
-    /// The table has the users of all connections that count, and no other.
+    /// Checks that the table has exactly the users of all counted connections.
     fn check_user_table(&mut self, shard: usize) {
         let all = self.counted.iter().flat_map(BTreeMap::values);
         let users: BTreeSet<&str> = all.map(|(user, _)| &**user).collect();
@@ -72,7 +72,7 @@ impl World {
         all.filter(|(other, _)| **other == *user).count()
     }
 
-    /// Everybody is connected: where all tokens count, so is everybody with one.
+    /// Checks that all clients with tokens count, if all tokens count.
     pub(super) fn check_everybody_counts(&mut self) {
         let count: usize = self.counted.iter().map(BTreeMap::len).sum();
         let entitled = self.plan.entitled_count();
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Everybody has left.
+    /// Checks that no connection counts after all clients have left.
     pub(super) fn check_nobody_counts(&mut self) {
         let counted: usize = self.counted.iter().map(BTreeMap::len).sum();
         let users = self.users.statistics().users;
