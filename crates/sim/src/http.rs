@@ -244,7 +244,7 @@ impl HttpClient {
         context.oracle.note(id, || format!("<- {status} {}", short(&body)));
         let Some(asked) = self.asked.take() else {
             if status == 408 {
-                return false; // the answer ended without data
+                return false; // the client never sent a request
             }
             context.oracle.fail(id, format!("an answer to nothing: {status}"));
             return false;
