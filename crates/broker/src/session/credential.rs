@@ -6,7 +6,7 @@
 //! token of its HELLO, or by what the request carried that became its WebSocket connection, or by
 //! the identity in the resume ticket that it brings. Who shows nothing is anonymous.
 
-use super::fault::Fault;
+use super::http::fault::Fault;
 use crate::entitlement::{CredentialKind, Digest, Purpose};
 use std::borrow::Cow;
 use stdx::handing::Hand;

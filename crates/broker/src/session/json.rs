@@ -1,7 +1,7 @@
 //! Messages as JSON, for history, long polls and event streams. Written by hand, because it is on
 //! the path of a message; read with `serde_json` where clients write it.
 
-use super::parameters::DataForm;
+use super::http::parameters::DataForm;
 use crate::mail::{Gap, GapReason};
 use crate::notice::LeftOut;
 use crate::position::Position;

@@ -7,28 +7,19 @@
 
 pub(crate) mod credential;
 pub(crate) mod encode;
-pub(crate) mod envelope;
 pub(crate) mod events;
-pub(crate) mod fault;
-pub(crate) mod greeting;
-pub(crate) mod history;
 pub(crate) mod http;
 pub(crate) mod identity;
 pub(crate) mod items;
 pub(crate) mod json;
 pub(crate) mod native;
-pub(crate) mod once;
-pub(crate) mod parameters;
 pub(crate) mod poll;
-pub(crate) mod publish;
 pub(crate) mod renewal;
-pub(crate) mod route;
 pub(crate) mod ticket;
 
 pub(crate) use credential::Credential;
-pub(crate) use http::refuse_client;
+pub(crate) use http::parameters::DataForm;
 pub(crate) use json::append_message;
-pub(crate) use parameters::DataForm;
 
 use stdx::handing::Hand;
 
@@ -38,11 +29,11 @@ pub(crate) enum State {
     /// A fragmented WebSocket message is open.
     Assembly(wire::websocket::message::Assembler, Vec<u8>),
     /// An HTTP request's body is on its way.
-    Body(Box<http::Body>),
+    Body(Box<http::body::Body>),
     /// Publications of an HTTP request wait for their acknowledgements.
-    Publishing(Box<publish::Publishing>),
+    Publishing(Box<http::publish::Publishing>),
     /// An HTTP request waits for a page of history.
-    History(Box<history::HistoryWait>),
+    History(Box<http::history::HistoryWait>),
     /// A long poll.
     Poll(Box<poll::Poll>),
     /// An event stream of several topics.

@@ -1,8 +1,8 @@
 //! Long polls: the state of a subscription that ends with its first messages, or with the time.
 
 use super::encode::{Encoded, Then};
-use super::http::Answer;
-use super::parameters::DataForm;
+use super::http::answer::Answer;
+use super::http::parameters::DataForm;
 use crate::mail::{Gap, HistoryPage, SubscriptionKey};
 use crate::notice::{Found, Notice};
 use crate::position::Position;

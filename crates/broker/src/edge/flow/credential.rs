@@ -13,7 +13,7 @@ use crate::journal::Deed;
 use crate::notice::Notice;
 use crate::session::State;
 use crate::session::credential::{Credential, Entry, close_of, credential_of};
-use crate::session::fault::Fault;
+use crate::session::http::fault::Fault;
 use crate::ticket::Ticket;
 use crate::topic::Filter;
 use wire::http::request::Request;

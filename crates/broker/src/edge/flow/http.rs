@@ -8,20 +8,19 @@ use crate::ids::ConnIndex;
 use crate::journal::start_of;
 use crate::session::State;
 use crate::session::credential::Entry;
-use crate::session::fault::Fault;
-use crate::session::http::{
-    Answer, Body, ORIGIN_BYTES_MAX, begin_answer, check_topic, reject_body,
-};
-use crate::session::parameters;
-use crate::session::publish::Intent;
-use crate::session::route::{self, Route};
+use crate::session::http::answer::Answer;
+use crate::session::http::body::Body;
+use crate::session::http::fault::Fault;
+use crate::session::http::origin::{Origin, is_misdirected, origin_of};
+use crate::session::http::parameters;
+use crate::session::http::publish::Intent;
+use crate::session::http::route::{self, Route};
+use crate::session::http::{check_topic, code_of_head, reject_body};
 use wire::codec::Step;
 use wire::http::event_stream::EVENT_STREAM_MEDIA_TYPE;
 use wire::http::request::Request;
 use wire::http::response::CONTINUE;
-use wire::http::{
-    BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan, Problem, Target, Version,
-};
+use wire::http::{BodyDecoder, BodyFraming, BodyPart, HeadLimits, HeadScan, Target};
 use wire::native::{self, CloseCode, ErrorCode};
 use wire::websocket::handshake::Upgrade;
 
@@ -54,14 +53,7 @@ impl Edge {
             Ok(Step::Done { value, consumed }) => (value, consumed),
             Err(error) => {
                 self.statistics.protocol_errors += 1;
-                let code = match error.status() {
-                    414 => ErrorCode::UriTooLong,
-                    417 => ErrorCode::UnsupportedExpectation,
-                    431 => ErrorCode::HeaderTooLarge,
-                    501 => ErrorCode::UnsupportedTransferCoding,
-                    505 => ErrorCode::UnsupportedHttpVersion,
-                    _ => ErrorCode::MalformedRequest,
-                };
+                let code = code_of_head(error.status());
                 self.answer_fault(index, &Answer::default(), &Fault::new(code, error.to_string()));
                 return Progress::Stop;
             }
@@ -86,12 +78,8 @@ impl Edge {
         self.statistics.http_requests += 1;
         let has_body = !matches!(request.body, BodyFraming::None | BodyFraming::Length(0));
         let mut early = Vec::new();
-        let mut answer = Answer {
-            keep_alive: request.keep_alive() && !self.draining,
-            expects_close: request.version == Version::Http10,
-            head_only: request.method == "HEAD",
-            origin: None,
-        };
+        let keep_alive = request.keep_alive() && !self.draining;
+        let mut answer = Answer::to(&request, keep_alive);
         if let Err(fault) = self.http_request(index, &request, refused, &mut answer, &mut early) {
             // What follows would be the body that nobody reads.
             answer.keep_alive &= !has_body;
@@ -116,16 +104,23 @@ impl Edge {
         early: &mut Vec<u8>,
     ) -> Result<(), Fault> {
         self.take_request(index)?;
-        self.check_host(request)?;
-        let origin = self.check_origin(index, request, answer);
+        if is_misdirected(request, &self.settings) {
+            return Err(ErrorCode::Misdirected.into());
+        }
+        let is_encrypted = self.connections.slots[index].is(flag::ENCRYPTED);
+        let origin = origin_of(request, &self.settings.allowed_origins, is_encrypted);
+        if let Origin::Allowed(origin) = origin {
+            answer.origin = Some(origin.into());
+        }
         let target = Target::parse(request.target).map_err(route::bad_target)?;
         let route = Route::of(&target)?;
-        if let Err(origin) = origin {
+        if let Origin::Refused(origin) = origin {
             return Err(self.refuse_origin(index, origin));
         }
         if request.method == "OPTIONS" {
             reject_body(request)?;
-            self.answer_preflight(index, request, route.methods(), answer);
+            let out = answer.preflight(request, route.methods());
+            self.finish_with(index, answer, 204, answer.keep_alive, out);
             return Ok(());
         }
         if let Some(fault) = refused {
@@ -143,7 +138,9 @@ impl Edge {
         match (route, request.method) {
             (Route::Greeting, "GET") => {
                 parameters::check(&target, &[])?;
-                self.greet(index, request, answer)
+                reject_body(request)?;
+                self.finish_with(index, answer, 200, answer.keep_alive, answer.greeting());
+                Ok(())
             }
             (Route::Native, _) => {
                 parameters::check(&target, &[])?;
@@ -341,44 +338,6 @@ impl Edge {
         }
     }
 
-    /// Notes the request's origin for the answer if it may do this; otherwise what it says it is,
-    /// if that is one thing.
-    fn check_origin<'r>(
-        &self,
-        index: ConnIndex,
-        request: &Request<'r>,
-        answer: &mut Answer,
-    ) -> Result<(), Option<&'r str>> {
-        let mut origins = request.fields.all("origin");
-        let Some(origin) = origins.next() else {
-            return Ok(());
-        };
-        // No browser sends two, and neither could be believed.
-        let (Ok(origin), None) = (std::str::from_utf8(origin), origins.next()) else {
-            return Err(None);
-        };
-        let host = request.header_text("host").unwrap_or_default();
-        let is_own = origin.split_once("://").is_some_and(|(scheme, authority)| {
-            // A proxy may have ended TLS before this node; the other way round nobody would.
-            let is_scheme = match scheme {
-                "https" => true,
-                "http" => !self.connections.slots[index].is(flag::ENCRYPTED),
-                _ => false,
-            };
-            is_scheme && authority.eq_ignore_ascii_case(host)
-        });
-        let is_listed = self
-            .settings
-            .allowed_origins
-            .iter()
-            .any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin));
-        if !is_listed && !is_own {
-            return Err(Some(origin));
-        }
-        answer.origin = Some(origin.into());
-        Ok(())
-    }
-
     /// The page's author sees no more in a browser than that something was refused: the log has a
     /// line, too.
     fn refuse_origin(&mut self, index: ConnIndex, origin: Option<&str>) -> Fault {
@@ -393,30 +352,6 @@ impl Edge {
         Fault::new(ErrorCode::OriginForbidden, detail)
     }
 
-    fn answer_preflight(
-        &mut self,
-        index: ConnIndex,
-        request: &Request<'_>,
-        methods: &str,
-        answer: &Answer,
-    ) {
-        let mut out = Vec::new();
-        let mut writer =
-            begin_answer(&mut out, 204, answer, answer.keep_alive).header("Allow", methods);
-        if answer.origin.is_some() {
-            writer = writer
-                .header("Access-Control-Allow-Methods", methods)
-                .header("Access-Control-Max-Age", "600");
-            if let Some(wanted) = request.header_text("access-control-request-headers") {
-                writer = writer.header("Access-Control-Allow-Headers", wanted);
-            }
-        }
-        writer.finish_head();
-        self.send_private(index, &out);
-        self.tell_answer(index, 204, out.len());
-        self.finish_answer(index, answer.keep_alive);
-    }
-
     /// Queues a JSON answer and goes on.
     pub(crate) fn answer_json(
         &mut self,
@@ -426,17 +361,10 @@ impl Edge {
         body: &[u8],
     ) {
         let keep_alive = answer.keep_alive && !self.draining;
-        let mut out = Vec::with_capacity(256 + body.len());
-        begin_answer(&mut out, status, answer, keep_alive)
-            .header("Content-Type", "application/json")
-            .header("Cache-Control", "no-store")
-            // Payloads are anybody's: no browser is to find a page in them.
-            .header("X-Content-Type-Options", "nosniff")
-            .finish_with_body(body);
         if status >= 400 {
             self.statistics.http_errors += 1;
         }
-        self.finish_with(index, answer, status, keep_alive, out);
+        self.finish_with(index, answer, status, keep_alive, answer.json(status, keep_alive, body));
     }
 
     /// Queues a complete answer and goes on.
@@ -458,38 +386,21 @@ impl Edge {
         self.statistics.http_errors += 1;
         let status = fault.code.http_status();
         let keep_alive = self.take_error(index, fault.code) && answer.keep_alive && !self.draining;
-        let mut out = Vec::with_capacity(512);
-        let mut writer = begin_answer(&mut out, status, answer, keep_alive);
-        if fault.retry_after_s > 0 {
-            writer = writer.header("Retry-After", &fault.retry_after_s.to_string());
-        }
-        if !fault.challenge.is_empty() && self.settings.entitlement.is_some() {
-            writer = writer.header("WWW-Authenticate", fault.challenge);
-        }
-        if !fault.allow.is_empty() {
-            writer = writer.header("Allow", fault.allow);
-        }
-        let problem = Problem {
-            type_uri: "",
-            title: wire::http::response::reason_phrase(status),
-            status,
-            detail: &fault.detail,
-            code: fault.code.name(),
-            present: fault.present.map(|position| (position.epoch, position.offset)),
-        };
-        problem.finish(writer);
+        let out = answer.problem(fault, keep_alive, self.settings.entitlement.is_some());
         self.finish_with(index, answer, status, keep_alive, out);
     }
 
-    /// RFC 9110 section 9.3.2: an answer to HEAD has no body; one would be taken for the next
-    /// answer.
+    /// Queues the bytes of an answer.
     pub(crate) fn send_answer(&mut self, index: ConnIndex, answer: &Answer, mut out: Vec<u8>) {
-        if answer.head_only
-            && let Some(end) = out.windows(4).position(|window| window == b"\r\n\r\n")
-        {
-            out.truncate(end + 4);
-        }
+        answer.cut(&mut out);
         self.send_private(index, &out);
+    }
+
+    /// A client behind a proxy is not served. Its request has not been consumed, and nothing more
+    /// is read.
+    pub(crate) fn refuse_client(&mut self, index: ConnIndex, code: ErrorCode) {
+        self.statistics.turned_away.clients_refused += 1;
+        self.answer_fault(index, &Answer::default(), &code.into());
     }
 
     pub(crate) fn finish_answer(&mut self, index: ConnIndex, keep_alive: bool) {
@@ -509,3 +420,6 @@ impl Edge {
         self.close(index);
     }
 }
+
+/// Bytes of a refused origin that its client and the log are given.
+const ORIGIN_BYTES_MAX: usize = 256;

@@ -4,12 +4,11 @@ use crate::edge::{Edge, Pressure, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{HistoryPage, PageLimits, ReadHistory, Reply, ToHome};
-use crate::position::Position;
 use crate::session::State;
-use crate::session::fault::Fault;
-use crate::session::history::{Form, HISTORY_LIMIT, HistoryWait, append_page};
-use crate::session::http::{Answer, begin_answer};
-use crate::session::parameters::{self};
+use crate::session::http::answer::Answer;
+use crate::session::http::fault::Fault;
+use crate::session::http::history::{Form, HISTORY_LIMIT, HistoryWait, append_page};
+use crate::session::http::parameters::{self};
 use crate::session::poll::Poll;
 use log::RecordView;
 use wire::http::Target;
@@ -124,24 +123,8 @@ impl Edge {
             let fault = Fault::new(ErrorCode::NotFound, detail);
             return self.answer_fault(index, &wait.answer, &fault);
         };
-        let position = Position { epoch: page.epoch, offset: record.offset() };
-        let content_type = match record.content_type() {
-            Some(content_type) => content_type,
-            None if std::str::from_utf8(record.payload()).is_ok() => b"text/plain; charset=utf-8",
-            None => b"application/octet-stream",
-        };
         let keep_alive = wait.answer.keep_alive && !self.draining;
-        let mut out = Vec::with_capacity(512 + record.payload().len());
-        begin_answer(&mut out, 200, &wait.answer, keep_alive)
-            .header_bytes("Content-Type", content_type)
-            .header("Crore-Position", &position.to_string())
-            .header("Crore-Time-Ms", &record.time_ms().to_string())
-            .header("Cache-Control", "no-store")
-            // The payload is anybody's, and so is its type: a browser shows it as a page without
-            // rights, or not at all.
-            .header("X-Content-Type-Options", "nosniff")
-            .header("Content-Security-Policy", "sandbox; default-src 'none'")
-            .finish_with_body(record.payload());
+        let out = wait.answer.retained(page.epoch, &record, keep_alive);
         self.finish_with(index, &wait.answer, 200, keep_alive, out);
     }
 }

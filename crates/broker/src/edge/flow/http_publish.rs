@@ -6,10 +6,10 @@ use crate::edge::{Edge, flag};
 use crate::ids::ConnIndex;
 use crate::mail::{Appended, ProducerStamp, Publication, Publish, PublishRefusal, Reply, ToHome};
 use crate::session::State;
-use crate::session::envelope::{Message, parse_envelope};
-use crate::session::fault::Fault;
-use crate::session::http::Answer;
-use crate::session::publish::{
+use crate::session::http::answer::Answer;
+use crate::session::http::envelope::{Message, parse_envelope};
+use crate::session::http::fault::Fault;
+use crate::session::http::publish::{
     FIRST_REQUEST, Intent, Publishing, append_appended, append_results, without_type,
 };
 

@@ -8,7 +8,6 @@
 use crate::edge::Edge;
 use crate::ids::ConnIndex;
 use crate::protocol::flag;
-use crate::session::refuse_client;
 use std::net::IpAddr;
 use stdx::key::Key;
 use wire::http::Request;
@@ -58,7 +57,7 @@ impl Edge {
     /// the refusal, and the connection is closed.
     pub fn client_refused(&mut self, key: Key, code: ErrorCode) {
         if self.connections.slots.get(key).is_some() {
-            refuse_client(self, key.index, code);
+            self.refuse_client(key.index, code);
         }
     }
 }

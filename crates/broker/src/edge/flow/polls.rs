@@ -7,7 +7,7 @@ use crate::notice::Wish;
 use crate::position::Position;
 use crate::protocol::flag;
 use crate::session::State;
-use crate::session::history::append_page;
+use crate::session::http::history::append_page;
 use crate::session::poll::Poll;
 use crate::settings::LagPolicy;
 use stdx::chunk::Slice;

@@ -10,7 +10,7 @@ use crate::mail::{Gap, PartitionId};
 use crate::notice::{Found, Grant, LeftOut, Notice, Refusal, Settles};
 use crate::position::Position;
 use crate::session::encode::{Encoded, Session, Then};
-use crate::session::parameters::DataForm;
+use crate::session::http::parameters::DataForm;
 use crate::session::{State, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

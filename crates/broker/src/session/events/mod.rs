@@ -7,11 +7,12 @@
 pub(crate) mod cursor;
 pub(crate) mod encode;
 
+use super::State;
 use super::encode::Session;
-use super::fault::Fault;
-use super::http::{Answer, cross_origin};
-use super::parameters::{self, DataForm};
-use super::{State, route};
+use super::http::answer::{Answer, cross_origin};
+use super::http::fault::Fault;
+use super::http::parameters::{self, DataForm};
+use super::http::route;
 use crate::mail::Start;
 use crate::notice::Beginning;
 use crate::position::Position;

@@ -1,12 +1,12 @@
 //! Publishing over HTTP: the raw body to one topic, or the JSON envelope to one or many, singly or
 //! in a batch.
 
+use super::answer::Answer;
 use super::fault::Fault;
-use super::http::Answer;
-use super::json;
 use super::once::Once;
 use super::parameters;
 use crate::admission::ATTRIBUTES_BYTES_MAX;
+use crate::session::json;
 
 use crate::mail::{Appended, PublishRefusal, Reply};
 use crate::position::Position;

@@ -1,10 +1,10 @@
 //! Pages of a topic's history over HTTP, and a topic's retained message.
 
-use super::http::Answer;
-use super::json;
+use super::answer::Answer;
 use super::parameters::DataForm;
 use crate::mail::HistoryPage;
 use crate::position::Position;
+use crate::session::json;
 use log::RecordView;
 use stdx::handing::Hand;
 use wire::http::problem::append_json_string;
