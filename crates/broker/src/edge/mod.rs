@@ -47,7 +47,6 @@ use crate::inspect::Answer;
 use crate::journal::Entry;
 use crate::mail::{EdgeId, HomeId, ToEdge, ToHome};
 use crate::now::Now;
-use crate::session::State;
 use crate::settings::Settings;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -170,8 +169,7 @@ impl Edge {
         self.renew_compression();
         self.renew_work();
         self.expire();
-        let spent = std::mem::take(&mut self.connections.spent);
-        self.connections.resumed.extend(spent);
+        self.connections.begin_turn();
         self.continue_resumed();
         self.tell_some_positions();
         self.drain_some();
@@ -179,8 +177,7 @@ impl Edge {
 
     /// Whether another turn is due at once.
     pub fn has_more(&self) -> bool {
-        !self.connections.resumed.is_empty()
-            || !self.connections.spent.is_empty()
+        self.connections.has_resumed()
             || !self.outboxes.dirty().is_empty()
             || !self.subscriptions.lost.is_empty()
             || self.has_more_to_drain()
@@ -190,19 +187,8 @@ impl Edge {
 
     /// A peer has connected from this address.
     pub fn accepted(&mut self, key: Key, peer: IpAddr) {
-        debug_assert!(
-            self.connections
-                .slots
-                .get(Key { index: key.index, generation: key.generation })
-                .is_none()
-        );
-        self.connections.slots.open(key);
-        self.connections.slots[key.index].set(flag::STARTING);
-        self.stamp_hello(key.index);
-        self.connections.peers.note(key.index, peer, &self.settings.addresses);
-        self.stamp(key.index);
+        self.connections.open(key, peer, &self.settings, self.now);
         self.statistics.accepted += 1;
-        self.expect(Deadline::Head(key));
     }
 
     /// A connection that has just been accepted came by TLS.
@@ -213,7 +199,7 @@ impl Edge {
     /// The network has lost the connection.
     pub fn lost(&mut self, key: Key) {
         if self.connections.slots.get(key).is_some() {
-            self.forget(key.index);
+            self.release(key.index);
         }
     }
 
@@ -287,99 +273,6 @@ impl Edge {
     /// Messages handed to connections as they came, and not from a log.
     pub fn delivered_live(&self) -> u64 {
         self.statistics.delivered - self.statistics.replayed
-    }
-
-    /// Closes once everything that waits has been written; nothing more is read.
-    pub(crate) fn close(&mut self, index: ConnIndex) {
-        self.note_end(index, End::FINISHED);
-        self.connections.slots[index].set(flag::CLOSING);
-        self.unsubscribe_all(index);
-        self.stamp(index);
-        self.touch(index);
-    }
-
-    /// Ends the connection at the end of the turn, whatever waits.
-    pub(crate) fn kill(&mut self, index: ConnIndex) {
-        let slot = &mut self.connections.slots[index];
-        if slot.is(flag::DEAD) {
-            return;
-        }
-        slot.set(flag::DEAD | flag::CLOSING);
-        self.connections.dead.push(index);
-        self.note_end(index, End::CUT);
-    }
-
-    /// Everything has been written and the connection is to close.
-    fn finish(&mut self, index: ConnIndex) {
-        let key = self.connections.slots.key(index);
-        self.out.closes.push((key, false));
-        self.forget(index);
-    }
-
-    /// Ends what was killed in this turn.
-    fn bury(&mut self) {
-        self.close_ending();
-        for index in std::mem::take(&mut self.connections.dead) {
-            if self.connections.slots[index].is(flag::DEAD) {
-                self.out.closes.push((self.connections.slots.key(index), true));
-                self.forget(index);
-            }
-        }
-    }
-
-    /// Frees all that the connection owns; its key is dead from here on.
-    fn forget(&mut self, index: ConnIndex) {
-        if self.notes_origins() {
-            self.session_ended(index);
-        }
-        self.unsubscribe_all(index);
-        self.outboxes.release(&mut self.connections.slots, index);
-        self.forget_poll(index);
-        self.forget_ticket(index);
-        if self.settings.entitlement.is_some() {
-            self.forget_entitlement(index);
-        }
-        self.connections.rates.release(index);
-        self.connections.old_sessions.forget(index);
-        self.forget_kept(index);
-        let slot = &self.connections.slots[index];
-        match slot.protocol {
-            Protocol::Native => self.statistics.native_sessions -= 1,
-            Protocol::Events => self.statistics.event_streams -= 1,
-            Protocol::Echo => self.statistics.echo_sessions -= 1,
-            _ => {}
-        }
-        let (input, state) = (slot.input, slot.state);
-        self.connections.inputs.remove(input);
-        if let Some(state) = self.sessions.states.remove(state) {
-            self.sessions.states_bytes -= state.own_bytes();
-        }
-        self.count_end(index);
-        self.connections.slots.free(index);
-    }
-
-    /// The session's state, when its protocol keeps one.
-    pub(crate) fn state(&mut self, index: ConnIndex) -> Option<&mut State> {
-        self.sessions.states.get_mut(self.connections.slots[index].state)
-    }
-
-    /// Gives the session a state, in place of any it had.
-    pub(crate) fn set_state(&mut self, index: ConnIndex, state: State) {
-        self.sessions.states_bytes += state.own_bytes();
-        match self.sessions.states.get_mut(self.connections.slots[index].state) {
-            Some(place) => {
-                self.sessions.states_bytes -= std::mem::replace(place, state).own_bytes()
-            }
-            None => self.connections.slots[index].state = self.sessions.states.insert(state),
-        }
-    }
-
-    /// Takes the session's state away.
-    pub(crate) fn take_state(&mut self, index: ConnIndex) -> Option<State> {
-        let handle = std::mem::replace(&mut self.connections.slots[index].state, NONE);
-        let state = self.sessions.states.remove(handle)?;
-        self.sessions.states_bytes -= state.own_bytes();
-        Some(state)
     }
 
     /// The number by which the node knows the connection.

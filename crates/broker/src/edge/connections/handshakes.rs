@@ -23,7 +23,7 @@ pub(crate) enum Deadline {
 pub(crate) struct Handshakes {
     /// With the low half of the monotonic clock's milliseconds: each entry is there for ten seconds
     /// for every connection that comes.
-    pub pending: VecDeque<(u32, Deadline)>,
+    pending: VecDeque<(u32, Deadline)>,
 }
 
 impl Handshakes {

@@ -5,13 +5,54 @@
 use stdx::handing::Hand;
 use wire::http::HeadScan;
 
-/// Bytes kept for a connection.
+/// Buffered input of a connection.
 #[derive(Default, Hand)]
 pub(crate) struct Input {
     pub bytes: Vec<u8>,
     pub scan: HeadScan,
-    /// How long the unit in front will be, as far as that is known.
+    /// Length of the unit in front, as far as it is known.
+    needs: usize,
+}
+
+/// What the sessions have made of a connection's input.
+pub(crate) struct Driven {
+    /// Bytes that were handled.
+    pub consumed: usize,
+    /// Length of the next unit; 0 if it is unknown.
     pub needs: usize,
+    /// Frames of the handshake that wait, before the rest of the input.
+    pub early: Vec<u8>,
+    /// A unit of it was a whole frame, message or request.
+    pub is_whole: bool,
+}
+
+impl Input {
+    /// The rest of bytes that have just come, in the order in which it goes on.
+    pub fn of_rest(bytes: &[u8], driven: &Driven, scan: HeadScan) -> Input {
+        let rest = &bytes[driven.consumed..];
+        let mut input = Input { bytes: Vec::new(), scan, needs: driven.needs };
+        make_room(&mut input.bytes, driven.early.len() + rest.len(), driven.needs);
+        input.bytes.extend_from_slice(&driven.early);
+        input.bytes.extend_from_slice(rest);
+        input
+    }
+
+    /// Adds bytes that have come.
+    pub fn append(&mut self, bytes: &[u8]) {
+        make_room(&mut self.bytes, bytes.len(), self.needs);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Keeps what was not handled, with so much room beyond it at most.
+    pub fn keep_rest(&mut self, driven: Driven, scan: HeadScan, spare_bytes_max: usize) {
+        self.bytes.splice(..driven.consumed, driven.early);
+        let used = 2 * self.bytes.len() + spare_bytes_max;
+        if self.bytes.capacity() > used {
+            self.bytes.shrink_to(used);
+        }
+        self.scan = scan;
+        self.needs = driven.needs;
+    }
 }
 
 /// What a session made of the front of its input.

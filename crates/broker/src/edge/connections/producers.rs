@@ -22,13 +22,13 @@ use stdx::memory::tree_bytes;
 /// The greatest age that a slot tells, in milliseconds.
 pub(crate) const AGE_MS_MAX: u32 = 1 << 31;
 /// From this age on a producer's stamp is kept apart, in milliseconds.
-pub(crate) const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
+const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
 
 /// When old sessions began that publish as producers: milliseconds of the monotonic clock, by
 /// connection.
 #[derive(Default, Hand)]
 pub(crate) struct OldSessions {
-    pub began_ms: BTreeMap<u32, u64>,
+    began_ms: BTreeMap<ConnIndex, u64>,
 }
 
 impl OldSessions {
@@ -53,7 +53,7 @@ impl OldSessions {
     }
 
     #[cold]
-    pub fn age_old(&mut self, index: ConnIndex, slot: &mut Slot, now_ms: u64) {
+    fn age_old(&mut self, index: ConnIndex, slot: &mut Slot, now_ms: u64) {
         let session_age_ms = age_ms(now_ms, slot.hello_ms);
         if session_age_ms < AGE_MS_MAX && slot.is(flag::PRODUCES) {
             let began_ms = now_ms.saturating_sub(session_age_ms.into());
@@ -65,13 +65,13 @@ impl OldSessions {
     }
 
     /// The connection goes.
-    pub fn forget(&mut self, index: ConnIndex) {
+    pub fn release(&mut self, index: ConnIndex) {
         self.began_ms.remove(&index);
     }
 
     /// Bytes, about.
     pub fn memory_bytes(&self) -> usize {
-        tree_bytes(self.began_ms.len(), size_of::<(u32, u64)>())
+        tree_bytes(self.began_ms.len(), size_of::<(ConnIndex, u64)>())
     }
 }
 
@@ -110,8 +110,8 @@ mod tests {
             let stamp = old.stamp(2, &second, now_ms);
             assert_eq!(stamp, began_ms + DAY_MS, "day {day}");
         }
-        old.forget(1);
-        old.forget(2);
+        old.release(1);
+        old.release(2);
         assert_eq!(old.memory_bytes(), 0);
     }
 

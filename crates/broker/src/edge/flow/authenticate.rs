@@ -284,7 +284,7 @@ impl Edge {
 
     /// What a connection's state says of a credential.
     pub(crate) fn credential(&self, index: ConnIndex) -> Option<&Credential> {
-        match self.sessions.states.get(self.connections.slots[index].state) {
+        match self.sessions.get(self.connections.slots[index].state) {
             Some(State::Credential(credential)) => Some(credential),
             _ => None,
         }

@@ -1,8 +1,11 @@
-//! The end of a connection: its cause is noted when it is known, and counted once.
+//! The end of a connection: the cause is noted when it is known, and counted once, when the
+//! connection is released.
 
 use crate::edge::Edge;
 use crate::edge::ends::End;
-use crate::ids::ConnIndex;
+use crate::ids::{ConnIndex, NONE};
+use crate::protocol::{Protocol, flag};
+use crate::session::State;
 
 impl Edge {
     /// The connection is about to end, for this reason if there is none yet.
@@ -10,10 +13,78 @@ impl Edge {
         self.connections.slots[index].note_end(end);
     }
 
-    /// The connection ends.
-    pub(crate) fn count_end(&mut self, index: ConnIndex) {
-        let end = self.connections.slots[index].end();
-        self.statistics.ends.count(end);
+    /// Closes once everything that waits has been written; nothing more is read.
+    pub(crate) fn close(&mut self, index: ConnIndex) {
+        self.note_end(index, End::FINISHED);
+        self.connections.slots[index].set(flag::CLOSING);
+        self.unsubscribe_all(index);
+        self.stamp(index);
+        self.touch(index);
+    }
+
+    /// Resets the connection at the end of the turn, whatever waits.
+    pub(crate) fn kill(&mut self, index: ConnIndex) {
+        if self.connections.abort(index) {
+            self.note_end(index, End::CUT);
+        }
+    }
+
+    /// Everything has been written and the connection is to close.
+    pub(crate) fn finish(&mut self, index: ConnIndex) {
+        self.out.closes.push((self.connections.slots.key(index), false));
+        self.release(index);
+    }
+
+    /// Ends the connections that were aborted in this turn.
+    pub(crate) fn end_aborted(&mut self) {
+        self.close_ending();
+        for index in self.connections.take_aborted() {
+            if self.connections.slots[index].is(flag::DEAD) {
+                self.out.closes.push((self.connections.slots.key(index), true));
+                self.release(index);
+            }
+        }
+    }
+
+    /// Frees all that the connection owns; its key is dead from here on.
+    pub(crate) fn release(&mut self, index: ConnIndex) {
+        if self.notes_origins() {
+            self.session_ended(index);
+        }
+        self.unsubscribe_all(index);
+        self.outboxes.release(&mut self.connections.slots, index);
+        self.forget_poll(index);
+        self.forget_ticket(index);
+        if self.settings.entitlement.is_some() {
+            self.forget_entitlement(index);
+        }
+        let slot = &self.connections.slots[index];
+        match slot.protocol {
+            Protocol::Native => self.statistics.native_sessions -= 1,
+            Protocol::Events => self.statistics.event_streams -= 1,
+            Protocol::Echo => self.statistics.echo_sessions -= 1,
+            _ => {}
+        }
+        self.statistics.ends.count(slot.end());
         self.statistics.closed += 1;
+        self.sessions.take(slot.state);
+        self.connections.close(index);
+    }
+
+    /// The session's state, when its protocol keeps one.
+    pub(crate) fn state(&mut self, index: ConnIndex) -> Option<&mut State> {
+        self.sessions.get_mut(self.connections.slots[index].state)
+    }
+
+    /// Gives the session a state, in place of any it had.
+    pub(crate) fn set_state(&mut self, index: ConnIndex, state: State) {
+        let slot = &mut self.connections.slots[index];
+        slot.state = self.sessions.put(slot.state, state);
+    }
+
+    /// Takes the session's state away.
+    pub(crate) fn take_state(&mut self, index: ConnIndex) -> Option<State> {
+        let handle = std::mem::replace(&mut self.connections.slots[index].state, NONE);
+        self.sessions.take(handle)
     }
 }

@@ -46,7 +46,7 @@ impl Edge {
             }
         }
         self.outboxes.end_flush(&mut self.connections.slots);
-        self.bury();
+        self.end_aborted();
         self.outboxes.rewind();
     }
 

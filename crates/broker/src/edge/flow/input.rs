@@ -8,7 +8,7 @@
 
 use crate::edge::Edge;
 use crate::edge::compression::WORK_BYTES_FRAME;
-use crate::edge::connections::input::{Input, Progress, make_room};
+use crate::edge::connections::input::{Driven, Input, Progress};
 use crate::edge::connections::kept::Came;
 use crate::edge::ends::End;
 use crate::ids::ConnIndex;
@@ -16,7 +16,6 @@ use crate::ids::NONE;
 use crate::protocol::Protocol;
 use crate::protocol::flag;
 use crate::session::State;
-use std::borrow::Cow;
 use stdx::key::Key;
 use wire::http::HeadScan;
 
@@ -24,17 +23,7 @@ impl Edge {
     /// Whether the reactor should read from the connection now. If not, it is told by
     /// `out.readable` when to.
     pub fn wants_read(&mut self, key: Key) -> bool {
-        if self.connections.slots.get(key).is_none() {
-            return false;
-        }
-        let slot = &mut self.connections.slots[key.index];
-        if slot.is(flag::PAUSED | flag::CHOKED | flag::RESUMED | flag::HELD) {
-            slot.set(flag::UNREAD);
-            return false;
-        }
-        // Bytes to a closing connection or an event stream are read and dropped: otherwise its end
-        // is never seen.
-        true
+        self.connections.wants_read(key)
     }
 
     /// Bytes have come. Text of WebSocket frames is unmasked in place.
@@ -56,18 +45,18 @@ impl Edge {
         if !is_in_request {
             self.stamp(index);
         }
-        let mut is_whole = false;
-        if kept == NONE {
-            let mut scan = HeadScan::new();
-            let driven = self.drive(index, bytes, &mut scan);
-            is_whole = driven.is_whole;
-            self.keep(key, driven.rest(bytes), scan, driven.needs);
-        } else if let Some(input) = self.connections.inputs.get_mut(kept) {
-            let mut input = std::mem::take(input);
-            make_room(&mut input.bytes, bytes.len(), input.needs);
-            input.bytes.extend_from_slice(bytes);
-            is_whole = self.go_on(key, input);
-        }
+        let is_whole = match kept {
+            NONE => {
+                let mut scan = HeadScan::new();
+                let driven = self.drive(index, bytes, &mut scan);
+                self.connections.keep_input(index, bytes, &driven, scan);
+                driven.is_whole
+            }
+            _ => match self.connections.take_input(index, bytes) {
+                Some(input) => self.go_on(index, input),
+                None => false,
+            },
+        };
         let bytes = bytes.len();
         self.count_input(index, Came { bytes, is_whole });
     }
@@ -96,31 +85,21 @@ impl Edge {
         self.close(index);
     }
 
-    /// May go on: with what was kept first, then with what the network has.
+    /// The connection may go on: with buffered input first, then with what the network has.
     pub(crate) fn resume(&mut self, index: ConnIndex) {
-        let key = self.connections.slots.key(index);
         let slot = &mut self.connections.slots[index];
         if slot.is(flag::ASKED) {
-            return; // its verdict is still to come
+            return; // its decision is still to come
         }
         slot.clear(flag::PAUSED);
         if slot.is(flag::CHOKED | flag::CLOSING | flag::RESUMED | flag::HELD) {
             return;
         }
-        let has_input = slot.input != NONE;
-        if has_input || self.has_items(index) {
-            self.connections.slots[index].set(flag::RESUMED);
-            self.connections.resumed.push(key);
-            return;
+        if slot.input != NONE || self.has_items(index) {
+            return self.connections.resume(index);
         }
-        let slot = &mut self.connections.slots[index];
-        if slot.is(flag::UNREAD) {
-            slot.clear(flag::UNREAD);
-            self.out.readable.push(key);
-        }
-        if self.connections.slots[index].is(flag::ENDED)
-            && self.connections.slots[index].input == NONE
-        {
+        self.out.readable.extend(self.connections.take_unread(index));
+        if self.connections.slots[index].is(flag::ENDED) {
             self.close(index);
         }
     }
@@ -129,79 +108,53 @@ impl Edge {
     /// been taken and before anything new is read, which would take the room that those have waited
     /// for.
     pub fn continue_resumed(&mut self) {
-        for key in std::mem::take(&mut self.connections.resumed) {
-            if self.connections.slots.get(key).is_none() {
-                continue;
-            }
-            let slot = &mut self.connections.slots[key.index];
-            slot.clear(flag::RESUMED);
-            if slot.is(flag::PAUSED | flag::CHOKED | flag::CLOSING | flag::HELD) {
-                continue;
-            }
-            if !self.continue_items(key.index) {
-                self.choke(key.index);
-                continue;
-            }
-            if self.connections.slots.get(key).is_none() {
-                continue;
-            }
-            let slot = &self.connections.slots[key.index];
-            if let Some(input) = self.connections.inputs.get_mut(slot.input) {
-                let input = std::mem::take(input);
-                let is_whole = self.go_on(key, input);
-                self.count_input(key.index, Came { bytes: 0, is_whole });
-            }
-            if self.connections.slots.get(key).is_none() {
-                continue;
-            }
-            let slot = &mut self.connections.slots[key.index];
-            if slot.is(flag::UNREAD) && !slot.is(flag::PAUSED | flag::CHOKED | flag::RESUMED) {
-                slot.clear(flag::UNREAD);
-                self.out.readable.push(key);
-            }
-            if self.connections.slots[key.index].is(flag::ENDED)
-                && !self.connections.slots[key.index].is(flag::PAUSED | flag::RESUMED)
-            {
-                self.close(key.index);
+        for key in self.connections.take_resumed() {
+            if self.connections.slots.get(key).is_some() {
+                self.continue_one(key);
             }
         }
     }
 
-    /// Deals with input that was kept. True: a whole frame, message or request was in it.
-    fn go_on(&mut self, key: Key, mut input: Input) -> bool {
-        let mut scan = input.scan;
-        let driven = self.drive(key.index, &mut input.bytes, &mut scan);
-        let handle = self.connections.slots[key.index].input;
-        let has_rest = driven.consumed < input.bytes.len() || !driven.early.is_empty();
-        if !has_rest || self.connections.slots[key.index].is(flag::CLOSING) {
-            self.connections.inputs.remove(handle);
-            self.connections.slots[key.index].input = NONE;
-            return driven.is_whole;
+    fn continue_one(&mut self, key: Key) {
+        let index = key.index;
+        let slot = &mut self.connections.slots[index];
+        slot.clear(flag::RESUMED);
+        if slot.is(flag::PAUSED | flag::CHOKED | flag::CLOSING | flag::HELD) {
+            return;
         }
-        input.bytes.splice(..driven.consumed, driven.early);
+        if !self.continue_items(index) {
+            return self.choke(index);
+        }
+        if self.connections.slots.get(key).is_none() {
+            return;
+        }
+        if let Some(input) = self.connections.take_input(index, &[]) {
+            let is_whole = self.go_on(index, input);
+            self.count_input(index, Came { bytes: 0, is_whole });
+        }
+        if self.connections.slots.get(key).is_none() {
+            return;
+        }
+        if !self.connections.slots[index].is(flag::PAUSED | flag::CHOKED | flag::RESUMED) {
+            self.out.readable.extend(self.connections.take_unread(index));
+        }
+        let slot = &self.connections.slots[index];
+        if slot.is(flag::ENDED) && !slot.is(flag::PAUSED | flag::RESUMED) {
+            self.close(index);
+        }
+    }
+
+    /// Handles buffered input. True: a whole frame, message or request was in it.
+    fn go_on(&mut self, index: ConnIndex, mut input: Input) -> bool {
+        let mut scan = input.scan;
+        let driven = self.drive(index, &mut input.bytes, &mut scan);
+        let is_whole = driven.is_whole;
         let spare_bytes_max = match self.is_short_of_input() {
             true => 0,
             false => SPARE_BYTES_MAX,
         };
-        let used = 2 * input.bytes.len() + spare_bytes_max;
-        if input.bytes.capacity() > used {
-            input.bytes.shrink_to(used);
-        }
-        input.scan = scan;
-        input.needs = driven.needs;
-        self.connections.inputs[handle] = input;
-        driven.is_whole
-    }
-
-    fn keep(&mut self, key: Key, rest: Cow<'_, [u8]>, scan: HeadScan, needs: usize) {
-        if rest.is_empty() || self.connections.slots[key.index].is(flag::CLOSING) {
-            return;
-        }
-        let mut bytes = Vec::new();
-        make_room(&mut bytes, rest.len(), needs);
-        bytes.extend_from_slice(&rest);
-        let input = self.connections.inputs.insert(Input { bytes, scan, needs });
-        self.connections.slots[key.index].input = input;
+        self.connections.put_input(index, input, driven, scan, spare_bytes_max);
+        is_whole
     }
 
     /// Has the session deal with unit after unit.
@@ -219,8 +172,7 @@ impl Edge {
             }
             if frames >= self.settings.limits.turn_frames_max {
                 slot.set(flag::RESUMED);
-                let key = self.connections.slots.key(index);
-                self.connections.spent.push(key);
+                self.connections.spend(self.connections.slots.key(index));
                 break;
             }
             let work_bytes = self.compression_work();
@@ -265,7 +217,7 @@ impl Edge {
     /// Whether a message has come in part, or the body of a request is still to come.
     fn is_in_unit(&self, index: ConnIndex) -> bool {
         let state = self.connections.slots[index].state;
-        state != NONE && self.sessions.states.get(state).is_some_and(State::is_open_unit)
+        state != NONE && self.sessions.get(state).is_some_and(State::is_open_unit)
     }
 
     /// A connection that does not drain its answers is not read until it does.
@@ -282,30 +234,7 @@ impl Edge {
 
     /// The connection has had its share of the turn, and goes on in the next.
     pub(crate) fn spend(&mut self, key: Key) {
-        self.connections.spent.push(key);
-    }
-}
-
-/// What became of a connection's input.
-struct Driven {
-    /// Bytes that were dealt with.
-    consumed: usize,
-    /// Length of the next unit; 0 if it is unknown.
-    needs: usize,
-    /// Frames of the handshake that wait, before what is left of the input.
-    early: Vec<u8>,
-    /// A unit of it was a whole frame, message or request.
-    is_whole: bool,
-}
-
-impl Driven {
-    /// What was not dealt with, in the order in which it goes on.
-    fn rest<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let rest = &bytes[self.consumed..];
-        match self.early.is_empty() {
-            true => Cow::Borrowed(rest),
-            false => Cow::Owned([&self.early, rest].concat()),
-        }
+        self.connections.spend(key);
     }
 }
 

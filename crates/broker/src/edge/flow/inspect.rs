@@ -152,7 +152,8 @@ impl Edge {
             is_encrypted: None,
             subject: self.subject_of(index).map(Into::into),
             expires_s: expires_s.filter(|&at| at != crate::entitlement::NEVER),
-            session_ms: (slot.protocol == Protocol::Native).then(|| self.session_age_ms(index)),
+            session_ms: (slot.protocol == Protocol::Native)
+                .then(|| self.connections.session_age_ms(index, self.now)),
             ping_interval_s: slot.ping_interval_s,
             subscriptions: slot.subscriptions_count,
             outbox_len: slot.places.len() as u32,

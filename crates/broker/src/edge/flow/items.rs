@@ -55,10 +55,7 @@ impl Edge {
 
     /// Whether items of a frame wait.
     pub(crate) fn has_items(&self, index: ConnIndex) -> bool {
-        matches!(
-            self.sessions.states.get(self.connections.slots[index].state),
-            Some(State::Items(_))
-        )
+        matches!(self.sessions.get(self.connections.slots[index].state), Some(State::Items(_)))
     }
 
     /// Goes on with the items of a frame. True when none is left.

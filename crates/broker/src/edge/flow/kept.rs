@@ -30,7 +30,7 @@ impl Edge {
 
     fn count_kept_input(&mut self, index: ConnIndex, came: Came) {
         let Some(bytes) = self.kept_bytes_of(index) else {
-            return self.forget_kept(index);
+            return self.connections.release_kept(index);
         };
         let is_unentitled = self.is_anonymous(index);
         let now_s = self.now_s();
@@ -53,9 +53,8 @@ impl Edge {
         if slot.is(flag::DEAD) {
             return None;
         }
-        let of_input = self.connections.inputs.get(slot.input);
-        let of_input = of_input.map(|input| input.bytes.capacity());
-        let of_state = self.sessions.states.get(slot.state);
+        let of_input = self.connections.input_bytes(index);
+        let of_state = self.sessions.get(slot.state);
         let of_state = of_state.and_then(|state| state.kept_bytes());
         of_input
             .into_iter()
@@ -64,20 +63,11 @@ impl Edge {
             .map(|bytes| bytes as u64)
     }
 
-    /// Nothing of the connection is unfinished any more.
-    pub(crate) fn forget_kept(&mut self, index: ConnIndex) {
-        if self.connections.slots[index].is(flag::KEEPS) {
-            self.connections.slots[index].clear(flag::KEEPS);
-            self.connections.kept.release(index);
-        }
-    }
-
     /// Gives back what a connection keeps that ends with this turn.
     fn drop_kept(&mut self, index: ConnIndex) {
-        self.forget_kept(index);
-        let input = std::mem::replace(&mut self.connections.slots[index].input, NONE);
-        self.connections.inputs.remove(input);
-        let state = self.sessions.states.get(self.connections.slots[index].state);
+        self.connections.release_kept(index);
+        self.connections.drop_input(index);
+        let state = self.sessions.get(self.connections.slots[index].state);
         if state.is_some_and(|state| state.is_open_unit()) {
             self.take_state(index);
         }

@@ -4,6 +4,7 @@ use crate::edge::Edge;
 use crate::edge::access::users::UserChange;
 use crate::edge::subscriptions::Opening;
 use crate::entitlement::Question;
+use crate::ids::SubIndex;
 use crate::mail::ToHome;
 use std::net::IpAddr;
 use stdx::key::Key;
@@ -13,13 +14,7 @@ impl Edge {
     /// Bytes of each component that this edge has touched.
     pub fn memory(&self) -> Components {
         let mut memory = Components::new();
-        memory.add(
-            Component::Slots,
-            self.connections.slots.memory_bytes()
-                + self.connections.stamps.memory_bytes()
-                + self.connections.peers.memory_bytes()
-                + self.journal.memory_bytes(),
-        );
+        memory.add(Component::Slots, self.connections.slots_bytes() + self.journal.memory_bytes());
         memory.add(Component::Subscriptions, self.subscriptions_bytes());
         let topics = self.subscriptions.topics.iter().map(|topics| topics.memory_bytes());
         memory.add(Component::EdgeTopics, topics.sum());
@@ -62,28 +57,20 @@ impl Edge {
     }
 
     fn input_bytes(&self) -> usize {
-        self.connections.inputs.memory_bytes()
-            + self.connections.kept.bytes() as usize
-            + self.connections.kept.memory_bytes()
-            + self.sessions.states.memory_bytes()
-            + self.sessions.states_bytes
+        self.connections.buffered_bytes() + self.sessions.states_bytes()
     }
 
     fn work_bytes(&self) -> usize {
-        let indexes = [&self.connections.dead, &self.work.targets];
-        let keys = [&self.connections.resumed, &self.connections.spent, &self.out.readable];
-        vector_bytes::<u32>(indexes.map(Vec::capacity).iter().sum())
-            + vector_bytes::<Key>(keys.map(Vec::capacity).iter().sum())
+        vector_bytes::<SubIndex>(self.work.targets.capacity())
+            + vector_bytes::<Key>(self.out.readable.capacity())
             + vector_bytes::<(Key, bool)>(self.out.closes.capacity())
             + vector_bytes::<Question>(self.out.questions.capacity())
             + vector_bytes::<(Key, u64)>(self.out.acknowledged_within_ms.capacity())
             + self.outboxes.work_bytes()
-            + self.connections.handshakes.memory_bytes()
-            + self.connections.old_sessions.memory_bytes()
-            + self.connections.rates.memory_bytes()
+            + self.connections.work_bytes()
             + vector_bytes::<(Key, IpAddr)>(self.out.clients.capacity())
             + vector_bytes::<UserChange>(self.out.users.capacity())
-            + tree_bytes(self.sessions.polls.len(), size_of::<(u64, u32)>())
+            + self.sessions.polls_bytes()
             + self.work.scratch.capacity()
             + self.work.attributes.capacity()
     }

@@ -39,7 +39,7 @@ impl Edge {
         // One that closes already has said why.
         if is_websocket && !slot.is(flag::CLOSING) {
             self.note_end(index, End::of_node(code_of(excess).number()));
-            self.connections.ending.push((self.connections.slots.key(index), excess));
+            self.connections.end_slow(index, excess);
         } else {
             self.note_end(index, End::SLOW);
         }
@@ -48,7 +48,7 @@ impl Edge {
 
     /// Gives those that end in this turn their close frames. The others that were killed are reset.
     pub(crate) fn close_ending(&mut self) {
-        for (key, excess) in std::mem::take(&mut self.connections.ending) {
+        for (key, excess) in self.connections.take_ending() {
             let (index, code) = (key.index, code_of(excess));
             // It may have been lost meanwhile.
             if self.connections.slots.get(key).is_some() && self.keep_begun(index, code) {

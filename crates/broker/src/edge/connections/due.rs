@@ -1,0 +1,198 @@
+//! Deadlines of connections: handshakes in their order, and the slow ones (pings, heartbeats, idle
+//! connections) by a stamp for each connection, which the sweep looks at.
+//!
+//! Invariant: a sweep looks at every connection within two of its rounds and at a bounded share of
+//! them in each turn.
+
+use super::Connections;
+use super::handshakes::Deadline;
+use super::producers::{AGE_MS_MAX, age_ms};
+use super::slots::Slot;
+use super::sweep::Pace;
+use crate::ids::{ConnIndex, NONE};
+use crate::now::Now;
+use crate::protocol::{Protocol, flag};
+use crate::settings::Limits;
+use std::ops::Range;
+
+/// What a connection is due for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Due {
+    /// Nothing.
+    Nothing,
+    /// A ping.
+    Ping,
+    /// Its end: it has not answered its ping.
+    PingTimeout,
+    /// A heartbeat of an event stream.
+    Heartbeat,
+    /// A new beginning of its silence: it is silent because it is not read.
+    Stamp,
+    /// Its end: no further request has come.
+    KeepAlive,
+    /// Its end: the head or the body of a request stands still, or drips.
+    Handshake,
+    /// Its reset: the peer does not let it close.
+    Abort,
+}
+
+/// Where tokens expire, connections are looked at as if this were the shortest interval: a round
+/// takes four seconds.
+const EXPIRY_INTERVAL_S: u32 = 32;
+
+impl Connections {
+    /// Something has come from (or, for an event stream, gone to) the peer.
+    #[inline]
+    pub fn stamp(&mut self, index: ConnIndex, now: Now) {
+        self.stamps.grow_to(index, || 0);
+        self.stamps[index] = (now.monotonic_ms / 1_000) as u32;
+    }
+
+    /// Sets the time for the next part of a handshake.
+    pub fn expect(&mut self, deadline: Deadline, limits: &Limits, now: Now) {
+        let after_ms = u64::from(limits.handshake_timeout_ms);
+        self.handshakes.set(now.monotonic_ms + after_ms, deadline);
+    }
+
+    /// The next connection whose handshake is late.
+    pub fn next_late_handshake(&mut self, limits: &Limits, now: Now) -> Option<ConnIndex> {
+        while let Some(deadline) = self.handshakes.take_due(now.monotonic_ms) {
+            let (Deadline::Head(key) | Deadline::Hello(key)) = deadline;
+            let is_due = |slot: &Slot| match deadline {
+                Deadline::Head(_) => slot.is(flag::STARTING),
+                Deadline::Hello(_) => {
+                    slot.protocol == Protocol::NativeStart && !slot.is(flag::CLOSING)
+                }
+            };
+            let Some(slot) = self.slots.get(key).filter(|slot| is_due(slot)) else {
+                continue;
+            };
+            if slot.is(flag::PAUSED | flag::RESUMED) && !slot.is(flag::ASKED) {
+                // It is the server that is late: what has come waits for a home to have room.
+                self.expect(deadline, limits, now);
+            } else {
+                return Some(key.index);
+            }
+        }
+        None
+    }
+
+    /// When the next handshake is late; milliseconds of the monotonic clock.
+    pub fn next_handshake_ms(&self, now: Now) -> Option<u64> {
+        self.handshakes.next_ms(now.monotonic_ms)
+    }
+
+    /// Whether a second of the monotonic clock begins.
+    pub fn begin_second(&mut self, now: Now) -> bool {
+        let second = (now.monotonic_ms / 1_000) as u32;
+        std::mem::replace(&mut self.second, second) != second
+    }
+
+    /// When the next second begins; milliseconds of the monotonic clock.
+    pub fn next_second_ms(&self) -> u64 {
+        u64::from(self.second + 1) * 1_000
+    }
+
+    /// How fast connections are looked at: as the shortest interval asks for.
+    pub fn pace(&self, has_streams: bool, has_expiring: bool, limits: &Limits) -> Pace {
+        let unfinished_s = limits.unfinished_input_timeout_ms.div_ceil(1_000);
+        let shortest_s = [
+            has_streams.then_some(limits.heartbeat_interval_s),
+            has_expiring.then_some(EXPIRY_INTERVAL_S),
+            (!self.kept.is_empty()).then_some(unfinished_s),
+        ];
+        Pace::of(shortest_s.into_iter().flatten().fold(self.ping_interval_min_s, u32::min))
+    }
+
+    /// When the next step of the sweep is due; milliseconds of the monotonic clock.
+    pub fn next_sweep_ms(&self, pace: Pace) -> Option<u64> {
+        (self.slots.count() > 0).then(|| self.sweep.next_ms(self.slots.places(), pace))
+    }
+
+    /// How many blocks of connections the sweep looks at now.
+    pub fn begin_sweep(&mut self, pace: Pace, now: Now) -> u32 {
+        self.sweep.begin(now.monotonic_ms, self.slots.places(), pace)
+    }
+
+    /// The next block of the sweep.
+    pub fn next_block(&mut self) -> Range<ConnIndex> {
+        self.sweep.next_block(self.slots.places())
+    }
+
+    /// The sweep is at a connection: keeps its stamps within their range, and releases rates that
+    /// it does not use.
+    #[inline]
+    pub fn age(&mut self, index: ConnIndex, now: Now) {
+        self.old_sessions.age(index, &mut self.slots[index], now.monotonic_ms);
+        self.rates.rest(index, now.monotonic_ms);
+    }
+
+    /// What a connection is due for that has been silent.
+    #[inline]
+    pub fn due(&self, index: ConnIndex, limits: &Limits) -> Due {
+        let slot = &self.slots[index];
+        let silent_s = self.second.saturating_sub(self.stamps[index]);
+        let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
+        if slot.is(flag::CLOSING) {
+            return if is_idle { Due::Abort } else { Due::Nothing };
+        }
+        match slot.protocol {
+            Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => Due::Stamp,
+            protocol if protocol.facts().is_websocket => ping_due(slot, index, silent_s),
+            Protocol::Events if silent_s >= limits.heartbeat_interval_s => Due::Heartbeat,
+            Protocol::Http
+                if is_idle && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED)) =>
+            {
+                let is_between_requests = slot.input == NONE && slot.state == NONE;
+                if is_between_requests { Due::KeepAlive } else { Due::Handshake }
+            }
+            _ => Due::Nothing,
+        }
+    }
+
+    /// A session is pinged at this interval from now on.
+    pub fn set_ping_interval(&mut self, index: ConnIndex, interval_s: u32) {
+        let interval_s = interval_s.min(u32::from(u16::MAX));
+        self.slots[index].ping_interval_s = interval_s as u16;
+        if interval_s > 0 {
+            self.ping_interval_min_s = self.ping_interval_min_s.min(interval_s);
+        }
+    }
+
+    /// The session, or before it the connection, begins now.
+    pub fn begin_session(&mut self, index: ConnIndex, now: Now) {
+        self.slots[index].hello_ms = now.monotonic_ms as u32; // the low half
+    }
+
+    /// Milliseconds since the session, or before it the connection, began; at most 24 days.
+    pub fn session_age_ms(&self, index: ConnIndex, now: Now) -> u32 {
+        age_ms(now.monotonic_ms, self.slots[index].hello_ms).min(AGE_MS_MAX)
+    }
+
+    /// The stamp of a native connection, which publishes as a producer.
+    pub fn producer_stamp(&mut self, index: ConnIndex, now: Now) -> u64 {
+        let slot = &mut self.slots[index];
+        slot.set(flag::PRODUCES);
+        self.old_sessions.stamp(index, slot, now.monotonic_ms)
+    }
+}
+
+#[inline]
+fn ping_due(slot: &Slot, index: ConnIndex, silent_s: u32) -> Due {
+    let interval_s = u32::from(slot.ping_interval_s);
+    if interval_s == 0 || silent_s + spread_s(index, interval_s) < interval_s {
+        Due::Nothing
+    } else if silent_s >= 2 * interval_s {
+        Due::PingTimeout
+    } else if slot.is(flag::PINGED) {
+        Due::Nothing
+    } else {
+        Due::Ping
+    }
+}
+
+/// Connections that came together would be pinged together: their pings are spread over an eighth
+/// of the interval.
+fn spread_s(index: ConnIndex, interval_s: u32) -> u32 {
+    index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1)
+}
