@@ -11,6 +11,7 @@ use crate::entitlement::{
     Action, CredentialKind, Digest, Entitlement, NEVER, Permissions, Terms, user_name,
 };
 use crate::handing::{give_table, table_of};
+use crate::ids::NONE;
 use crate::topic::Filter;
 use hashbrown::HashTable;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -148,6 +149,83 @@ impl Entitlements {
         }
     }
 
+    /// What an entry permits with all topics that a filter covers; [`NONE`]: what `anonymous` permits.
+    ///
+    /// # Errors
+    /// `unauthorized` without an entry, `forbidden` with one; `token_expired`, `token_revoked`.
+    pub fn permit(
+        &self,
+        at: u32,
+        anonymous: &Permissions,
+        (action, wanted): (Action, Filter<'_>),
+        now_s: u64,
+    ) -> Result<(), ErrorCode> {
+        let (is_permitted, refusal) = match at {
+            NONE => (anonymous.permit("", action, wanted), ErrorCode::Unauthorized),
+            at => {
+                self.check(at, now_s)?;
+                (self.permits(at, action, wanted), ErrorCode::Forbidden)
+            }
+        };
+        if is_permitted { Ok(()) } else { Err(refusal) }
+    }
+
+    /// Whether an entry, or `anonymous` without one, permits this with any topic at all.
+    ///
+    /// # Errors
+    /// As for [`Entitlements::permit`].
+    pub fn permit_some(
+        &self,
+        at: u32,
+        anonymous: &Permissions,
+        action: Action,
+        now_s: u64,
+    ) -> Result<(), ErrorCode> {
+        let (permissions, refusal) = match at {
+            NONE => (anonymous, ErrorCode::Unauthorized),
+            at => {
+                self.check(at, now_s)?;
+                (self.permissions(at), ErrorCode::Forbidden)
+            }
+        };
+        if permissions.of(action).is_empty() { Err(refusal) } else { Ok(()) }
+    }
+
+    /// How many subscriptions a session with this entry may have, where others may have
+    /// `of_session`.
+    pub fn subscriptions_max(&self, at: u32, of_session: u32) -> u32 {
+        match at {
+            NONE => of_session,
+            at => {
+                let own = self.terms(at).limits.subscriptions_max;
+                own.unwrap_or(of_session).min(of_session)
+            }
+        }
+    }
+
+    /// Whether connections with this entry count for its user: tokens with a subject, where the
+    /// node (`users_are_counted`) or the token has a limit.
+    pub fn is_counted(&self, at: u32, users_are_counted: bool) -> bool {
+        (users_are_counted || self.terms(at).limits.connections_max.is_some())
+            && self.kind(at) == CredentialKind::Token
+            && !self.subject(at).is_empty()
+    }
+
+    /// Whether both entries are of one user: the same kind of credential, issuer and subject.
+    pub fn are_of_one_user(&self, one: u32, other: u32) -> bool {
+        self.kind(one) == self.kind(other) && self.have_one_subject(one, other)
+    }
+
+    /// The user of an entry as a hash that is never 0. All clients without an entry are one user.
+    pub fn user_hash(&self, at: Option<u32>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        if let Some(at) = at {
+            let is_key = self.kind(at) == CredentialKind::ApiKey;
+            (is_key, self.user(at)).hash(&mut hasher);
+        }
+        hasher.finish().max(1)
+    }
+
     /// Whether it permits this with every topic that `wanted` covers.
     pub fn permits(&self, at: u32, action: Action, wanted: Filter<'_>) -> bool {
         let permissions = self.permissions(at);
@@ -172,7 +250,7 @@ impl Entitlements {
     }
 
     /// Whether both are of one issuer's subject.
-    pub fn are_of_one_user(&self, one: u32, other: u32) -> bool {
+    pub fn have_one_subject(&self, one: u32, other: u32) -> bool {
         self.subject(one) == self.subject(other) && self.issuer(one) == self.issuer(other)
     }
 

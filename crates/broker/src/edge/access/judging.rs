@@ -1,52 +1,54 @@
-//! Questions, verdicts, and what becomes of connections whose entitlement ends.
+//! Decisions about credentials: entitlements, and which of them are to be looked at again.
 //!
-//! Beside the path: a session that is shown a credential asks [`Edge::show`]. What the edge knows
-//! is answered at once; else a question goes out and the connection is not read until its verdict
-//! comes ([`Edge::judged`]), or its deadline. The sweep ends connections whose entitlement has
-//! expired, and tells them ahead. When revocations have changed, [`Edge::recheck`] looks at all
-//! entries, some in each turn, and then for the connections of those that were revoked.
-//!
-//! Invariants: a connection has at most one question on its way, and is paused meanwhile; a verdict
-//! for one that has gone or moved on changes nothing; whatever the sweep does, an action is checked
-//! when it comes.
+//! When keys or revocations have changed, all entries are looked at again, some in each turn, and
+//! then the connections of those that were revoked. Decisions that were under way meanwhile may not
+//! know of the change: their entries are looked at when they come.
 
 use crate::edge::access::entitled::Entitlements;
-use crate::entitlement::Digest;
+use crate::entitlement::{Digest, Judge};
+use crate::ids::ConnIndex;
+use std::ops::Range;
 use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::vector_bytes;
 
-/// What has been shown.
+/// Entitlements that one turn looks at.
+const ENTRIES_TURN_MAX: u32 = 1_024;
+/// Connections that one turn looks at.
+const CONNECTIONS_TURN_MAX: u32 = 16_384;
+
+/// What is known of a credential that a client has presented.
 pub(crate) enum Shown {
-    /// It is known: its entry, which the caller now holds.
+    /// Its entry, which the caller now holds.
     Known(u32),
-    /// The shell is asked; the connection is paused.
+    /// Nothing yet: the shell is asked, and the connection is paused.
     Asked(Digest),
 }
 
 /// Entitlements, and the work with them.
 #[derive(Hand)]
 pub(crate) struct Judging {
-    pub(crate) entitlements: Entitlements,
+    pub entitlements: Entitlements,
     /// Connections that came with a ticket alone: their entitlement is to be looked at before they
     /// go on.
-    pub unlooked: Vec<Key>,
+    tickets: Vec<Key>,
     /// The next entry to be looked at since revocations have changed.
-    pub recheck_at: Option<u32>,
-    /// Until then a verdict may come that knows nothing of what was revoked; milliseconds of the
+    recheck_at: Option<u32>,
+    /// Until then a decision may come that does not know of the change; milliseconds of the
     /// monotonic clock.
-    pub unsure_until_ms: u64,
-    /// Entries of such verdicts.
-    pub unsure: Vec<u32>,
+    unsure_until_ms: u64,
+    /// Entries of such decisions.
+    unsure: Vec<u32>,
     /// The next connection to be looked at since an entry was revoked.
-    pub end_at: Option<u32>,
+    end_at: Option<ConnIndex>,
 }
 
 impl Judging {
+    /// No client is entitled to anything.
     pub fn new() -> Judging {
         Judging {
             entitlements: Entitlements::new(),
-            unlooked: Vec::new(),
+            tickets: Vec::new(),
             recheck_at: None,
             unsure_until_ms: 0,
             unsure: Vec::new(),
@@ -54,17 +56,81 @@ impl Judging {
         }
     }
 
-    /// Whether [`Edge::recheck`] has something to do.
+    /// Whether there is something to look at.
+    #[inline]
     pub fn has_work(&self) -> bool {
         self.recheck_at.is_some()
             || self.end_at.is_some()
-            || !self.unlooked.is_empty()
+            || !self.tickets.is_empty()
             || !self.unsure.is_empty()
     }
 
+    /// Has the entitlement that a ticket brought looked at before its connection goes on.
+    pub fn look_at_ticket_of(&mut self, key: Key) {
+        self.tickets.push(key);
+    }
+
+    /// Takes the connections that came with a ticket.
+    pub fn take_tickets(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.tickets)
+    }
+
+    /// A decision has come: its entry is looked at again if it may not know of what has changed.
+    pub fn note_decision(&mut self, at: u32, now_ms: u64) {
+        if now_ms < self.unsure_until_ms {
+            self.unsure.push(at);
+        }
+    }
+
+    /// Keys or revocations have changed. Decisions that do not know of it may come until
+    /// `unsure_until_ms`.
+    pub fn revocations_changed(&mut self, unsure_until_ms: u64) {
+        self.unsure_until_ms = unsure_until_ms;
+        if self.entitlements.len() > 0 {
+            self.recheck_at = Some(0);
+            self.entitlements.unlist_all();
+        }
+    }
+
+    /// Looks at an entry again.
+    pub fn look_at(&mut self, at: u32, judge: &dyn Judge) {
+        let entitlements = &mut self.entitlements;
+        if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
+            entitlements.revoke(at);
+            self.end_at = Some(0);
+        }
+    }
+
+    /// Looks at this turn's entries again.
+    pub fn recheck(&mut self, judge: &dyn Judge) {
+        for at in std::mem::take(&mut self.unsure) {
+            self.look_at(at, judge);
+        }
+        let Some(from) = self.recheck_at else {
+            return;
+        };
+        let places = self.entitlements.places();
+        let end = places.min(from + ENTRIES_TURN_MAX);
+        self.recheck_at = (end < places).then_some(end);
+        for at in from..end {
+            self.look_at(at, judge);
+        }
+    }
+
+    /// The connections of this turn whose entry may have been revoked.
+    pub fn next_connections(&mut self, places: u32) -> Range<ConnIndex> {
+        let Some(from) = self.end_at else {
+            return 0..0;
+        };
+        let end = places.min(from + CONNECTIONS_TURN_MAX);
+        self.end_at = (end < places).then_some(end);
+        from..end
+    }
+
+    /// Bytes touched.
     pub fn memory_bytes(&self) -> usize {
         self.entitlements.memory_bytes()
-            + vector_bytes::<Key>(self.unlooked.capacity())
+            + vector_bytes::<Key>(self.tickets.capacity())
             + vector_bytes::<u32>(self.unsure.capacity())
     }
 }

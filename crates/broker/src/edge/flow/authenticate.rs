@@ -96,25 +96,29 @@ impl Edge {
         action: Action,
         wanted: Filter<'_>,
     ) -> Result<(), ErrorCode> {
-        let (is_permitted, refusal) = match self.connections.slots[index].entitlement {
-            NONE => {
-                let settings = self.settings.entitlement.as_ref();
-                let anonymous = settings.map(|settings| &settings.anonymous);
-                let is_permitted = anonymous.is_some_and(|all| all.permit("", action, wanted));
-                (is_permitted, ErrorCode::Unauthorized)
-            }
-            at => {
-                self.check_entitlement(at)?;
-                (self.access.judging.entitlements.permits(at, action, wanted), ErrorCode::Forbidden)
-            }
+        let Some(settings) = &self.settings.entitlement else {
+            return Ok(());
         };
-        match is_permitted {
-            true => Ok(()),
-            false => {
-                self.statistics.forbidden.count(action);
-                Err(refusal)
-            }
+        let at = self.connections.slots[index].entitlement;
+        let entitlements = &self.access.judging.entitlements;
+        let permitted =
+            entitlements.permit(at, &settings.anonymous, (action, wanted), self.unix_s());
+        self.count_forbidden(action, permitted)
+    }
+
+    fn count_forbidden(
+        &mut self,
+        action: Action,
+        permitted: Result<(), ErrorCode>,
+    ) -> Result<(), ErrorCode> {
+        if let Err(ErrorCode::Unauthorized | ErrorCode::Forbidden) = permitted {
+            self.statistics.forbidden.count(action);
         }
+        permitted
+    }
+
+    fn unix_s(&self) -> u64 {
+        self.now.unix_ms / 1_000
     }
 
     /// Whether a connection may do this with any topic at all.
@@ -129,37 +133,26 @@ impl Edge {
         let Some(settings) = &self.settings.entitlement else {
             return Ok(());
         };
-        let (permissions, refusal) = match self.connections.slots[index].entitlement {
-            NONE => (&settings.anonymous, ErrorCode::Unauthorized),
-            at => {
-                self.check_entitlement(at)?;
-                (&self.access.judging.entitlements.terms(at).permissions, ErrorCode::Forbidden)
-            }
-        };
-        if !permissions.of(action).is_empty() {
-            return Ok(());
+        let at = self.connections.slots[index].entitlement;
+        let entitlements = &self.access.judging.entitlements;
+        let permitted = entitlements.permit_some(at, &settings.anonymous, action, self.unix_s());
+        if let Err(refusal @ (ErrorCode::Unauthorized | ErrorCode::Forbidden)) = permitted {
+            self.statistics.forbidden.count(action);
+            self.tell_decision(index, Deed::Act(action), "", Some(refusal));
         }
-        self.statistics.forbidden.count(action);
-        self.tell_decision(index, Deed::Act(action), "", Some(refusal));
-        Err(refusal)
+        permitted
     }
 
     /// Whether an entry entitles to anything now.
     pub(crate) fn check_entitlement(&self, at: u32) -> Result<(), ErrorCode> {
-        let now_s = self.now.unix_ms / 1_000;
-        self.access.judging.entitlements.check(at, now_s)
+        self.access.judging.entitlements.check(at, self.unix_s())
     }
 
     /// How many subscriptions a connection may have.
     pub(crate) fn subscriptions_max(&self, index: ConnIndex) -> u32 {
         let of_session = self.settings.limits.subscriptions_per_session_max;
-        match self.connections.slots[index].entitlement {
-            NONE => of_session,
-            at => {
-                let limits = &self.access.judging.entitlements.terms(at).limits;
-                limits.subscriptions_max.unwrap_or(of_session).min(of_session)
-            }
-        }
+        let at = self.connections.slots[index].entitlement;
+        self.access.judging.entitlements.subscriptions_max(at, of_session)
     }
 
     /// What a connection has shown; none of one that has shown nothing.
@@ -262,10 +255,8 @@ impl Edge {
             return;
         }
         let verdict = verdict.and_then(|entitlement| self.enter_entitlement(&entitlement));
-        if let Ok(at) = verdict
-            && self.now.monotonic_ms < self.access.judging.unsure_until_ms
-        {
-            self.access.judging.unsure.push(at);
+        if let Ok(at) = verdict {
+            self.access.judging.note_decision(at, self.now.monotonic_ms);
         }
         let verdict = self.count_refusal(verdict);
         let of = verdict.ok().or_else(|| self.entitlement_of(index));
@@ -328,7 +319,7 @@ impl Edge {
     pub(crate) fn have_looked_at(&mut self, index: ConnIndex) {
         self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
         let key = self.connections.slots.key(index);
-        self.access.judging.unlooked.push(key);
+        self.access.judging.look_at_ticket_of(key);
     }
 
     /// Something has been revoked, or is not any more, or keys have changed: all entitlements are
@@ -336,11 +327,7 @@ impl Edge {
     /// credential from now on is judged anew.
     pub fn revocations_changed(&mut self) {
         let timeout_ms = u64::from(self.settings.limits.handshake_timeout_ms);
-        self.access.judging.unsure_until_ms = self.now.monotonic_ms + timeout_ms;
-        if self.access.judging.entitlements.len() > 0 {
-            self.access.judging.recheck_at = Some(0);
-            self.access.judging.entitlements.unlist_all();
-        }
+        self.access.judging.revocations_changed(self.now.monotonic_ms + timeout_ms);
     }
 
     /// Goes on with what only the judge can tell: entitlements of tickets that came in this turn,
@@ -348,13 +335,10 @@ impl Edge {
     /// before the flush; without work it costs nothing, and [`Edge::has_more`] says whether some is
     /// left.
     pub fn recheck(&mut self, judge: &dyn Judge) {
-        for key in std::mem::take(&mut self.access.judging.unlooked) {
+        for key in self.access.judging.take_tickets() {
             self.look_at_ticket(key, judge);
         }
-        for at in std::mem::take(&mut self.access.judging.unsure) {
-            self.look_at(at, judge);
-        }
-        self.recheck_entries(judge);
+        self.access.judging.recheck(judge);
         self.end_revoked();
     }
 
@@ -367,38 +351,14 @@ impl Edge {
         let Some(at) = self.credential(key.index).and_then(Credential::of_ticket) else {
             return;
         };
-        self.look_at(at, judge);
+        self.access.judging.look_at(at, judge);
         self.connections.slots[key.index].clear(flag::ASKED);
         self.ticket_looked_at(key.index, at);
     }
 
-    fn look_at(&mut self, at: u32, judge: &dyn Judge) {
-        let entitlements = &mut self.access.judging.entitlements;
-        if entitlements.is_standing(at) && judge.is_revoked(&entitlements.get(at)) {
-            entitlements.revoke(at);
-            self.access.judging.end_at = Some(0);
-        }
-    }
-
-    fn recheck_entries(&mut self, judge: &dyn Judge) {
-        let Some(from) = self.access.judging.recheck_at else {
-            return;
-        };
-        let places = self.access.judging.entitlements.places();
-        let end = places.min(from + ENTRIES_TURN_MAX);
-        self.access.judging.recheck_at = (end < places).then_some(end);
-        for at in from..end {
-            self.look_at(at, judge);
-        }
-    }
-
     fn end_revoked(&mut self) {
-        let Some(from) = self.access.judging.end_at else {
-            return;
-        };
-        let end = self.connections.slots.places().min(from + CONNECTIONS_TURN_MAX);
-        self.access.judging.end_at = (end < self.connections.slots.places()).then_some(end);
-        for index in from..end {
+        let places = self.connections.slots.places();
+        for index in self.access.judging.next_connections(places) {
             if let Some(at) = self.entitlement_of(index)
                 && !self.access.judging.entitlements.is_standing(at)
             {
@@ -425,7 +385,7 @@ impl Edge {
         if !self.connections.slots[index].protocol.facts().subscribes {
             return false; // nobody there to be told, or not yet
         }
-        let left_s = u64::from(expires_s).saturating_sub(self.now.unix_ms / 1_000);
+        let left_s = u64::from(expires_s).saturating_sub(self.unix_s());
         if left_s <= u64::from(notice_s) && !self.connections.slots[index].is(flag::WARNED) {
             self.connections.slots[index].set(flag::WARNED);
             self.tell_token_expires(index, u64::from(expires_s) * 1_000);
@@ -472,8 +432,3 @@ impl Edge {
         is_over
     }
 }
-
-/// Entitlements that one turn looks at.
-const ENTRIES_TURN_MAX: u32 = 1_024;
-/// Connections that one turn looks at.
-const CONNECTIONS_TURN_MAX: u32 = 16_384;

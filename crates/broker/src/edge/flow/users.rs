@@ -15,12 +15,10 @@
 
 use crate::edge::Edge;
 use crate::edge::access::users::{CountedUser, UserChange};
-use crate::entitlement::CredentialKind;
 use crate::ids::ConnIndex;
 use crate::ids::NONE;
 use crate::protocol::flag;
 use crate::session::{Credential, State};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use stdx::key::Key;
 use wire::native::ErrorCode;
 
@@ -77,13 +75,7 @@ impl Edge {
         if self.settings.entitlement.is_none() {
             return 0;
         }
-        let mut hasher = DefaultHasher::new();
-        if let Some(at) = self.entitlement_of(index) {
-            let entitlements = &self.access.judging.entitlements;
-            let is_key = entitlements.kind(at) == CredentialKind::ApiKey;
-            (is_key, entitlements.user(at)).hash(&mut hasher);
-        }
-        hasher.finish().max(1)
+        self.access.judging.entitlements.user_hash(self.entitlement_of(index))
     }
 
     /// All connections that count: what a shell that has just been given this edge counts again.
@@ -163,17 +155,11 @@ impl Edge {
 
     fn is_counted(&self, at: u32) -> bool {
         let settings = self.settings.entitlement.as_ref();
-        let entitlements = &self.access.judging.entitlements;
-        let is_limited = settings.is_some_and(|settings| settings.users_are_counted)
-            || entitlements.terms(at).limits.connections_max.is_some();
-        is_limited
-            && entitlements.kind(at) == CredentialKind::Token
-            && !entitlements.subject(at).is_empty()
+        let users_are_counted = settings.is_some_and(|settings| settings.users_are_counted);
+        self.access.judging.entitlements.is_counted(at, users_are_counted)
     }
 
     fn are_of_one_user(&self, one: u32, other: u32) -> bool {
-        let entitlements = &self.access.judging.entitlements;
-        entitlements.kind(one) == entitlements.kind(other)
-            && entitlements.are_of_one_user(one, other)
+        self.access.judging.entitlements.are_of_one_user(one, other)
     }
 }
