@@ -64,19 +64,20 @@ mod statistics;
 mod streams;
 mod subscribe;
 mod topics;
+mod turn;
 mod window;
 
 pub use partitions::segments_max;
 pub use statistics::{HomeRefusals, HomeStatistics};
+pub use turn::HomeOutputs;
 pub use window::FoundWindow;
 
-use crate::disk::{DiskLetter, DiskRequest};
+use crate::disk::DiskLetter;
 use crate::mail::{
     Describe, Description, EdgeId, HomeId, Lane, PartitionId, Reply, ToEdge, ToHome,
 };
 use crate::now::Now;
 use crate::settings::Settings;
-use crate::sys::Occupancy;
 use dedup::Dedup;
 use edges::Edge;
 use filters::Scan;
@@ -94,6 +95,7 @@ use stdx::hash::Seed;
 use stdx::slab::Slab;
 use subscribe::Found;
 use topics::TopicTable;
+use turn::Turn;
 
 /// Segments that one call of [`Home::pump`] evicts for their age.
 const PUMP_EVICTIONS_MAX: usize = 16;
@@ -133,42 +135,6 @@ struct Caller {
     edge: EdgeId,
     cost: u32,
     lane: Lane,
-}
-
-/// What a home has to say.
-#[derive(Debug)]
-pub struct HomeOutputs {
-    /// For each edge, in order. The caller takes them.
-    pub letters: Vec<Vec<ToEdge>>,
-    /// For each log by its index in the settings, in order; it may end before the last of them. The
-    /// caller takes them.
-    pub disk: Vec<Vec<DiskRequest>>,
-    /// Who listens, for an edge of the same thread to publish. The caller takes it.
-    pub occupancy: Vec<Occupancy>,
-}
-
-impl HomeOutputs {
-    /// Nothing for so many edges.
-    pub fn new(edges_count: u16) -> HomeOutputs {
-        HomeOutputs {
-            letters: (0..edges_count).map(|_| Vec::new()).collect(),
-            disk: Vec::new(),
-            occupancy: Vec::new(),
-        }
-    }
-
-    fn ask(&mut self, log: usize, request: DiskRequest) {
-        if self.disk.len() <= log {
-            self.disk.resize_with(log + 1, Vec::new);
-        }
-        self.disk[log].push(request);
-    }
-
-    fn post(&mut self, edge: EdgeId, letter: ToEdge) {
-        if let Some(letters) = self.letters.get_mut(usize::from(edge)) {
-            letters.push(letter);
-        }
-    }
 }
 
 impl Home {
@@ -230,7 +196,7 @@ impl Home {
         out: &mut HomeOutputs,
     ) {
         self.steady.advance(now);
-        let now_ms = now.unix_ms;
+        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         let credit_max = i64::from(self.settings.limits.stream_credit_bytes);
         let Some(edge) = self.interests.edges.get_mut(usize::from(from)) else {
             return;
@@ -240,33 +206,33 @@ impl Home {
             ToHome::Credit { bytes } => {
                 edge.credit = credit_max.min(edge.credit + i64::from(bytes));
             }
-            ToHome::Subscribe(asked) => self.subscribe(now_ms, from, asked, Found::Nothing, out),
-            ToHome::Release { index, generation } => self.release(from, (index, generation), out),
-            ToHome::Read(reading) => self.in_turn(now_ms, Waiting::Page(from, reading), out),
+            ToHome::Subscribe(asked) => self.subscribe(from, asked, Found::Nothing, turn),
+            ToHome::Release { index, generation } => self.release(from, (index, generation), turn),
+            ToHome::Read(reading) => self.in_turn(Waiting::Page(from, reading), turn),
             ToHome::History(asked) => {
                 let query = HistoryQuery { asked, passed: None };
-                self.in_turn(now_ms, Waiting::History(from, query), out);
+                self.in_turn(Waiting::History(from, query), turn);
             }
             ToHome::Retained { partition, topic, reply } => {
-                self.tell_retained(from, (partition, &topic), reply, out)
+                self.tell_retained(from, (partition, &topic), reply, turn)
             }
             ToHome::Describe(asked) => {
                 self.consumed(from);
-                self.describe(from.edge, &asked, out);
+                self.describe(from.edge, &asked, turn);
             }
             ToHome::Positions => {
                 self.consumed(from);
-                self.tell_positions(from.edge, out);
+                self.tell_positions(from.edge, turn);
             }
-            ToHome::Publish(publish) => self.publish(now_ms, from, &publish, memory, out),
+            ToHome::Publish(publish) => self.publish(from, &publish, turn),
             ToHome::AddFilter(asked) => {
                 self.consumed(from);
-                self.add_filter(from.edge, &asked, out);
+                self.add_filter(from.edge, &asked, turn);
             }
             ToHome::ReadFilter(asked) => match self.local(asked.partition) {
                 Some(local) => {
                     let scan = Scan { local, asked };
-                    self.in_turn(now_ms, Waiting::Scan(from, scan), out);
+                    self.in_turn(Waiting::Scan(from, scan), turn);
                 }
                 None => self.consumed(from),
             },
@@ -282,19 +248,19 @@ impl Home {
         from: Caller,
         (partition, topic): (PartitionId, &[u8]),
         reply: Reply,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         self.consumed(from);
         let result = self.retained_page(partition, topic);
-        out.post(from.edge, ToEdge::History { reply, result });
+        turn.out.post(from.edge, ToEdge::History { reply, result });
     }
 
     /// An edge has no subscription to a topic any more.
-    fn release(&mut self, from: Caller, (index, generation): (u32, u32), out: &mut HomeOutputs) {
+    fn release(&mut self, from: Caller, (index, generation): (u32, u32), turn: &mut Turn<'_>) {
         self.consumed(from);
-        if let Some(topic) = self.interests.release(from.edge, index, generation, out) {
-            self.tell_vacated(topic, out);
-            self.forget_if_idle(topic, out);
+        if let Some(topic) = self.interests.release(from.edge, index, generation, turn.out) {
+            self.tell_vacated(topic, turn);
+            self.forget_if_idle(topic, turn);
         }
     }
 
@@ -308,15 +274,15 @@ impl Home {
         out: &mut HomeOutputs,
     ) {
         self.steady.advance(now);
-        let now_ms = now.unix_ms;
+        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
         let share = usize::from(log);
-        self.heard_of(share, out);
+        self.heard_of(share, turn);
         match letter {
             DiskLetter::Committed { generation, count, result } => {
-                self.committed(share, generation, count, result, memory, out)
+                self.committed(share, generation, count, result, turn)
             }
             DiskLetter::Answer { token, result } => {
-                self.in_turn(now_ms, Waiting::Answer(share, token, result), out);
+                self.in_turn(Waiting::Answer(share, token, result), turn);
             }
             DiskLetter::Floor { floors, topics } => self.raise_floors(floors, topics),
             DiskLetter::Available(is_available) => {
@@ -330,16 +296,16 @@ impl Home {
     /// once.
     pub fn pump(&mut self, now: Now, memory: &mut dyn Memory, out: &mut HomeOutputs) -> bool {
         self.steady.advance(now);
-        let now_ms = now.unix_ms;
-        let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, memory, out);
+        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        let more_expired = self.evict_expired(PUMP_EVICTIONS_MAX, turn);
         let more_old = self.dedup.sweep(self.steady.ms);
-        let more_dropped = self.forget_dropped(out);
+        let more_dropped = self.forget_dropped(turn);
         self.rates.sweep(self.steady.ms);
-        self.renew_told(out);
-        self.watch_disks(out);
-        let more_lagging = self.feed_lagging(out);
+        self.renew_told(turn);
+        self.watch_disks(turn);
+        let more_lagging = self.feed_lagging(turn);
         self.return_scans();
-        let more_waiting = self.serve_waiting(now_ms, out);
+        let more_waiting = self.serve_waiting(turn);
         more_expired || more_old || more_dropped || more_lagging || more_waiting
     }
 
@@ -406,7 +372,7 @@ impl Home {
     }
 
     /// Names of topics, and how far the streams to an edge have come.
-    fn describe(&self, from: EdgeId, asked: &Describe, out: &mut HomeOutputs) {
+    fn describe(&self, from: EdgeId, asked: &Describe, turn: &mut Turn<'_>) {
         let Interests { topics, edges, .. } = &self.interests;
         let mut names = Vec::new();
         for &index in &asked.indexes {
@@ -424,7 +390,7 @@ impl Home {
             false => Vec::new(),
         };
         let names = Slice::copy_of(&names);
-        out.post(
+        turn.out.post(
             from,
             ToEdge::Described(Description {
                 connection: asked.connection,

@@ -21,7 +21,8 @@ use super::edges::Added;
 use super::partitions::HomePartition;
 use super::read::offset_of;
 use super::recovery::{Asking, Question, Waiting};
-use super::{Caller, Home, HomeOutputs};
+use super::turn::Turn;
+use super::{Caller, Home};
 use crate::disk::DiskQuery;
 use crate::mail::{
     AddFilter, Code, EdgeId, FilterPage, FilterStart, Gap, GapReason, PartitionCursor, ReadFilter,
@@ -64,7 +65,7 @@ struct Found {
 
 impl Home {
     /// Interest of an edge in a filter, for one subscription.
-    pub(super) fn add_filter(&mut self, from: EdgeId, asked: &AddFilter, out: &mut HomeOutputs) {
+    pub(super) fn add_filter(&mut self, from: EdgeId, asked: &AddFilter, turn: &mut Turn<'_>) {
         let AddFilter { user, filter, subscription, since } = asked;
         let (user, subscription) = (*user, *subscription);
         let limits = &self.settings.limits;
@@ -86,10 +87,10 @@ impl Home {
         }
         let result = result.map(|()| {
             (0..self.partitions.len() as u32)
-                .map(|local| self.filter_start(from, local, since, out))
+                .map(|local| self.filter_start(from, local, since, turn))
                 .collect()
         });
-        out.post(from, ToEdge::FilterGranted { subscription, result });
+        turn.out.post(from, ToEdge::FilterGranted { subscription, result });
     }
 
     /// What the filter had matched is released when each topic is next compared.
@@ -104,9 +105,9 @@ impl Home {
         from: EdgeId,
         local: u32,
         since: &[PartitionCursor],
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) -> FilterStart {
-        self.settle_stream(from, local, out);
+        self.settle_stream(from, local, turn);
         let partition = &self.partitions[local as usize];
         let place = since.binary_search_by_key(&partition.id, |cursor| cursor.partition);
         let log = self.settings.log_of(partition.id);
@@ -141,8 +142,8 @@ impl Home {
     }
 
     /// A page for a subscription to filters.
-    pub(super) fn scan(&mut self, from: Caller, scan: Scan, out: &mut HomeOutputs) {
-        self.settle_stream(from.edge, scan.local, out);
+    pub(super) fn scan(&mut self, from: Caller, scan: Scan, turn: &mut Turn<'_>) {
+        self.settle_stream(from.edge, scan.local, turn);
         if self.is_ahead(from.edge, &scan) {
             return self.scans_ahead.push((from, scan));
         }
@@ -151,7 +152,7 @@ impl Home {
         let settled = partition.stream_position(usize::from(from.edge));
         if scan.asked.mode == ReadMode::Skip {
             let found = skip_all(scan.asked.after, settled);
-            return self.send_scan(from, &scan, None, found, out);
+            return self.send_scan(from, &scan, None, found, turn);
         }
         let gap = gap_after(partition, scan.asked.after, GapReason::Evicted);
         let begin = gap.map_or(scan.asked.after, |gap| gap.to);
@@ -164,11 +165,11 @@ impl Home {
                 bytes_scanned_max: self.settings.limits.scan_bytes_max,
             };
             let (local, question) = (scan.local, Question::Scan(scan, gap));
-            return self.park(from, local, Asking { question, query }, out);
+            return self.park(from, local, Asking { question, query }, turn);
         }
         let found = self.find(&scan, begin, settled);
         self.recovery.charge_bytes(found.scanned_bytes);
-        self.send_scan(from, &scan, gap, found, out);
+        self.send_scan(from, &scan, gap, found, turn);
     }
 
     /// The disk has scanned. A page of damage is a gap, and so is what the disk had dropped when it
@@ -180,7 +181,7 @@ impl Home {
         scan: &Scan,
         gap: Option<Gap>,
         disk: DiskScan,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         let mut found = Found { records: disk.records, through: disk.through, ..Found::default() };
         let bytes = found.records.iter().map(|(_, record)| record.len());
@@ -203,7 +204,7 @@ impl Home {
             let begin = gap.map_or(scan.asked.after, |gap| gap.to);
             self.keep_newest(local, begin, &mut found);
         }
-        self.send_scan(from, scan, gap, found, out);
+        self.send_scan(from, scan, gap, found, turn);
     }
 
     /// Of a page from disk.
@@ -225,11 +226,11 @@ impl Home {
         scan: &Scan,
         gap: Option<Gap>,
         found: Found,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         self.statistics.gaps += u64::from(gap.is_some());
         self.consumed(from);
-        out.post(
+        turn.out.post(
             from.edge,
             ToEdge::FilterPage(FilterPage {
                 subscription: scan.asked.subscription,

@@ -5,7 +5,8 @@
 
 use super::read::{cut_at_break, gap_between, log_limits, offset_of};
 use super::recovery::{Asked, Asking, DiskPage, Question};
-use super::{Caller, Home, HomeOutputs};
+use super::turn::Turn;
+use super::{Caller, Home};
 use crate::disk::DiskQuery;
 use crate::mail::{
     Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, ReadHistory, ToEdge,
@@ -73,20 +74,19 @@ struct Contents {
 impl Home {
     pub(super) fn history(
         &mut self,
-        now_ms: u64,
         from: Caller,
         query: HistoryQuery,
         known: Known,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         if matches!(known, Known::Nothing) {
             self.statistics.histories_read += 1;
         }
         let result = match self.local(query.asked.partition) {
             None => Err(Code::Internal),
-            Some(local) => match self.history_page(now_ms, local, &query, known) {
+            Some(local) => match self.history_page(turn.now_ms, local, &query, known) {
                 Ok(page) => Ok(page),
-                Err(asking) => return self.park(from, local, *asking, out),
+                Err(asking) => return self.park(from, local, *asking, turn),
             },
         };
         if let Ok(page) = &result {
@@ -94,7 +94,7 @@ impl Home {
         }
         self.consumed(from);
         let reply = query.asked.reply;
-        out.post(from.edge, ToEdge::History { reply, result });
+        turn.out.post(from.edge, ToEdge::History { reply, result });
     }
 
     /// A page of a topic's retained message, if there is one. It is in memory, whatever the log.

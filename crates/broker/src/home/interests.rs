@@ -9,9 +9,9 @@
 //! the edge can match names when it is told them; an index may therefore be announced again.
 //! `Released` is posted for every index that the edge has seen.
 
-use super::HomeOutputs;
 use super::edges::{Edge, Filters};
 use super::topics::{Interest, TopicTable, interest};
+use super::turn::HomeOutputs;
 use crate::mail::{EdgeId, PartitionId, ToEdge};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;

@@ -1,8 +1,7 @@
 //! What a home's memory is made of. A look at each structure and segment, none at each topic.
 
+use super::Home;
 use super::partitions::HomePartition;
-use super::{Home, HomeOutputs};
-use crate::mail::ToEdge;
 use stdx::chunk::Slice;
 use stdx::memory::{Component, Components, vector_bytes};
 
@@ -38,13 +37,5 @@ impl Home {
             + self.recovery.memory_bytes()
             + self.rates.memory_bytes()
             + vector_bytes::<(u32, Slice)>(self.forgetting.capacity())
-    }
-}
-
-impl HomeOutputs {
-    /// Bytes of the lists of letters.
-    pub fn memory_bytes(&self) -> usize {
-        let letters = self.letters.iter().map(Vec::capacity);
-        vector_bytes::<ToEdge>(letters.sum())
     }
 }

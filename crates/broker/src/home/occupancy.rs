@@ -4,7 +4,8 @@
 //! branch. Invariants: what is said in a second has a bound, and the rest is counted and said when
 //! the second is over, so that a storm costs a counter; nothing is said of `$sys/...` itself.
 
-use super::{Home, HomeOutputs};
+use super::Home;
+use super::turn::Turn;
 use crate::sys::{Occupancy, is_reserved};
 use stdx::handing::Hand;
 
@@ -33,7 +34,7 @@ impl Home {
     }
 
     /// It has got its first one.
-    pub(super) fn tell_occupied(&mut self, topic: u32, out: &mut HomeOutputs) {
+    pub(super) fn tell_occupied(&mut self, topic: u32, turn: &mut Turn<'_>) {
         let name = self.interests.topics.name(topic);
         if is_own(name) {
             return;
@@ -43,14 +44,14 @@ impl Home {
         match told.occupied < rate_max {
             true => {
                 told.occupied += 1;
-                out.occupancy.push(Occupancy::Occupied(name.into()));
+                turn.out.occupancy.push(Occupancy::Occupied(name.into()));
             }
             false => told.occupied_left_out += 1,
         }
     }
 
     /// It has been released by an edge: perhaps it has lost its last one.
-    pub(super) fn tell_vacated(&mut self, topic: u32, out: &mut HomeOutputs) {
+    pub(super) fn tell_vacated(&mut self, topic: u32, turn: &mut Turn<'_>) {
         if !self.is_vacant(topic) {
             return;
         }
@@ -63,7 +64,7 @@ impl Home {
         match told.vacated < rate_max {
             true => {
                 told.vacated += 1;
-                out.occupancy.push(Occupancy::Vacated(name.into()));
+                turn.out.occupancy.push(Occupancy::Vacated(name.into()));
             }
             false => told.vacated_left_out += 1,
         }
@@ -76,13 +77,13 @@ impl Home {
     }
 
     /// Once in each turn: says what was left out when its second is over.
-    pub(super) fn renew_told(&mut self, out: &mut HomeOutputs) {
+    pub(super) fn renew_told(&mut self, turn: &mut Turn<'_>) {
         let second = self.steady.ms / 1_000;
         if second == self.told.second {
             return;
         }
         if self.told.owes() {
-            out.occupancy.push(Occupancy::LeftOut {
+            turn.out.occupancy.push(Occupancy::LeftOut {
                 occupied: self.told.occupied_left_out,
                 vacated: self.told.vacated_left_out,
             });

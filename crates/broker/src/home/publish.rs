@@ -9,12 +9,11 @@
 use super::dedup::{Names, Verdict};
 use super::partitions::HomePartition;
 use super::topics::NONE;
-use super::{Caller, Home, HomeOutputs};
+use super::turn::Turn;
+use super::{Caller, Home};
 use crate::mail::{Appended, Code, Publication, Publish, PublishRefusal, Reply, ToEdge};
 use crate::position::Position;
-use log::{
-    AppendError, Flags, Memory, NewRecord, Producer, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES,
-};
+use log::{AppendError, Flags, NewRecord, Producer, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use std::num::NonZeroU32;
 use stdx::chunk::Slice;
 use wire::native::Attributes;
@@ -54,22 +53,15 @@ pub(super) struct Checked<'a> {
 }
 
 impl Home {
-    pub(super) fn publish(
-        &mut self,
-        now_ms: u64,
-        from: Caller,
-        publish: &Publish,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) {
+    pub(super) fn publish(&mut self, from: Caller, publish: &Publish, turn: &mut Turn<'_>) {
         let reply = publish.reply;
-        match self.place(now_ms, from, publish, memory, out) {
-            Ok(Outcome::Placed(placed)) => self.published(from, reply, &placed, out),
+        match self.place(from, publish, turn) {
+            Ok(Outcome::Placed(placed)) => self.published(from, reply, &placed, turn),
             Ok(Outcome::Duplicate(local, offset)) => {
-                self.repeated(from, reply, local, offset, out);
+                self.repeated(from, reply, local, offset, turn);
             }
             Ok(Outcome::Waits) => {}
-            Err(refusal) => self.refuse_publication(from, reply, refusal, out),
+            Err(refusal) => self.refuse_publication(from, reply, refusal, turn),
         }
     }
 
@@ -77,11 +69,9 @@ impl Home {
     /// holds what follows it.
     fn place(
         &mut self,
-        now_ms: u64,
         from: Caller,
         publish: &Publish,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) -> Result<Outcome, PublishRefusal> {
         let Publish { partition, reply, ref publication, .. } = *publish;
         let local = self.local(partition).ok_or(Code::Internal)?;
@@ -95,8 +85,7 @@ impl Home {
         }
         let names = self.dedup.names_of(local, publication);
         let is_asked = is_asked(reply);
-        let placed =
-            self.place_named(now_ms, from, local, publish, (&names, is_asked), memory, out);
+        let placed = self.place_named(from, local, publish, (&names, is_asked), turn);
         if let Err(code) = placed
             && is_asked
         {
@@ -109,13 +98,11 @@ impl Home {
     #[expect(clippy::too_many_arguments, reason = "as above")]
     fn place_named(
         &mut self,
-        now_ms: u64,
         from: Caller,
         local: u32,
         publish: &Publish,
         (names, is_asked): (&Names, bool),
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) -> Result<Outcome, Code> {
         let Publish { rule, reply, ref publication, .. } = *publish;
         let head = self.partitions[local as usize].log.head();
@@ -136,11 +123,11 @@ impl Home {
         }
         let (outcome, offset) = match self.is_durable(local) {
             true => {
-                let offset = self.stage(now_ms, from, reply, publication, &checked, out)?;
+                let offset = self.stage(from, reply, publication, &checked, turn)?;
                 (Outcome::Waits, offset)
             }
             false => {
-                let placed = self.append(now_ms, publication, &checked, memory, out)?;
+                let placed = self.append(publication, &checked, turn)?;
                 let offset = placed.offset;
                 (Outcome::Placed(placed), offset)
             }
@@ -157,11 +144,11 @@ impl Home {
         from: Caller,
         reply: Option<Reply>,
         placed: &Placed,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
-        self.acknowledge(from, reply, placed.local, placed.offset, false, out);
+        self.acknowledge(from, reply, placed.local, placed.offset, false, turn);
         self.statistics.published += 1;
-        self.fan_out(placed.topic, placed.local, placed.offset, &placed.record, out);
+        self.fan_out(placed.topic, placed.local, placed.offset, &placed.record, turn);
     }
 
     /// It had been published before, at this offset.
@@ -171,9 +158,9 @@ impl Home {
         reply: Option<Reply>,
         local: u32,
         offset: u64,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
-        self.acknowledge(from, reply, local, offset, true, out);
+        self.acknowledge(from, reply, local, offset, true, turn);
         self.statistics.duplicates += 1;
     }
 
@@ -184,14 +171,14 @@ impl Home {
         local: u32,
         offset: u64,
         duplicate: bool,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         self.consumed(from);
         let waiting = reply.filter(|reply| reply.request != Reply::REFUSALS_ONLY);
         if let Some(reply) = waiting {
             let position = Position { epoch: self.partitions[local as usize].epoch, offset };
             let result = Ok(Appended { position, duplicate });
-            out.post(from.edge, ToEdge::Published { reply, result });
+            turn.out.post(from.edge, ToEdge::Published { reply, result });
         }
     }
 
@@ -200,13 +187,13 @@ impl Home {
         from: Caller,
         reply: Option<Reply>,
         refusal: PublishRefusal,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         self.consumed(from);
         self.statistics.refused.count(refusal.code);
         if let Some(reply) = reply {
             let result = Err(refusal);
-            out.post(from.edge, ToEdge::Published { reply, result });
+            turn.out.post(from.edge, ToEdge::Published { reply, result });
         }
     }
 
@@ -255,25 +242,22 @@ impl Home {
     /// Appends to a log in memory, making room for it.
     fn append(
         &mut self,
-        now_ms: u64,
         publication: &Publication,
         checked: &Checked<'_>,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) -> Result<Placed, Code> {
         let share = self.partitions[checked.local as usize].share;
         let needed = checked.record_bytes + SEGMENT_HEADER_BYTES as u64;
-        if !self.make_room(share, needed, memory, out) {
+        if !self.make_room(share, needed, turn) {
             return Err(Code::LogFull);
         }
         let placed = loop {
-            match self.append_once(now_ms, publication, checked, memory) {
+            match self.append_once(publication, checked, turn) {
                 Ok(placed) => break placed,
                 // The port may bound more than this log; its oldest segment is what would go next
                 // anyway. But nothing goes for a record that could not be taken even then.
                 Err(Code::MemoryFull)
-                    if self.allocated_bytes(share) >= needed
-                        && self.evict_oldest(share, memory, out) => {}
+                    if self.allocated_bytes(share) >= needed && self.evict_oldest(share, turn) => {}
                 Err(code) => return Err(code),
             }
         };
@@ -287,10 +271,9 @@ impl Home {
     /// attempts.
     fn append_once(
         &mut self,
-        now_ms: u64,
         publication: &Publication,
         checked: &Checked<'_>,
-        memory: &mut dyn Memory,
+        turn: &mut Turn<'_>,
     ) -> Result<Placed, Code> {
         let local = checked.local;
         let known = self.interests.topics.find(&publication.topic, local);
@@ -299,8 +282,8 @@ impl Home {
             None => self.add_topic(&publication.topic, local)?,
         };
         let prev = self.interests.topics.get(topic).map_or(0, |topic| topic.last());
-        let record = checked.record(now_ms, topic, prev, publication);
-        let appended = self.hold(local, |log| log.append(memory, None, &record));
+        let record = checked.record(turn.now_ms, topic, prev, publication);
+        let appended = self.hold(local, |log| log.append(turn.memory, None, &record));
         match appended {
             Ok(appended) => {
                 if let Some(topic) = self.interests.topics.get_mut(topic) {

@@ -10,7 +10,8 @@
 //! the subscription has caught up.
 
 use super::recovery::{Asking, DiskPage, Question};
-use super::{Caller, Home, HomeOutputs};
+use super::turn::Turn;
+use super::{Caller, Home};
 use crate::disk::DiskQuery;
 use crate::mail::{Gap, GapReason, Page, PageLimits, ReadMode, ReadTopic, ToEdge};
 use log::{RecordView, TopicPage};
@@ -20,7 +21,7 @@ impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt
     /// with. An index that stands for nothing belongs to a subscription that has gone, and nobody
     /// waits.
-    pub(super) fn read(&mut self, from: Caller, reading: ReadTopic, out: &mut HomeOutputs) {
+    pub(super) fn read(&mut self, from: Caller, reading: ReadTopic, turn: &mut Turn<'_>) {
         let ReadTopic { index, subscription, after, mode, mut limits, .. } = reading;
         self.statistics.pages_read += 1;
         let edge = usize::from(from.edge);
@@ -32,7 +33,7 @@ impl Home {
         };
         let (local, last) = (entry.partition, entry.last());
         let reach = self.partitions[local as usize].reach(last);
-        self.settle_stream(from.edge, local, out);
+        self.settle_stream(from.edge, local, turn);
         let settled = self.partitions[local as usize].stream_position(edge);
         if after > settled {
             // The client knows more than this stream has carried: the edge drops what it has, until
@@ -46,7 +47,7 @@ impl Home {
                 caught_up: true,
             });
             self.consumed(from);
-            return out.post(from.edge, page);
+            return turn.out.post(from.edge, page);
         }
         let newest = match mode {
             ReadMode::Replay => None,
@@ -66,7 +67,7 @@ impl Home {
                 caught_up: true,
             });
             self.consumed(from);
-            return out.post(from.edge, page);
+            return turn.out.post(from.edge, page);
         }
         // The page of the newest record is that of all records behind the one before it.
         let begin = newest.map_or(after, |newest| newest - 1);
@@ -78,7 +79,7 @@ impl Home {
             let query =
                 DiskQuery::Page { topic: self.name_of(topic), after: begin, through, limits };
             let question = Question::Page(reading, through);
-            return self.park(from, local, Asking { question, query }, out);
+            return self.park(from, local, Asking { question, query }, turn);
         }
         let mut records = Vec::new();
         let page = self.page(local, topic, last, begin, limits, &mut records);
@@ -96,7 +97,7 @@ impl Home {
         self.recovery.charge(&records);
         self.consumed(from);
         let through = if caught_up { settled } else { page.through };
-        out.post(
+        turn.out.post(
             from.edge,
             ToEdge::Page(Page { subscription, gap, skipped, records, through, caught_up }),
         );
@@ -111,7 +112,7 @@ impl Home {
         reading: ReadTopic,
         through: u64,
         mut page: DiskPage,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         cut_at_break(&mut page);
         let after = reading.after;
@@ -126,7 +127,7 @@ impl Home {
         self.recovery.charge(&page.records);
         self.consumed(from);
         let through = page.records.last().map_or(through, offset_of);
-        out.post(
+        turn.out.post(
             from.edge,
             ToEdge::Page(Page {
                 subscription: reading.subscription,

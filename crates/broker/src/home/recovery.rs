@@ -13,7 +13,8 @@
 use super::filters::{DiskScan, Scan};
 use super::history::{HistoryQuery, Known};
 use super::subscribe::Found;
-use super::{Caller, Home, HomeOutputs};
+use super::turn::Turn;
+use super::{Caller, Home};
 use crate::disk::{DiskAnswer, DiskQuery, DiskRequest, Token};
 use crate::mail::{Code, Gap, ReadFilter, ReadTopic, Subscribe, ToEdge};
 use std::collections::{BTreeMap, VecDeque};
@@ -177,47 +178,47 @@ impl Home {
     }
 
     /// Deals with it now if this turn has room, else later.
-    pub(super) fn in_turn(&mut self, now_ms: u64, waiting: Waiting, out: &mut HomeOutputs) {
+    pub(super) fn in_turn(&mut self, waiting: Waiting, turn: &mut Turn<'_>) {
         if self.recovery.waiting.is_empty() && self.recovery.has_room() {
-            self.deal_with(now_ms, waiting, out);
+            self.deal_with(waiting, turn);
         } else {
             self.recovery.waiting.push_back(waiting);
         }
     }
 
     /// A new turn: deals with what waits as far as there is room. True if more waits.
-    pub(super) fn serve_waiting(&mut self, now_ms: u64, out: &mut HomeOutputs) -> bool {
+    pub(super) fn serve_waiting(&mut self, turn: &mut Turn<'_>) -> bool {
         self.recovery.refill();
         while self.recovery.has_room() {
             match self.recovery.waiting.pop_front() {
-                Some(waiting) => self.deal_with(now_ms, waiting, out),
+                Some(waiting) => self.deal_with(waiting, turn),
                 None => return false,
             }
         }
         !self.recovery.waiting.is_empty()
     }
 
-    fn deal_with(&mut self, now_ms: u64, waiting: Waiting, out: &mut HomeOutputs) {
+    fn deal_with(&mut self, waiting: Waiting, turn: &mut Turn<'_>) {
         self.recovery.pages += 1;
         match waiting {
-            Waiting::Page(from, reading) => self.read(from, reading, out),
-            Waiting::Scan(from, scan) => self.scan(from, scan, out),
+            Waiting::Page(from, reading) => self.read(from, reading, turn),
+            Waiting::Scan(from, scan) => self.scan(from, scan, turn),
             Waiting::History(from, query) => {
-                self.history(now_ms, from, query, Known::Nothing, out);
+                self.history(from, query, Known::Nothing, turn);
             }
             Waiting::Answer(share, token, result) => {
-                self.answered(now_ms, share, token, result, out);
+                self.answered(share, token, result, turn);
             }
         }
     }
 
     /// Parks a request until the disk has answered.
-    pub(super) fn park(&mut self, from: Caller, local: u32, asking: Asking, out: &mut HomeOutputs) {
+    pub(super) fn park(&mut self, from: Caller, local: u32, asking: Asking, turn: &mut Turn<'_>) {
         let Asking { question, query } = asking;
         let partition = &self.partitions[local as usize];
         let (share, partition) = (partition.share, partition.id);
         if self.is_stalled(share) {
-            return self.refuse_question(from, question, Code::LogUnavailable, out);
+            return self.refuse_question(from, question, Code::LogUnavailable, turn);
         }
         let recovery = &mut self.recovery;
         recovery.last_token += 1;
@@ -227,22 +228,22 @@ impl Home {
         let request = DiskRequest::Read { token, partition, query };
         recovery.questions_to(share).unasked.push_back(request);
         self.statistics.disk_reads += 1;
-        self.ask_disk(share, out);
+        self.ask_disk(share, turn);
     }
 
-    fn ask_disk(&mut self, share: usize, out: &mut HomeOutputs) {
+    fn ask_disk(&mut self, share: usize, turn: &mut Turn<'_>) {
         let questions = self.recovery.questions_to(share);
         while questions.asked < DISK_READS_MAX
             && let Some(request) = questions.unasked.pop_front()
         {
             questions.asked += 1;
-            out.ask(share, request);
+            turn.out.ask(share, request);
         }
     }
 
     /// Refuses everything that waits for the disk of a log. What is on its way to it is answered
     /// some day, to nobody.
-    pub(super) fn refuse_parked(&mut self, share: usize, out: &mut HomeOutputs) {
+    pub(super) fn refuse_parked(&mut self, share: usize, turn: &mut Turn<'_>) {
         self.recovery.questions_to(share).unasked.clear();
         let partitions = &self.partitions;
         let parked = std::mem::take(&mut self.recovery.parked);
@@ -251,40 +252,38 @@ impl Home {
             .partition(|(_, parked)| partitions[parked.local as usize].share == share);
         self.recovery.parked = kept;
         for parked in refused.into_values() {
-            self.refuse_question(parked.from, parked.question, Code::LogUnavailable, out);
+            self.refuse_question(parked.from, parked.question, Code::LogUnavailable, turn);
         }
     }
 
     fn answered(
         &mut self,
-        now_ms: u64,
         share: usize,
         token: Token,
         result: Result<DiskAnswer, Code>,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         let questions = self.recovery.questions_to(share);
         debug_assert!(questions.asked > 0, "a log answers what it was asked, once");
         questions.asked = questions.asked.saturating_sub(1);
-        self.ask_disk(share, out);
+        self.ask_disk(share, turn);
         let Some(parked) = self.recovery.parked.remove(&token) else {
             return; // it took so long that the question was refused
         };
         let Parked { from, local, question } = parked;
         match result {
-            Ok(answer) => self.answer(now_ms, from, local, question, answer, out),
-            Err(code) => self.refuse_question(from, question, code, out),
+            Ok(answer) => self.answer(from, local, question, answer, turn),
+            Err(code) => self.refuse_question(from, question, code, turn),
         }
     }
 
     fn answer(
         &mut self,
-        now_ms: u64,
         from: Caller,
         local: u32,
         question: Question,
         answer: DiskAnswer,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         match (question, answer) {
             (
@@ -292,33 +291,33 @@ impl Home {
                 DiskAnswer::Page { records, first_prev, complete, damaged },
             ) => {
                 let page = DiskPage { records, first_prev, complete, damaged };
-                self.page_from_disk(from, local, reading, through, page, out);
+                self.page_from_disk(from, local, reading, through, page, turn);
             }
             (Question::Scan(scan, gap), DiskAnswer::Scan { records, floor, through, damaged }) => {
                 let found = DiskScan { records, floor, through, damaged };
-                self.scan_from_disk(from, local, &scan, gap, found, out);
+                self.scan_from_disk(from, local, &scan, gap, found, turn);
             }
             (Question::Start(asked, through), DiskAnswer::Start { prev, damaged, .. }) => {
                 let found = match prev {
                     Some(prev) => Found::Prev { prev, damaged },
                     None => Found::NothingThrough { through, damaged },
                 };
-                self.subscribe(now_ms, from, asked, found, out);
+                self.subscribe(from, asked, found, turn);
             }
             (Question::HistoryStart(query, through), DiskAnswer::Start { oldest, damaged, .. }) => {
                 let known = Known::Start { oldest, through, damaged };
-                self.history(now_ms, from, query, known, out);
+                self.history(from, query, known, turn);
             }
             (
                 Question::History(query, asked),
                 DiskAnswer::Page { records, first_prev, complete, damaged },
             ) => {
                 let page = DiskPage { records, first_prev, complete, damaged };
-                self.history(now_ms, from, query, Known::Page(asked, page), out);
+                self.history(from, query, Known::Page(asked, page), turn);
             }
             (question, _) => {
                 debug_assert!(false, "a log answers the question that it was asked");
-                self.refuse_question(from, question, Code::Internal, out);
+                self.refuse_question(from, question, Code::Internal, turn);
             }
         }
     }
@@ -330,7 +329,7 @@ impl Home {
         from: Caller,
         question: Question,
         code: Code,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         self.consumed(from);
         self.statistics.refused.count(code);
@@ -344,6 +343,6 @@ impl Home {
                 ToEdge::History { reply: query.asked.reply, result: Err(code) }
             }
         };
-        out.post(from.edge, letter);
+        turn.out.post(from.edge, letter);
     }
 }

@@ -3,7 +3,8 @@
 //! Order: the partitions' floors and damage, topics, their retained messages and recent records,
 //! the partitions' heads; and then what publications of all logs are called.
 
-use super::{FoundWindow, Home, HomeOutputs};
+use super::turn::{HomeOutputs, Turn};
+use super::{FoundWindow, Home};
 use crate::mail::{Code, PartitionId};
 use log::{Memory, RecordView};
 use stdx::chunk::Slice;
@@ -89,7 +90,9 @@ impl Home {
         let topic = self.interests.topics.find(name, local);
         let topic = topic.ok_or(Code::Internal)?;
         RecordView::parse(record).ok_or(Code::Internal)?;
-        self.cache(local, topic, record.clone(), memory, out);
+        // Nothing in a start goes by the wall clock.
+        let turn = &mut Turn { now_ms: 0, memory, out };
+        self.cache(local, topic, record.clone(), turn);
         Ok(())
     }
 

@@ -4,11 +4,11 @@
 //! Of a log in memory, an evicted segment takes its records away for good. Of a log on disk it only
 //! leaves the cache; records are gone when the log thread has said so too ([`Home::raise_floors`]).
 
+use super::Home;
 use super::partitions::{HomePartition, Share};
 use super::topics::NONE;
-use super::{Home, HomeOutputs};
+use super::turn::Turn;
 use crate::mail::PartitionId;
-use log::Memory;
 use stdx::chunk::Slice;
 
 /// Topics that one call of [`Home::pump`] looks at after the disk has dropped records of them.
@@ -17,18 +17,12 @@ const PUMP_FORGETS_MAX: usize = 1024;
 impl Home {
     /// Evicts until so many more bytes fit into the memory of a log. False, and everything that
     /// could go has gone or nothing has, if they never will.
-    pub(super) fn make_room(
-        &mut self,
-        share: usize,
-        needed: u64,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> bool {
+    pub(super) fn make_room(&mut self, share: usize, needed: u64, turn: &mut Turn<'_>) -> bool {
         if needed > self.shares[share].bytes_max {
             return false;
         }
         while self.shares[share].bytes + needed > self.shares[share].bytes_max {
-            if !self.evict_oldest(share, memory, out) {
+            if !self.evict_oldest(share, turn) {
                 return false;
             }
         }
@@ -43,29 +37,19 @@ impl Home {
     }
 
     /// Evicts the segment of a log that has been quiet for longest. False if there is none.
-    pub(super) fn evict_oldest(
-        &mut self,
-        share: usize,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> bool {
+    pub(super) fn evict_oldest(&mut self, share: usize, turn: &mut Turn<'_>) -> bool {
         let age_of = |local: &u32| self.partitions[*local as usize].ages.front().copied();
         let oldest = self.shares[share]
             .partitions
             .clone()
             .filter_map(|local| Some((age_of(&local)?, local)))
             .min();
-        oldest.is_some_and(|(_, local)| self.evict_segment(local, memory, out))
+        oldest.is_some_and(|(_, local)| self.evict_segment(local, turn))
     }
 
-    pub(super) fn evict_segment(
-        &mut self,
-        local: u32,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> bool {
+    pub(super) fn evict_segment(&mut self, local: u32, turn: &mut Turn<'_>) -> bool {
         let partition = &mut self.partitions[local as usize];
-        let Some(evicted) = partition.log.evict_oldest_segment(memory) else {
+        let Some(evicted) = partition.log.evict_oldest_segment(turn.memory) else {
             return false;
         };
         partition.ages.pop_front();
@@ -76,18 +60,13 @@ impl Home {
             self.statistics.evicted_records += evicted.last - evicted.first + 1;
         }
         for topic in evicted.topics() {
-            self.forget_if_idle(topic, out);
+            self.forget_if_idle(topic, turn);
         }
         true
     }
 
     /// Evicts what is too old, at most `segments_max` segments. True if there is more.
-    pub(super) fn evict_expired(
-        &mut self,
-        segments_max: usize,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) -> bool {
+    pub(super) fn evict_expired(&mut self, segments_max: usize, turn: &mut Turn<'_>) -> bool {
         if self.steady.ms < self.expiry_ms {
             return false;
         }
@@ -103,14 +82,14 @@ impl Home {
                     return true;
                 }
                 left -= 1;
-                self.evict_segment(local, memory, out);
+                self.evict_segment(local, turn);
             }
         }
         self.expiry_ms = soonest_ms;
         false
     }
     /// Forgets a topic that nobody subscribes to by name and of which nothing is kept.
-    pub(super) fn forget_if_idle(&mut self, topic: u32, out: &mut HomeOutputs) {
+    pub(super) fn forget_if_idle(&mut self, topic: u32, turn: &mut Turn<'_>) {
         let Some(entry) = self.interests.topics.get(topic) else {
             return;
         };
@@ -123,7 +102,7 @@ impl Home {
         if is_kept || self.interests.is_subscribed(topic) {
             return;
         }
-        self.interests.drop_all(topic, out);
+        self.interests.drop_all(topic, turn.out);
         self.interests.topics.remove(topic);
         let partition = &mut self.partitions[local];
         partition.forgotten_through = partition.forgotten_through.max(last);
@@ -152,13 +131,13 @@ impl Home {
     }
 
     /// Forgets some of the topics that the disk has nothing of any more. True if there are more.
-    pub(super) fn forget_dropped(&mut self, out: &mut HomeOutputs) -> bool {
+    pub(super) fn forget_dropped(&mut self, turn: &mut Turn<'_>) -> bool {
         let count = self.forgetting.len().min(PUMP_FORGETS_MAX);
         for _ in 0..count {
             if let Some((local, name)) = self.forgetting.pop_front()
                 && let Some(topic) = self.interests.topics.find(&name, local)
             {
-                self.forget_if_idle(topic, out);
+                self.forget_if_idle(topic, turn);
             }
         }
         !self.forgetting.is_empty()

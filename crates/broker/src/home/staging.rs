@@ -8,10 +8,11 @@
 
 use super::publish::{Checked, Placed, code_of, is_asked};
 use super::stall::Silence;
-use super::{Caller, Home, HomeOutputs};
+use super::turn::Turn;
+use super::{Caller, Home};
 use crate::disk::DiskRequest;
 use crate::mail::{Code, Publication, Reply};
-use log::{AppendError, Memory, NewRecord, RecordView, SEGMENT_HEADER_BYTES};
+use log::{AppendError, NewRecord, RecordView, SEGMENT_HEADER_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::{ChunkWriter, Slice};
 use stdx::handing::Hand;
@@ -185,12 +186,11 @@ impl Home {
     /// Gives a publication its offset and sends it to the log thread.
     pub(super) fn stage(
         &mut self,
-        now_ms: u64,
         from: Caller,
         reply: Option<Reply>,
         publication: &Publication,
         checked: &Checked<'_>,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) -> Result<u64, Code> {
         let local = checked.local;
         let known = self.interests.topics.find(&publication.topic, local);
@@ -208,15 +208,16 @@ impl Home {
         let offset = partition.next_staged;
         let last = partition.reach(last);
         let prev = disk.of_topic(topic).map_or(last, |staged| staged.last);
-        let record = match disk.encode(offset, &checked.record(now_ms, topic, prev, publication)) {
-            Ok(record) => record,
-            Err(error) => {
-                if known.is_none() {
-                    self.interests.topics.remove(topic);
+        let record =
+            match disk.encode(offset, &checked.record(turn.now_ms, topic, prev, publication)) {
+                Ok(record) => record,
+                Err(error) => {
+                    if known.is_none() {
+                        self.interests.topics.remove(topic);
+                    }
+                    return Err(code_of(error));
                 }
-                return Err(code_of(error));
-            }
-        };
+            };
         partition.next_staged = offset + 1;
         let retain = match (publication.retain, checked.retains) {
             (false, _) => Retain::Leaves,
@@ -247,7 +248,7 @@ impl Home {
             reply,
             repeated: Vec::new(),
         });
-        out.ask(
+        turn.out.ask(
             share,
             DiskRequest::Append { generation, partition, topic: publication.topic.clone(), record },
         );
@@ -278,8 +279,7 @@ impl Home {
         generation: u32,
         count: u32,
         result: Result<(), Code>,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         let disk = self.shares[share].disk.as_mut();
         let Some(disk) = disk.filter(|disk| disk.generation == generation) else {
@@ -287,7 +287,7 @@ impl Home {
         };
         if let Err(code) = result {
             disk.generation = disk.generation.wrapping_add(1);
-            return self.refuse_staged(share, code, out);
+            return self.refuse_staged(share, code, turn);
         }
         debug_assert!(count as usize <= disk.staged.len(), "a log commits what it was sent");
         for _ in 0..count {
@@ -296,20 +296,14 @@ impl Home {
             };
             if let Some(staged) = disk.staged.pop_front() {
                 disk.staged_bytes -= staged.record.len() as u64;
-                self.commit(share, staged, memory, out);
+                self.commit(share, staged, turn);
             }
         }
     }
 
-    fn commit(
-        &mut self,
-        share: usize,
-        staged: Staged,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
-    ) {
+    fn commit(&mut self, share: usize, staged: Staged, turn: &mut Turn<'_>) {
         let Staged { local, topic, offset, record, retain, from, reply, repeated } = staged;
-        let record = self.cache(local, topic, record, memory, out);
+        let record = self.cache(local, topic, record, turn);
         if let Some(entry) = self.interests.topics.get_mut(topic) {
             entry.set_last(offset);
         }
@@ -324,9 +318,9 @@ impl Home {
             disk.unstage(topic, change);
         }
         let placed = Placed { local, topic, offset, record };
-        self.published(from, reply, &placed, out);
+        self.published(from, reply, &placed, turn);
         for (from, reply) in repeated {
-            self.repeated(from, reply, local, offset, out);
+            self.repeated(from, reply, local, offset, turn);
         }
     }
 
@@ -337,8 +331,7 @@ impl Home {
         local: u32,
         topic: u32,
         record: Slice,
-        memory: &mut dyn Memory,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) -> Slice {
         let Some(view) = RecordView::parse(&record) else {
             debug_assert!(false, "a home encodes whole records");
@@ -346,16 +339,16 @@ impl Home {
         };
         let share = self.partitions[local as usize].share;
         let needed = view.bytes().len() as u64 + SEGMENT_HEADER_BYTES as u64;
-        if self.make_room(share, needed, memory, out) {
+        if self.make_room(share, needed, turn) {
             loop {
-                match self.hold(local, |log| log.append_record(memory, topic, &view)) {
+                match self.hold(local, |log| log.append_record(turn.memory, topic, &view)) {
                     Ok(appended) => return appended.slice,
-                    Err(AppendError::Memory(_)) if self.evict_oldest(share, memory, out) => {}
+                    Err(AppendError::Memory(_)) if self.evict_oldest(share, turn) => {}
                     Err(_) => break,
                 }
             }
         }
-        while self.evict_segment(local, memory, out) {}
+        while self.evict_segment(local, turn) {}
         let log = &mut self.partitions[local as usize].log;
         log.skip_to(view.offset() + 1);
         self.statistics.uncached += 1;
@@ -363,7 +356,7 @@ impl Home {
     }
 
     /// The log could not make something durable: nothing that is staged will be.
-    fn refuse_staged(&mut self, share: usize, code: Code, out: &mut HomeOutputs) {
+    fn refuse_staged(&mut self, share: usize, code: Code, turn: &mut Turn<'_>) {
         let Some(disk) = &mut self.shares[share].disk else {
             return;
         };
@@ -383,13 +376,13 @@ impl Home {
             }
         }
         for staged in staged {
-            self.refuse_publication(staged.from, staged.reply, code.into(), out);
+            self.refuse_publication(staged.from, staged.reply, code.into(), turn);
             for (from, reply) in staged.repeated {
-                self.refuse_publication(from, reply, code.into(), out);
+                self.refuse_publication(from, reply, code.into(), turn);
             }
         }
         for topic in topics.into_keys() {
-            self.forget_if_idle(topic, out);
+            self.forget_if_idle(topic, turn);
         }
     }
 }

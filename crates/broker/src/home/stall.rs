@@ -9,7 +9,8 @@
 //! Publications that are staged are not refused: they may be durable already, and what is refused
 //! must not have happened. They are answered when the disk goes on.
 
-use super::{Home, HomeOutputs};
+use super::Home;
+use super::turn::Turn;
 use crate::mail::{EdgeId, ToEdge};
 use stdx::handing::Hand;
 
@@ -63,18 +64,18 @@ impl Home {
     }
 
     /// The log thread has said something: what it was asked gets done.
-    pub(super) fn heard_of(&mut self, share: usize, out: &mut HomeOutputs) {
+    pub(super) fn heard_of(&mut self, share: usize, turn: &mut Turn<'_>) {
         let disk = self.shares.get_mut(share).and_then(|share| share.disk.as_mut());
         let Some(disk) = disk else {
             return;
         };
         if disk.silence.broken() {
-            self.say_stalled(share, false, out);
+            self.say_stalled(share, false, turn);
         }
     }
 
     /// Looks at all logs on disk.
-    pub(super) fn watch_disks(&mut self, out: &mut HomeOutputs) {
+    pub(super) fn watch_disks(&mut self, turn: &mut Turn<'_>) {
         let max_ms = self.settings.limits.log_stall_timeout_ms.into();
         for share in 0..self.shares.len() {
             let is_asked = self.is_asked(share);
@@ -85,8 +86,8 @@ impl Home {
                 disk.silence.end();
             } else if disk.silence.lasts(self.steady.ms, max_ms) {
                 self.statistics.logs_stalled += 1;
-                self.refuse_parked(share, out);
-                self.say_stalled(share, true, out);
+                self.refuse_parked(share, turn);
+                self.say_stalled(share, true, turn);
             }
         }
     }
@@ -110,10 +111,10 @@ impl Home {
         disk.is_some_and(|disk| disk.len() > 0 || self.recovery.asked_of(share) > 0)
     }
 
-    fn say_stalled(&self, share: usize, is_stalled: bool, out: &mut HomeOutputs) {
+    fn say_stalled(&self, share: usize, is_stalled: bool, turn: &mut Turn<'_>) {
         for edge in 0..self.interests.edges.len() as EdgeId {
             let log = share as u16;
-            out.post(edge, ToEdge::Stalled { log, is_stalled });
+            turn.out.post(edge, ToEdge::Stalled { log, is_stalled });
         }
     }
 }

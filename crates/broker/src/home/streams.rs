@@ -5,9 +5,10 @@
 //! nothing of it is sent but by [`Home::pump`], until that has reached the head; the stream's
 //! position never goes back.
 
+use super::Home;
 use super::interests::Interests;
 use super::partitions::HomePartition;
-use super::{Home, HomeOutputs};
+use super::turn::Turn;
 use crate::mail::{EdgeId, StreamPosition, ToEdge};
 use log::ForwardLimits;
 use stdx::chunk::Slice;
@@ -26,9 +27,9 @@ impl Home {
         local: u32,
         offset: u64,
         record: &Slice,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
-        self.interests.refresh(topic, out);
+        self.interests.refresh(topic, turn.out);
         let partition = &mut self.partitions[local as usize];
         let mut nth = 0;
         while let Some(interest) = self.interests.topics.interest_at(topic, nth) {
@@ -40,7 +41,7 @@ impl Home {
             let edge = &mut self.interests.edges[usize::from(interest.edge)];
             if edge.credit > 0 {
                 self.statistics.delivered += 1;
-                self.interests.send(topic, partition.id, interest, record.clone(), out);
+                self.interests.send(topic, partition.id, interest, record.clone(), turn.out);
             } else {
                 *lag_from = offset;
                 edge.lagging.push_back(local);
@@ -51,7 +52,7 @@ impl Home {
 
     /// Feeds lagging streams, round robin over the edges with credit. True if there is more to do
     /// at once.
-    pub(super) fn feed_lagging(&mut self, out: &mut HomeOutputs) -> bool {
+    pub(super) fn feed_lagging(&mut self, turn: &mut Turn<'_>) -> bool {
         let mut left = PUMP_RECORDS_MAX;
         let edges = self.interests.edges.len();
         let mut waiting = 0;
@@ -69,7 +70,7 @@ impl Home {
             waiting = 0;
             self.next_edge = (edge + 1) % edges;
             if let Some(local) = state.lagging.pop_front() {
-                let scanned = self.feed(edge as EdgeId, local, left.min(PUMP_TURN_RECORDS), out);
+                let scanned = self.feed(edge as EdgeId, local, left.min(PUMP_TURN_RECORDS), turn);
                 left = left.saturating_sub(scanned.max(1));
                 if self.partitions[local as usize].lag_from[edge] != 0 {
                     self.interests.edges[edge].lagging.push_back(local);
@@ -86,7 +87,7 @@ impl Home {
     /// bring: it goes on with what comes next. Otherwise it would bring what nobody takes, and lose
     /// more of it the slower its edge is. Other streams to the edge that have lost something say so
     /// as well: an edge looks at all its topics for it, and does that once for all of them.
-    pub(super) fn settle_stream(&mut self, edge: EdgeId, local: u32, out: &mut HomeOutputs) {
+    pub(super) fn settle_stream(&mut self, edge: EdgeId, local: u32, turn: &mut Turn<'_>) {
         let edge = usize::from(edge);
         if !self.partitions[local as usize].has_lost(edge) {
             return;
@@ -100,7 +101,7 @@ impl Home {
                     from: partition.lag_from[edge] - 1,
                     to: partition.log.head(),
                 };
-                out.post(edge as EdgeId, letter);
+                turn.out.post(edge as EdgeId, letter);
                 self.statistics.stream_gaps += 1;
                 partition.lag_from[edge] = 0;
             }
@@ -109,25 +110,19 @@ impl Home {
     }
 
     /// Says how far the streams to an edge have come.
-    pub(super) fn tell_positions(&self, edge: EdgeId, out: &mut HomeOutputs) {
+    pub(super) fn tell_positions(&self, edge: EdgeId, turn: &mut Turn<'_>) {
         let position = |partition: &HomePartition| StreamPosition {
             partition: partition.id,
             through: partition.stream_position(usize::from(edge)),
             oldest: partition.floor(),
         };
         let positions = self.partitions.iter().map(position).collect();
-        out.post(edge, ToEdge::Positions { positions });
+        turn.out.post(edge, ToEdge::Positions { positions });
     }
 
     /// Reads a lagging stream on from the log. Returns how many records it looked at.
-    fn feed(
-        &mut self,
-        edge: EdgeId,
-        local: u32,
-        records_max: usize,
-        out: &mut HomeOutputs,
-    ) -> usize {
-        self.settle_stream(edge, local, out);
+    fn feed(&mut self, edge: EdgeId, local: u32, records_max: usize, turn: &mut Turn<'_>) -> usize {
+        self.settle_stream(edge, local, turn);
         let Home { partitions, interests, statistics, .. } = self;
         let partition = &mut partitions[local as usize];
         let from = partition.lag_from[usize::from(edge)];
@@ -143,10 +138,10 @@ impl Home {
             }
             scanned += 1;
             let topic = record.topic();
-            interests.refresh(topic, out);
+            interests.refresh(topic, turn.out);
             if let Some(interest) = interests.topics.interest_of(topic, edge) {
                 statistics.delivered += 1;
-                interests.send(topic, partition.id, interest, slice, out);
+                interests.send(topic, partition.id, interest, slice, turn.out);
             }
             true
         });

@@ -15,7 +15,8 @@
 
 use super::recovery::{Asking, Question};
 use super::topics::NONE;
-use super::{Caller, Home, HomeOutputs};
+use super::turn::Turn;
+use super::{Caller, Home};
 use crate::disk::DiskQuery;
 use crate::mail::{Code, Gap, GapReason, Grant, PartitionId, Start, Subscribe, ToEdge};
 use crate::position::{Position, Standing};
@@ -81,11 +82,10 @@ struct OnDisk {
 impl Home {
     pub(super) fn subscribe(
         &mut self,
-        now_ms: u64,
         from: Caller,
         asked: Subscribe,
         found: Found,
-        out: &mut HomeOutputs,
+        turn: &mut Turn<'_>,
     ) {
         let known =
             self.local(asked.partition).ok_or(Code::Internal).and_then(|local| {
@@ -100,12 +100,12 @@ impl Home {
             Err(code) => {
                 self.consumed(from);
                 self.statistics.refused.count(code);
-                return out.post(from.edge, ToEdge::Refused { subscription, code });
+                return turn.out.post(from.edge, ToEdge::Refused { subscription, code });
             }
         };
-        self.settle_stream(from.edge, local, out);
+        self.settle_stream(from.edge, local, turn);
         let place = Place {
-            now_ms,
+            now_ms: turn.now_ms,
             topic,
             rule,
             settled: self.partitions[local as usize].stream_position(usize::from(from.edge)),
@@ -115,9 +115,9 @@ impl Home {
             Ok(beginning) => beginning,
             Err(OnDisk { count, after }) => {
                 let through = self.last_of(topic);
-                let query = self.start_query(now_ms, topic, rule, count, after);
+                let query = self.start_query(turn.now_ms, topic, rule, count, after);
                 let question = Question::Start(asked, through);
-                return self.park(from, local, Asking { question, query }, out);
+                return self.park(from, local, Asking { question, query }, turn);
             }
         };
         let is_resume = matches!(start, Start::Since(_));
@@ -128,11 +128,11 @@ impl Home {
         let was_vacant = self.is_vacant(topic);
         let (index, generation) = self.interests.grant(topic, from.edge);
         if was_vacant {
-            self.tell_occupied(topic, out);
+            self.tell_occupied(topic, turn);
         }
         self.statistics.gaps += u64::from(beginning.gap.is_some());
         self.consumed(from);
-        out.post(
+        turn.out.post(
             from.edge,
             ToEdge::Granted(Grant {
                 subscription,

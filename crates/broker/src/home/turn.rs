@@ -1,0 +1,59 @@
+//! What one call of a home works with: the moment, the memory of its logs, and what it has to say.
+
+use crate::disk::DiskRequest;
+use crate::mail::{EdgeId, ToEdge};
+use crate::sys::Occupancy;
+use log::Memory;
+use stdx::memory::vector_bytes;
+
+/// The context of one call; every handler gets it.
+pub(super) struct Turn<'a> {
+    /// The wall clock; milliseconds since 1970.
+    pub now_ms: u64,
+    /// Where logs take their segments from.
+    pub memory: &'a mut dyn Memory,
+    /// Where letters go.
+    pub out: &'a mut HomeOutputs,
+}
+
+/// What a home has to say.
+#[derive(Debug)]
+pub struct HomeOutputs {
+    /// For each edge, in order. The caller takes them.
+    pub letters: Vec<Vec<ToEdge>>,
+    /// For each log by its index in the settings, in order; it may end before the last of them. The
+    /// caller takes them.
+    pub disk: Vec<Vec<DiskRequest>>,
+    /// Who listens, for an edge of the same thread to publish. The caller takes it.
+    pub occupancy: Vec<Occupancy>,
+}
+
+impl HomeOutputs {
+    /// Nothing for so many edges.
+    pub fn new(edges_count: u16) -> HomeOutputs {
+        HomeOutputs {
+            letters: (0..edges_count).map(|_| Vec::new()).collect(),
+            disk: Vec::new(),
+            occupancy: Vec::new(),
+        }
+    }
+
+    /// Bytes of the lists of letters.
+    pub fn memory_bytes(&self) -> usize {
+        let letters = self.letters.iter().map(Vec::capacity);
+        vector_bytes::<ToEdge>(letters.sum())
+    }
+
+    pub(super) fn ask(&mut self, log: usize, request: DiskRequest) {
+        if self.disk.len() <= log {
+            self.disk.resize_with(log + 1, Vec::new);
+        }
+        self.disk[log].push(request);
+    }
+
+    pub(super) fn post(&mut self, edge: EdgeId, letter: ToEdge) {
+        if let Some(letters) = self.letters.get_mut(usize::from(edge)) {
+            letters.push(letter);
+        }
+    }
+}
