@@ -1,5 +1,14 @@
-//! Indexes within one edge. Each belongs to one table; none means anything to another shard or
-//! process.
+//! Numbers by which shards know each other, and indexes within one edge.
+//!
+//! An index belongs to one table of one edge, and means nothing to another shard or process.
+
+/// An edge shard: the I/O thread's number, from 0.
+pub type EdgeId = u16;
+/// A home shard: the number of the I/O thread that runs it, from 0.
+pub type HomeId = u16;
+/// A partition, numbered over all logs: the log's first partition plus the partition within the
+/// log.
+pub type PartitionId = u32;
 
 /// A connection's slot, by the network's own small index.
 pub type ConnIndex = u32;

@@ -16,6 +16,7 @@ pub mod home;
 mod ids;
 pub mod inspect;
 pub mod journal;
+mod lanes;
 pub mod limits;
 pub mod mail;
 mod notice;

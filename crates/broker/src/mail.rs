@@ -17,21 +17,13 @@
 //! Pages for subscriptions that replay or lag have lanes of their own, so that a storm of them does
 //! not hold up who publishes or subscribes.
 
+pub use crate::ids::{EdgeId, HomeId, PartitionId};
 use crate::position::Position;
-use crate::settings::Settings;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::key::Key;
 pub use wire::native::ErrorCode as Code;
 pub use wire::native::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
-
-/// An edge shard: the I/O thread's number, from 0.
-pub type EdgeId = u16;
-/// A home shard: the number of the I/O thread that runs it, from 0.
-pub type HomeId = u16;
-/// A partition, numbered over all logs: the log's first partition plus the partition within the
-/// log.
-pub type PartitionId = u32;
 
 /// Which subscription of an edge a letter is about: its slab index and a generation against reuse.
 pub type SubscriptionKey = Key;
@@ -595,30 +587,6 @@ pub enum Lane {
 }
 
 impl ToHome {
-    /// The lane in which it is counted.
-    pub fn lane(&self, settings: &Settings) -> Lane {
-        match self {
-            ToHome::Subscribe(Subscribe { start: Start::Live, .. })
-            | ToHome::Release { .. }
-            | ToHome::Describe(..)
-            | ToHome::Positions
-            | ToHome::Retained { .. }
-            | ToHome::AddFilter(..)
-            | ToHome::RemoveFilter { .. }
-            | ToHome::Credit { .. } => Lane::Memory,
-            ToHome::Subscribe(Subscribe { partition, .. })
-            | ToHome::History(ReadHistory { partition, .. })
-            | ToHome::Publish(Publish { partition, .. }) => {
-                let log = settings.log_on_disk(*partition);
-                log.map_or(Lane::Memory, Lane::Disk)
-            }
-            ToHome::Read(ReadTopic { partition, .. })
-            | ToHome::ReadFilter(ReadFilter { partition, .. }) => {
-                Lane::Pages(settings.log_number(*partition))
-            }
-        }
-    }
-
     /// What this request takes of the bytes that may be on their way from an edge to a home.
     pub fn cost(&self) -> u32 {
         let message_bytes = match self {

@@ -3,7 +3,7 @@
 //! A log on disk that may have lost acknowledged records begins a new epoch; a position of an older
 //! one still says the same as long as it lies below everything that may differ since.
 
-use crate::mail::PartitionId;
+use crate::ids::PartitionId;
 use crate::settings::LogSettings;
 use std::fmt;
 use std::str::FromStr;

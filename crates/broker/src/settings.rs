@@ -3,8 +3,8 @@
 
 use crate::entitlement::Permissions;
 use crate::filters::FilterTrie;
+use crate::ids::{HomeId, PartitionId};
 pub use crate::limits::Limits;
-use crate::mail::{HomeId, PartitionId};
 use crate::topic::Filter;
 use std::num::NonZeroU32;
 use stdx::handing::Hand;
