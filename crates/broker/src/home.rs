@@ -52,10 +52,11 @@ mod interests;
 mod memory;
 mod occupancy;
 mod partitions;
+mod publication;
 mod publish;
+mod queue;
 mod rates;
 mod read;
-mod recovery;
 mod restore;
 mod retention;
 mod staging;
@@ -66,36 +67,34 @@ mod subscribe;
 mod topics;
 mod turn;
 mod window;
+mod work;
 
 pub use partitions::segments_max;
 pub use statistics::{HomeRefusals, HomeStatistics};
 pub use turn::HomeOutputs;
 pub use window::FoundWindow;
 
-use crate::disk::DiskLetter;
-use crate::mail::{
-    Describe, Description, EdgeId, HomeId, Lane, PartitionId, Reply, ToEdge, ToHome,
-};
+use crate::disk::{DiskAnswer, DiskLetter};
+use crate::mail::{Code, EdgeId, HomeId, PartitionId, Reply, ToEdge, ToHome};
 use crate::now::Now;
 use crate::settings::Settings;
 use dedup::Dedup;
 use edges::Edge;
-use filters::Scan;
-use history::HistoryQuery;
 use interests::Interests;
 use log::Memory;
 use partitions::{HomePartition, Share, Steady, partitions_of};
+use queue::{Parked, Queue};
 use rates::Rates;
-use recovery::{Recovery, Waiting};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::chunk::Slice;
-use stdx::handing::Hand;
 use stdx::hash::Seed;
 use stdx::slab::Slab;
-use subscribe::Found;
 use topics::TopicTable;
 use turn::Turn;
+use work::{
+    Asking, Caller, DiskPage, DiskScan, Found, HistoryQuery, Known, Question, Scan, Step, Work,
+};
 
 /// Segments that one call of [`Home::pump`] evicts for their age.
 const PUMP_EVICTIONS_MAX: usize = 16;
@@ -118,7 +117,7 @@ pub struct Home {
     /// Nothing is to be evicted for its age before; steady milliseconds. So that no turn has to
     /// look at each partition.
     expiry_ms: u64,
-    recovery: Recovery,
+    queue: Queue,
     /// Topics that the disk has dropped records of.
     forgetting: VecDeque<(u32, Slice)>,
     /// Whose lagging streams are fed next.
@@ -127,14 +126,6 @@ pub struct Home {
     scans_ahead: Vec<(Caller, Scan)>,
     told: occupancy::Told,
     statistics: HomeStatistics,
-}
-
-/// Who sent a request, and what it costs until it has been dealt with.
-#[derive(Clone, Copy, Debug, Hand)]
-struct Caller {
-    edge: EdgeId,
-    cost: u32,
-    lane: Lane,
 }
 
 impl Home {
@@ -156,7 +147,7 @@ impl Home {
             rates: Rates::new(seed),
             steady: Steady::default(),
             expiry_ms: u64::MAX,
-            recovery: Recovery::default(),
+            queue: Queue::default(),
             forgetting: VecDeque::new(),
             next_edge: 0,
             scans_ahead: Vec::new(),
@@ -206,12 +197,15 @@ impl Home {
             ToHome::Credit { bytes } => {
                 edge.credit = credit_max.min(edge.credit + i64::from(bytes));
             }
-            ToHome::Subscribe(asked) => self.subscribe(from, asked, Found::Nothing, turn),
+            ToHome::Subscribe(asked) => {
+                let step = self.subscribe(from, asked, Found::Nothing, turn);
+                self.take_step(from, step, turn);
+            }
             ToHome::Release { index, generation } => self.release(from, (index, generation), turn),
-            ToHome::Read(reading) => self.in_turn(Waiting::Page(from, reading), turn),
+            ToHome::Read(reading) => self.in_turn(Work::Page(from, reading), turn),
             ToHome::History(asked) => {
                 let query = HistoryQuery { asked, passed: None };
-                self.in_turn(Waiting::History(from, query), turn);
+                self.in_turn(Work::History(from, query), turn);
             }
             ToHome::Retained { partition, topic, reply } => {
                 self.tell_retained(from, (partition, &topic), reply, turn)
@@ -232,7 +226,7 @@ impl Home {
             ToHome::ReadFilter(asked) => match self.local(asked.partition) {
                 Some(local) => {
                     let scan = Scan { local, asked };
-                    self.in_turn(Waiting::Scan(from, scan), turn);
+                    self.in_turn(Work::Scan(from, scan), turn);
                 }
                 None => self.consumed(from),
             },
@@ -282,7 +276,7 @@ impl Home {
                 self.committed(share, generation, count, result, turn)
             }
             DiskLetter::Answer { token, result } => {
-                self.in_turn(Waiting::Answer(share, token, result), turn);
+                self.in_turn(Work::Answer(share, token, result), turn);
             }
             DiskLetter::Floor { floors, topics } => self.raise_floors(floors, topics),
             DiskLetter::Available(is_available) => {
@@ -309,6 +303,144 @@ impl Home {
         more_expired || more_old || more_dropped || more_lagging || more_waiting
     }
 
+    /// Deals with work at once if this turn has room for it, else later.
+    fn in_turn(&mut self, work: Work, turn: &mut Turn<'_>) {
+        if let Some(work) = self.queue.admit(work) {
+            self.deal_with(work, turn);
+        }
+    }
+
+    /// A new turn: deals with waiting work as far as there is room. True if more waits.
+    fn serve_waiting(&mut self, turn: &mut Turn<'_>) -> bool {
+        self.queue.begin_turn();
+        while let Some(work) = self.queue.next() {
+            self.deal_with(work, turn);
+        }
+        !self.queue.is_empty()
+    }
+
+    fn deal_with(&mut self, work: Work, turn: &mut Turn<'_>) {
+        let (from, step) = match work {
+            Work::Page(from, asked) => (from, self.read(from, asked, turn)),
+            Work::Scan(from, scan) => (from, self.scan(from, scan, turn)),
+            Work::History(from, query) => (from, self.history(turn.now_ms, &query, Known::Nothing)),
+            Work::Answer(share, token, result) => {
+                let parked = self.queue.answered(share, token);
+                self.ask_disk(share, turn);
+                let Some(Parked { from, local, question, .. }) = parked else {
+                    return; // it took so long that the request was refused
+                };
+                let step = match result {
+                    Ok(answer) => self.answer(from, local, question, answer, turn),
+                    Err(code) => Step::Refuse(question.refusal(code), code),
+                };
+                (from, step)
+            }
+        };
+        self.take_step(from, step, turn);
+    }
+
+    /// The disk has answered: the handler of the request goes on.
+    fn answer(
+        &mut self,
+        from: Caller,
+        local: u32,
+        question: Question,
+        answer: DiskAnswer,
+        turn: &mut Turn<'_>,
+    ) -> Step {
+        use DiskAnswer as Answer;
+        match (question, answer) {
+            (
+                Question::Page(reading, through),
+                Answer::Page { records, first_prev, complete, damaged },
+            ) => {
+                let page = DiskPage { records, first_prev, complete, damaged };
+                self.page_from_disk(local, reading, through, page)
+            }
+            (Question::Scan(scan, gap), Answer::Scan { records, floor, through, damaged }) => {
+                let found = DiskScan { records, floor, through, damaged };
+                self.scan_from_disk(&scan, gap, found)
+            }
+            (Question::Start(asked, through), Answer::Start { prev, damaged, .. }) => {
+                let found = match prev {
+                    Some(prev) => Found::Prev { prev, damaged },
+                    None => Found::NothingThrough { through, damaged },
+                };
+                self.subscribe(from, asked, found, turn)
+            }
+            (Question::HistoryStart(query, through), Answer::Start { oldest, damaged, .. }) => {
+                let known = Known::Start { oldest, through, damaged };
+                self.history(turn.now_ms, &query, known)
+            }
+            (
+                Question::History(query, asked),
+                Answer::Page { records, first_prev, complete, damaged },
+            ) => {
+                let page = DiskPage { records, first_prev, complete, damaged };
+                self.history(turn.now_ms, &query, Known::Page(asked, page))
+            }
+            (question, _) => {
+                debug_assert!(false, "a log answers the question that it was asked");
+                Step::Refuse(question.refusal(Code::Internal), Code::Internal)
+            }
+        }
+    }
+
+    /// Does what a handler has decided.
+    fn take_step(&mut self, from: Caller, step: Step, turn: &mut Turn<'_>) {
+        match step {
+            Step::Done(letter) => {
+                self.consumed(from);
+                turn.out.post(from.edge, letter);
+            }
+            Step::Nothing => self.consumed(from),
+            Step::Refuse(letter, code) => {
+                self.consumed(from);
+                self.statistics.refused.count(code);
+                turn.out.post(from.edge, letter);
+            }
+            Step::Ask(asking) => self.park(from, *asking, turn),
+            Step::Ahead(scan) => self.scans_ahead.push((from, scan)),
+        }
+    }
+
+    /// Parks a request until the disk has answered. A log that hangs is not asked.
+    fn park(&mut self, from: Caller, asking: Asking, turn: &mut Turn<'_>) {
+        let HomePartition { share, id, .. } = self.partitions[asking.local as usize];
+        if self.is_stalled(share) {
+            let code = Code::LogUnavailable;
+            return self.take_step(from, Step::Refuse(asking.question.refusal(code), code), turn);
+        }
+        self.queue.park(from, share, id, asking);
+        self.statistics.disk_reads += 1;
+        self.ask_disk(share, turn);
+    }
+
+    fn ask_disk(&mut self, share: usize, turn: &mut Turn<'_>) {
+        while let Some(request) = self.queue.next_question(share) {
+            turn.out.ask(share, request);
+        }
+    }
+
+    /// Refuses all requests that wait for the disk of a log. Their subscriptions end, and clients
+    /// may come back with their positions.
+    fn refuse_parked(&mut self, share: usize, turn: &mut Turn<'_>) {
+        for Parked { from, question, .. } in self.queue.give_up(share) {
+            let code = Code::LogUnavailable;
+            self.take_step(from, Step::Refuse(question.refusal(code), code), turn);
+        }
+    }
+
+    /// Whether work waits that could be dealt with in another turn, or an edge has not been told
+    /// yet what it may send again: requests dealt with behind [`Home::finish_turn`].
+    pub fn has_more(&self) -> bool {
+        let edges = &self.interests.edges;
+        !self.queue.is_empty()
+            || !self.forgetting.is_empty()
+            || edges.iter().any(|edge| !edge.consumed.is_empty())
+    }
+
     /// Ends a turn: tells every edge how many of its requests have been dealt with.
     pub fn finish_turn(&mut self, out: &mut HomeOutputs) {
         for (edge, state) in (0..).zip(&mut self.interests.edges) {
@@ -329,34 +461,6 @@ impl Home {
         soonest_ms.map(|ms| self.steady.monotonic_at(ms))
     }
 
-    /// Counters and present sizes.
-    pub fn statistics(&self) -> HomeStatistics {
-        let Interests { topics, edges, filters, .. } = &self.interests;
-        let logs = || self.partitions.iter().map(|partition| &partition.log);
-        let disks = || self.shares.iter().filter_map(|share| share.disk.as_ref());
-        let (pages_waiting, disk_reads_waiting) = self.recovery.counts();
-        HomeStatistics {
-            topics: topics.len() as u64,
-            topics_bytes: topics.allocated_bytes() as u64,
-            indexes: edges.iter().map(|edge| edge.indexes_count() as u64).sum(),
-            filters: filters.len() as u64,
-            records: logs().map(|log| log.records() as u64).sum(),
-            log_bytes: self.shares.iter().map(|share| share.bytes).sum(),
-            index_bytes: logs().map(|log| log.index_bytes() as u64).sum(),
-            retained: self.retained.len() as u64,
-            retained_bytes: self.shares.iter().map(|share| share.retained_bytes).sum(),
-            producers: self.dedup.producers_count() as u64,
-            idempotency_keys: self.dedup.keys_count() as u64,
-            dedup_bytes: self.dedup.allocated_bytes() as u64,
-            lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
-            staged: disks().map(|disk| disk.len() as u64).sum(),
-            logs_unavailable: disks().filter(|disk| !disk.takes_appends()).count() as u64,
-            disk_reads_waiting: disk_reads_waiting as u64,
-            pages_waiting: pages_waiting as u64,
-            ..self.statistics
-        }
-    }
-
     /// A request has been dealt with.
     fn consumed(&mut self, from: Caller) {
         if let Some(edge) = self.interests.edges.get_mut(usize::from(from.edge)) {
@@ -369,35 +473,5 @@ impl Home {
         let is_own = partition < self.settings.partitions_count()
             && self.settings.home_of(partition) == self.id;
         is_own.then(|| partition / u32::from(self.settings.homes_count))
-    }
-
-    /// Names of topics, and how far the streams to an edge have come.
-    fn describe(&self, from: EdgeId, asked: &Describe, turn: &mut Turn<'_>) {
-        let Interests { topics, edges, .. } = &self.interests;
-        let mut names = Vec::new();
-        for &index in &asked.indexes {
-            let topic = edges[usize::from(from)].indexed(index);
-            let name = topic.map_or(&[][..], |(topic, _)| topics.name(topic));
-            names.push(name.len() as u8);
-            names.extend_from_slice(name);
-        }
-        let positions = match asked.positions {
-            true => self
-                .partitions
-                .iter()
-                .map(|partition| (partition.id, partition.stream_position(usize::from(from))))
-                .collect(),
-            false => Vec::new(),
-        };
-        let names = Slice::copy_of(&names);
-        turn.out.post(
-            from,
-            ToEdge::Described(Description {
-                connection: asked.connection,
-                number: asked.number,
-                names,
-                positions,
-            }),
-        );
     }
 }

@@ -12,21 +12,21 @@
 //! Where only the newest message of each topic is wanted, a record is brought if its topic has no
 //! newer one. That one may lie beyond the stream's position: then the stream is about to bring it.
 //!
-//! Invariants: pages are answered in turn (`recovery`). A page never reaches beyond what the stream
+//! Invariants: pages are answered in turn (`queue`). A page never reaches beyond what the stream
 //! to the edge has dealt with, as it is answered in the stream's order: what follows `caught_up` on
 //! the stream continues from `through`. A cursor beyond the stream's position waits until a lagging
 //! stream has come so far.
 
+use super::Home;
 use super::edges::Added;
 use super::partitions::HomePartition;
 use super::read::offset_of;
-use super::recovery::{Asking, Question, Waiting};
 use super::turn::Turn;
-use super::{Caller, Home};
+use super::work::{Asking, Caller, DiskScan, Question, Scan, Step, Work};
 use crate::disk::DiskQuery;
 use crate::mail::{
-    AddFilter, Code, EdgeId, FilterPage, FilterStart, Gap, GapReason, PartitionCursor, ReadFilter,
-    ReadMode, Resumed, Skip, ToEdge,
+    AddFilter, Code, EdgeId, FilterPage, FilterStart, Gap, GapReason, PartitionCursor, ReadMode,
+    Resumed, Skip, ToEdge,
 };
 use crate::position::Standing;
 use crate::settings::LogSettings;
@@ -34,23 +34,6 @@ use crate::topic::Filter;
 use log::ForwardLimits;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
-use stdx::handing::Hand;
-
-/// A page that a subscription to filters waits for.
-#[derive(Debug, Hand)]
-pub(super) struct Scan {
-    pub local: u32,
-    pub asked: ReadFilter,
-}
-
-/// What the disk has found.
-#[derive(Debug, Hand)]
-pub(super) struct DiskScan {
-    pub records: Vec<(Slice, Slice)>,
-    pub floor: u64,
-    pub through: u64,
-    pub damaged: bool,
-}
 
 /// What a scan has found.
 #[derive(Debug, Default)]
@@ -131,7 +114,7 @@ impl Home {
         for (from, scan) in std::mem::take(&mut self.scans_ahead) {
             match self.is_ahead(from.edge, &scan) {
                 true => self.scans_ahead.push((from, scan)),
-                false => self.recovery.wait(Waiting::Scan(from, scan)),
+                false => self.queue.push(Work::Scan(from, scan)),
             }
         }
     }
@@ -142,17 +125,17 @@ impl Home {
     }
 
     /// A page for a subscription to filters.
-    pub(super) fn scan(&mut self, from: Caller, scan: Scan, turn: &mut Turn<'_>) {
+    pub(super) fn scan(&mut self, from: Caller, scan: Scan, turn: &mut Turn<'_>) -> Step {
         self.settle_stream(from.edge, scan.local, turn);
         if self.is_ahead(from.edge, &scan) {
-            return self.scans_ahead.push((from, scan));
+            return Step::Ahead(scan);
         }
         self.statistics.pages_read += 1;
         let partition = &self.partitions[scan.local as usize];
         let settled = partition.stream_position(usize::from(from.edge));
         if scan.asked.mode == ReadMode::Skip {
             let found = skip_all(scan.asked.after, settled);
-            return self.send_scan(from, &scan, None, found, turn);
+            return self.filter_page(&scan, None, found);
         }
         let gap = gap_after(partition, scan.asked.after, GapReason::Evicted);
         let begin = gap.map_or(scan.asked.after, |gap| gap.to);
@@ -165,27 +148,19 @@ impl Home {
                 bytes_scanned_max: self.settings.limits.scan_bytes_max,
             };
             let (local, question) = (scan.local, Question::Scan(scan, gap));
-            return self.park(from, local, Asking { question, query }, turn);
+            return Step::Ask(Box::new(Asking { local, question, query }));
         }
         let found = self.find(&scan, begin, settled);
-        self.recovery.charge_bytes(found.scanned_bytes);
-        self.send_scan(from, &scan, gap, found, turn);
+        self.queue.charge_bytes(found.scanned_bytes);
+        self.filter_page(&scan, gap, found)
     }
 
     /// The disk has scanned. A page of damage is a gap, and so is what the disk had dropped when it
     /// was read.
-    pub(super) fn scan_from_disk(
-        &mut self,
-        from: Caller,
-        local: u32,
-        scan: &Scan,
-        gap: Option<Gap>,
-        disk: DiskScan,
-        turn: &mut Turn<'_>,
-    ) {
+    pub(super) fn scan_from_disk(&mut self, scan: &Scan, gap: Option<Gap>, disk: DiskScan) -> Step {
         let mut found = Found { records: disk.records, through: disk.through, ..Found::default() };
         let bytes = found.records.iter().map(|(_, record)| record.len());
-        self.recovery.charge_bytes(bytes.sum());
+        self.queue.charge_bytes(bytes.sum());
         let mut gap = gap;
         // What had been dropped when the disk was read. What it has read is here, whatever was
         // dropped since.
@@ -197,14 +172,14 @@ impl Home {
             gap = Some(Gap {
                 from: scan.asked.after,
                 to: found.through,
-                reason: self.reason_of_loss(local, found.through, true),
+                reason: self.reason_of_loss(scan.local, found.through, true),
             });
         }
         if scan.asked.mode == ReadMode::Newest {
             let begin = gap.map_or(scan.asked.after, |gap| gap.to);
-            self.keep_newest(local, begin, &mut found);
+            self.keep_newest(scan.local, begin, &mut found);
         }
-        self.send_scan(from, scan, gap, found, turn);
+        self.filter_page(scan, gap, found)
     }
 
     /// Of a page from disk.
@@ -220,29 +195,18 @@ impl Home {
         found.skipped = skipping.end(found.through);
     }
 
-    fn send_scan(
-        &mut self,
-        from: Caller,
-        scan: &Scan,
-        gap: Option<Gap>,
-        found: Found,
-        turn: &mut Turn<'_>,
-    ) {
+    fn filter_page(&mut self, scan: &Scan, gap: Option<Gap>, found: Found) -> Step {
         self.statistics.gaps += u64::from(gap.is_some());
-        self.consumed(from);
-        turn.out.post(
-            from.edge,
-            ToEdge::FilterPage(FilterPage {
-                subscription: scan.asked.subscription,
-                partition: self.partitions[scan.local as usize].id,
-                after: scan.asked.after,
-                gap,
-                records: found.records,
-                skipped: found.skipped,
-                through: found.through,
-                caught_up: found.complete,
-            }),
-        );
+        Step::Done(ToEdge::FilterPage(FilterPage {
+            subscription: scan.asked.subscription,
+            partition: self.partitions[scan.local as usize].id,
+            after: scan.asked.after,
+            gap,
+            records: found.records,
+            skipped: found.skipped,
+            through: found.through,
+            caught_up: found.complete,
+        }))
     }
 
     /// What the filters cover of the records in (`after`, `through`], as much as one page holds.

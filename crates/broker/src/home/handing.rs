@@ -30,7 +30,7 @@ impl Home {
             rates,
             steady,
             expiry_ms,
-            recovery,
+            queue,
             forgetting,
             next_edge,
             scans_ahead,
@@ -49,7 +49,7 @@ impl Home {
         rates.give(out);
         steady.give(out);
         expiry_ms.give(out);
-        recovery.give(out);
+        queue.give(out);
         forgetting.give(out);
         next_edge.give(out);
         scans_ahead.give(out);
@@ -86,7 +86,7 @@ impl Home {
                 rates: Hand::take(input)?,
                 steady: Hand::take(input)?,
                 expiry_ms: Hand::take(input)?,
-                recovery: Hand::take(input)?,
+                queue: Hand::take(input)?,
                 forgetting: Hand::take(input)?,
                 next_edge: Hand::take(input)?,
                 scans_ahead: Hand::take(input)?,
@@ -109,7 +109,7 @@ impl Home {
         layout.field("rates", |home: &Home| Some(&home.rates));
         layout.field("steady", |home: &Home| Some(&home.steady));
         layout.field("expiry_ms", |home: &Home| Some(&home.expiry_ms));
-        layout.field("recovery", |home: &Home| Some(&home.recovery));
+        layout.field("queue", |home: &Home| Some(&home.queue));
         layout.field("forgetting", |home: &Home| Some(&home.forgetting));
         layout.field("next_edge", |home: &Home| Some(&home.next_edge));
         layout.field("scans_ahead", |home: &Home| Some(&home.scans_ahead));

@@ -3,38 +3,14 @@
 //! A rule bounds how far back a history goes. Of a log on disk that may take two questions: where
 //! the history begins, and what stands there; each is asked only if memory cannot tell.
 
+use super::Home;
 use super::read::{cut_at_break, gap_between, log_limits, offset_of};
-use super::recovery::{Asked, Asking, DiskPage, Question};
-use super::turn::Turn;
-use super::{Caller, Home};
+use super::work::{Asked, Asking, DiskPage, HistoryQuery, Known, Question, Step};
 use crate::disk::DiskQuery;
-use crate::mail::{
-    Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, ReadHistory, ToEdge,
-};
+use crate::mail::{Code, Gap, GapReason, HistoryPage, PageLimits, PartitionId, ToEdge};
 use crate::position::Standing;
 use log::TopicPage;
 use stdx::chunk::Slice;
-use stdx::handing::Hand;
-
-/// What of a topic's history is asked for.
-#[derive(Clone, Debug, Hand)]
-pub(super) struct HistoryQuery {
-    pub asked: ReadHistory,
-    /// Forward: what lies in this gap is damaged, and the page goes on behind it.
-    pub passed: Option<Gap>,
-}
-
-/// What the disk has said of it.
-#[derive(Debug)]
-pub(super) enum Known {
-    /// It has not been asked.
-    Nothing,
-    /// Where the history begins among the records through an offset, and whether something may have
-    /// been lost before.
-    Start { oldest: Option<u64>, through: u64, damaged: bool },
-    /// The page that was asked for.
-    Page(Asked, DiskPage),
-}
 
 impl Known {
     /// The disk may have dropped all that it was asked about, and memory may have left to it what
@@ -72,29 +48,21 @@ struct Contents {
 }
 
 impl Home {
-    pub(super) fn history(
-        &mut self,
-        from: Caller,
-        query: HistoryQuery,
-        known: Known,
-        turn: &mut Turn<'_>,
-    ) {
+    pub(super) fn history(&mut self, now_ms: u64, query: &HistoryQuery, known: Known) -> Step {
         if matches!(known, Known::Nothing) {
             self.statistics.histories_read += 1;
         }
         let result = match self.local(query.asked.partition) {
             None => Err(Code::Internal),
-            Some(local) => match self.history_page(turn.now_ms, local, &query, known) {
+            Some(local) => match self.history_page(now_ms, local, query, known) {
                 Ok(page) => Ok(page),
-                Err(asking) => return self.park(from, local, *asking, turn),
+                Err(asking) => return Step::Ask(asking),
             },
         };
         if let Ok(page) = &result {
-            self.recovery.charge(&page.records);
+            self.queue.charge(&page.records);
         }
-        self.consumed(from);
-        let reply = query.asked.reply;
-        turn.out.post(from.edge, ToEdge::History { reply, result });
+        Step::Done(ToEdge::History { reply: query.asked.reply, result })
     }
 
     /// A page of a topic's retained message, if there is one. It is in memory, whatever the log.
@@ -235,7 +203,7 @@ impl Home {
                     let question = Question::HistoryStart(query.clone(), place.last);
                     let query =
                         self.start_query(now_ms, place.topic, query.asked.rule, u32::MAX, after);
-                    return Err(Box::new(Asking { question, query }));
+                    return Err(Box::new(Asking { local: place.local, question, query }));
                 }
                 _ => served.oldest,
             },
@@ -277,6 +245,7 @@ impl Home {
                         limits: query.asked.limits,
                     };
                     return Err(Box::new(Asking {
+                        local: place.local,
                         question: Question::History(query.clone(), asked),
                         query: disk_query,
                     }));
@@ -382,7 +351,7 @@ impl Home {
             _ if is_short => {
                 let question = Question::HistoryStart(query.clone(), place.last);
                 let query = self.start_query(now_ms, place.topic, query.asked.rule, u32::MAX, 0);
-                return Err(Box::new(Asking { question, query }));
+                return Err(Box::new(Asking { local: place.local, question, query }));
             }
             _ => served.oldest,
         };
@@ -404,6 +373,7 @@ impl Home {
                 limits: query.asked.limits,
             };
             return Err(Box::new(Asking {
+                local: place.local,
                 question: Question::History(query.clone(), asked),
                 query: disk_query,
             }));

@@ -34,7 +34,7 @@ impl Home {
         vector_bytes::<HomePartition>(self.partitions.capacity())
             + each.sum::<usize>()
             + disks.map(|disk| disk.memory_bytes()).sum::<usize>()
-            + self.recovery.memory_bytes()
+            + self.queue.memory_bytes()
             + self.rates.memory_bytes()
             + vector_bytes::<(u32, Slice)>(self.forgetting.capacity())
     }

@@ -7,7 +7,6 @@
 //! Age is measured by [`Steady`], not by the records' times: a wall clock that jumps neither evicts
 //! nor keeps anything.
 
-use super::publish::SEGMENT_AGE_PART;
 use super::staging::Staging;
 use crate::mail::{Gap, GapReason, PartitionId};
 use crate::now::Now;
@@ -15,6 +14,10 @@ use crate::settings::{Durability, LogSettings, Settings};
 use log::Partition;
 use std::collections::VecDeque;
 use stdx::handing::Hand;
+
+/// A segment is closed when it has grown so old, as a part of the log's age, so that quiet
+/// partitions expire in time.
+pub(super) const SEGMENT_AGE_PART: u64 = 8;
 
 /// A partition and what its home knows of it beside the log.
 #[derive(Debug)]

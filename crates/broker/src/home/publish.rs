@@ -6,29 +6,17 @@
 //! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged
 //! lies in the log.
 
+use super::Home;
 use super::dedup::{Names, Verdict};
-use super::partitions::HomePartition;
+use super::partitions::{HomePartition, SEGMENT_AGE_PART};
+use super::publication::{Checked, Placed, RecordAttributes, code_of, is_asked};
 use super::topics::NONE;
 use super::turn::Turn;
-use super::{Caller, Home};
+use super::work::Caller;
 use crate::mail::{Appended, Code, Publication, Publish, PublishRefusal, Reply, ToEdge};
 use crate::position::Position;
-use log::{AppendError, Flags, NewRecord, Producer, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
-use std::num::NonZeroU32;
+use log::{AppendError, Flags, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use stdx::chunk::Slice;
-use wire::native::Attributes;
-
-/// A segment is closed when it has grown so old, as a part of the log's age, so that quiet
-/// partitions expire in time.
-pub(super) const SEGMENT_AGE_PART: u64 = 8;
-
-/// What has been appended.
-pub(super) struct Placed {
-    pub local: u32,
-    pub topic: u32,
-    pub offset: u64,
-    pub record: Slice,
-}
 
 /// What becomes of a publication.
 enum Outcome {
@@ -38,18 +26,6 @@ enum Outcome {
     Duplicate(u32, u64),
     /// It, or what it repeats, is staged, and answered later.
     Waits,
-}
-
-/// A publication that nothing speaks against but room.
-pub(super) struct Checked<'a> {
-    pub local: u32,
-    pub flags: Flags,
-    attributes: RecordAttributes<'a>,
-    pub record_bytes: u64,
-    /// It becomes the topic's retained message.
-    pub retains: bool,
-    /// The rule bounds how many messages the topic takes in a second.
-    rate_max: Option<NonZeroU32>,
 }
 
 impl Home {
@@ -95,7 +71,6 @@ impl Home {
     }
 
     /// Appends or stages a publication of the present epoch, unless that has been done before.
-    #[expect(clippy::too_many_arguments, reason = "as above")]
     fn place_named(
         &mut self,
         from: Caller,
@@ -367,78 +342,5 @@ impl Home {
     pub(super) fn retained_bytes_of(&self, topic: u32) -> u64 {
         let place = self.interests.topics.get(topic).map_or(NONE, |topic| topic.retained);
         self.retained.get(place).map_or(0, |record| record.len() as u64)
-    }
-}
-
-impl Checked<'_> {
-    /// The record of the publication.
-    pub fn record<'a>(
-        &'a self,
-        now_ms: u64,
-        topic: u32,
-        prev: u64,
-        publication: &'a Publication,
-    ) -> NewRecord<'a> {
-        NewRecord {
-            topic,
-            prev,
-            time_ms: now_ms,
-            flags: self.flags,
-            content_type: self.attributes.content_type.map(str::as_bytes),
-            tags: &self.attributes.tags,
-            producer: publication
-                .producer
-                .as_ref()
-                .map(|stamp| Producer { id: &stamp.id, sequence: stamp.sequence }),
-            idempotency_key: Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty()),
-            payload: &publication.payload,
-        }
-    }
-}
-
-/// Whether somebody waits for the acknowledgement.
-pub(super) fn is_asked(reply: Option<Reply>) -> bool {
-    reply.is_some_and(|reply| reply.request != Reply::REFUSALS_ONLY)
-}
-
-/// What a publisher is told.
-pub(super) fn code_of(error: AppendError) -> Code {
-    match error {
-        AppendError::Memory(_) => Code::MemoryFull,
-        AppendError::FieldsTooLong => Code::TooManyTags,
-        AppendError::RecordTooLong => Code::MessageTooLarge,
-        AppendError::Offset { .. } | AppendError::Prev => Code::Internal,
-    }
-}
-
-/// Content type and tags as the record keeps them, and what its fields take.
-struct RecordAttributes<'a> {
-    content_type: Option<&'a str>,
-    tags: Vec<(&'a [u8], &'a [u8])>,
-    /// What they and the names of the publication take of the record.
-    fields_bytes: u64,
-}
-
-impl<'a> RecordAttributes<'a> {
-    fn of(publication: &'a Publication) -> Option<RecordAttributes<'a>> {
-        const FIELD_HEADER_BYTES: usize = 3;
-        const TAG_HEADER_BYTES: usize = 2;
-        let attributes = Attributes::decode_block(&publication.attributes).ok()?;
-        let tags: Vec<(&[u8], &[u8])> =
-            attributes.tags.iter().map(|tag| (tag.key.as_bytes(), tag.value.as_bytes())).collect();
-        let of_tags = tags
-            .iter()
-            .map(|(key, value)| FIELD_HEADER_BYTES + TAG_HEADER_BYTES + key.len() + value.len());
-        let of_type = attributes.content_type.map(|text| FIELD_HEADER_BYTES + text.len());
-        let of_producer = publication
-            .producer
-            .as_ref()
-            .map(|stamp| FIELD_HEADER_BYTES + size_of_val(&stamp.sequence) + stamp.id.len());
-        let of_key = Some(publication.idempotency_key.len())
-            .filter(|bytes| *bytes > 0)
-            .map(|bytes| FIELD_HEADER_BYTES + bytes);
-        let of_names = of_producer.into_iter().chain(of_key);
-        let fields_bytes = of_tags.chain(of_type).chain(of_names).sum::<usize>() as u64;
-        Some(RecordAttributes { content_type: attributes.content_type, tags, fields_bytes })
     }
 }

@@ -9,9 +9,9 @@
 //! the disk is never the last one: the next begins where it ends, and in the end memory says that
 //! the subscription has caught up.
 
-use super::recovery::{Asking, DiskPage, Question};
+use super::Home;
 use super::turn::Turn;
-use super::{Caller, Home};
+use super::work::{Asking, Caller, DiskPage, Question, Step};
 use crate::disk::DiskQuery;
 use crate::mail::{Gap, GapReason, Page, PageLimits, ReadMode, ReadTopic, ToEdge};
 use log::{RecordView, TopicPage};
@@ -21,7 +21,7 @@ impl Home {
     /// A page for a subscription: records after `after`, never beyond what the stream has dealt
     /// with. An index that stands for nothing belongs to a subscription that has gone, and nobody
     /// waits.
-    pub(super) fn read(&mut self, from: Caller, reading: ReadTopic, turn: &mut Turn<'_>) {
+    pub(super) fn read(&mut self, from: Caller, reading: ReadTopic, turn: &mut Turn<'_>) -> Step {
         let ReadTopic { index, subscription, after, mode, mut limits, .. } = reading;
         self.statistics.pages_read += 1;
         let edge = usize::from(from.edge);
@@ -29,7 +29,7 @@ impl Home {
             .indexed(index)
             .and_then(|(topic, _)| Some((topic, self.interests.topics.get(topic)?)));
         let Some((topic, entry)) = known else {
-            return self.consumed(from);
+            return Step::Nothing;
         };
         let (local, last) = (entry.partition, entry.last());
         let reach = self.partitions[local as usize].reach(last);
@@ -46,8 +46,7 @@ impl Home {
                 through: after,
                 caught_up: true,
             });
-            self.consumed(from);
-            return turn.out.post(from.edge, page);
+            return Step::Done(page);
         }
         let newest = match mode {
             ReadMode::Replay => None,
@@ -66,8 +65,7 @@ impl Home {
                 through: settled,
                 caught_up: true,
             });
-            self.consumed(from);
-            return turn.out.post(from.edge, page);
+            return Step::Done(page);
         }
         // The page of the newest record is that of all records behind the one before it.
         let begin = newest.map_or(after, |newest| newest - 1);
@@ -79,7 +77,7 @@ impl Home {
             let query =
                 DiskQuery::Page { topic: self.name_of(topic), after: begin, through, limits };
             let question = Question::Page(reading, through);
-            return self.park(from, local, Asking { question, query }, turn);
+            return Step::Ask(Box::new(Asking { local, question, query }));
         }
         let mut records = Vec::new();
         let page = self.page(local, topic, last, begin, limits, &mut records);
@@ -94,26 +92,20 @@ impl Home {
         });
         let (gap, skipped) = left_out(mode, missing, &records);
         self.statistics.gaps += u64::from(gap.is_some());
-        self.recovery.charge(&records);
-        self.consumed(from);
+        self.queue.charge(&records);
         let through = if caught_up { settled } else { page.through };
-        turn.out.post(
-            from.edge,
-            ToEdge::Page(Page { subscription, gap, skipped, records, through, caught_up }),
-        );
+        Step::Done(ToEdge::Page(Page { subscription, gap, skipped, records, through, caught_up }))
     }
 
     /// The disk has read records in (`reading.after`, `through`]. There was one at `through`, or
     /// memory would not have asked; so what is not there now is lost.
     pub(super) fn page_from_disk(
         &mut self,
-        from: Caller,
         local: u32,
         reading: ReadTopic,
         through: u64,
         mut page: DiskPage,
-        turn: &mut Turn<'_>,
-    ) {
+    ) -> Step {
         cut_at_break(&mut page);
         let after = reading.after;
         let to = page.first_prev.unwrap_or(through);
@@ -124,20 +116,16 @@ impl Home {
         });
         let (gap, skipped) = left_out(reading.mode, missing, &page.records);
         self.statistics.gaps += u64::from(gap.is_some());
-        self.recovery.charge(&page.records);
-        self.consumed(from);
+        self.queue.charge(&page.records);
         let through = page.records.last().map_or(through, offset_of);
-        turn.out.post(
-            from.edge,
-            ToEdge::Page(Page {
-                subscription: reading.subscription,
-                gap,
-                skipped,
-                records: page.records,
-                through,
-                caught_up: false,
-            }),
-        );
+        Step::Done(ToEdge::Page(Page {
+            subscription: reading.subscription,
+            gap,
+            skipped,
+            records: page.records,
+            through,
+            caught_up: false,
+        }))
     }
 
     /// The topic's newest record after `after` and not beyond `settled`. That of a stream that lags

@@ -6,10 +6,11 @@
 //! that is committed never names one that was refused. A topic with staged records is not
 //! forgotten, so that the topic id in them stays right.
 
-use super::publish::{Checked, Placed, code_of, is_asked};
+use super::Home;
+use super::publication::{Checked, Placed, code_of, is_asked};
 use super::stall::Silence;
 use super::turn::Turn;
-use super::{Caller, Home};
+use super::work::Caller;
 use crate::disk::DiskRequest;
 use crate::mail::{Code, Publication, Reply};
 use log::{AppendError, NewRecord, RecordView, SEGMENT_HEADER_BYTES};

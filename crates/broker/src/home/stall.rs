@@ -1,7 +1,7 @@
 //! Disks that hang: a log that was asked something and gets nothing done.
 //!
 //! A call to a disk may take minutes. What waits for it waits apart from everything else (`mail`,
-//! `recovery`); but whoever waits would wait for as long as the disk wants. So a home measures, for
+//! `queue`); but whoever waits would wait for as long as the disk wants. So a home measures, for
 //! each log on disk, how long it has heard nothing although something is on its way there. After
 //! `log_stall_timeout_ms` the log *stalls*: what needs its disk is refused with `log_unavailable`,
 //! at once, until it says something again.
@@ -108,7 +108,7 @@ impl Home {
     /// Whether something is on its way to a log's disk.
     fn is_asked(&self, share: usize) -> bool {
         let disk = self.shares[share].disk.as_ref();
-        disk.is_some_and(|disk| disk.len() > 0 || self.recovery.asked_of(share) > 0)
+        disk.is_some_and(|disk| disk.len() > 0 || self.queue.asked_of(share) > 0)
     }
 
     fn say_stalled(&self, share: usize, is_stalled: bool, turn: &mut Turn<'_>) {

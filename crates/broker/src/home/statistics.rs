@@ -1,5 +1,6 @@
 //! What a home counts about itself, for metrics. Plain numbers; nothing per topic.
 
+use super::{Home, Interests};
 use crate::mail::Code;
 use stdx::Counters;
 use stdx::handing::Hand;
@@ -139,5 +140,35 @@ impl HomeRefusals {
             + self.epoch_mismatch
             + self.rate_limited
             + self.other
+    }
+}
+
+impl Home {
+    /// Counters and present sizes.
+    pub fn statistics(&self) -> HomeStatistics {
+        let Interests { topics, edges, filters, .. } = &self.interests;
+        let logs = || self.partitions.iter().map(|partition| &partition.log);
+        let disks = || self.shares.iter().filter_map(|share| share.disk.as_ref());
+        let (pages_waiting, disk_reads_waiting) = self.queue.counts();
+        HomeStatistics {
+            topics: topics.len() as u64,
+            topics_bytes: topics.allocated_bytes() as u64,
+            indexes: edges.iter().map(|edge| edge.indexes_count() as u64).sum(),
+            filters: filters.len() as u64,
+            records: logs().map(|log| log.records() as u64).sum(),
+            log_bytes: self.shares.iter().map(|share| share.bytes).sum(),
+            index_bytes: logs().map(|log| log.index_bytes() as u64).sum(),
+            retained: self.retained.len() as u64,
+            retained_bytes: self.shares.iter().map(|share| share.retained_bytes).sum(),
+            producers: self.dedup.producers_count() as u64,
+            idempotency_keys: self.dedup.keys_count() as u64,
+            dedup_bytes: self.dedup.allocated_bytes() as u64,
+            lagging_streams: edges.iter().map(|edge| edge.lagging.len() as u64).sum(),
+            staged: disks().map(|disk| disk.len() as u64).sum(),
+            logs_unavailable: disks().filter(|disk| !disk.takes_appends()).count() as u64,
+            disk_reads_waiting: disk_reads_waiting as u64,
+            pages_waiting: pages_waiting as u64,
+            ..self.statistics
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::Home;
 use super::interests::Interests;
 use super::partitions::HomePartition;
 use super::turn::Turn;
-use crate::mail::{EdgeId, StreamPosition, ToEdge};
+use crate::mail::{Describe, Description, EdgeId, StreamPosition, ToEdge};
 use log::ForwardLimits;
 use stdx::chunk::Slice;
 
@@ -118,6 +118,36 @@ impl Home {
         };
         let positions = self.partitions.iter().map(position).collect();
         turn.out.post(edge, ToEdge::Positions { positions });
+    }
+
+    /// Names of topics, and how far the streams to an edge have come.
+    pub(super) fn describe(&self, from: EdgeId, asked: &Describe, turn: &mut Turn<'_>) {
+        let Interests { topics, edges, .. } = &self.interests;
+        let mut names = Vec::new();
+        for &index in &asked.indexes {
+            let topic = edges[usize::from(from)].indexed(index);
+            let name = topic.map_or(&[][..], |(topic, _)| topics.name(topic));
+            names.push(name.len() as u8);
+            names.extend_from_slice(name);
+        }
+        let positions = match asked.positions {
+            true => self
+                .partitions
+                .iter()
+                .map(|partition| (partition.id, partition.stream_position(usize::from(from))))
+                .collect(),
+            false => Vec::new(),
+        };
+        let names = Slice::copy_of(&names);
+        turn.out.post(
+            from,
+            ToEdge::Described(Description {
+                connection: asked.connection,
+                number: asked.number,
+                names,
+                positions,
+            }),
+        );
     }
 
     /// Reads a lagging stream on from the log. Returns how many records it looked at.

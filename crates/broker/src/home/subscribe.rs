@@ -13,27 +13,15 @@
 //! Of a log on disk, memory may not hold the record at which a start begins; then the disk is asked
 //! for its `prev`, and everything else is found when the answer comes.
 
-use super::recovery::{Asking, Question};
+use super::Home;
 use super::topics::NONE;
 use super::turn::Turn;
-use super::{Caller, Home};
+use super::work::{Asking, Caller, Found, Question, Step};
 use crate::disk::DiskQuery;
 use crate::mail::{Code, Gap, GapReason, Grant, PartitionId, Start, Subscribe, ToEdge};
 use crate::position::{Position, Standing};
 use log::RecordView;
 use stdx::chunk::Slice;
-use stdx::handing::Hand;
-
-/// What the disk has said of where it begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(super) enum Found {
-    /// It has not been asked.
-    Nothing,
-    /// `prev` of the first record to be served, and whether some before it may have been lost.
-    Prev { prev: u64, damaged: bool },
-    /// Up to here no record is served; whether some may have been lost.
-    NothingThrough { through: u64, damaged: bool },
-}
 
 impl Found {
     fn is_damaged(self) -> bool {
@@ -86,7 +74,7 @@ impl Home {
         asked: Subscribe,
         found: Found,
         turn: &mut Turn<'_>,
-    ) {
+    ) -> Step {
         let known =
             self.local(asked.partition).ok_or(Code::Internal).and_then(|local| {
                 match self.interests.topics.find(&asked.topic, local) {
@@ -97,11 +85,7 @@ impl Home {
         let Subscribe { partition, rule, subscription, start, .. } = asked;
         let (local, topic) = match known {
             Ok(known) => known,
-            Err(code) => {
-                self.consumed(from);
-                self.statistics.refused.count(code);
-                return turn.out.post(from.edge, ToEdge::Refused { subscription, code });
-            }
+            Err(code) => return Step::Refuse(ToEdge::Refused { subscription, code }, code),
         };
         self.settle_stream(from.edge, local, turn);
         let place = Place {
@@ -117,7 +101,7 @@ impl Home {
                 let through = self.last_of(topic);
                 let query = self.start_query(turn.now_ms, topic, rule, count, after);
                 let question = Question::Start(asked, through);
-                return self.park(from, local, Asking { question, query }, turn);
+                return Step::Ask(Box::new(Asking { local, question, query }));
             }
         };
         let is_resume = matches!(start, Start::Since(_));
@@ -131,24 +115,20 @@ impl Home {
             self.tell_occupied(topic, turn);
         }
         self.statistics.gaps += u64::from(beginning.gap.is_some());
-        self.consumed(from);
-        turn.out.post(
-            from.edge,
-            ToEdge::Granted(Grant {
-                subscription,
-                index,
-                generation,
-                partition,
-                position: Position {
-                    epoch: self.partitions[local as usize].epoch,
-                    offset: beginning.after.unwrap_or(place.settled),
-                },
-                replaying: !is_live,
-                continued: is_resume && beginning.gap.is_none(),
-                gap: beginning.gap,
-                retained: beginning.retained,
-            }),
-        );
+        Step::Done(ToEdge::Granted(Grant {
+            subscription,
+            index,
+            generation,
+            partition,
+            position: Position {
+                epoch: self.partitions[local as usize].epoch,
+                offset: beginning.after.unwrap_or(place.settled),
+            },
+            replaying: !is_live,
+            continued: is_resume && beginning.gap.is_none(),
+            gap: beginning.gap,
+            retained: beginning.retained,
+        }))
     }
 
     fn begin(

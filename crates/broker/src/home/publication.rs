@@ -1,0 +1,101 @@
+//! A publication on its way into a log, as data: what its checks have found, and where it was
+//! placed.
+
+use crate::mail::{Code, Publication, Reply};
+use log::{AppendError, Flags, NewRecord, Producer};
+use std::num::NonZeroU32;
+use stdx::chunk::Slice;
+use wire::native::Attributes;
+
+/// What has been appended.
+pub(super) struct Placed {
+    pub local: u32,
+    pub topic: u32,
+    pub offset: u64,
+    pub record: Slice,
+}
+
+/// A publication that nothing speaks against but room.
+pub(super) struct Checked<'a> {
+    pub local: u32,
+    pub flags: Flags,
+    pub attributes: RecordAttributes<'a>,
+    pub record_bytes: u64,
+    /// It becomes the topic's retained message.
+    pub retains: bool,
+    /// The rule bounds how many messages the topic takes in a second.
+    pub rate_max: Option<NonZeroU32>,
+}
+
+impl Checked<'_> {
+    /// The record of the publication.
+    pub fn record<'a>(
+        &'a self,
+        now_ms: u64,
+        topic: u32,
+        prev: u64,
+        publication: &'a Publication,
+    ) -> NewRecord<'a> {
+        NewRecord {
+            topic,
+            prev,
+            time_ms: now_ms,
+            flags: self.flags,
+            content_type: self.attributes.content_type.map(str::as_bytes),
+            tags: &self.attributes.tags,
+            producer: publication
+                .producer
+                .as_ref()
+                .map(|stamp| Producer { id: &stamp.id, sequence: stamp.sequence }),
+            idempotency_key: Some(&publication.idempotency_key[..]).filter(|key| !key.is_empty()),
+            payload: &publication.payload,
+        }
+    }
+}
+
+/// Whether somebody waits for the acknowledgement.
+pub(super) fn is_asked(reply: Option<Reply>) -> bool {
+    reply.is_some_and(|reply| reply.request != Reply::REFUSALS_ONLY)
+}
+
+/// What a publisher is told.
+pub(super) fn code_of(error: AppendError) -> Code {
+    match error {
+        AppendError::Memory(_) => Code::MemoryFull,
+        AppendError::FieldsTooLong => Code::TooManyTags,
+        AppendError::RecordTooLong => Code::MessageTooLarge,
+        AppendError::Offset { .. } | AppendError::Prev => Code::Internal,
+    }
+}
+
+/// Content type and tags as the record keeps them, and what its fields take.
+pub(super) struct RecordAttributes<'a> {
+    content_type: Option<&'a str>,
+    tags: Vec<(&'a [u8], &'a [u8])>,
+    /// What they and the names of the publication take of the record.
+    pub fields_bytes: u64,
+}
+
+impl<'a> RecordAttributes<'a> {
+    pub fn of(publication: &'a Publication) -> Option<RecordAttributes<'a>> {
+        const FIELD_HEADER_BYTES: usize = 3;
+        const TAG_HEADER_BYTES: usize = 2;
+        let attributes = Attributes::decode_block(&publication.attributes).ok()?;
+        let tags: Vec<(&[u8], &[u8])> =
+            attributes.tags.iter().map(|tag| (tag.key.as_bytes(), tag.value.as_bytes())).collect();
+        let of_tags = tags
+            .iter()
+            .map(|(key, value)| FIELD_HEADER_BYTES + TAG_HEADER_BYTES + key.len() + value.len());
+        let of_type = attributes.content_type.map(|text| FIELD_HEADER_BYTES + text.len());
+        let of_producer = publication
+            .producer
+            .as_ref()
+            .map(|stamp| FIELD_HEADER_BYTES + size_of_val(&stamp.sequence) + stamp.id.len());
+        let of_key = Some(publication.idempotency_key.len())
+            .filter(|bytes| *bytes > 0)
+            .map(|bytes| FIELD_HEADER_BYTES + bytes);
+        let of_names = of_producer.into_iter().chain(of_key);
+        let fields_bytes = of_tags.chain(of_type).chain(of_names).sum::<usize>() as u64;
+        Some(RecordAttributes { content_type: attributes.content_type, tags, fields_bytes })
+    }
+}

@@ -1,0 +1,154 @@
+//! What a home has to do, as data: requests that wait for their turn or for a disk, what the disk is
+//! asked for them, and what it has answered.
+//!
+//! `queue` holds work, handlers take it and return a [`Step`]; only [`super::Home`] knows both.
+
+use crate::disk::{DiskAnswer, DiskQuery, Token};
+use crate::mail::{Code, EdgeId, Gap, Lane, ReadFilter, ReadHistory, ReadTopic, Subscribe, ToEdge};
+use stdx::chunk::Slice;
+use stdx::handing::Hand;
+
+/// Who sent a request, and what it costs until it has been dealt with.
+#[derive(Clone, Copy, Debug, Hand)]
+pub(super) struct Caller {
+    pub edge: EdgeId,
+    pub cost: u32,
+    pub lane: Lane,
+}
+
+/// Work with a budget in each turn.
+#[derive(Debug, Hand)]
+pub(super) enum Work {
+    /// A page for a subscription.
+    Page(Caller, ReadTopic),
+    /// A page for a subscription to filters.
+    Scan(Caller, Scan),
+    /// A page of history.
+    History(Caller, HistoryQuery),
+    /// The disk of a log has answered.
+    Answer(usize, Token, Result<DiskAnswer, Code>),
+}
+
+/// What a handler makes of a request.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It has been dealt with: this letter answers it.
+    Done(ToEdge),
+    /// It has been dealt with, and nobody waits for an answer.
+    Nothing,
+    /// It is refused by this letter, with this code.
+    Refuse(ToEdge, Code),
+    /// Memory cannot answer alone: the disk is asked.
+    Ask(Box<Asking>),
+    /// It begins beyond the stream's position, and waits until the stream has come so far.
+    Ahead(Scan),
+}
+
+/// A page that a subscription to filters waits for, and the home's own number of its partition.
+#[derive(Debug, Hand)]
+pub(super) struct Scan {
+    pub local: u32,
+    pub asked: ReadFilter,
+}
+
+/// A page of a topic's history.
+#[derive(Clone, Debug, Hand)]
+pub(super) struct HistoryQuery {
+    pub asked: ReadHistory,
+    /// Forward: the records of this gap are damaged, and the page continues behind it.
+    pub passed: Option<Gap>,
+}
+
+/// A question to the disk of a log, and the request that it is for.
+#[derive(Debug)]
+pub(super) struct Asking {
+    /// The home's own number of the partition.
+    pub local: u32,
+    pub question: Question,
+    pub query: DiskQuery,
+}
+
+/// A request that waits for the disk's answer.
+#[derive(Debug, Hand)]
+pub(super) enum Question {
+    /// A page for a subscription, through this offset.
+    Page(ReadTopic, u64),
+    /// A page for a subscription to filters, and the gap before it.
+    Scan(Scan, Option<Gap>),
+    /// Where a subscription begins; records through this offset were asked about.
+    Start(Subscribe, u64),
+    /// Where a topic's history begins; records through this offset were asked about.
+    HistoryStart(HistoryQuery, u64),
+    /// A page of history; this is where it begins, and what was asked for.
+    History(HistoryQuery, Asked),
+}
+
+impl Question {
+    /// The letter that refuses the request.
+    pub fn refusal(&self, code: Code) -> ToEdge {
+        match self {
+            Question::Page(ReadTopic { subscription, .. }, _)
+            | Question::Scan(Scan { asked: ReadFilter { subscription, .. }, .. }, _)
+            | Question::Start(Subscribe { subscription, .. }, _) => {
+                ToEdge::Refused { subscription: *subscription, code }
+            }
+            Question::HistoryStart(query, _) | Question::History(query, _) => {
+                ToEdge::History { reply: query.asked.reply, result: Err(code) }
+            }
+        }
+    }
+}
+
+/// The range of a page of history that the disk was asked for.
+#[derive(Clone, Copy, Debug, Hand)]
+pub(super) struct Asked {
+    /// Where the history begins.
+    pub oldest: Option<u64>,
+    /// Exclusive: after it, or before it in reverse.
+    pub beyond: u64,
+    /// Inclusive; of no meaning in reverse.
+    pub through: u64,
+    /// Where the history begins, something may have been lost before it.
+    pub damaged: bool,
+}
+
+/// Records of one topic as the disk gave them.
+#[derive(Debug)]
+pub(super) struct DiskPage {
+    pub records: Vec<Slice>,
+    pub first_prev: Option<u64>,
+    pub complete: bool,
+    pub damaged: bool,
+}
+
+/// Records of one partition as the disk gave them.
+#[derive(Debug)]
+pub(super) struct DiskScan {
+    pub records: Vec<(Slice, Slice)>,
+    pub floor: u64,
+    pub through: u64,
+    pub damaged: bool,
+}
+
+/// The disk's answer about where a subscription begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// It has not been asked.
+    Nothing,
+    /// `prev` of the first record to be served, and whether some before it may have been lost.
+    Prev { prev: u64, damaged: bool },
+    /// Up to here no record is served; whether some may have been lost.
+    NothingThrough { through: u64, damaged: bool },
+}
+
+/// The disk's answer about a history.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// It has not been asked.
+    Nothing,
+    /// Where the history begins among the records through an offset, and whether something may have
+    /// been lost before.
+    Start { oldest: Option<u64>, through: u64, damaged: bool },
+    /// The page that was asked for.
+    Page(Asked, DiskPage),
+}
