@@ -1,19 +1,18 @@
-//! Answers of HTTP/1.1 one behind the other, as bytes on one connection: how many there are, and
-//! which.
+//! HTTP/1.1 answers in sequence on one connection, split into single answers.
 
 /// One answer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// The fields as they stand, status line included.
+    /// The header fields as received, with the status line.
     pub head: String,
-    /// What `Content-Length` says belongs to it; empty without one.
+    /// The body by `Content-Length`; empty without one.
     pub body: String,
 }
 
-/// All answers in `text`, interim ones (100) too. Panics where one does not begin behind the one
-/// before.
+/// Splits `text` into answers, interim ones (100) included. Panics if an answer does not begin
+/// directly behind the previous one.
 pub fn answers(text: &str) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut rest = text;
@@ -38,7 +37,7 @@ pub fn answers(text: &str) -> Vec<Answer> {
     answers
 }
 
-/// Their status codes.
+/// The status codes of the answers.
 pub fn statuses(text: &str) -> Vec<u16> {
     answers(text).iter().map(|answer| answer.status).collect()
 }

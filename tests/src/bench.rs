@@ -1,4 +1,4 @@
-//! `crore bench` as a child: its figures, interval by interval, and its end.
+//! `crore bench` as a child process: its figures, interval by interval, and its end.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -15,22 +15,22 @@ pub struct Bench {
     process: Process,
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Total {
-    /// The exit code; none after a signal that it did not deal with.
+    /// The exit code; None after an unhandled signal.
     pub code: Option<i32>,
-    /// Its last figures.
+    /// The last figures.
     pub figures: Value,
 }
 
 impl Bench {
-    /// Starts it with these arguments, with a line of figures every 100 ms.
+    /// Starts a run with these arguments, with a line of figures every 100 ms.
     pub fn start(arguments: &[&str]) -> Bench {
         Bench::start_as(tools::crore(), arguments)
     }
 
-    /// The same by another program, whose last words are these.
+    /// Starts a run by another program; `words` are that program and its arguments.
     pub fn start_by(words: &[String], arguments: &[&str]) -> Bench {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg(tools::crore().get_program());
@@ -44,7 +44,7 @@ impl Bench {
         Bench { process: Process::start(&mut command) }
     }
 
-    /// Waits for new figures that have this.
+    /// Waits for new figures for which `is_so` holds.
     pub fn wait_for(&mut self, what: &str, is_so: impl Fn(&Value) -> bool) {
         self.process.skip_lines();
         self.process.wait_for(what, |line| {
@@ -53,7 +53,7 @@ impl Bench {
         });
     }
 
-    /// Waits until this number of its intervals, from now on, has come to so much.
+    /// Waits until the sum of a figure over the next intervals reaches `wanted`.
     pub fn wait_for_sum(&mut self, what: &str, name: &str, wanted: u64) {
         self.process.skip_lines();
         // The next line may still be of the time before.
@@ -66,23 +66,23 @@ impl Bench {
         });
     }
 
-    /// Asks it to end, with a report.
+    /// Requests the end, with a report.
     pub fn ask_to_end(&self) {
         self.signal("TERM");
     }
 
-    /// Waits for a line, of whatever kind, that has all these words.
+    /// Waits for a line with all these words.
     pub fn wait_for_words(&mut self, what: &str, words: &[&str]) {
         self.process
             .wait_for(what, |line| words.iter().all(|word| line.contains(word)).then_some(()));
     }
 
-    /// CPU time that it has used so far.
+    /// The CPU time used so far.
     pub fn cpu_time(&self) -> Duration {
         self.process.cpu_time()
     }
 
-    /// As [`Process::limit_descriptors`].
+    /// Limits its descriptors; see [`Process::limit_descriptors`].
     pub fn limit_descriptors(&self, descriptors_max: Option<u64>) {
         self.process.limit_descriptors(descriptors_max);
     }
@@ -107,7 +107,7 @@ impl Bench {
 }
 
 impl Total {
-    /// A number of the figures, by the names on the way to it.
+    /// A figure, by the path of names to it.
     pub fn number(&self, names: &[&str]) -> u64 {
         let value = names.iter().fold(&self.figures, |value, name| &value[*name]);
         value.as_u64().unwrap_or_else(|| panic!("no number {names:?} in {}", self.figures))

@@ -1,4 +1,4 @@
-//! Requests by `curl`, the client that everybody tries first.
+//! Requests by `curl`, the client that users try first.
 
 use std::process::Command;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use crate::PATIENCE;
 use crate::process::Process;
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Debug)]
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// Names in lower case.
+    /// Names in lower case, and values.
     headers: Vec<(String, String)>,
-    /// The body, if it is UTF-8; otherwise with replacement characters.
+    /// The body as UTF-8, with replacement characters if it is invalid.
     pub body: String,
 }
 
@@ -37,8 +37,7 @@ impl Answer {
         self
     }
 
-    /// Asserts an error: its status, a problem body after RFC 9457, and our name of the error in
-    /// it.
+    /// Asserts an error: its status, a problem body by RFC 9457, and the error code in it.
     #[track_caller]
     pub fn expect_problem(self, status: u16, code: &str) -> Answer {
         assert_eq!(self.status, status, "{self:?}");
@@ -50,13 +49,13 @@ impl Answer {
     }
 }
 
-/// One request, described by curl's own arguments.
+/// Sends one request, described by curl's own arguments.
 #[track_caller]
 pub fn curl(arguments: &[&str]) -> Answer {
     curl_by(Command::new("curl"), arguments)
 }
 
-/// The same by a curl that is started in some other way.
+/// Sends a request with a curl that `command` starts.
 #[track_caller]
 pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
     command
@@ -69,8 +68,8 @@ pub fn curl_by(mut command: Command, arguments: &[&str]) -> Answer {
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// A request whose answer streams: its lines, without the head. It lasts until the server ends it,
-/// or the test.
+/// Sends a request with a streaming answer: its lines, without the head. It ends with the server's
+/// stream, or with the test.
 pub fn stream(arguments: &[&str]) -> Process {
     let mut command = Command::new("curl");
     command.args(["--silent", "--show-error", "--no-buffer"]).args(arguments);

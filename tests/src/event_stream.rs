@@ -12,16 +12,16 @@ use crate::process::Process;
 #[derive(Debug)]
 pub struct EventStream {
     process: Process,
-    /// Events that came before the last topic was subscribed.
+    /// Events before the last topic was subscribed.
     early: VecDeque<Event>,
 }
 
-/// One event, as the standard's parser would give it.
+/// One event, as a parser of the standard returns it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Empty for a message.
+    /// The name; empty for a message.
     pub name: String,
-    /// The `id:` that came with it.
+    /// The `id:` of the event.
     pub id: String,
     /// Its data; several lines are joined.
     pub data: String,
@@ -68,7 +68,7 @@ impl EventStream {
         loop {
             let line = self.process.wait_for("an event", |line| Some(line.to_owned()));
             if line.is_empty() && event != Event::default() {
-                // An id alone moves the cursor and is no event.
+                // An id alone moves the cursor and is not an event.
                 if event.name.is_empty() && event.data.is_empty() {
                     event = Event::default();
                     continue;
@@ -89,7 +89,7 @@ impl EventStream {
         }
     }
 
-    /// The next message. That a replay is over is left out; any other event is a failure.
+    /// The next message. The end of a replay is skipped; any other event is a failure.
     pub fn next_message(&mut self) -> Event {
         loop {
             let event = self.next_event();
@@ -107,7 +107,7 @@ impl EventStream {
         serde_json::from_str(&event.data).unwrap_or_else(|error| panic!("{error} in {event:?}"))
     }
 
-    /// Waits until the server ends the stream with a time to return, and says which.
+    /// Waits until a drain ends the stream with a reconnect delay, and returns the delay.
     pub fn led_away_for(mut self) -> Duration {
         let retry_ms = self
             .process
@@ -116,7 +116,7 @@ impl EventStream {
         Duration::from_millis(retry_ms)
     }
 
-    /// Asserts that no message comes for a while. Comments may, and that a replay is over.
+    /// Asserts that no message arrives for some time. Comments and the end of a replay may.
     pub fn assert_quiet(&mut self, duration: Duration) {
         self.process
             .assert_no_line(duration, |line| line.starts_with("data:") && line != "data: {}");

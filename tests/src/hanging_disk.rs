@@ -1,8 +1,8 @@
-//! A disk that hangs when a test says so: syncs of files take as long as it lasts.
+//! A disk that hangs when a test requests it: syncs of files block for the duration.
 //!
-//! The program is started with a library before its own that waits in `fdatasync`. That is the
-//! system's linker's doing, and takes a C compiler, which whoever has built the program has. (A
-//! tracer that delays the call holds the program's end up, too.)
+//! The program is started with a preloaded library that waits in `fdatasync`. The system's linker
+//! does that, and it needs a C compiler, which exists wherever the program was built. (A tracer
+//! that delays the call also delays the program's end.)
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct HangingDisk {
 }
 
 impl HangingDisk {
-    /// One in the folder of a server.
+    /// Creates a disk in the folder of a server.
     pub fn new(place: &Place) -> HangingDisk {
         let (source, library) = (place.path("disk.c"), place.path("disk.so"));
         fs::write(&source, SOURCE).expect("the folder is ours");
@@ -44,7 +44,7 @@ impl HangingDisk {
         HangingDisk { library, hangs }
     }
 
-    /// What starts a server on it ([`Place::launch_by`]).
+    /// The words that start a server on it ([`Place::launch_by`]).
     pub fn words(&self) -> [String; 3] {
         [
             "env".to_owned(),
@@ -53,12 +53,12 @@ impl HangingDisk {
         ]
     }
 
-    /// From now on.
+    /// Makes the disk hang from now on.
     pub fn hang(&self) {
         fs::write(&self.hangs, "").expect("the folder is ours");
     }
 
-    /// It goes on.
+    /// Ends the hang.
     pub fn go_on(&self) {
         fs::remove_file(&self.hangs).expect("it hangs");
     }

@@ -1,5 +1,5 @@
-//! Clients that send and never finish, a thousand of them, for as long as a test wants: what a node
-//! closes comes again.
+//! A thousand clients that send and never finish, until the test ends them: connections that a node
+//! closes are opened again.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,16 +12,16 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::raw::frame;
 
-/// Where hoarders come from, and whether they show a token.
+/// The addresses of hoarders, and their token.
 #[derive(Debug, Clone)]
 pub struct Crowd {
-    /// Each from another address of 127.0.0.0/8, or all from 127.0.0.1.
+    /// Whether each has another address of 127.0.0.0/8, or all have 127.0.0.1.
     pub has_many_addresses: bool,
-    /// A token that may publish.
+    /// A token that permits publishing.
     pub token: Option<String>,
 }
 
-/// Hoarders at work.
+/// Running hoarders.
 #[derive(Debug)]
 pub struct Hoarders {
     stops: Arc<AtomicBool>,
@@ -29,32 +29,32 @@ pub struct Hoarders {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Hoarders of one crowd.
+/// The number of hoarders in one crowd.
 pub const HOARDERS_COUNT: u32 = 1_000;
 const THREADS_COUNT: u32 = 2;
-/// All together send about this much in a second, so that others have processors too.
+/// The approximate rate of all together, so that processors are left for others.
 const BYTES_S: usize = 96 << 20;
 const ROUND: Duration = Duration::from_millis(20);
-/// One sends so much at once.
+/// The size of one write.
 const PIECE_BYTES: usize = 64 << 10;
-/// What is never complete would have so many bytes.
+/// The announced size of a unit that is never complete.
 const UNIT_BYTES: usize = 2_000_000;
 
-/// What is sent says nothing.
+/// The content of the writes.
 static FILLER: [u8; PIECE_BYTES] = [b' '; PIECE_BYTES];
 
-/// One of them.
+/// One hoarder.
 struct Hoarder {
     number: u32,
     stream: Option<TcpStream>,
-    /// What it begins with, and how many bytes follow before it stands still.
+    /// Its first bytes, and the number of bytes that follow before it stops.
     head: Vec<u8>,
     filler_bytes: usize,
     sent: usize,
 }
 
 impl Hoarders {
-    /// Begins with all of them at `address:port` of a node.
+    /// Starts all of them at `address:port` of a node.
     pub fn begin(address: &str, crowd: &Crowd) -> Hoarders {
         let address: SocketAddr = address.parse().expect("an address");
         let stops = Arc::new(AtomicBool::new(false));
@@ -70,7 +70,7 @@ impl Hoarders {
                     for hoarder in &mut all {
                         left = left.saturating_sub(hoarder.go_on(address, &crowd, &began, left));
                     }
-                    // Each begins a round once.
+                    // Each hoarder is once the first of a round.
                     all.rotate_left(17);
                     thread::sleep(ROUND);
                 }
@@ -80,12 +80,12 @@ impl Hoarders {
         Hoarders { stops, began, threads }
     }
 
-    /// Connections that they have made so far.
+    /// The number of connections so far.
     pub fn began(&self) -> u64 {
         self.began.load(Ordering::Relaxed)
     }
 
-    /// Ends all of them.
+    /// Stops all of them.
     pub fn end(self) {
         self.stops.store(true, Ordering::Release);
         for thread in self.threads {
@@ -99,7 +99,7 @@ impl Hoarder {
         Hoarder { number, stream: None, head: Vec::new(), filler_bytes: 0, sent: 0 }
     }
 
-    /// Sends a piece, or begins anew where the node has closed. Bytes that it took.
+    /// Sends a piece, or reconnects after the node has closed. Returns the number of written bytes.
     fn go_on(
         &mut self,
         address: SocketAddr,
@@ -146,8 +146,8 @@ fn connected(address: SocketAddr, crowd: &Crowd, number: u32) -> Option<TcpStrea
     Some(stream)
 }
 
-/// What one sends: of each kind of input that can be begun and not finished. Its head, and how much
-/// follows.
+/// The input of one hoarder, for each kind of input that can stay unfinished: its head, and the
+/// number of bytes that follow.
 fn unfinished(crowd: &Crowd, number: u32) -> (Vec<u8>, usize) {
     let field = match &crowd.token {
         Some(token) => format!("Authorization: Bearer {token}\r\n"),
@@ -163,7 +163,7 @@ fn unfinished(crowd: &Crowd, number: u32) -> (Vec<u8>, usize) {
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Protocol: crore.v1\r\n\r\n"
     );
-    // A binary message that the mask leaves as it is.
+    // A binary message with a mask of zeros.
     let begun = |bytes: usize| {
         let mut head = vec![0x82, 0xff];
         head.extend((bytes as u64).to_be_bytes());

@@ -1,5 +1,5 @@
-//! An issuer's key set at its address: a tiny HTTP server that answers what the test tells it, and
-//! counts who asks.
+//! An issuer's key set: a tiny HTTP server that returns the test's answers, and counts its
+//! requests.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::PATIENCE;
 use crate::tokens::Issuer;
 
-/// The server, on a port of its own. It serves until the test ends.
+/// The server, on its own port. It serves until the test ends.
 #[derive(Debug)]
 pub struct KeySet {
-    /// Where it is.
+    /// The URL of the set.
     pub url: String,
     shared: Arc<Shared>,
 }
@@ -56,12 +56,12 @@ impl KeySet {
         key_set
     }
 
-    /// From now on it has the keys of these issuers.
+    /// Replaces the keys by those of these issuers.
     pub fn publish(&self, issuers: &[&Issuer]) {
         self.answer("200 OK", document(issuers).to_string().as_bytes());
     }
 
-    /// From now on it answers this: the status with its word, further fields behind it, and a body.
+    /// Replaces the answer: the status with its text, further fields behind it, and a body.
     pub fn answer(&self, status: &str, body: &[u8]) {
         let length = body.len();
         let head =
@@ -69,12 +69,12 @@ impl KeySet {
         self.shared.lock().answer = [head.as_bytes(), body].concat();
     }
 
-    /// How often it has been asked.
+    /// The number of answered requests.
     pub fn answered_count(&self) -> u64 {
         self.shared.lock().answered_count
     }
 
-    /// Waits until it has been asked so often.
+    /// Waits until this number of requests was answered.
     pub fn wait_for(&self, count: u64) {
         let deadline = Instant::now() + PATIENCE;
         let mut state = self.shared.lock();
@@ -86,7 +86,7 @@ impl KeySet {
         }
     }
 
-    /// Waits until nobody has asked for so long.
+    /// Waits until no request has arrived for this time.
     pub fn rests_for(&self, duration: Duration) {
         let since = |at: Option<Instant>| at.map_or(duration, |at| at.elapsed());
         loop {
@@ -113,7 +113,7 @@ impl Shared {
                 _ => return,
             }
         }
-        // Counted before it goes out: who acts upon the answer finds it counted.
+        // Counted before it is sent, so that the count includes every received answer.
         let answer = {
             let mut state = self.lock();
             state.answered_count += 1;
@@ -121,7 +121,7 @@ impl Shared {
             state.answer.clone()
         };
         self.asked.notify_all();
-        // Who asks may not want all of it.
+        // The client may not read all of it.
         let _ = stream.write_all(&answer);
     }
 }

@@ -1,11 +1,11 @@
-//! What the end-to-end tests share: a running server, and clients that others wrote.
+//! Shared parts of the end-to-end tests: a running server, and independent clients.
 //!
-//! The tests know the built binary only from outside: its command line, its ports, its exit codes.
+//! The tests use the built binary only from outside: its command line, its ports, its exit codes.
 //! So they depend on no crate of the server. `cargo xtask ci` installs the clients and builds the
 //! binary first.
 //!
-//! Invariants: every wait has a deadline; every server listens on ports of its own and ends with
-//! its test.
+//! Invariants: every wait has a deadline; every server listens on its own ports and ends with its
+//! test.
 
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,6 @@ pub mod upgrading;
 
 use std::time::Duration;
 
-/// How long anything may take that should happen at once: generous, since a busy machine is no
-/// failure. Only what never comes is waited for so long.
+/// The time limit for events that should occur at once: generous, since a busy machine is not a
+/// failure. Only a missing event takes that long.
 pub const PATIENCE: Duration = Duration::from_secs(60);

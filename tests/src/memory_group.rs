@@ -1,14 +1,14 @@
-//! A memory cgroup of a test's own: what is started in it has so much memory, and no more, and the
-//! kernel's killer comes for who takes it.
+//! A memory cgroup for one test: the programs in it have a memory limit, and the kernel kills one
+//! that exceeds it.
 //!
-//! Of version 2 where the memory controller is there, else of version 1. Needs root, or a folder
-//! that is ours (delegated).
+//! Uses version 2 if its memory controller is available, else version 1. Needs root, or a delegated
+//! folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// The group. It goes with this value; what runs in it has to have ended before.
+/// The group. Dropping it removes it; its programs must have ended before.
 #[derive(Debug)]
 pub struct MemoryGroup {
     folder: PathBuf,
@@ -16,7 +16,7 @@ pub struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// A new group of so many bytes.
+    /// Creates a group with this limit.
     pub fn new(limit_bytes: u64) -> MemoryGroup {
         let root = Path::new("/sys/fs/cgroup");
         let is_first_version = root.join("memory/memory.limit_in_bytes").exists();
@@ -26,8 +26,7 @@ impl MemoryGroup {
         };
         let folder = parent.join(format!("crore-test-{}", process::id()));
         let what = "a memory cgroup: this needs root and a kernel that has them";
-        // Of a test that was killed, when this process's number was another's. One that is in use
-        // stays.
+        // The remains of a killed test whose process had this number. A group in use stays.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).unwrap_or_else(|error| panic!("{what}: {error}"));
         let group = MemoryGroup { folder, is_first_version };
@@ -38,20 +37,20 @@ impl MemoryGroup {
         let bytes = limit_bytes.to_string();
         fs::write(group.folder.join(limit), &bytes)
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        // Where there is no swap there is nothing to limit.
+        // Without swap there is nothing to limit.
         let swap_bytes = if is_first_version { &bytes } else { "0" };
         let _ = fs::write(group.folder.join(swap), swap_bytes);
         group
     }
 
-    /// The words by which a program is started in it.
+    /// The words that start a program in it.
     pub fn words(&self) -> Vec<String> {
         let procs = self.folder.join("cgroup.procs");
         let script = format!("echo $$ > {} && exec \"$0\" \"$@\"", procs.display());
         ["sh", "-c", &script].map(str::to_owned).to_vec()
     }
 
-    /// How many the kernel has killed in it for want of memory.
+    /// The number of its processes that the kernel has killed for lack of memory.
     pub fn killed_count(&self) -> u64 {
         let file = match self.is_first_version {
             true => "memory.oom_control",
@@ -60,7 +59,7 @@ impl MemoryGroup {
         self.field(file, "oom_kill")
     }
 
-    /// The most bytes that it has had, those of files' pages among them.
+    /// Its maximum size in bytes, with pages of files.
     pub fn most_bytes(&self) -> u64 {
         let file = match self.is_first_version {
             true => "memory.max_usage_in_bytes",
@@ -86,7 +85,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // An empty one is as good as none.
+        // An empty group does no harm.
         let _ = fs::remove_dir(&self.folder);
     }
 }

@@ -1,5 +1,5 @@
-//! `/metrics` of a server, read over one connection while the server keeps it: that goes on when
-//! there are no descriptors for another.
+//! `/metrics` of a server, read over one connection while the server keeps it open: that works even
+//! without descriptors for another one.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::network::Host;
 use crate::raw::Raw;
 use crate::server::Server;
 
-/// Longer than this the connection is not silent. The server ends it after 10 s.
+/// The maximum pause on the connection. The server closes a silent one after 10 s.
 const SILENT_FOR_MAX: Duration = Duration::from_secs(5);
 
 /// A reader of metrics.
@@ -19,9 +19,9 @@ pub struct Metrics<'a> {
 
 #[derive(Debug)]
 enum From<'a> {
-    /// A connection for all, until the server ends it for its silence.
+    /// One connection for all requests, until the server closes it because of silence.
     Here { operators: String, raw: Raw, asked: Instant },
-    /// A request each time, from another host.
+    /// One request each time, from another host.
     There(&'a Host, String),
 }
 
@@ -41,12 +41,12 @@ impl Metrics<'_> {
         }
     }
 
-    /// Those of a server on a host of the test's own.
+    /// Reads the metrics of a server on a host of the test.
     pub fn on<'a>(host: &'a Host, server: &Server) -> Metrics<'a> {
         Metrics { from: From::There(host, server.operators_url("/metrics")) }
     }
 
-    /// What the metrics are now.
+    /// Reads the metrics now.
     pub fn scrape(&mut self) -> Scrape {
         let raw = match &mut self.from {
             From::Here { operators, raw, asked } => {
@@ -70,8 +70,8 @@ impl Metrics<'_> {
         Scrape(String::from_utf8(body).expect("the metrics are UTF-8"))
     }
 
-    /// Waits until it is so of this metric, given with its labels as they are written, and returns
-    /// all of them.
+    /// Waits until `is_so` holds for this metric, named with its labels as printed, and returns all
+    /// metrics.
     pub fn wait_for(&mut self, name: &str, is_so: impl Fn(u64) -> bool) -> Scrape {
         let deadline = Instant::now() + PATIENCE;
         let mut pause = Duration::from_millis(1);
@@ -94,14 +94,14 @@ impl Scrape {
         &self.0
     }
 
-    /// A metric that may have a fraction, or not be there.
+    /// A metric that may have a fraction, or be absent.
     pub fn value(&self, name: &str) -> Option<f64> {
         let mut lines = self.0.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         value.parse().ok()
     }
 
-    /// The number of a metric, given with its labels as they are written.
+    /// The number of a metric, named with its labels as printed.
     pub fn number(&self, name: &str) -> u64 {
         self.0
             .lines()

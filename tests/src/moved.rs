@@ -1,18 +1,18 @@
-//! Whether a test moves a figure, by its text: it stands in an assertion, and is compared with
-//! something other than nothing.
+//! Detects by its text whether a test moves a figure: an assertion compares the figure with
+//! something other than zero.
 //!
-//! Used by `tests/metrics.rs` for what other tests move. It knows our own way to write tests, no
-//! grammar of Rust: a statement goes to the next `;`; scripts of `broker` answer `count` with lines
-//! of names and numbers.
+//! Used by `tests/metrics.rs` for the figures that other tests move. It knows only our style of
+//! tests, not Rust's grammar: a statement ends at the next `;`; scripts of `broker` answer `count`
+//! with lines of names and numbers.
 
-/// Whether some assertion of a test says that this figure (a metric, or the name that the test has
-/// for it) is not 0.
+/// Whether some assertion of a test requires that this figure (a metric, or the test's name for it)
+/// is not 0.
 pub fn is_moved(text: &str, name: &str) -> bool {
     let is_counted = text.lines().any(|line| is_count(line, name));
     is_counted || is_asserted(&code_of(text), name, 2)
 }
 
-/// `pings 4 ping-timeouts 2`: what scripts are told by `count`.
+/// Whether the line is a result of `count` in a script: `pings 4 ping-timeouts 2`.
 fn is_count(line: &str, name: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (pairs, rest) = words.as_chunks::<2>();
@@ -21,8 +21,8 @@ fn is_count(line: &str, name: &str) -> bool {
     rest.is_empty() && numbers.is_some_and(|numbers| pairs.iter().zip(&numbers).any(is_it))
 }
 
-/// A name in an assertion; or in what a name stands for that is in one: a value, the list of a
-/// loop, a function.
+/// Whether a name occurs in an assertion, directly or through a value, the list of a loop, or a
+/// function.
 fn is_asserted(code: &str, name: &str, depth: u32) -> bool {
     places_of(code, name).into_iter().any(|at| {
         let start = code[..at].rfind(';').map_or(0, |end| end + 1);
@@ -40,8 +40,7 @@ fn is_asserted(code: &str, name: &str, depth: u32) -> bool {
     })
 }
 
-/// The name of a value of which this is the beginning: `let name = ...`, `name = ...`, `for name in
-/// ...`.
+/// The name of the value that begins here: `let name = ...`, `name = ...`, `for name in ...`.
 fn value_of(before: &str) -> Option<&str> {
     let start = before.rfind(['{', '}']).map_or(0, |at| at + 1);
     let mut own = before[start..].trim_start();
@@ -53,7 +52,7 @@ fn value_of(before: &str) -> Option<&str> {
     (is_value && !word.is_empty()).then_some(word)
 }
 
-/// The name of the function that this is the beginning of.
+/// The name of the function that begins here.
 fn function_of(before: &str) -> Option<&str> {
     let (_, function) = before.rsplit_once("fn ")?;
     Some(&function[..name_len(function)]).filter(|name| !name.is_empty())
@@ -63,7 +62,7 @@ fn name_len(text: &str) -> usize {
     text.find(|letter: char| !is_of_name(letter)).unwrap_or(text.len())
 }
 
-/// Whether what follows in an assertion compares with 0 and nothing else.
+/// Whether an assertion only compares with 0.
 fn is_nothing(behind: &str) -> bool {
     let compact: String = behind.split_whitespace().collect();
     if [">0", "!=0"].iter().any(|word| compact.contains(word)) {
@@ -76,7 +75,7 @@ fn is_nothing(behind: &str) -> bool {
     numbers.peek().is_some() && numbers.all(|number| number.trim_matches(['0', '_']).is_empty())
 }
 
-/// Where a name stands by itself.
+/// The positions of a whole name.
 fn places_of(text: &str, name: &str) -> Vec<usize> {
     let is_alone = |at: &usize| {
         let before = text[..*at].chars().next_back();
@@ -91,7 +90,7 @@ fn is_of_name(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Without lines that are comments.
+/// The text without comment lines.
 fn code_of(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves() {
+    fn assertions_of_figures_are_found() {
         for text in [
             "assert_eq!(scrape.number(\"pings\"), 3);",
             "assert!(scrape.number(\"pings{by=\\\"0\\\"}\") > 0);",
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not() {
+    fn other_statements_are_not_assertions() {
         for text in [
             "",
             "let pings = 3;",

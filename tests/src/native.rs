@@ -1,8 +1,8 @@
-//! A small client of the native protocol, written after `spec/protocol.md` and on nothing of the
-//! server's.
+//! A small client of the native protocol, written from `spec/protocol.md` without any code of the
+//! server.
 //!
-//! It sends what a test says and returns what comes, frame by frame; what a client should make of
-//! that, the test judges.
+//! It sends the test's frames and returns the received ones, one by one; the test decides about the
+//! correct reaction.
 
 use std::collections::BTreeMap;
 
@@ -16,114 +16,114 @@ pub struct Native {
     aliases: BTreeMap<u64, u64>,
 }
 
-/// What the server says.
+/// A frame from the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// The session holds.
+    /// The session is accepted.
     Welcome {
-        /// Subscriptions of the ticket that was accepted.
+        /// The number of subscriptions in the accepted ticket.
         resumed: Option<u64>,
-        /// Seconds for which tickets hold; none where none are issued.
+        /// The lifetime of tickets in seconds; None if none are issued.
         ticket_lifetime_s: Option<u64>,
     },
-    /// A subscription holds.
+    /// A subscription is active.
     Subscribed {
         /// The client's number.
         subscription: u64,
-        /// Of a filter: at least one partition is listed, and all of them are.
+        /// For a filter: at least one partition is listed, and all are continued.
         continued: bool,
-        /// A replay follows; of a filter: in so many partitions.
+        /// Whether a replay follows; for a filter, the number of partitions with a replay.
         replaying: usize,
     },
     /// A message, of a topic or for filters.
     Message {
-        /// The client's number; none for all filters that match.
+        /// The client's number; None for all matching filters.
         subscription: Option<u64>,
-        /// Only for filters.
+        /// The topic, only for filters.
         topic: Option<String>,
         /// The partition; only for filters.
         partition: Option<u64>,
-        /// Its epoch; only for filters.
+        /// The epoch; only for filters.
         epoch: Option<u64>,
-        /// Its place.
+        /// The offset.
         offset: u64,
-        /// As text.
+        /// The payload as text.
         payload: String,
     },
-    /// A replay is over.
+    /// The end of a replay.
     CaughtUp(u64),
-    /// Messages that can no longer be had.
+    /// Messages that are no longer available.
     Gap {
         /// The client's number.
         subscription: u64,
-        /// As the protocol numbers it.
+        /// The protocol's number.
         reason: u64,
     },
-    /// Messages that were left out on purpose.
+    /// Messages skipped on purpose.
     Skipped {
         /// The client's number.
         subscription: u64,
-        /// How many offsets are passed over.
+        /// The number of skipped offsets.
         count: u64,
-        /// As the protocol numbers it.
+        /// The protocol's number.
         reason: u64,
     },
-    /// Something is refused.
+    /// A refusal.
     Error {
-        /// 0 the connection, 1 a request, 2 a subscription.
+        /// 0 for the connection, 1 for a request, 2 for a subscription.
         reference: u64,
-        /// Its number.
+        /// The number of the request or subscription.
         id: u64,
-        /// As in `spec/codes.md`.
+        /// The code of `spec/codes.md`.
         code: u64,
-        /// It may be otherwise later.
+        /// Whether a later attempt may succeed.
         temporary: bool,
     },
-    /// To leave, perhaps with a ticket.
+    /// A request to leave, perhaps with a ticket.
     GoAway(Option<Vec<u8>>),
-    /// The ticket that was asked for.
+    /// The requested ticket.
     Ticket(Vec<u8>),
-    /// A subscription is over.
+    /// The end of a subscription.
     Unsubscribed {
         /// The client's number.
         subscription: u64,
-        /// Why.
+        /// The code.
         code: u64,
     },
     /// A publication is in its log.
     Published(u64),
     /// A page of history: the request, and the payloads as text.
     History(u64, Vec<String>),
-    /// Another token holds.
+    /// A new token is accepted.
     Renewed {
         /// The request.
         request: u64,
         /// Milliseconds since 1970; 0: never.
         expires_ms: u64,
     },
-    /// The token ends at this moment, in milliseconds since 1970.
+    /// The time when the token expires, in milliseconds since 1970.
     TokenExpires(u64),
     /// The connection is closed with this code.
     Closed(u16),
 }
 
-/// How a subscription begins.
+/// An item of a SUBSCRIBE.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
     /// The client's number.
     pub subscription: u64,
     /// A topic or a filter.
     pub filter: &'a str,
-    /// To be refused rather than to begin behind a gap.
+    /// Whether to refuse the subscription instead of reporting a gap.
     pub fail_on_gap: bool,
 }
 
-/// What a connection begins with.
+/// The start of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Opening<'a> {
-    /// Behind the path, with its question mark.
+    /// The query behind the path, with its question mark.
     pub query: &'a str,
-    /// Further fields of the request, each with its line's end.
+    /// Further fields of the request, each with its line end.
     pub fields: &'a str,
     /// HELLO's token.
     pub token: Option<&'a str>,
@@ -138,7 +138,7 @@ const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 
 impl Native {
-    /// Connects, and says HELLO with a ticket or without; answers WELCOME's frame.
+    /// Connects and sends HELLO with or without a ticket; returns the WELCOME frame.
     pub fn connect(address: &str, ticket: Option<(&[u8], &[NewerCursor])>) -> (Native, Frame) {
         let mut native = Native::open(address, &Opening { ticket, ..Opening::default() });
         let welcome = native.next_frame();
@@ -146,7 +146,7 @@ impl Native {
         (native, welcome)
     }
 
-    /// Connects with a token in HELLO, which has to hold.
+    /// Connects with a token in HELLO, which must be valid.
     #[track_caller]
     pub fn with_token(address: &str, token: &str) -> Native {
         let opening = Opening { token: Some(token), ..Opening::default() };
@@ -156,8 +156,7 @@ impl Native {
         native
     }
 
-    /// Connects and says HELLO; what is answered to it is the next frame. The upgrade has to be
-    /// accepted.
+    /// Connects and sends HELLO; the answer is the next frame. The upgrade must be accepted.
     pub fn open(address: &str, opening: &Opening<'_>) -> Native {
         let path = format!("/crore{}", opening.query);
         let (raw, head) = Raw::upgrade(address, &path, "crore.v1", opening.fields);
@@ -201,7 +200,7 @@ impl Native {
         self.raw.send_frame(BINARY, &frame);
     }
 
-    /// Subscribes to one topic or filter, live, and returns what is answered to it.
+    /// Subscribes to one topic or filter, live, and returns the answer.
     pub fn subscribe_one(&mut self, subscription: u64, filter: &str) -> Frame {
         self.subscribe(&[Item { subscription, filter, fail_on_gap: false }]);
         self.next_frame()
@@ -216,12 +215,12 @@ impl Native {
         self.raw.send_frame(BINARY, &frame);
     }
 
-    /// Sends bytes as they are, such as a part of a frame.
+    /// Sends raw bytes, such as a part of a frame.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         self.raw.send(bytes);
     }
 
-    /// Asks for the oldest page of a topic.
+    /// Requests the oldest page of a topic.
     pub fn history(&mut self, request: u64, topic: &str) {
         let mut frame = vec![0x05, 0x00];
         write_varint(&mut frame, request);
@@ -230,7 +229,7 @@ impl Native {
         self.raw.send_frame(BINARY, &frame);
     }
 
-    /// Shows another token.
+    /// Presents another token.
     pub fn renew(&mut self, request: u64, token: &str) {
         let mut frame = vec![0x09, 0x00];
         write_varint(&mut frame, request);
@@ -238,13 +237,12 @@ impl Native {
         self.raw.send_frame(BINARY, &frame);
     }
 
-    /// Asks for a ticket.
+    /// Requests a ticket.
     pub fn ask_ticket(&mut self) {
         self.raw.send_frame(BINARY, &[0x0a, 0x00, 9]);
     }
 
-    /// The payload of the next message. That a subscription had been behind and is live again may
-    /// be told in between.
+    /// The payload of the next message. The end of a replay may come first.
     #[track_caller]
     pub fn next_payload(&mut self) -> String {
         loop {
@@ -256,7 +254,7 @@ impl Native {
         }
     }
 
-    /// The next frame; pings are answered and left out.
+    /// The next frame; pings are answered and skipped.
     pub fn next_frame(&mut self) -> Frame {
         loop {
             let (opcode, bytes) = self.raw.read_frame();
@@ -462,7 +460,7 @@ impl<'a> Reader<'a> {
         bytes
     }
 
-    /// The options by key; of one that is repeated the last.
+    /// The options by key; for a repeated one, the last.
     fn options(&mut self, flags: u8) -> BTreeMap<u64, &'a [u8]> {
         match flags & 0x80 {
             0 => BTreeMap::new(),

@@ -1,8 +1,7 @@
-//! Hosts of a test's own: network namespaces, where ports can be few, and a cable that can be
-//! pulled.
+//! Hosts of a test: network namespaces, where ports can be few, and a cable that can be unplugged.
 //!
-//! They take a user namespace and no rights, and live as long as the processes that hold them.
-//! Everything that is to happen on a host is a program started there.
+//! They need a user namespace but no privileges, and exist as long as the processes in them.
+//! Programs of the test are started on a host.
 
 use std::process::Command;
 
@@ -10,7 +9,7 @@ use crate::PATIENCE;
 use crate::curl::{Answer, curl_by};
 use crate::process::Process;
 
-/// A host. It goes with this value.
+/// A host. Dropping it removes it.
 #[derive(Debug)]
 pub struct Host {
     holder: Process,
@@ -19,21 +18,21 @@ pub struct Host {
 /// Two hosts with a cable between them.
 #[derive(Debug)]
 pub struct Cable {
-    /// Where servers run: 10.77.0.1.
+    /// The servers' host: 10.77.0.1.
     pub near: Host,
-    /// Where clients run: 10.77.0.2.
+    /// The clients' host: 10.77.0.2.
     pub far: Host,
 }
 
 impl Host {
-    /// A host that has loopback and nothing else.
+    /// Creates a host with only loopback.
     pub fn new() -> Host {
         let mut unshare = Command::new("unshare");
         unshare.args(["--user", "--map-root-user", "--net", "--"]);
         Host::held_by(unshare)
     }
 
-    /// Another one of the same owner, so that a cable can go from one to the other.
+    /// Creates another host with the same owner, so that a cable can connect both.
     fn beside(&self) -> Host {
         let mut unshare = self.command("unshare");
         unshare.args(["--net", "--"]);
@@ -43,12 +42,12 @@ impl Host {
     fn held_by(mut unshare: Command) -> Host {
         unshare.args(["sh", "-c", "ip link set lo up && echo up && exec sleep infinity"]);
         let mut holder = Process::start(&mut unshare);
-        let what = "host of its own: this test needs user namespaces, or root";
+        let what = "separate host: this test needs user namespaces, or root";
         holder.wait_for(what, |line| (line == "up").then_some(()));
         Host { holder }
     }
 
-    /// The words by which a program is started here.
+    /// The words that start a program here.
     pub fn words(&self) -> Vec<String> {
         let target = self.holder.id().to_string();
         ["nsenter", "--target", &target, "--user", "--preserve-credentials", "--net", "--"]
@@ -56,7 +55,7 @@ impl Host {
             .to_vec()
     }
 
-    /// A program that is to run here.
+    /// A command for a program here.
     pub fn command(&self, program: &str) -> Command {
         let words = self.words();
         let mut command = Command::new(&words[0]);
@@ -64,14 +63,14 @@ impl Host {
         command
     }
 
-    /// Runs a line of shell here.
+    /// Runs a shell command here.
     pub fn run(&self, line: &str) {
         let mut sh = self.command("sh");
         let ended = Process::start(sh.args(["-e", "-c", line])).end_within(PATIENCE);
         ended.assert_success();
     }
 
-    /// A request from here.
+    /// Sends a request from here.
     #[track_caller]
     pub fn curl(&self, arguments: &[&str]) -> Answer {
         curl_by(self.command("curl"), arguments)
@@ -85,7 +84,7 @@ impl Default for Host {
 }
 
 impl Cable {
-    /// Two new hosts.
+    /// Creates two hosts.
     pub fn new() -> Cable {
         let near = Host::new();
         let far = near.beside();
@@ -95,12 +94,12 @@ impl Cable {
         Cable { near, far }
     }
 
-    /// From now on nothing passes, and nobody is told.
+    /// Unplugs the cable: packets are lost silently.
     pub fn pull(&self) {
         self.far.run("ip link set far down");
     }
 
-    /// It is plugged in again.
+    /// Plugs the cable in again.
     pub fn plug(&self) {
         self.far.run("ip link set far up");
     }

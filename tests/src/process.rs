@@ -1,4 +1,4 @@
-//! A started program whose output is read line by line, with a deadline for each wait.
+//! A started program whose output is read by line, with a deadline for each wait.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::PATIENCE;
 
-/// Lines of a program that the message of a failure shows: the last ones.
+/// The maximum number of a program's last lines in a failure message.
 const SHOWN_LINES_MAX: usize = 50;
 
 /// A running program. Dropping it ends it.
@@ -19,22 +19,22 @@ const SHOWN_LINES_MAX: usize = 50;
 pub struct Process {
     child: Child,
     lines: Receiver<String>,
-    /// All lines so far, for the message of a failure.
+    /// All lines so far, for a failure message.
     seen: Vec<String>,
     patience: Duration,
 }
 
-/// What a program left that has ended.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Ended {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
     /// Both outputs, line by line.
     pub lines: Vec<String>,
 }
 
 impl Process {
-    /// Starts the command with nothing on its standard input.
+    /// Starts the command with an empty standard input.
     pub fn start(command: &mut Command) -> Process {
         let mut child = command
             .stdin(Stdio::null())
@@ -64,7 +64,7 @@ impl Process {
         Process { child, lines, seen: Vec::new(), patience: PATIENCE }
     }
 
-    /// The same, waited for longer: what it does next may come late although all is well.
+    /// Sets a longer deadline for waits.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Process {
         self.patience = patience;
@@ -76,7 +76,7 @@ impl Process {
         self.child.id()
     }
 
-    /// The next line for which `pick` gives something. Panics when the program ends before, or the
+    /// The next line for which `pick` returns a value. Panics at the program's end, or at the
     /// deadline.
     pub fn wait_for<T>(&mut self, what: &str, pick: impl Fn(&str) -> Option<T>) -> T {
         let deadline = Instant::now() + self.patience;
@@ -101,12 +101,12 @@ impl Process {
         })
     }
 
-    /// Forgets the lines that have come and were not looked at.
+    /// Drops the lines that were not read.
     pub fn skip_lines(&mut self) {
         self.seen.extend(self.lines.try_iter());
     }
 
-    /// Asserts that for a while no line comes of which `counts` holds.
+    /// Asserts that no line for which `counts` holds arrives for some time.
     pub fn assert_no_line(&mut self, duration: Duration, counts: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + duration;
         while let Ok(line) = self.next_line(deadline) {
@@ -115,15 +115,15 @@ impl Process {
         }
     }
 
-    /// Sends a signal by its short name, as `kill` knows it.
+    /// Sends a signal by its short name.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
         let status = kill.args(["-s", name, &self.id().to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "cannot send {name}");
     }
 
-    /// Sets how long a file may become that the program writes, from now on; none for no limit.
-    /// Writes beyond it fail: for the program its disk is full.
+    /// Limits the size of files that the program writes, from now on; None for no limit. Writes
+    /// beyond it fail: for the program its disk is full.
     pub fn limit_file_bytes(&self, bytes_max: Option<u64>) {
         let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         let limit = Rlimit {
@@ -133,8 +133,8 @@ impl Process {
         prlimit(pid, Resource::Fsize, limit).expect("our child's limits are ours to set");
     }
 
-    /// Sets how many descriptors a table of the program may have, from now on; none for as many as
-    /// it may raise it to. What is open stays open.
+    /// Limits the number of the program's descriptors from now on; None for its hard limit. Open
+    /// ones stay open.
     pub fn limit_descriptors(&self, descriptors_max: Option<u64>) {
         let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw);
         let maximum = prlimit_of(pid).maximum;
@@ -142,11 +142,11 @@ impl Process {
         prlimit(pid, Resource::Nofile, limit).expect("our child's limits are ours to set");
     }
 
-    /// CPU time that it has used so far, of all its threads.
+    /// The CPU time of all its threads so far.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id()));
         let stat = stat.expect("our child can be read");
-        // The command's name, in parentheses, may hold anything; fields are counted behind it.
+        // The command's name, in parentheses, may contain anything; fields are counted behind it.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let ticks: u64 = fields
             .split_whitespace()
@@ -162,7 +162,7 @@ impl Process {
         self.end_within(PATIENCE)
     }
 
-    /// Waits for the end of what takes longer.
+    /// Waits longer for the end.
     pub fn end_within(mut self, duration: Duration) -> Ended {
         let deadline = Instant::now() + duration;
         loop {
@@ -178,7 +178,7 @@ impl Process {
         Ended { status, lines: std::mem::take(&mut self.seen) }
     }
 
-    /// What is shown of a failure.
+    /// The last lines, for a failure message.
     fn last_lines(&self) -> String {
         let first = self.seen.len().saturating_sub(SHOWN_LINES_MAX);
         self.seen[first..].join("\n")
@@ -191,14 +191,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to end.
+        // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Ended {
-    /// Panics with the output, unless the program ended with success.
+    /// Panics with the output, unless the program has succeeded.
     pub fn assert_success(&self) {
         assert!(self.status.success(), "{}\n{}", self.status, self.lines.join("\n"));
     }
@@ -215,17 +215,17 @@ fn prlimit_of(pid: Option<Pid>) -> Rlimit {
     Rlimit { current: numbers.next().flatten(), maximum: numbers.next().flatten() }
 }
 
-/// Runs a program that reads this from its standard input, to its end.
+/// Runs a program to its end, with this standard input.
 pub fn with_input(command: &mut Command, input: &[u8]) -> Output {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     let stdin = child.stdin.take();
-    // One that has ended before it has read all has said so by its status.
+    // A program that ends before it has read all reports that in its status.
     let _ = stdin.expect("a pipe").write_all(input);
     child.wait_with_output().expect("the child can be waited for")
 }
 
-/// Runs a program that checks something by itself and exits with success if it is so.
+/// Runs a program that checks something and reports the result in its exit code.
 pub fn assert_success(command: &mut Command) {
     Process::start(command).end_within(Duration::from_secs(300)).assert_success();
 }

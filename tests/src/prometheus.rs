@@ -20,8 +20,8 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one in this folder that scrapes the operators' `address:port` as the job `crore` and
-    /// evaluates these rules.
+    /// Starts a server in this folder that scrapes the operators' `address:port` as the job `crore`
+    /// and evaluates these rules.
     pub fn start(folder: &Path, operators: &str, rules: &Path) -> Prometheus {
         let configuration = folder.join("prometheus.yml");
         let text = format!(
@@ -29,7 +29,7 @@ impl Prometheus {
              scrape_configs:\n  - job_name: crore\n    static_configs:\n      - targets: [{operators:?}]\n"
         );
         fs::write(&configuration, text).expect("the folder is ours");
-        // It cannot say which port it took, so that it is told one that was free a moment ago.
+        // It cannot report its port, so it gets one that was free a moment ago.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let address = free_address();
@@ -42,7 +42,7 @@ impl Prometheus {
         }
     }
 
-    /// The series that a query finds now.
+    /// The present series of a query.
     pub fn query(&self, query: &str) -> Vec<Value> {
         let query = format!("query={query}");
         let url = format!("http://{}/api/v1/query", self.address);
@@ -50,7 +50,7 @@ impl Prometheus {
         series(&answer.json()["data"]["result"])
     }
 
-    /// The rules that are loaded, of all groups.
+    /// The loaded rules, of all groups.
     pub fn rules(&self) -> Vec<Value> {
         let answer = curl(&[&format!("http://{}/api/v1/rules", self.address)]).expect(200);
         let groups = series(&answer.json()["data"]["groups"]);

@@ -1,14 +1,14 @@
-//! A link that a test can cut: a proxy for one server, between it and a client.
+//! A link that a test can cut: a proxy between one server and a client.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-/// A proxy on a port of its own. It serves until the test ends.
+/// A proxy on its own port. It serves until the test ends.
 #[derive(Debug)]
 pub struct Proxy {
-    /// `127.0.0.1:PORT` to connect to instead of the server.
+    /// `127.0.0.1:PORT`, the address for clients.
     pub address: String,
     link: Arc<Link>,
 }
@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Proxy {
-    /// A proxy to `target`, an `address:port`.
+    /// Creates a proxy to `target`, an `address:port`.
     pub fn to(target: &str) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
@@ -42,7 +42,7 @@ impl Proxy {
         Proxy { address, link }
     }
 
-    /// A proxy that passes its first client on over a connection that is there already.
+    /// Creates a proxy that forwards its first client over an existing connection.
     pub fn over(server: TcpStream) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
@@ -61,7 +61,7 @@ impl Proxy {
         let mut state = self.link.lock();
         state.is_cut = true;
         for stream in state.streams.drain(..) {
-            // It may be closed already.
+            // It may already be closed.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -77,8 +77,8 @@ impl Link {
         self.state.lock().expect("no holder panics")
     }
 
-    /// Copies both ways, in threads of their own, until either side closes. While the link is cut,
-    /// whoever connects is closed at once; whoever came before is cut with the others.
+    /// Copies in both directions, in separate threads, until either side closes. While the link is
+    /// cut, new connections are closed at once; earlier ones are cut with the others.
     fn join(&self, client: &TcpStream, server: &TcpStream) {
         let mut state = self.lock();
         if state.is_cut {
@@ -92,7 +92,7 @@ impl Link {
                 state.streams.push(stream);
             }
             thread::spawn(move || {
-                // An error is an end as any other.
+                // An error counts as an end.
                 let _ = io::copy(&mut reader, &mut writer);
                 let _ = writer.shutdown(Shutdown::Both);
                 let _ = reader.shutdown(Shutdown::Both);

@@ -1,12 +1,11 @@
-//! What a limit of so many in a second promises, held against what a node let through, on a machine
-//! of any speed.
+//! Checks a rate limit against a node's results, on a machine of any speed.
 
 use std::time::{Duration, Instant};
 
-/// A node reads its clock in milliseconds, and once in a turn.
+/// A node reads its clock in milliseconds, once per turn.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
 
-/// A limit that is used from now on.
+/// A limit, used from now on.
 #[derive(Debug)]
 pub struct Rate {
     per_second: u64,
@@ -14,14 +13,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many in a second, and as many at once. To be made before the first of them is asked for.
+    /// A limit per second, with an equal burst. Create it before the first request.
     pub fn of(per_second: u64) -> Rate {
         Rate { per_second, began: Instant::now() }
     }
 
-    /// Asserts, when all answers are there, that of `asked` as many were let through as the limit
-    /// promises: a second's worth at least, and no more than that and what the time since has
-    /// brought.
+    /// Asserts, after all answers, that of `asked` requests the limit's number has passed: at least
+    /// the burst, and at most the burst and the rate over the time since.
     #[track_caller]
     pub fn check(&self, passed: usize, asked: usize) {
         let (passed, asked, most) = (passed as u64, asked as u64, self.most());
@@ -29,7 +27,7 @@ impl Rate {
         assert!(passed <= most, "{passed} of {asked} went through instead of {most}");
     }
 
-    /// As many as can have been let through until now.
+    /// The maximum number that can have passed until now.
     pub fn most(&self) -> u64 {
         let elapsed = self.began.elapsed() + CLOCK_STEP;
         self.per_second + (self.per_second as f64 * elapsed.as_secs_f64()) as u64

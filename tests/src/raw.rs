@@ -1,4 +1,4 @@
-//! Bytes as they are, for what no proper client would send.
+//! Raw bytes, which no correct client would send.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -30,8 +30,8 @@ impl Raw {
         raw
     }
 
-    /// Asks for the same with these further fields, each with its line's end, and returns the head
-    /// of whatever is answered.
+    /// Requests an upgrade with these further fields, each with its line end, and returns the head
+    /// of the answer.
     pub fn upgrade(address: &str, path: &str, subprotocol: &str, fields: &str) -> (Raw, String) {
         let mut raw = Raw::connect(address);
         let offer = match subprotocol {
@@ -49,18 +49,18 @@ impl Raw {
         (raw, head)
     }
 
-    /// Sends bytes. That the peer has closed is no failure here: the answer is what counts.
+    /// Sends bytes. A closed peer is not a failure here: the answer counts.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Sends a client's frame, final and masked: its first byte's opcode, and a payload of less
-    /// than 64 KiB.
+    /// Sends a client's frame, final and masked, with this opcode and a payload of less than 64
+    /// KiB.
     pub fn send_frame(&mut self, opcode: u8, payload: &[u8]) {
         self.send(&frame(opcode, payload));
     }
 
-    /// Reads up to and with `end`; what follows stays for the next read.
+    /// Reads up to and including `end`; later bytes stay for the next read.
     pub fn read_until(&mut self, end: &[u8]) -> String {
         let deadline = Instant::now() + PATIENCE;
         let mut searched = 0;
@@ -75,7 +75,7 @@ impl Raw {
         }
     }
 
-    /// Reads an answer of HTTP that has a length: its status and its body.
+    /// Reads an HTTP answer with a length: its status and its body.
     pub fn read_answer(&mut self) -> (u16, String) {
         let head = self.read_until(b"\r\n\r\n");
         let length = head.lines().find_map(|line| {
@@ -88,7 +88,7 @@ impl Raw {
         (status.expect("a status"), body)
     }
 
-    /// The same where the server may have closed instead: then nothing.
+    /// Reads an answer; None if the server has closed instead.
     pub fn answer_or_end(&mut self) -> Option<(u16, String)> {
         let deadline = Instant::now() + PATIENCE;
         let end = b"\r\n\r\n";
@@ -112,7 +112,7 @@ impl Raw {
         (head[0] & 0x0f, self.take(length))
     }
 
-    /// Reads until a close frame and returns its code; other frames are left out.
+    /// Reads until a close frame and returns its code; other frames are skipped.
     pub fn close_code(&mut self) -> u16 {
         loop {
             if let (8, payload) = self.read_frame() {
@@ -121,8 +121,8 @@ impl Raw {
         }
     }
 
-    /// Reads to the end of the stream and returns everything that was not taken before. Panics if
-    /// the server does not close.
+    /// Reads to the end of the stream and returns all unread bytes. Panics if the server does not
+    /// close.
     pub fn read_to_close(&mut self) -> String {
         let deadline = Instant::now() + PATIENCE;
         while self.read(deadline) {}
@@ -130,14 +130,14 @@ impl Raw {
         String::from_utf8_lossy(&self.received).into_owned()
     }
 
-    /// Whether the server has closed by `duration` from now.
+    /// Whether the server closes within `duration`.
     pub fn closes_within(&mut self, duration: Duration) -> bool {
         let deadline = Instant::now() + duration;
         while self.read(deadline) {}
         Instant::now() < deadline
     }
 
-    /// The next bytes, so many.
+    /// Reads `count` bytes.
     pub fn take(&mut self, count: usize) -> Vec<u8> {
         let deadline = Instant::now() + PATIENCE;
         while self.received.len() < count {
@@ -146,7 +146,7 @@ impl Raw {
         self.received.drain(..count).collect()
     }
 
-    /// Waits for more bytes. False: the stream has ended, or it is too late.
+    /// Waits for more bytes. False at the end of the stream, or at the deadline.
     fn read(&mut self, deadline: Instant) -> bool {
         let mut bytes = [0; 65_536];
         while Instant::now() < deadline {
@@ -164,14 +164,14 @@ impl Raw {
         false
     }
 
-    /// The end of what was received and not yet taken.
+    /// The last bytes that were received but not read.
     fn text(&self) -> String {
         let start = self.received.len().saturating_sub(300);
         String::from_utf8_lossy(&self.received[start..]).into_owned()
     }
 }
 
-/// A client's frame as [`Raw::send_frame`] sends it, for who sends several at once.
+/// A client's frame as [`Raw::send_frame`] sends it, for several in one write.
 pub fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let mask = [0x37, 0xfa, 0x21, 0x3d];
     let mut frame = vec![0x80 | opcode];

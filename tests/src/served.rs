@@ -1,5 +1,5 @@
-//! Somebody who is served while others misbehave: a publisher and a subscriber on connections of
-//! their own, and how long each message took.
+//! Well-behaved clients while others misbehave: a publisher and a subscriber on separate
+//! connections, and the latency of each message.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,23 +12,23 @@ use crate::server::Server;
 /// Time between two messages.
 const PACE: Duration = Duration::from_millis(10);
 
-/// Both, until the end.
+/// Both clients, until the end.
 #[derive(Debug)]
 pub struct Served {
     stops: Arc<AtomicBool>,
     reader: thread::JoinHandle<Latencies>,
 }
 
-/// From before a publication was sent until its event was there, of all messages.
+/// The time from a publication to its event, of all messages.
 #[derive(Debug)]
 pub struct Latencies {
-    /// When it was there, and how long it took; in order.
+    /// The time of each event, and its latency; in order.
     of_messages: Vec<(Instant, Duration)>,
 }
 
 impl Served {
-    /// Both connect, begin with these bytes, and show these fields, each with its line's end, in
-    /// their requests.
+    /// Connects both; their connections begin with these bytes, and their requests have these
+    /// fields, each with its line end.
     pub fn begin(server: &Server, before: &[u8], fields: &str) -> Served {
         let connect = || {
             let mut raw = Raw::connect(&server.clients);
@@ -55,7 +55,7 @@ impl Served {
                 let begin = Instant::now();
                 let length = number.len();
                 publisher.send(format!("{head}{length}\r\n\r\n{number}").as_bytes());
-                // A heartbeat may stand before it.
+                // A heartbeat may come first.
                 events.read_until(b"data: ");
                 let data = events.read_until(b"\n\n");
                 assert_eq!(data.trim_end(), number, "another message than the next one");
@@ -73,7 +73,7 @@ impl Served {
         Served { stops, reader }
     }
 
-    /// Ends both. Panics unless all messages came, in order.
+    /// Stops both. Panics unless all messages arrived, in order.
     pub fn end(self) -> Latencies {
         self.stops.store(true, Ordering::Release);
         self.reader.join().expect("all messages came, in order")
@@ -81,24 +81,24 @@ impl Served {
 }
 
 impl Latencies {
-    /// Those of messages that were there in this span.
+    /// The latencies of messages that arrived in this period.
     pub fn between(&self, from: Instant, until: Instant) -> Latencies {
         let of_messages = self.of_messages.iter().copied();
         let is_in = |(at, _): &(Instant, Duration)| (from..until).contains(at);
         Latencies { of_messages: of_messages.filter(is_in).collect() }
     }
 
-    /// How many messages.
+    /// The number of messages.
     pub fn count(&self) -> usize {
         self.of_messages.len()
     }
 
-    /// Half of them took no longer.
+    /// The median.
     pub fn median(&self) -> Duration {
         self.part(50)
     }
 
-    /// So many of a hundred took no longer.
+    /// The latency that this percentage of messages did not exceed.
     pub fn part(&self, hundredths: usize) -> Duration {
         let mut sorted: Vec<Duration> = self.of_messages.iter().map(|(_, took)| *took).collect();
         sorted.sort_unstable();
@@ -106,7 +106,7 @@ impl Latencies {
         *sorted.get(at).expect("at least one message")
     }
 
-    /// None took longer.
+    /// The maximum.
     pub fn slowest(&self) -> Duration {
         self.part(100)
     }

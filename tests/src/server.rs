@@ -1,4 +1,4 @@
-//! A server of one test: started on free ports, ended with the test.
+//! A server for one test: started on free ports, stopped with the test.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::process::{Ended, Process};
 use crate::tools;
 
-/// For tests that move megabytes. On loopback a segment holds 64 KiB: the default send buffer has
-/// room for one, so that each waits for the receiver's delayed acknowledgement, 40 to 200 ms. No
-/// real network does that.
+/// For tests that transfer megabytes. On loopback a segment holds 64 KiB: the default send buffer
+/// has room for one, so that each waits for the receiver's delayed acknowledgement, 40 to 200 ms.
+/// Real networks do not behave like that.
 pub const WIDE_SEND_BUFFER: &str = "[listen]\nsocket_send_bytes = \"512KiB\"\n";
 
 /// The variable of `operators.api_key`.
@@ -22,7 +22,7 @@ const ACCESS: &str = "CRORE_OPERATORS_API_KEY";
 /// A running `crore serve`. Dropping it kills it.
 #[derive(Debug)]
 pub struct Server {
-    /// The process, its lines read up to `ready`.
+    /// The process; its lines up to `ready` are read.
     pub process: Process,
     /// `ADDRESS:PORT` of the clients' listener; see [`Place::new`].
     pub clients: String,
@@ -34,12 +34,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one with embedded defaults.
+    /// Starts a server with the default configuration.
     pub fn start() -> Server {
         Server::with_configuration("")
     }
 
-    /// Starts one with the text of a configuration file.
+    /// Starts a server with the text of a configuration file.
     pub fn with_configuration(configuration: &str) -> Server {
         let mut place = Place::new("127.0.0.1:0");
         place.configure(configuration);
@@ -52,7 +52,7 @@ impl Server {
         format!("http://{}{path}", self.clients)
     }
 
-    /// The same for WebSocket.
+    /// The WebSocket URL of a path at the clients' port.
     pub fn ws_url(&self, path: &str) -> String {
         format!("ws://{}{path}", self.clients)
     }
@@ -67,7 +67,7 @@ impl Server {
         self.process.end()
     }
 
-    /// Bytes of memory that the process holds now.
+    /// The resident memory of the process in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let path = format!("/proc/{}/smaps_rollup", self.process.id());
         let text = fs::read_to_string(path).expect("our child can be read");
@@ -77,7 +77,7 @@ impl Server {
     }
 }
 
-/// What servers that are started one after the other have in common: a folder, a configuration, an
+/// The common parts of servers that are started one after the other: a folder, a configuration, an
 /// address.
 #[derive(Debug)]
 pub struct Place {
@@ -86,12 +86,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// A new folder. The first start on port 0 chooses a port, and all further ones listen there
+    /// Creates a folder. The first start on port 0 chooses a port, and all later ones listen there
     /// again.
     ///
-    /// Instead of 127.0.0.1 each place has a loopback address of its own: while nobody listens,
-    /// between two starts, nobody else can come by its port there. Nor can a client that goes on
-    /// connecting: its socket has 127.0.0.1, where a connect may meet itself and take the port.
+    /// Each place has its own loopback address instead of 127.0.0.1: between two starts no other
+    /// program can take its port there. Nor can a client that keeps connecting: its socket has
+    /// 127.0.0.1, where a connect may reach itself and take the port.
     pub fn new(listen: &str) -> Place {
         let folder = Folder::new();
         let listen = match listen.strip_prefix("127.0.0.1:") {
@@ -108,7 +108,7 @@ impl Place {
         self.folder.path.join(name)
     }
 
-    /// The operators' socket of a server that was started here, as commands take it.
+    /// The operators' socket of a server of this place, in the form for commands.
     pub fn operators_socket(&self, server: &Server) -> String {
         let (_, port) = server.operators.rsplit_once(':').expect("a port");
         let path = self.path("run").join(format!("operators-{port}.sock"));
@@ -120,18 +120,17 @@ impl Place {
         fs::write(self.path("crore.toml"), text).expect("the folder is ours");
     }
 
-    /// Begins to start a server, and waits for nothing.
+    /// Starts a server without waiting.
     pub fn launch(&self) -> Process {
         self.launch_as(tools::crore())
     }
 
-    /// The same of one that cannot write a byte to a file: for it the disk is full from the
-    /// beginning.
+    /// Starts a server that cannot write a byte to a file: its disk is full from the beginning.
     pub fn launch_without_room(&self) -> Process {
         self.launch_by(&["sh", "-c", "ulimit -f 0 && exec \"$0\" \"$@\""])
     }
 
-    /// The same by another program: the server's command line stands behind these words.
+    /// Starts a server by another program: the server's command line follows these words.
     pub fn launch_by(&self, words: &[impl AsRef<OsStr>]) -> Process {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
@@ -140,7 +139,7 @@ impl Place {
         self.launch_as(command)
     }
 
-    /// Launches a server whose successor in an upgrade dies at this place
+    /// Starts a server whose successor in an upgrade dies at this point
     /// (`crates/node/src/upgrade/fail.rs`).
     pub fn launch_with_failing_upgrade(&self, place_of_death: u32) -> Process {
         let mut command = tools::switched_crore();
@@ -149,20 +148,20 @@ impl Place {
     }
 
     fn launch_as(&self, mut command: Command) -> Process {
-        // Tests are alone here, and ask without a key.
+        // Tests are the only operators here, and need no key.
         command.env(ACCESS, "beyond_loopback");
         self.launch_command(&mut command)
     }
 
     fn launch_command(&self, command: &mut Command) -> Process {
-        // What a killed server leaves goes with the folder.
+        // Remains of a killed server are removed with the folder.
         command.env("RUNTIME_DIRECTORY", self.path("run"));
         command.arg("serve").arg("--config").arg(self.path("crore.toml"));
         command.args(["--listen", &self.listen, "--admin-listen", "127.0.0.1:0"]);
         Process::start(command)
     }
 
-    /// Starts a server whose operators' port is as its configuration has it, or by default.
+    /// Starts a server whose operators' port is the configured or the default one.
     pub fn start_by_default(&mut self) -> Server {
         let mut command = tools::crore();
         command.env_remove(ACCESS);
@@ -176,7 +175,7 @@ impl Place {
         self.started(process)
     }
 
-    /// Waits until a server that was launched here is ready.
+    /// Waits until a server of this place is ready.
     pub fn started(&mut self, mut process: Process) -> Server {
         let address = |line: &str, prefix: &str| {
             let line = announced(line);
@@ -201,7 +200,7 @@ impl Place {
     }
 }
 
-/// What a node announces at its start, as its log in text says it, also where the log is JSON.
+/// A node's announcement at its start in the form of a text log, even if the log is JSON.
 fn announced(line: &str) -> String {
     let Ok(fields) = serde_json::from_str::<serde_json::Value>(line) else {
         return line.to_owned();
@@ -215,7 +214,7 @@ fn announced(line: &str) -> String {
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
-    /// Among those of this process.
+    /// Unique within this process.
     number: u32,
 }
 
@@ -227,7 +226,7 @@ impl Folder {
             let path = env::temp_dir().join(format!("crore-test-{}-{number}", process::id()));
             match fs::create_dir(&path) {
                 Ok(()) => return Folder { path, number },
-                // Of a test that was killed, when this process's number was another's.
+                // The remains of a killed test whose process had this number.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("the temporary folder is not writable: {error}"),
             }
@@ -244,7 +243,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind is in the temporary folder.
+        // Remains are in the temporary folder.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,9 +1,9 @@
 //! A disk of a few megabytes that can be full: a file system in memory, mounted where only the test
 //! sees it.
 //!
-//! It lies in a mount namespace of its own, which takes a user namespace and no rights. The
-//! namespace lives as long as the process that was started in it; everybody else reaches it through
-//! that process's root.
+//! It is in a separate mount namespace, which needs a user namespace but no privileges. The
+//! namespace exists as long as the process that was started in it; other processes access it
+//! through that process's root.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,7 @@ use std::process::Command;
 
 use crate::process::Process;
 
-/// The disk. It goes with this value.
+/// The disk. Dropping it removes it.
 #[derive(Debug)]
 pub struct SmallDisk {
     _holder: Process,
@@ -20,7 +20,7 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// An empty disk of so many bytes, mounted on a folder that exists.
+    /// Creates an empty disk of this size, mounted on an existing folder.
     pub fn new(folder: &Path, bytes: u64) -> SmallDisk {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "sh", "-c"]);
@@ -35,12 +35,12 @@ impl SmallDisk {
         SmallDisk { _holder: holder, path }
     }
 
-    /// Where it is.
+    /// The path of the disk.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes all the room that is left.
+    /// Uses up all free room.
     pub fn fill(&self) {
         let mut options = OpenOptions::new();
         let opened = options.append(true).create(true).open(self.ballast());
@@ -54,7 +54,7 @@ impl SmallDisk {
         }
     }
 
-    /// Gives it back.
+    /// Frees the room.
     pub fn make_room(&self) {
         fs::remove_file(self.ballast()).expect("the disk was filled");
     }

@@ -1,5 +1,5 @@
-//! Live upgrades as tests see them: the process that takes a node's place. It is not our child, and
-//! all the same ended with its test.
+//! Live upgrades in tests: the process that replaces a node. It is not a child of the test, but is
+//! ended with it.
 
 use std::fs;
 use std::process::Command;
@@ -10,17 +10,17 @@ use crate::PATIENCE;
 use crate::process::Process;
 use crate::server::Server;
 
-/// It is killed when this is dropped.
+/// The process; dropping this value kills it.
 #[derive(Debug)]
 pub struct Successor(u32);
 
 impl Successor {
-    /// The process of this number.
+    /// Wraps the process with this number.
     pub fn new(process: u32) -> Successor {
         Successor(process)
     }
 
-    /// Its number.
+    /// The process number.
     pub fn process(&self) -> u32 {
         self.0
     }
@@ -30,7 +30,7 @@ impl Successor {
         assert!(self.try_signal(name), "cannot send {name}");
     }
 
-    /// Has it hand over to the next one.
+    /// Makes it hand over to the next process.
     pub fn upgrade(self, node: &mut Process) -> Successor {
         node.skip_lines();
         self.signal("USR2");
@@ -40,8 +40,8 @@ impl Successor {
         successor
     }
 
-    /// Waits until another process has taken over and is ready; the two say so in any order. All of
-    /// a node's processes have the first one's output.
+    /// Waits until another process has taken over and is ready; the two report in any order. All
+    /// processes of a node share the first one's output.
     pub fn taken_over(node: &mut Process) -> Successor {
         let told = "The new process is the node now. process=";
         let mut successor = None;
@@ -57,8 +57,8 @@ impl Successor {
         Successor(successor.expect("its number"))
     }
 
-    /// Ends it at once, as a crash does, and waits until all of it is gone. The server is the one
-    /// that it has come from: both have the same outputs.
+    /// Kills it, as a crash does, and waits until it is gone. `server` is its predecessor, with the
+    /// same output.
     pub fn kill(self, server: Server) {
         drop(self);
         server.end();
@@ -70,7 +70,7 @@ impl Successor {
         self.has_ended();
     }
 
-    /// It has ended: its number may be another's by now.
+    /// Reports its end: another process may have its number now.
     pub fn has_ended(self) {
         std::mem::forget(self);
     }
@@ -84,18 +84,18 @@ impl Successor {
 
 impl Drop for Successor {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may already be gone.
         self.try_signal("KILL");
     }
 }
 
-/// Until its end the old process may still accept operators, who then see their connection end.
+/// Until its end the old process may still accept operators, whose connections then end.
 fn wait_for_end(process: u32) {
     let deadline = Instant::now() + PATIENCE;
     let is_there = || {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let (_, state) = stat.rsplit_once(") ")?;
-        // One that nobody has waited for has ended.
+        // A zombie has ended.
         (!state.starts_with('Z')).then_some(())
     };
     while is_there().is_some() {
@@ -105,7 +105,7 @@ fn wait_for_end(process: u32) {
 }
 
 impl Process {
-    /// Has a node hand over to another process, and waits until that is the node.
+    /// Makes a node hand over to another process, and waits until that is the node.
     pub fn upgrade(&mut self) -> Successor {
         self.skip_lines();
         self.signal("USR2");
@@ -114,7 +114,7 @@ impl Process {
         successor
     }
 
-    /// Has it try that, and waits until it says that nothing came of it, with these words in the
+    /// Attempts an upgrade, and waits for the report of its failure, with these words in the
     /// reason.
     pub fn upgrade_in_vain(&mut self, why: &str) {
         self.skip_lines();

@@ -1,8 +1,8 @@
-//! A terminal of the tests' own: a program that draws runs in it, keys are typed, and what stands
-//! on its screen is waited for.
+//! A terminal for tests: a program draws in it, keys are typed, and the test waits for text on its
+//! screen.
 //!
-//! The screen knows the control sequences that `crore` uses and no others: one that it does not
-//! know is a failure. Invariant: every wait has a deadline.
+//! The screen knows the control sequences that `crore` uses: an unknown one is a failure.
+//! Invariant: every wait has a deadline.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ use crate::PATIENCE;
 #[derive(Debug)]
 pub struct Terminal {
     person: File,
-    /// Open as long as the modes are asked for: they go with the last of its descriptors.
+    /// Kept open while the modes are needed: they are lost with the last descriptor.
     program: OwnedFd,
     modes_before: String,
     happened: Receiver<Happened>,
@@ -37,20 +37,19 @@ enum Happened {
     Ended(ExitStatus),
 }
 
-/// What a program has left behind.
+/// The state after a program.
 #[derive(Debug)]
 pub struct Left {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What the screen shows now.
+    /// The present content of the screen.
     pub screen: Screen,
-    /// The terminal's modes are those of before.
+    /// Whether the terminal's modes are restored.
     pub has_modes_of_before: bool,
 }
 
 impl Terminal {
-    /// Starts a program in a terminal of so many columns and rows, which is the one that controls
-    /// it.
+    /// Starts a program in a terminal of this size (columns, rows), as its controlling terminal.
     pub fn start(command: &Command, size: (u16, u16)) -> Terminal {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
         grantpt(&person).expect("it is ours");
@@ -76,14 +75,14 @@ impl Terminal {
         let ended = sender.clone();
         thread::spawn(move || {
             let status = child.wait().expect("the child can be waited for");
-            // Nobody waits for it any more.
+            // The receiver may be gone.
             let _ = ended.send(Happened::Ended(status));
         });
         let person = File::from(person);
         let mut reader = person.try_clone().expect("a descriptor");
         thread::spawn(move || {
             let mut bytes = [0; 4_096];
-            // It fails when nobody has the other end any more.
+            // Fails when the other end is closed.
             while let Ok(length @ 1..) = reader.read(&mut bytes) {
                 if sender.send(Happened::Drawn(bytes[..length].into())).is_err() {
                     return;
@@ -94,7 +93,7 @@ impl Terminal {
         Terminal { person, program, modes_before, happened, screen: Screen::new(size), process }
     }
 
-    /// Waits until the whole screen is as `is_so` wants it.
+    /// Waits until `is_so` holds for the whole screen.
     pub fn wait_for(&mut self, what: &str, is_so: impl Fn(&Screen) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !(self.screen.is_whole && is_so(&self.screen)) {
@@ -111,7 +110,7 @@ impl Terminal {
         self.person.write_all(keys.as_bytes()).expect("an open terminal");
     }
 
-    /// Makes the window another size. What stood on the screen is gone.
+    /// Resizes the window. The content of the screen is lost.
     pub fn resize(&mut self, size: (u16, u16)) {
         let (is_alternate, has_cursor) = (self.screen.is_alternate, self.screen.has_cursor);
         self.screen = Screen { is_alternate, has_cursor, ..Screen::new(size) };
@@ -149,7 +148,7 @@ impl Terminal {
         self.process = None;
         let has_modes_of_before = described(&self.program) == self.modes_before;
         let (reader, _) = std::io::pipe().expect("a pipe");
-        // Its last descriptor: what is still on its way is read, and then no more comes.
+        // The last descriptor: pending output is read, then the stream ends.
         drop(std::mem::replace(&mut self.program, reader.into()));
         while next(&mut screen).is_ok() {}
         Left { status, screen, has_modes_of_before }
@@ -165,22 +164,22 @@ impl Drop for Terminal {
     }
 }
 
-/// What a person sees.
+/// The visible screen.
 #[derive(Debug)]
 pub struct Screen {
     columns: usize,
     rows: Vec<Vec<char>>,
     row: usize,
     column: usize,
-    /// Bytes of a character or a sequence that is not whole yet.
+    /// The bytes of an incomplete character or sequence.
     begun: Vec<u8>,
-    /// The screen that goes away with the program.
+    /// Whether the alternate screen is active.
     pub is_alternate: bool,
-    /// The cursor is to be seen.
+    /// Whether the cursor is visible.
     pub has_cursor: bool,
-    /// It was drawn to its end.
+    /// Whether it was drawn completely.
     pub is_whole: bool,
-    /// Something of it stood beyond the edges.
+    /// Whether text went beyond the edges.
     pub is_cut: bool,
 }
 
@@ -199,13 +198,13 @@ impl Screen {
         }
     }
 
-    /// All rows, without what is blank at their ends.
+    /// All rows, without trailing blanks.
     pub fn lines(&self) -> Vec<String> {
         let line = |row: &Vec<char>| row.iter().collect::<String>().trim_end().to_owned();
         self.rows.iter().map(line).collect()
     }
 
-    /// The same in one.
+    /// All rows in one text.
     pub fn text(&self) -> String {
         self.lines().join("\n")
     }
@@ -260,7 +259,7 @@ impl Screen {
             }
             b"[?1049h" | b"[?1049l" => {
                 self.is_alternate = sequence.ends_with(b"h");
-                // What stood on the other one is not ours to know.
+                // The content of the other screen is unknown.
                 self.rows.iter_mut().for_each(Vec::clear);
                 (self.row, self.column) = (0, 0);
             }

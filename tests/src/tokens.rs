@@ -1,5 +1,5 @@
-//! Keys and tokens: made by `crore token` as an operator makes them, and forged by `openssl` as an
-//! attacker would.
+//! Keys and tokens: created by `crore token` as operators do, and forged by `openssl` as attackers
+//! would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,34 +11,34 @@ use crate::curl::{Answer, curl};
 use crate::server::{Place, Server};
 use crate::tools::crore;
 
-/// All algorithms that tokens may be signed with.
+/// All signature algorithms of tokens.
 pub const ALGORITHMS: [&str; 9] =
     ["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"];
 
-/// Whoever signs tokens with one key.
+/// An issuer: signs tokens with one key.
 #[derive(Debug)]
 pub struct Issuer {
-    /// What it signs with.
+    /// The algorithm of its signatures.
     pub algorithm: &'static str,
-    /// The name of its key; may be empty.
+    /// The key ID; may be empty.
     pub kid: String,
     /// The secret, or the private key in PEM.
     file: PathBuf,
-    /// The public key in PEM; of a secret, the same file.
+    /// The public key in PEM; for a secret, the same file.
     public: PathBuf,
 }
 
-/// An API key, and the table of the configuration that lets it in.
+/// An API key, and its table in the configuration.
 #[derive(Debug)]
 pub struct ApiKey {
     /// The key.
     pub key: String,
-    /// Name and hash, as the program that made it has printed them.
+    /// The name and hash, as printed by the command that created it.
     pub table: String,
 }
 
 impl Issuer {
-    /// A new key of this name, in a folder of the place.
+    /// Creates a key with this ID, in a folder of the place.
     pub fn new(place: &Place, algorithm: &'static str, kid: &str) -> Issuer {
         let folder = place.path(&format!("issuer-{algorithm}-{kid}"));
         fs::create_dir_all(&folder).expect("the folder is ours");
@@ -54,7 +54,7 @@ impl Issuer {
         Issuer { algorithm, kid: kid.to_owned(), file, public }
     }
 
-    /// Its `[[token_key]]`.
+    /// Its `[[token_key]]` table.
     pub fn table(&self) -> String {
         let (algorithm, file) = (self.algorithm, &self.public);
         let name = match self.is_secret() {
@@ -68,7 +68,7 @@ impl Issuer {
         format!("[[token_key]]\nalgorithm = \"{algorithm}\"\n{name} = {file:?}\n{id}")
     }
 
-    /// A token, by the flags of `crore token gen`, with spaces between them.
+    /// Creates a token with these flags of `crore token gen`, separated by spaces.
     pub fn token(&self, flags: &str) -> String {
         let file = self.file.to_str().expect("a path of ours");
         let with = match self.is_secret() {
@@ -83,8 +83,8 @@ impl Issuer {
         crore_says(&arguments).trim_end().to_owned()
     }
 
-    /// A token of exactly these claims, whatever `crore token gen` would say to them. Of a secret
-    /// for HS256 only.
+    /// Creates a token with exactly these claims, even if `crore token gen` would refuse them. Only
+    /// for a secret for HS256.
     pub fn sign(&self, claims: &Value) -> String {
         assert_eq!(self.algorithm, "HS256");
         let header = match self.kid.as_str() {
@@ -101,17 +101,17 @@ impl Issuer {
         text.trim_end().to_owned()
     }
 
-    /// The public key as everybody may read it.
+    /// The public key in PEM.
     pub fn public_pem(&self) -> String {
         assert!(!self.is_secret());
         fs::read_to_string(&self.public).expect("a file of ours")
     }
 
-    /// The public key as a part of a key set.
+    /// The public key as an element of a key set.
     pub fn jwk(&self) -> Value {
         let der = openssl(&["pkey", "-pubin", "-outform", "DER", "-in"], &self.public);
         let tail = |bytes: usize| &der[der.len() - bytes..];
-        // The point's coordinates are the last thing in it.
+        // The coordinates of the point are at its end.
         let ec = |curve: &str, bytes: usize| {
             let (x, y) = tail(2 * bytes).split_at(bytes);
             json!({"kty": "EC", "crv": curve, "x": base64(x), "y": base64(y)})
@@ -140,11 +140,11 @@ impl Issuer {
 }
 
 impl ApiKey {
-    /// A new key that may do this: lines of its table.
+    /// Creates a key with these permissions: lines of its table.
     pub fn new(name: &str, lines: &str) -> ApiKey {
         let printed = crore_says(&["token", "key", "--name", name]);
         let key = printed.lines().next().expect("a key").to_owned();
-        // Its lists are empty; those wanted take their place.
+        // Its lists are empty; the given ones replace them.
         let is_kept = |line: &&str| {
             ["[[api_key]]", "name", "sha256"].iter().any(|word| line.starts_with(word))
         };
@@ -153,15 +153,15 @@ impl ApiKey {
     }
 }
 
-/// The configuration of a node that asks for tokens of these issuers: lines of the section, and the
+/// The configuration of a node that requires tokens of these issuers: lines of the section, and the
 /// tables of keys.
 pub fn configuration(lines: &str, issuers: &[&Issuer]) -> String {
     let tables: String = issuers.iter().map(|issuer| issuer.table()).collect();
     format!("[entitlement]\nmode = \"tokens\"\n{lines}{tables}")
 }
 
-/// A node that asks for tokens of an issuer with a secret, and keeps what it must not forget; these
-/// lines are in its section.
+/// Starts a node with a data directory that requires tokens of an issuer with a secret; these lines
+/// are in its section.
 pub fn started(lines: &str) -> (Place, Issuer, Server) {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
@@ -171,14 +171,14 @@ pub fn started(lines: &str) -> (Place, Issuer, Server) {
     (place, issuer, server)
 }
 
-/// Asks a node to revoke what the body says.
+/// Requests a revocation with this body.
 pub fn revoke(server: &Server, body: &str) -> Answer {
     let url = server.operators_url("/api/v1/revocations");
     let json = "Content-Type: application/json";
     curl(&["-H", json, "-d", body, &url])
 }
 
-/// A token of this header and these claims, signed with HMAC-SHA256 whatever the header says.
+/// A token with this header and these claims, signed with HMAC-SHA256 regardless of the header.
 pub fn forged(header: &Value, claims: &Value, secret: &[u8]) -> String {
     let message = message(header, claims);
     let key: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -189,7 +189,7 @@ pub fn forged(header: &Value, claims: &Value, secret: &[u8]) -> String {
     format!("{message}.{}", base64(&signature))
 }
 
-/// Header and claims as a token has them, without what is behind the second point.
+/// The header and claims of a token, without the signature.
 pub fn message(header: &Value, claims: &Value) -> String {
     let part = |value: &Value| base64(value.to_string().as_bytes());
     format!("{}.{}", part(header), part(claims))

@@ -1,4 +1,4 @@
-//! Where the programs are that the tests start.
+//! Paths of the programs that the tests start.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub fn crore() -> Command {
     let built = || target().join("release/crore");
     let binary = env::var_os("CRORE_BINARY").map_or_else(built, PathBuf::from);
     let mut command = Command::new(existing(binary, "cargo build --release -p crore"));
-    // It takes variables of that beginning for options, and refuses those that it does not know.
+    // It reads variables with this prefix as options, and refuses unknown ones.
     command.env_remove("CRORE_BINARY");
     command
 }
@@ -41,27 +41,27 @@ pub fn python(script: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Prometheus' checker.
+/// Prometheus's checker.
 pub fn promtool() -> Command {
     Command::new(existing(foreign("promtool/usr/bin/promtool"), SETUP))
 }
 
-/// The server itself.
+/// The Prometheus server.
 pub fn prometheus() -> Command {
     Command::new(existing(foreign("promtool/usr/bin/prometheus"), SETUP))
 }
 
-/// nginx, a proxy.
+/// The proxy nginx.
 pub fn nginx() -> Command {
     Command::new(existing(foreign("proxies/usr/sbin/nginx"), SETUP))
 }
 
-/// Caddy, another one.
+/// The proxy Caddy.
 pub fn caddy() -> Command {
     Command::new(existing(foreign("proxies/usr/bin/caddy"), SETUP))
 }
 
-/// schemathesis, which makes requests from an OpenAPI document.
+/// schemathesis, which generates requests from an OpenAPI document.
 pub fn schemathesis() -> Command {
     Command::new(existing(foreign("schemathesis/bin/schemathesis"), SETUP))
 }
@@ -74,7 +74,7 @@ pub fn wstest() -> Command {
     command
 }
 
-/// A folder for what programs keep between runs.
+/// A folder for files that programs keep between runs.
 pub fn cache(name: &str) -> PathBuf {
     foreign(name)
 }

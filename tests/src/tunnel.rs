@@ -1,13 +1,13 @@
-//! TLS for clients that speak none: a port that passes bytes on by `openssl s_client`, one for each
-//! connection.
+//! TLS for clients without TLS: a port that forwards bytes by `openssl s_client`, one process for
+//! each connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Opens such a port to the server at `target`, which shows the certificate of this file for
-/// `localhost`; gives its `127.0.0.1:PORT`. It serves until the test ends.
+/// Opens such a port to the server at `target`, whose certificate for `localhost` is in this file;
+/// returns its `127.0.0.1:PORT`. It serves until the test ends.
 pub fn tunnel(target: &str, certificate: &str, flags: &[&str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -24,7 +24,7 @@ pub fn tunnel(target: &str, certificate: &str, flags: &[&str]) -> String {
     address
 }
 
-/// Both ways, in threads of their own, until the server closes or the client does.
+/// Copies in both directions, in separate threads, until the server or the client closes.
 fn pass_on(client: TcpStream, words: &[String]) {
     let (Ok(mut from_client), Ok(mut to_client)) = (client.try_clone(), client.try_clone()) else {
         return;
@@ -40,7 +40,7 @@ fn pass_on(client: TcpStream, words: &[String]) {
         let mut child = child.expect("openssl is installed");
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let is_done = thread::spawn(move || {
-            // An error is an end as any other.
+            // An error counts as an end.
             let _ = output.map(|mut output| copy(&mut output, &mut to_client));
             let _ = client.shutdown(Shutdown::Both);
         });
@@ -52,7 +52,7 @@ fn pass_on(client: TcpStream, words: &[String]) {
     });
 }
 
-/// As `io::copy`, without the system's shortcuts: they may keep small pieces until more comes.
+/// Copies like `io::copy`, without the system's shortcuts, which may delay small pieces.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut bytes = vec![0; 65_536];
     loop {

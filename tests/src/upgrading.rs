@@ -1,4 +1,4 @@
-//! Live upgrades: the node becomes another process while messages flow.
+//! Live upgrades: another process replaces the node while messages flow.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -7,14 +7,14 @@ use crate::PATIENCE;
 use crate::native::{Frame, Native};
 use crate::server::Server;
 
-/// Publications that are in flight at once.
+/// The number of publications in flight.
 const WINDOW: u64 = 16;
 /// The last message of a flow.
 const END: &str = "end";
 
-/// One publisher that always has publications in flight, on a topic of its own, and a subscriber.
-/// Both judge: every publication is acknowledged once, in order; every message comes once, in
-/// order, at a higher offset; nobody is told of a gap or loses the connection.
+/// One publisher that always has publications in flight, on its own topic, and a subscriber. Both
+/// check: every publication is acknowledged once, in order; every message arrives once, in order,
+/// at a higher offset; no client receives a gap or loses its connection.
 #[derive(Debug)]
 pub struct Flow {
     publisher: JoinHandle<()>,
@@ -40,7 +40,7 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that so many are acknowledged. True if it is to end.
+    /// Records the number of acknowledgements. True if the flow must end.
     fn note(&self, acknowledged: u64) -> bool {
         let mut state = self.state();
         state.acknowledged = acknowledged;
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-/// Says that a thread has ended, however it does.
+/// Reports the end of a thread, whatever its cause.
 struct Ending(Arc<Progress>);
 
 impl Drop for Ending {
@@ -60,8 +60,8 @@ impl Drop for Ending {
 }
 
 impl Flow {
-    /// Begins one. The subscriber subscribes to `filter`, which has to cover the topic and no other
-    /// that is used.
+    /// Starts a flow. The subscriber subscribes to `filter`, which must match the topic and no
+    /// other used one.
     pub fn begin(server: &Server, topic: &str, filter: &str) -> Flow {
         let (mut subscriber, _) = Native::connect(&server.clients, None);
         let answer = subscriber.subscribe_one(1, filter);
@@ -80,7 +80,7 @@ impl Flow {
         }
     }
 
-    /// Waits until so many more publications are acknowledged.
+    /// Waits until this number of further publications is acknowledged.
     #[track_caller]
     pub fn wait_for_more(&self, count: u64) {
         let state = self.progress.state();
@@ -90,10 +90,10 @@ impl Flow {
         let waited = changed.wait_timeout_while(state, PATIENCE, is_missing);
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         assert!(!state.has_ended, "somebody has ended");
-        assert!(!waited.timed_out(), "nothing goes on");
+        assert!(!waited.timed_out(), "the flow stopped");
     }
 
-    /// Ends it; how many messages there were. Message `n` of them has the payload `n`.
+    /// Stops it; returns the number of messages. Message `n` has the payload `n`.
     pub fn end(self) -> u64 {
         self.progress.state().is_to_end = true;
         self.publisher.join().expect("a publisher without faults");
@@ -133,7 +133,7 @@ fn receive(mut native: Native) -> u64 {
                 assert_eq!(payload, count.to_string());
                 count += 1;
             }
-            // It had been behind.
+            // It was lagging.
             Frame::CaughtUp(_) => {}
             other => panic!("a message was expected after {count}: {other:?}"),
         }

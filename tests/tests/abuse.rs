@@ -1,5 +1,5 @@
-//! Limits at the door and of a connection, proxies, and the memory ceiling, on the real binary: who
-//! is refused and how, what is counted, and that everybody else goes on.
+//! Limits at admission and of a connection, proxies, and the memory ceiling, on the real binary:
+//! refusals with their codes and counts, while other clients are served.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use end_to_end::server::{Place, Server};
 const READINESS: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 const HISTORY: &str = "GET /topics/none HTTP/1.1\r\nHost: localhost\r\n";
 
-/// Asks for a history, with these further fields.
+/// Requests a history, with these further fields.
 fn ask(raw: &mut Raw, fields: &str) -> u16 {
     raw.send(format!("{HISTORY}{fields}\r\n").as_bytes());
     answer(raw).0
 }
 
-/// Status and body.
+/// Reads an answer: status and body.
 fn answer(raw: &mut Raw) -> (u16, String) {
     let head = raw.read_until(b"\r\n\r\n");
     let length = head.lines().find_map(|line| {
@@ -34,7 +34,7 @@ fn answer(raw: &mut Raw) -> (u16, String) {
     (status.expect("a status"), String::from_utf8(body).expect("text"))
 }
 
-/// Connects, and reads what a connection is told that is not let in.
+/// Connects, and reads the refusal.
 fn turned_away(address: &str, before: &[u8]) -> String {
     let mut raw = Raw::connect(address);
     raw.send(before);
@@ -42,7 +42,7 @@ fn turned_away(address: &str, before: &[u8]) -> String {
 }
 
 #[test]
-fn connections_of_one_address() {
+fn connections_of_an_address_are_limited() {
     let server = Server::with_configuration(
         "[limits]\nconnections_per_address_max = 2\n[node]\nio_threads = 2\n",
     );
@@ -50,17 +50,17 @@ fn connections_of_one_address() {
     let mut inside: Vec<Raw> = (0..2).map(|_| Raw::connect(&server.clients)).collect();
     inside.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
     for _ in 0..3 {
-        let told = turned_away(&server.clients, b"");
-        assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
-        assert!(told.contains("too_many_connections"), "{told}");
-        assert!(told.contains("Retry-After: 5\r\n"), "{told}");
+        let reported = turned_away(&server.clients, b"");
+        assert!(reported.starts_with("HTTP/1.1 429 "), "{reported}");
+        assert!(reported.contains("too_many_connections"), "{reported}");
+        assert!(reported.contains("Retry-After: 5\r\n"), "{reported}");
     }
     let refused = "crore_connections_turned_away_total{limit=\"address_connections\"}";
     let scrape = metrics.scrape();
     assert_eq!(scrape.number(refused), 3);
-    let told = "crore_errors_total{code=\"too_many_connections\"}";
-    assert_eq!(scrape.number(told), 3);
-    // Others are not concerned, and whoever leaves makes room.
+    let reported = "crore_errors_total{code=\"too_many_connections\"}";
+    assert_eq!(scrape.number(reported), 3);
+    // Others are not affected, and a closed connection makes room.
     inside.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
     inside.pop();
     metrics.wait_for("crore_connections", |count| count == 1);
@@ -70,18 +70,18 @@ fn connections_of_one_address() {
 }
 
 #[test]
-fn connects_of_one_address_in_a_second() {
+fn connects_of_an_address_are_limited_per_second() {
     let server = Server::with_configuration("[limits]\nconnect_rate_per_address_max = 3\n");
     let rate = Rate::of(3);
     let (mut served, mut refused) = (0, 0);
     for _ in 0..10 {
         let mut raw = Raw::connect(&server.clients);
         raw.send(format!("{HISTORY}Connection: close\r\n\r\n").as_bytes());
-        let told = raw.read_to_close();
-        match &told[9..12] {
+        let reported = raw.read_to_close();
+        match &reported[9..12] {
             "200" => served += 1,
             "429" => refused += 1,
-            other => panic!("{other}: {told}"),
+            other => panic!("{other}: {reported}"),
         }
     }
     rate.check(served, 10);
@@ -90,9 +90,9 @@ fn connects_of_one_address_in_a_second() {
     assert_eq!(scrape.number(counted), refused);
 }
 
-/// Beyond the node's rate connections wait in the kernel's queue: nobody is refused.
+/// Beyond the node's rate connections wait in the kernel's queue: none is refused.
 #[test]
-fn connects_of_all_in_a_second() {
+fn connects_beyond_the_nodes_rate_wait() {
     let server =
         Server::with_configuration("[limits]\nconnect_rate_max = 5\n[node]\nio_threads = 1\n");
     let began = Instant::now();
@@ -103,21 +103,21 @@ fn connects_of_all_in_a_second() {
 }
 
 #[test]
-fn connections_of_a_listener() {
+fn connections_of_a_listener_are_limited() {
     let server =
         Server::with_configuration("[listen]\nconnections_max = 2\n[node]\nio_threads = 2\n");
     let mut inside: Vec<Raw> = (0..2).map(|_| Raw::connect(&server.clients)).collect();
     inside.iter_mut().for_each(|raw| assert_eq!(ask(raw, ""), 200));
-    let told = turned_away(&server.clients, b"");
-    assert!(told.starts_with("HTTP/1.1 503 "), "{told}");
-    assert!(told.contains("connections_full"), "{told}");
+    let reported = turned_away(&server.clients, b"");
+    assert!(reported.starts_with("HTTP/1.1 503 "), "{reported}");
+    assert!(reported.contains("connections_full"), "{reported}");
     let scrape = Metrics::of(&server.operators).scrape();
     let counted = "crore_connections_turned_away_total{limit=\"listener_connections\"}";
     assert_eq!(scrape.number(counted), 1);
 }
 
 #[test]
-fn what_one_connection_may_do() {
+fn requests_of_a_connection_are_limited() {
     let server = Server::with_configuration(
         "[limits]\npublish_rate_max = 3\nerrors_max = 7\n[http]\nrequests_rate_max = 8\n",
     );
@@ -145,7 +145,7 @@ fn what_one_connection_may_do() {
 }
 
 #[test]
-fn clients_behind_a_proxy_that_passes_bytes_on() {
+fn clients_behind_a_tcp_proxy_are_limited_by_their_address() {
     let server = Server::with_configuration(
         "[listen]\nproxy_protocol = \"required\"\nproxies = [\"127.0.0.0/8\"]\n\
          [limits]\nconnections_per_address_max = 1\n[http]\nhandshake_timeout = \"1s\"\n",
@@ -155,9 +155,9 @@ fn clients_behind_a_proxy_that_passes_bytes_on() {
     let mut one = Raw::connect(&server.clients);
     one.send(line(1).as_bytes());
     assert_eq!(ask(&mut one, ""), 200);
-    let told = turned_away(&server.clients, line(1).as_bytes());
-    assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
-    // Header and request in one piece, and a header of version 2 with a byte in each.
+    let reported = turned_away(&server.clients, line(1).as_bytes());
+    assert!(reported.starts_with("HTTP/1.1 429 "), "{reported}");
+    // Header and request in one piece, and a header of version 2 byte by byte.
     let mut two = Raw::connect(&server.clients);
     two.send(format!("{}{HISTORY}\r\n", line(2)).as_bytes());
     assert_eq!(answer(&mut two).0, 200);
@@ -165,7 +165,7 @@ fn clients_behind_a_proxy_that_passes_bytes_on() {
     let header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x03\xc0\0\x02\x09\x03\xe8\0\x50";
     header.iter().for_each(|byte| three.send(&[*byte]));
     assert_eq!(ask(&mut three, ""), 200);
-    // Neither a word nor a header: closed without an answer.
+    // Incomplete or missing headers: closed without an answer.
     for nothing in [&b""[..], b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"PROXY TCP4 x"] {
         assert_eq!(turned_away(&server.clients, nothing), "");
     }
@@ -179,7 +179,7 @@ fn clients_behind_a_proxy_that_passes_bytes_on() {
 }
 
 #[test]
-fn nobody_else_may_say_so() {
+fn proxy_headers_of_other_peers_are_refused() {
     let server = Server::with_configuration(
         "[listen]\nproxy_protocol = \"required\"\nproxies = [\"192.0.2.1\"]\n",
     );
@@ -189,7 +189,7 @@ fn nobody_else_may_say_so() {
 }
 
 #[test]
-fn clients_behind_a_proxy_that_speaks_http() {
+fn clients_behind_an_http_proxy_are_limited_by_their_address() {
     let server = Server::with_configuration(
         "[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[limits]\nconnections_per_address_max = 1\n",
     );
@@ -200,7 +200,7 @@ fn clients_behind_a_proxy_that_speaks_http() {
     assert_eq!(ask(&mut two, &from(1)), 429);
     let mut three = Raw::connect(&server.clients);
     assert_eq!(ask(&mut three, &from(2)), 200);
-    // The proxy uses its connection for another client, and the first one may come again.
+    // The proxy uses its connection for another client, and the first one may return.
     assert_eq!(ask(&mut one, &from(3)), 200);
     assert_eq!(ask(&mut Raw::connect(&server.clients), &from(1)), 200);
     assert_eq!(ask(&mut Raw::connect(&server.clients), "X-Forwarded-For: me\r\n"), 200);
@@ -210,9 +210,9 @@ fn clients_behind_a_proxy_that_speaks_http() {
     assert_eq!(scrape.number("crore_forwarded_unknown_total"), 1);
 }
 
-/// Before TLS, and with a proxy's header that another program writes.
+/// A TLS listener behind a proxy; another program writes the proxy's header.
 #[test]
-fn tls_behind_a_proxy() {
+fn tls_works_behind_a_proxy() {
     let mut place = Place::new("127.0.0.1:0");
     let (certificate, key) = (place.path("cert.pem"), place.path("key.pem"));
     end_to_end::process::assert_success(
@@ -230,7 +230,7 @@ fn tls_behind_a_proxy() {
     let url = format!("https://localhost:{port}/topics/none");
     let certificate = certificate.to_str().expect("text");
     curl(&["--haproxy-protocol", "--cacert", certificate, &url]).expect(200);
-    // Listeners without TLS are not concerned.
+    // Listeners without TLS are not affected.
     curl(&[&server.url("/topics/none")]).expect(200);
     assert_eq!(turned_away(&server.tls_clients, b"\x16\x03\x01\x02"), "");
 }
@@ -238,7 +238,7 @@ fn tls_behind_a_proxy() {
 const CEILING_MIB: u64 = 128;
 const USED: &str = "crore_memory_used_bytes";
 
-/// Publishes a message of so many bytes and says how it was answered.
+/// Publishes a message of this size; returns the answer.
 fn publish_bytes(raw: &mut Raw, bytes: usize) -> (u16, String) {
     let head =
         format!("POST /topics/fill HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
@@ -247,8 +247,8 @@ fn publish_bytes(raw: &mut Raw, bytes: usize) -> (u16, String) {
     answer(raw)
 }
 
-/// Publishes until the pressure is so high, which it is from so many hundredths of the ceiling on.
-/// Half of the way each time, so that there are few steps, and each is seen before the next.
+/// Publishes until this pressure, which begins at this percentage of the ceiling. Each step covers
+/// half of the rest, so that there are few steps, and each is visible before the next.
 fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64, hundredths: u64) {
     let level = (CEILING_MIB << 20) / 100 * hundredths;
     let deadline = Instant::now() + PATIENCE;
@@ -261,8 +261,8 @@ fn fill(raw: &mut Raw, metrics: &mut Metrics<'_>, pressure: u64, hundredths: u64
         let counted = scrape.number(USED);
         let count = (level.saturating_sub(counted) >> 21).max(1);
         (0..count).for_each(|_| assert_eq!(publish_bytes(raw, 1 << 20).0, 200));
-        // What requests had taken is given back at the same time, so it may be less than was
-        // published, or nothing at all.
+        // Memory of requests is freed at the same time, so the growth may be smaller than the
+        // published bytes, or zero.
         let is_seen = |now: u64| now >= counted + (count << 19);
         let mut looks = 0..20;
         while looks.next().is_some() && !is_seen(metrics.scrape().number(USED)) {
@@ -276,10 +276,10 @@ fn assert_logged(process: &mut Process, sentence: &str) {
     process.wait_for(sentence, |line| line.contains(sentence).then_some(()));
 }
 
-/// A log that may be larger than the ceiling fills it: what is shed comes in order, live messages
-/// go on, the process is never killed, and everything comes back when the log forgets.
+/// A log that may exceed the ceiling fills it: load is shed in order, live messages continue, the
+/// process is never killed, and everything recovers after an eviction.
 #[test]
-fn the_memory_ceiling() {
+fn a_node_sheds_load_at_the_memory_ceiling() {
     let mut server = Server::with_configuration(&format!(
         "[limits]\nmemory_bytes_max = \"{CEILING_MIB}MiB\"\n[node]\nio_threads = 2\n\
          [[log]]\nbytes_max = \"1GiB\"\nage_max = \"45s\"\n"
@@ -310,10 +310,10 @@ fn the_memory_ceiling() {
 
     fill(&mut publisher, &mut metrics, 2, 95);
     assert_logged(&mut server.process, "new connections and subscriptions are refused");
-    let told = turned_away(&server.clients, b"");
-    assert!(told.contains("memory_full"), "{told}");
-    let told = turned_away(&server.operators, READINESS);
-    assert!(told.contains("not enough memory for further connections"), "{told}");
+    let reported = turned_away(&server.clients, b"");
+    assert!(reported.contains("memory_full"), "{reported}");
+    let reported = turned_away(&server.operators, READINESS);
+    assert!(reported.contains("not enough memory for further connections"), "{reported}");
     subscriber.subscribe(&[Item { subscription: 2, filter: "other", fail_on_gap: false }]);
     assert_eq!(write("two"), (200, 503));
 
@@ -323,11 +323,11 @@ fn the_memory_ceiling() {
     assert_eq!(status, 503);
     assert!(body.contains("memory_full"), "{body}");
 
-    // The log forgets, and all is as before.
+    // The log evicts messages, and everything recovers.
     metrics.wait_for("crore_memory_pressure", |pressure| pressure == 0);
     assert_logged(&mut server.process, "enough memory again");
-    let told = turned_away(&server.operators, READINESS);
-    assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+    let reported = turned_away(&server.operators, READINESS);
+    assert!(reported.starts_with("HTTP/1.1 200 "), "{reported}");
     publish(&server.url("/topics/news"), "three");
     let mut payloads = Vec::new();
     while payloads.len() < 4 {

@@ -11,7 +11,7 @@ use end_to_end::server::{Place, Server};
 use end_to_end::tools::{crore, node, reports};
 use serde_json::Value;
 
-/// How long a browser may walk through all views.
+/// The time limit for a browser to visit all views.
 const WALK: Duration = Duration::from_secs(300);
 
 /// A subscriber of `news/one`, and some messages.
@@ -25,7 +25,7 @@ fn load(clients: &str) -> Process {
 }
 
 #[test]
-fn every_view_in_a_browser() {
+fn every_view_works_in_a_browser() {
     let server = Server::start();
     let _subscriber = load(&server.url(""));
     let pictures = reports("administration");
@@ -36,10 +36,10 @@ fn every_view_in_a_browser() {
     page.end_within(WALK).assert_success();
 }
 
-/// What people type by hand leads somewhere: `/admin/` to the page, and `/` of the clients' port to
+/// Short addresses lead to a page: `/admin/` to the administration, and `/` of the clients' port to
 /// a text about it.
 #[test]
-fn addresses_typed_by_hand() {
+fn short_addresses_lead_to_a_page() {
     let server = Server::start();
     let moved = curl(&[&server.operators_url("/admin/")]).expect(308);
     assert_eq!(moved.header("location"), Some("/admin"));
@@ -61,7 +61,7 @@ fn objects(ended: &Ended) -> Vec<Value> {
 }
 
 #[test]
-fn connections_by_the_command_line() {
+fn the_command_line_shows_connections() {
     let server = Server::start();
     let subscriber = load(&server.url(""));
     let found = objects(&run(&server, &["conn", "list", "--protocol", "events", "--json"]));
@@ -82,7 +82,7 @@ fn connections_by_the_command_line() {
 }
 
 #[test]
-fn topics_by_the_command_line() {
+fn the_command_line_shows_topics() {
     let server = Server::start();
     let _subscriber = load(&server.url(""));
     let names = |words: &[&str]| -> Vec<String> {
@@ -116,7 +116,7 @@ fn top_shows_one_screen() {
     }
 }
 
-/// A node whose operators' port is not on loopback, and an API key that may operate it.
+/// A node with a public operators' port, and an API key for operators.
 struct Elsewhere {
     clients: String,
     operators: String,
@@ -155,17 +155,17 @@ impl Elsewhere {
         }
     }
 
-    /// The status of a request with these arguments of curl.
+    /// The status of a request with these curl arguments.
     fn status(&self, path: &str, arguments: &[&str]) -> u16 {
         let url = format!("{}{path}", self.operators);
         curl(&[arguments, &[&url]].concat()).status
     }
 }
 
-/// Elsewhere than on loopback an operator's key is asked for, by everything that shows clients. A
-/// browser shows it once, and what its cookie changes is changed by pages of this origin only.
+/// A public operators' port requires a key for everything that shows clients. A browser presents it
+/// once, and only pages of this origin may make changes with its cookie.
 #[test]
-fn elsewhere_a_key_is_asked_for() {
+fn a_public_operators_port_requires_a_key() {
     let node = Elsewhere::start();
     for path in [
         "connections",
@@ -212,9 +212,9 @@ fn elsewhere_a_key_is_asked_for() {
     assert_eq!(node.status("/api/v1/topics", &with_cookie), 401);
 }
 
-/// The same walk behind a login.
+/// All views behind a login.
 #[test]
-fn every_view_behind_a_login() {
+fn every_view_works_behind_a_login() {
     let elsewhere = Elsewhere::start();
     let _subscriber = load(&elsewhere.clients);
     let url = format!("{}/", elsewhere.operators);

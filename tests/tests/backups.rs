@@ -1,5 +1,5 @@
-//! The page on backups and restores does what it says: its commands run as they stand, one after
-//! the other, and print what stands below them.
+//! The page on backups and restores is correct: its commands run in order, and print the shown
+//! output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use end_to_end::curl::{curl, publish};
 use end_to_end::server::{Place, Server};
 use end_to_end::tools;
 
-/// What the page has: a heading, commands, or what the commands before it print.
+/// A part of the page: a heading, commands, or their output.
 #[derive(Debug)]
 enum Part {
     Heading(String),
@@ -43,7 +43,7 @@ fn parts_of(page: &str) -> Vec<Part> {
     parts
 }
 
-/// Whether a line is as the page says; `…` stands for anything.
+/// Whether a line matches the page; `…` stands for any text.
 fn is_like(line: &str, pattern: &str) -> bool {
     let mut rest = line;
     let mut pieces = pattern.split('…');
@@ -61,8 +61,8 @@ fn is_like(line: &str, pattern: &str) -> bool {
     rest.is_empty() || pattern.ends_with('…')
 }
 
-/// The machine of the page: a node with its data, and a `systemctl` that leaves it to the test to
-/// stop and start it.
+/// The machine of the page: a node with its data, and a `systemctl` that lets the test stop and
+/// start it.
 struct Machine {
     place: Place,
     server: Option<Server>,
@@ -95,13 +95,13 @@ impl Machine {
         self.server.as_ref().expect("it runs")
     }
 
-    /// Publishes a message; its position.
+    /// Publishes a message; returns its position.
     fn publish(&self, payload: &str) -> String {
         let answer = publish(&self.server().url("/topics/t"), payload);
         format!("{}:{}", answer["epoch"].as_str().unwrap(), answer["offset"])
     }
 
-    /// What a client that comes back is told: offsets, and the reason of the gap before them.
+    /// The messages for a returning client: offsets, and the reason of the gap before them.
     fn since(&self, position: &str) -> (Vec<u64>, Option<String>) {
         let url = self.server().url(&format!("/topics/t?since={position}"));
         let page = curl(&[&url]).expect(200).json();
@@ -111,7 +111,7 @@ impl Machine {
         (offsets.collect(), reason)
     }
 
-    /// Runs commands of the page, line by line, and gives what they print.
+    /// Runs commands of the page, line by line, and returns their output.
     fn run(&mut self, commands: &str) -> Vec<String> {
         let mut printed = Vec::new();
         for line in commands.lines() {
@@ -137,7 +137,7 @@ impl Machine {
     }
 }
 
-/// A search path on which `crore` is the binary under test.
+/// A search path with the binary under test as `crore`.
 fn path_with(crore: &Command, directory: &Path) -> String {
     let bin = directory.join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -148,7 +148,7 @@ fn path_with(crore: &Command, directory: &Path) -> String {
 }
 
 #[test]
-fn the_page_does_what_it_says() {
+fn the_page_on_backups_is_correct() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/backups.md");
     let page = fs::read_to_string(page).unwrap();
     let mut machine = Machine::new();
@@ -159,7 +159,7 @@ fn the_page_does_what_it_says() {
     for part in parts_of(&page) {
         match part {
             Part::Heading(text) => {
-                // Before each loss clients see more than what is left.
+                // Before each loss clients receive more than the remaining messages.
                 if text.starts_with("Restoring") || text == "A lost segment" {
                     seen = machine.publish("seen and lost");
                 }

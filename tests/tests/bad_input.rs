@@ -1,7 +1,7 @@
-//! Bad input on the clients' port: each row of the design's table that exists, from outside.
+//! Bad input on the clients' port: each existing row of the design's table, from outside.
 //!
-//! What is refused says why by a stable name, and nobody else notices: after every case the server
-//! still serves.
+//! A refusal has a stable error code, and does not affect others: after every case the server still
+//! serves.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ filter_levels_max = 8
 "#;
 
 #[test]
-fn requests_that_are_no_http() {
+fn malformed_http_is_refused() {
     let server = Server::with_configuration(TIGHT);
     let long = "a".repeat(4096);
     let check = |request: &str, statuses: &[&str]| {
@@ -57,7 +57,7 @@ fn requests_that_are_no_http() {
 }
 
 #[test]
-fn topics_filters_and_positions_that_are_none() {
+fn malformed_topics_filters_and_positions_are_refused() {
     let server = Server::with_configuration(TIGHT);
     let long = "a".repeat(256);
     let post = |path: &str| curl(&["-d", "x", &server.url(path)]);
@@ -80,7 +80,7 @@ fn topics_filters_and_positions_that_are_none() {
 }
 
 #[test]
-fn bodies_that_are_refused() {
+fn invalid_bodies_are_refused() {
     let server = Server::with_configuration(TIGHT);
     let json = |body: &str| {
         curl(&["-H", "Content-Type: application/json", "-d", body, &server.url("/publish")])
@@ -97,7 +97,7 @@ fn bodies_that_are_refused() {
     publish(&url, &largest);
     let larger = format!("{largest}x");
     curl(&["-d", &larger, &url]).expect_problem(413, "message_too_large");
-    // Nothing of a batch is published where a part of it is refused.
+    // A batch with a refused part is not published at all.
     json(r#"[{"topic": "half", "data": "x"}, {"topic": "half/#", "data": "y"}]"#).expect(400);
     let half = curl(&[&server.url("/topics/half")]).expect(200).json();
     assert_eq!(half["messages"].as_array().map(Vec::len), Some(0), "{half}");
@@ -105,7 +105,7 @@ fn bodies_that_are_refused() {
 }
 
 #[test]
-fn places_and_methods_that_there_are_not() {
+fn unknown_paths_and_methods_are_refused() {
     let server = Server::start();
     curl(&[&server.url("/nothing/here")]).expect_problem(404, "not_found");
     curl(&[&server.url("/mqtt")]).expect_problem(404, "not_found");
@@ -116,7 +116,7 @@ fn places_and_methods_that_there_are_not() {
 }
 
 #[test]
-fn web_socket_frames_that_break_the_protocol() {
+fn invalid_web_socket_frames_are_refused() {
     let server = Server::with_configuration(TIGHT);
     let check = |bytes: &[u8], code: u16| {
         let mut raw = Raw::web_socket(&server.clients, "/echo", "");
@@ -126,21 +126,21 @@ fn web_socket_frames_that_break_the_protocol() {
         still_serves(&server);
     };
     let zero_mask = [0, 0, 0, 0];
-    // Not masked; a reserved bit; a reserved opcode; a ping in fragments; a continuation of
-    // nothing.
+    // Not masked; a reserved bit; a reserved opcode; a fragmented ping; a continuation without a
+    // message.
     check(&[0x81, 0x01, b'a'], 1002);
     check(&[&[0xc1, 0x80], &zero_mask[..]].concat(), 1002);
     check(&[&[0x83, 0x80], &zero_mask[..]].concat(), 1002);
     check(&[&[0x09, 0x80], &zero_mask[..]].concat(), 1002);
     check(&[&[0x80, 0x80], &zero_mask[..]].concat(), 1002);
-    // Text that is not UTF-8; a close code that may not be sent; a message of 64 KiB and one byte.
+    // Text other than UTF-8; a forbidden close code; a message of 64 KiB and one byte.
     check(&[&[0x81, 0x81], &zero_mask[..], &[0xff]].concat(), 1007);
     check(&[&[0x88, 0x82], &zero_mask[..], &[0x03, 0xed]].concat(), 1002);
     check(&[&[0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 1], &zero_mask[..]].concat(), 1009);
 }
 
 #[test]
-fn native_frames_that_are_none() {
+fn malformed_native_frames_are_refused() {
     let server = Server::with_configuration(TIGHT);
     for payload in [&b"\xff\xff\xff\xff"[..], b"", b"\x00", &[0x80; 64]] {
         let mut raw = Raw::web_socket(&server.clients, "/crore", "crore.v1");
@@ -155,13 +155,13 @@ fn native_frames_that_are_none() {
 }
 
 #[test]
-fn handshakes_that_do_not_end() {
+fn unfinished_handshakes_time_out() {
     let server = Server::with_configuration("[http]\nhandshake_timeout = \"1s\"\n");
     let mut silent = Raw::connect(&server.clients);
     let mut slow = Raw::connect(&server.clients);
     slow.send(b"GET /echo HTTP/1.1\r\nHost: localhost\r\n");
     let mut slower = Raw::connect(&server.clients);
-    // A byte now and then does not extend the time: it counts from the connection's start.
+    // Single bytes do not extend the time: it counts from the connection's start.
     for byte in b"GET /echo HTTP/1.1\r\n" {
         slower.send(&[*byte]);
         std::thread::sleep(Duration::from_millis(100));
@@ -173,7 +173,7 @@ fn handshakes_that_do_not_end() {
 }
 
 #[test]
-fn a_full_node_refuses_and_keeps_who_is_there() {
+fn a_full_node_refuses_and_keeps_present_connections() {
     let server =
         Server::with_configuration("[node]\nio_threads = 1\n\n[limits]\nconnections_max = 8\n");
     let mut kept: Vec<Raw> =
@@ -187,7 +187,7 @@ fn a_full_node_refuses_and_keeps_who_is_there() {
         raw.send_frame(1, b"still here");
         assert_eq!(raw.read_frame(), (1, b"still here".to_vec()));
     }
-    // A place that becomes free is given to the next.
+    // A free slot is given to the next connection.
     kept.pop();
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
@@ -215,7 +215,7 @@ fn a_full_node_refuses_new_topics_only() {
 }
 
 #[test]
-fn a_reader_that_stands_still_harms_nobody() {
+fn a_stalled_reader_affects_no_other_client() {
     let server = Server::with_configuration(WIDE_SEND_BUFFER);
     let mut idle = Raw::connect(&server.clients);
     idle.send(
@@ -231,11 +231,11 @@ fn a_reader_that_stands_still_harms_nobody() {
         let data = live.next_message().data;
         assert!(data.starts_with(&format!("{number} x")), "not {number}: {:.20}", data);
     }
-    // It comes back to life, and is told everything or exactly what it missed.
+    // It continues to read, and receives everything or an exact gap.
     idle.read_until(b"99 xxx");
 }
 
-/// Another client is served as if nothing had happened.
+/// Checks that another client is served normally.
 #[track_caller]
 fn still_serves(server: &Server) {
     publish(&server.url("/topics/still/serves"), "yes");

@@ -11,7 +11,7 @@ use end_to_end::server::Server;
 use end_to_end::tools;
 use serde_json::Value;
 
-/// What a run may take that is to last a second or two.
+/// The time limit of a run of a second or two.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A directory for reports, removed when dropped.
@@ -25,7 +25,7 @@ impl Reports {
         Reports(path)
     }
 
-    /// The report, after looking whether the page has it inside.
+    /// The report, after a check that the page contains it.
     fn read(&self) -> Value {
         let text = fs::read_to_string(self.0.join("report.json")).expect("a report");
         let page = fs::read_to_string(self.0.join("report.html")).expect("a page");
@@ -37,7 +37,7 @@ impl Reports {
 
 impl Drop for Reports {
     fn drop(&mut self) {
-        // What stays behind is in the temporary folder.
+        // Remains are in the temporary folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -59,7 +59,7 @@ fn number(report: &Value, pointer: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no number {pointer} in {report}")) as u64
 }
 
-/// Runs a workload, and looks for what every report of one has.
+/// Runs a workload, and checks the common parts of its report.
 fn complete(name: &str, arguments: &str) -> Value {
     let out = Reports::new(&arguments.replace(' ', ""));
     let ended = run(&format!("{name} {arguments}"), &out);
@@ -75,7 +75,7 @@ fn complete(name: &str, arguments: &str) -> Value {
     report
 }
 
-/// The same where messages were measured.
+/// Runs a workload with measured messages.
 fn measured(name: &str, arguments: &str) -> Value {
     let report = complete(name, &format!("{arguments} --duration 1s"));
     let delivered = number(&report, "/measured/delivered");
@@ -91,7 +91,7 @@ fn measured(name: &str, arguments: &str) -> Value {
 }
 
 #[test]
-fn a_topic_for_each_client() {
+fn each_client_may_have_a_topic() {
     let report = measured("c10m", "--clients 60 --rate 100");
     assert_eq!(number(&report, "/measured/sent"), 100);
     assert_eq!(report["published"]["clients"], 10_000_108);
@@ -99,20 +99,20 @@ fn a_topic_for_each_client() {
     let mean = rows.iter().find(|row| row["what"] == "latency, mean").expect("the mean");
     assert_eq!(mean["published"], 61.0);
     assert!(mean["factor"].is_f64());
-    // Nobody has published more of this one than its size.
+    // This workload publishes nothing beyond its size.
     let report = measured("c12m", "--clients 60 --rate 100 --ack none");
     assert_eq!(report["published"]["mean_ms"], Value::Null);
     assert_eq!(report["measured"]["acknowledgement"], Value::Null);
 }
 
 #[test]
-fn event_streams() {
+fn event_streams_are_measured() {
     let report = measured("c10m", "--clients 30 --rate 100 --transport sse --no-pin");
     assert_eq!(report["plan"]["server_cores"], "");
 }
 
 #[test]
-fn groups_of_clients() {
+fn groups_of_clients_are_measured() {
     let report = measured("one-million", "--clients 300 --rate 10");
     assert_eq!(number(&report, "/plan/size/topics"), 3);
     assert_eq!(number(&report, "/measured/delivered"), 1_000);
@@ -126,21 +126,21 @@ fn groups_of_clients() {
 }
 
 #[test]
-fn echoes() {
+fn echoes_are_measured() {
     let report = measured("echo-100k", "--clients 20 --rate 100");
     assert_eq!(number(&report, "/completeness/sent"), number(&report, "/completeness/received"));
 }
 
 #[test]
-fn one_topic_for_all() {
+fn all_clients_may_share_a_topic() {
     let report = measured("fan-out", "--clients 50 --rate 20");
     assert_eq!(number(&report, "/measured/sent"), 20);
     assert_eq!(number(&report, "/measured/last_receiver/count"), 20);
 }
 
 #[test]
-fn the_sustainable_rate_is_looked_for() {
-    // No machine is so slow that a few messages take half a minute: every step holds.
+fn the_sustainable_rate_is_found() {
+    // A few messages take less than half a minute on any machine: every step succeeds.
     let arguments = "--clients 20 --rate 4 --find --step 100ms --duration 500ms --p99-max 30s";
     let report = complete("unicast", arguments);
     let steps = report["steps"].as_array().expect("steps");
@@ -151,14 +151,14 @@ fn the_sustainable_rate_is_looked_for() {
 }
 
 #[test]
-fn connections() {
+fn connections_are_measured() {
     let report = complete("connect", "--clients 100");
     assert_eq!(report["measured"], Value::Null);
     assert_eq!(number(&report, "/connect/time/count"), 100);
 }
 
 #[test]
-fn all_clients_return() {
+fn a_return_of_all_clients_is_measured() {
     let report = measured("storm", "--clients 200 --rate 40 --away 500ms");
     assert_eq!(report["storm"]["has_killed_server"], false);
     assert_eq!(number(&report, "/storm/back/count"), 200);
@@ -166,7 +166,7 @@ fn all_clients_return() {
 }
 
 #[test]
-fn all_clients_return_to_a_server_that_was_killed() {
+fn a_return_to_a_killed_server_is_measured() {
     let report = measured("storm", "--clients 200 --rate 40 --away 300ms --server-restarts");
     assert_eq!(report["storm"]["has_killed_server"], true);
     assert_eq!(number(&report, "/storm/back/count"), 200);
@@ -174,21 +174,21 @@ fn all_clients_return_to_a_server_that_was_killed() {
 }
 
 #[test]
-fn a_server_that_is_there_already() {
+fn an_existing_server_may_be_measured() {
     let server = Server::start();
     let url = server.ws_url("");
     let admin = server.operators_url("");
     let report = measured("c10m", &format!("--clients 20 --rate 50 --url {url} --admin {admin}"));
     assert_eq!(report["plan"]["foreign_url"], url);
     assert!(report["measured"]["server_cpu"].is_f64(), "from its metrics");
-    // Without metrics and process the run is the same, and those figures are missing.
+    // Without metrics and process the run is the same, but those figures are missing.
     let report = measured("c10m", &format!("--clients 20 --rate 50 --url {url}"));
     assert_eq!(report["measured"]["server_cpu"], Value::Null);
 }
 
 #[test]
-fn what_is_not_complete_is_said_and_fails() {
-    // Without a history who was away misses what was published meanwhile.
+fn an_incomplete_run_is_reported_and_fails() {
+    // Without a history an absent client misses messages.
     let out = Reports::new("incomplete");
     let ended =
         run("storm --clients 100 --rate 40 --away 500ms --duration 500ms --history off", &out);
@@ -238,7 +238,7 @@ fn reports_are_compared() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let out = Reports::new("refused");
     for (arguments, said) in [
         ("factory --clients 20 --url ws://127.0.0.1:1", "--plain"),

@@ -1,5 +1,5 @@
-//! `crore bench` when something runs out on its own side: it says what and what to do, goes on with
-//! what it has, costs next to nothing meanwhile, and takes the rest when there is room again.
+//! `crore bench` when its own resources run out: it reports the shortage and the remedy, continues
+//! with the rest, uses hardly any processor time, and resumes when there is room again.
 
 use std::process::Command;
 use std::time::Instant;
@@ -32,19 +32,19 @@ fn live(figures: &Value) -> u64 {
 }
 
 #[test]
-fn more_clients_than_ports_are_refused_in_words() {
+fn too_many_clients_for_the_ports_are_refused() {
     let (host, _place, server) = host_with_few_ports();
     let mut bench = subscribers(&host, &server, &["--clients", "100"]);
     bench.wait_for_words("the bound", &["50 clients instead of 100", "--local-addresses"]);
     bench.wait_for("as many as there are ports", |figures| live(figures) == 49);
-    // What it asks for is the way out.
+    // The proposed remedy works.
     let addresses = ["--clients", "100", "--local-addresses", "127.0.{1..2}.1"];
     let mut more = subscribers(&host, &server, &addresses);
     more.wait_for("all of them", |figures| live(figures) == 100);
 }
 
 #[test]
-fn ports_that_others_have_are_waited_for() {
+fn bench_waits_for_ports_in_use() {
     let (host, _place, server) = host_with_few_ports();
     let mut others = subscribers(&host, &server, &["--clients", "30"]);
     others.wait_for("their clients", |figures| live(figures) == 30);
@@ -59,14 +59,14 @@ fn ports_that_others_have_are_waited_for() {
     bench.wait_for_sum("further attempts", "connects_failed", 10);
     let (elapsed, cpu) = (began.elapsed(), bench.cpu_time() - cpu);
     assert!(cpu * 4 < elapsed, "{cpu:?} of {elapsed:?} is a busy loop");
-    // On loopback a port whose connection has ended is free again after a second.
+    // On loopback the port of a closed connection is free again after a second.
     drop(others);
     bench.wait_for("all of them", |figures| live(figures) == 40);
 }
 
-/// A container that allows neither tables of the threads' own nor sockets beside them.
+/// A container that permits neither separate descriptor tables of threads nor sockets outside them.
 #[test]
-fn few_descriptors_are_told_in_words() {
+fn a_shortage_of_descriptors_is_reported() {
     let server = Server::start();
     let url = server.ws_url("/crore");
     let mut command = Command::new("sh");
@@ -96,9 +96,9 @@ fn few_descriptors_are_told_in_words() {
     assert_eq!(ended.status.code(), Some(143), "{ended:?}");
 }
 
-/// Somebody lowers its limit while it connects.
+/// The limit is lowered while it connects.
 #[test]
-fn descriptors_that_run_out_are_waited_for() {
+fn bench_waits_for_descriptors() {
     let server = Server::start();
     let url = server.ws_url("/crore");
     let mut bench = Bench::start(&[
@@ -114,7 +114,7 @@ fn descriptors_that_run_out_are_waited_for() {
         "--connect-rate",
         "50",
     ]);
-    // Six seconds until all are there are time enough to lower it.
+    // The limit is lowered within the six seconds until all are connected.
     bench.wait_for("some clients", |figures| live(figures) > 20);
     bench.limit_descriptors(Some(30));
     bench.wait_for("trouble by name", |figures| {

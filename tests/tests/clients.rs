@@ -1,5 +1,4 @@
-//! Clients that others wrote: npm's `ws` and `eventsource`, Python's `websockets`, a headless
-//! Chromium.
+//! Independent clients: npm's `ws` and `eventsource`, Python's `websockets`, a headless Chromium.
 
 use std::time::Duration;
 
@@ -10,15 +9,15 @@ use end_to_end::server::Server;
 use end_to_end::tools::{crore, node, python};
 use serde_json::{Value, json};
 
-/// How long a browser may take to start and to do what it is there for.
+/// The time limit for a browser to start and complete its test.
 const BROWSER: Duration = Duration::from_secs(300);
 
-/// Short messages too, and with one I/O thread, so that there is one compressor.
+/// Compresses short messages too, with one I/O thread, so that there is one compressor.
 const COMPRESSED: &str = "[node]\nio_threads = 1\n\n[websocket]\ncompression = true\n\
     compression_bytes_min = 16\n";
 
 #[test]
-fn ws_echo() {
+fn ws_receives_echoes() {
     let server = Server::start();
     for path in ["/echo", "/ws/echo"] {
         assert_success(&mut node("web_socket.cjs", &[&server.ws_url(path)]));
@@ -26,22 +25,22 @@ fn ws_echo() {
 }
 
 #[test]
-fn websockets_echo() {
+fn websockets_receives_echoes() {
     let server = Server::start();
     assert_success(&mut python("web_socket.py", &[&server.ws_url("/echo")]));
 }
 
 #[test]
-fn compressed_echo() {
+fn compressed_echoes_are_received() {
     let server = Server::with_configuration(COMPRESSED);
     let url = server.ws_url("/echo");
     assert_success(&mut node("web_socket.cjs", &[&url, "compressed"]));
     assert_success(&mut python("web_socket.py", &[&url, "compressed"]));
 }
 
-/// Compressed once for both that ask for it; the third gets the same message as it is.
+/// Compressed once for both clients that request it; the third receives the uncompressed message.
 #[test]
-fn compressed_subscribers() {
+fn messages_are_compressed_for_willing_subscribers() {
     let server = Server::with_configuration(COMPRESSED);
     let url = format!("ws://{}", server.clients);
     let subscribe = |flags: &[&str]| {
@@ -85,7 +84,7 @@ fn the_native_protocol_requires_its_subprotocol() {
 }
 
 #[test]
-fn eventsource_hears_each_message_once() {
+fn eventsource_receives_each_message_once() {
     let server = Server::start();
     let mut source = event_source(&server.url("/events?topic=chat/1"));
     for number in 0..100 {
@@ -96,7 +95,7 @@ fn eventsource_hears_each_message_once() {
     }
 }
 
-/// The link breaks; the client reconnects by itself with `Last-Event-ID` and has missed nothing.
+/// The link breaks; the client reconnects by itself with `Last-Event-ID` and misses nothing.
 #[test]
 fn eventsource_misses_nothing_when_its_link_breaks() {
     let server = Server::start();
@@ -122,7 +121,7 @@ fn eventsource_misses_nothing_when_its_link_breaks() {
 }
 
 #[test]
-fn the_live_page_in_a_browser() {
+fn the_live_page_works_in_a_browser() {
     let server = Server::start();
     let page = Process::start(&mut node("page.cjs", &[&server.operators_url("/")]));
     let mut page = page.with_patience(BROWSER);
@@ -131,10 +130,10 @@ fn the_live_page_in_a_browser() {
     page.end_within(BROWSER).assert_success();
 }
 
-/// What is published while a link is broken is not recovered for a filter: the page says so.
+/// A filter does not recover messages published while the link is broken: the page reports a gap.
 #[test]
 fn the_live_page_shows_a_gap() {
-    // A log that holds little: what the page misses while its link is cut is gone when it returns.
+    // The log is small: the messages missed by the page are evicted before it returns.
     let server = Server::with_configuration(
         "[[log]]\nname = \"memory\"\npartitions_count = 1\nbytes_max = \"256KiB\"\nsegment_bytes = \"64KiB\"\n[limits]\nmessage_bytes_max = \"48KiB\"\n",
     );
@@ -164,8 +163,8 @@ fn event_source(url: &str) -> Process {
     source
 }
 
-/// The payload of the next message. That a link broke, was opened again and has caught up is left
-/// out; that anything is missing is not.
+/// The payload of the next message. A broken link, its repair and the end of a replay are skipped;
+/// a gap is not.
 fn next_payload(source: &mut Process) -> String {
     loop {
         let happened = source.json();

@@ -1,5 +1,4 @@
-//! The command line: how the server starts and ends, `pub`, `sub` and `history` against it, and
-//! exit codes.
+//! The command line: start and end of the server, `pub`, `sub` and `history`, and exit codes.
 
 use std::ffi::OsStr;
 
@@ -11,7 +10,7 @@ use end_to_end::tokens::{Issuer, configuration};
 use end_to_end::tools::{crore, switched_crore};
 
 #[test]
-fn signals_end_it_by_its_drain() {
+fn signals_drain_and_stop_the_node() {
     for (signal, codes) in [("TERM", [0, 143]), ("INT", [130, 130])] {
         let server = Server::with_configuration("[node]\ndrain_window = \"1s\"\n");
         let clients = server.clients.clone();
@@ -19,12 +18,12 @@ fn signals_end_it_by_its_drain() {
         let ended = server.end();
         let code = ended.status.code().unwrap_or(-1);
         assert!(codes.contains(&code), "{signal}: {:?}", ended);
-        // Nobody else listens at a place's address.
+        // No other program listens at a place's address.
         assert!(std::net::TcpStream::connect(clients).is_err(), "{signal}: still listening");
     }
 }
 
-/// What tests switch on in a node is compiled with debug assertions only.
+/// Switches for tests are compiled with debug assertions only.
 #[test]
 fn a_release_has_no_switches_for_tests() {
     let has_switch = |program: &OsStr| {
@@ -41,9 +40,10 @@ fn a_release_has_no_switches_for_tests() {
     assert!(said.contains("CRORE_UPGRADE_FAIL_AT: unknown variable"), "{said}");
 }
 
-/// Who shows no token hears how to give one, and who may not do something, what.
+/// A refusal for a missing token explains how to provide one; a refusal for a missing permission
+/// names it.
 #[test]
-fn refusals_say_what_and_how() {
+fn refusals_explain_the_remedy() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     place.configure(&configuration("", &[&issuer]));
@@ -83,11 +83,10 @@ fn refusals_say_what_and_how() {
     }
 }
 
-/// Commands that do one thing do not wait for a node that is not there: nothing was sent, and they
-/// say what to do.
+/// Single commands do not wait for an absent node: nothing was sent, and they report the remedy.
 #[test]
-fn without_a_node_commands_fail_at_once() {
-    // A port that nobody listens at: it stays ours, and a connect is refused.
+fn commands_fail_at_once_without_a_node() {
+    // A reserved port without a listener, so that a connect is refused.
     let port = rustix::net::socket(
         rustix::net::AddressFamily::INET,
         rustix::net::SocketType::STREAM,
@@ -119,7 +118,7 @@ fn without_a_node_commands_fail_at_once() {
 }
 
 #[test]
-fn an_address_that_is_none_has_a_proposal() {
+fn an_invalid_address_gets_a_proposal() {
     for (listen, expected) in [
         (":8800", "write \"127.0.0.1:8800\", or \"0.0.0.0:8800\""),
         ("8800", "write \"127.0.0.1:8800\""),
@@ -134,7 +133,7 @@ fn an_address_that_is_none_has_a_proposal() {
 }
 
 #[test]
-fn wrong_configuration_is_told_with_its_place() {
+fn configuration_errors_name_their_place() {
     let check = |text: &str, expected: &[&str]| {
         let folder = std::env::temp_dir();
         let file = folder.join(format!("crore-wrong-{}.toml", std::process::id()));
@@ -174,7 +173,7 @@ fn a_wrong_command_line_exits_with_2() {
 }
 
 #[test]
-fn a_port_in_use_is_told() {
+fn a_port_in_use_is_reported() {
     let server = Server::start();
     let ended = run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", &server.operators]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
@@ -182,7 +181,7 @@ fn a_port_in_use_is_told() {
 }
 
 #[test]
-fn what_is_published_is_heard() {
+fn subscribers_receive_publications() {
     let server = Server::start();
     let mut subscriber = subscribe(&server.clients, &["a/#"]);
     for payload in ["one", "two", "three"] {
@@ -197,7 +196,7 @@ fn what_is_published_is_heard() {
     assert!(["one", "two", "three"].iter().all(|payload| printed.contains(payload)), "{printed}");
 }
 
-/// Each run is a connection of its own; what it repeats is answered with the first position.
+/// Each run has its own connection; its repetition is answered with the first position.
 #[test]
 fn a_repeated_publication_is_appended_once() {
     let server = Server::start();
@@ -268,8 +267,7 @@ fn subscribe(address: &str, filters: &[&str]) -> Process {
     subscriber
 }
 
-/// The data of the next message. That a link broke and was opened again is left out, that anything
-/// is missing is not.
+/// The data of the next message. A broken link and its repair are skipped; a gap is not.
 fn next_data(subscriber: &mut Process) -> String {
     loop {
         let happened = subscriber.json();

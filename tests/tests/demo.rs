@@ -1,5 +1,5 @@
-//! `crore demo --break-it`: subscribers live through an upgrade, a kill and a drain, and the demo
-//! tells the truth about it.
+//! `crore demo --break-it`: subscribers survive an upgrade, a kill and a drain, and the demo
+//! reports the results correctly.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use end_to_end::process::{Ended, Process};
 use end_to_end::server::Place;
 use end_to_end::tools::crore;
 
-/// Longer than the demo allows itself.
+/// Longer than the demo's own time limit.
 const PATIENCE: Duration = Duration::from_secs(200);
 
-/// A demo of few clients. What it makes is below the place's folder.
+/// A small demo. Its files are in the place's folder.
 fn demo(place: &Place, arguments: &[&str]) -> Command {
     let directory = temporary(place);
     fs::create_dir_all(&directory).expect("the folder is ours");
@@ -43,11 +43,11 @@ struct Row {
     recovered: u64,
     lost: u64,
     reconnects: u64,
-    /// Behind the figures; empty where all is well.
+    /// The faults behind the figures; empty if there are none.
     faults: String,
 }
 
-/// The rows in their order: of each round that of the one subscriber, and that of the others.
+/// The rows in order: for each round that of the single subscriber, and that of the others.
 fn rows(ended: &Ended) -> Vec<Row> {
     let of_kind = |line: &&String| {
         let name = line.trim_start();
@@ -76,19 +76,19 @@ fn subscribers_live_through_every_break() {
     let rows = rows(&ended);
     assert_eq!(rows.len(), 6, "{:#?}", ended.lines);
     for row in &rows {
-        // Two seconds of messages, each acknowledged.
+        // Two seconds of messages, all acknowledged.
         assert_eq!((row.published, row.received, row.lost), (400, 400, 0));
         assert!(row.recovered <= row.received, "{row:?}");
         assert_eq!(row.faults, "");
     }
     let reconnects: Vec<u64> = rows.iter().map(|row| row.reconnects).collect();
     assert_eq!(reconnects[..4], [0, 0, 1, 20], "{rows:#?}");
-    // A client that comes back before the node has ended may be sent away again.
+    // A client that reconnects before the node has stopped may be sent away again.
     assert!(reconnects[4] >= 1 && reconnects[5] >= 20, "{rows:#?}");
     assert_nothing_is_left(&place);
 }
 
-/// The log of this node is gone with its process: the demo says so, and fails.
+/// The log of this node is lost with its process: the demo reports that, and fails.
 #[test]
 fn a_log_in_memory_fails() {
     let place = Place::new("127.0.0.1:0");
@@ -96,7 +96,7 @@ fn a_log_in_memory_fails() {
     assert_eq!(ended.status.code(), Some(1), "{:#?}", ended.lines);
     let rows = rows(&ended);
     assert_eq!(rows.len(), 6, "{:#?}", ended.lines);
-    // An upgrade keeps what is in memory.
+    // An upgrade keeps the memory.
     assert_eq!([&*rows[0].faults, &*rows[1].faults], ["", ""]);
     for row in &rows[2..] {
         assert!(row.faults.contains("gaps: "), "{row:?}");
@@ -111,7 +111,7 @@ fn a_log_in_memory_fails() {
 fn ctrl_c_leaves_nothing_behind() {
     let place = Place::new("127.0.0.1:0");
     let mut process = Process::start(&mut demo(&place, &[]));
-    // The node is no child of the demo any more, but its grandchild.
+    // The node is not a child of the demo any more, but its grandchild.
     let node = process.wait_for("a new process", |line| {
         let (_, rest) = line.split_once("Process ")?;
         let (number, _) = rest.split_once(" has replaced process ")?;

@@ -1,5 +1,5 @@
-//! `crore doctor` and `crore plan`, on this machine, on one that is a folder, and beside a running
-//! node.
+//! `crore doctor` and `crore plan`: on this machine, on one stored in a folder, and beside a
+//! running node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind is in the temporary folder.
+        // Remains are in the temporary folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Runs it to its end, without a terminal.
+/// Runs a command to its end, without a terminal.
 fn run(arguments: &[&str]) -> Output {
     let mut command: Command = crore();
     command.args(arguments).stdin(Stdio::null());
@@ -55,7 +55,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn this_machine_is_judged() {
+fn this_machine_is_checked() {
     let few = run(&["doctor", "--json", "--target-connections", "10"]);
     let judgement = json(&few);
     assert_eq!(judgement["target_connections"], 10);
@@ -77,7 +77,7 @@ fn this_machine_is_judged() {
 }
 
 #[test]
-fn what_is_proposed_is_shown_asked_done_and_can_be_undone() {
+fn changes_are_shown_confirmed_applied_and_undone() {
     let machine = Folder::new("machine");
     machine.write("proc/sys/net/core/somaxconn", "128\n");
     machine.write("proc/sys/net/ipv4/tcp_migrate_req", "0\n");
@@ -86,7 +86,7 @@ fn what_is_proposed_is_shown_asked_done_and_can_be_undone() {
     let root = text(&machine.0);
     let doctor = ["doctor", "--root", root, "--target-connections", "1M"];
 
-    // Nobody there to ask.
+    // Without a person to ask.
     let mut arguments = doctor.to_vec();
     arguments.push("--apply");
     let unasked = run(&arguments);
@@ -118,7 +118,7 @@ fn what_is_proposed_is_shown_asked_done_and_can_be_undone() {
 }
 
 #[test]
-fn a_machine_is_carried_away_and_judged_again() {
+fn a_captured_machine_is_checked_elsewhere() {
     let folder = Folder::new("captured");
     let file = folder.0.join("machine.txt");
     let here =
@@ -137,7 +137,7 @@ fn a_machine_is_carried_away_and_judged_again() {
 }
 
 #[test]
-fn a_running_node_tells_its_memory() {
+fn a_running_node_reports_its_memory() {
     let server = Server::start();
     let url = server.operators_url("/");
     let output = run(&["doctor", "--json", "--target-connections", "1", "--admin", &url]);
@@ -148,7 +148,7 @@ fn a_running_node_tells_its_memory() {
     assert!(components["binary"].as_i64() > Some(100_000), "{node}");
 
     drop(server);
-    // Its port may be somebody else's by now; this one is nobody's.
+    // Another program may have its port by now; this port has no listener.
     let output = run(&["doctor", "--admin", "http://127.0.0.1:1/"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no node answers"), "{output:?}");
@@ -182,10 +182,10 @@ fn a_load_is_planned_for_a_machine() {
     assert_eq!(run(&["plan"]).status.code(), Some(2));
 }
 
-/// What `bench run` writes is what `plan --check` reads. How well the two agree is no matter of a
-/// second on a busy machine.
+/// `plan --check` reads the output of `bench run`. Their agreement is not tested in a second on a
+/// busy machine.
 #[test]
-fn a_plan_is_held_against_a_report() {
+fn a_plan_is_compared_with_a_report() {
     let folder = Folder::new("check");
     let mut command = crore();
     command.args(["bench", "run", "c10m", "--clients", "200", "--rate", "100"]);

@@ -1,5 +1,5 @@
-//! The end in order: who is told what, what was accepted, and how long it takes, whatever clients
-//! do.
+//! The drain: the clients' notices, the accepted publications, and the duration, for all behaviour
+//! of clients.
 
 use std::net::TcpStream;
 use std::thread;
@@ -16,7 +16,7 @@ use end_to_end::server::{Place, Server};
 use end_to_end::tools::crore;
 
 const GOING_AWAY: u16 = 3001;
-/// Threads and disks may take so long to end when clients have gone.
+/// The time limit for threads and disks to stop after the clients have left.
 const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 fn news() -> Item<'static> {
@@ -44,7 +44,7 @@ fn on_disk(place: &Place, window: &str, further: &str) -> String {
     )
 }
 
-/// The command leads everybody away, tells how that goes, and waits for the end.
+/// The command drains the node, reports the progress, and waits for the end.
 #[test]
 fn an_operator_drains_a_node() {
     let server = Server::with_configuration("[node]\ndrain_window = \"1h\"\n");
@@ -64,7 +64,7 @@ fn an_operator_drains_a_node() {
     server.end().assert_success();
 }
 
-/// First readiness fails, and for the delay nothing else happens.
+/// Readiness fails first, and nothing else changes during the delay.
 #[test]
 fn readiness_fails_first() {
     let configuration = "[node]\ndrain_delay = \"1h\"\ndrain_window = \"1s\"\n";
@@ -75,12 +75,12 @@ fn readiness_fails_first() {
     let progress = curl(&[&server.operators_url("/api/v1/drain")]).expect(200).json();
     assert_eq!(progress["state"], "waiting", "{progress}");
     assert_eq!(progress["window_ms"], 1_000, "{progress}");
-    // Whoever comes all the same is served, also with a stream.
+    // A client that connects during the delay is served, also with a stream.
     publish(&server.url("/topics/news"), "still here");
     subscribed(&server);
     let metrics = Metrics::of(&server.operators).scrape();
     assert_eq!(metrics.number("crore_draining"), 1);
-    // The first signal is what happens already; the second ends it.
+    // The first signal repeats the present request; the second one ends the node.
     server.process.signal("TERM");
     server.process.signal("INT");
     let ended = server.end();
@@ -88,7 +88,7 @@ fn readiness_fails_first() {
 }
 
 #[test]
-fn what_makes_no_sense_does_not_drain() {
+fn invalid_requests_do_not_drain() {
     let server = Server::start();
     let url = server.operators_url("/api/v1/drain");
     let json = ["-H", "Content-Type: application/json"];
@@ -101,12 +101,12 @@ fn what_makes_no_sense_does_not_drain() {
     curl(&[&server.operators_url("/readyz")]).expect(200);
 }
 
-/// Publishes until nobody answers any more; how many publications were acknowledged.
+/// Publishes until the node stops answering; returns the number of acknowledged publications.
 fn publish_to_the_end(address: String, topic: String) -> u64 {
     let mut acknowledged = 0;
     while TcpStream::connect(&address).is_ok() {
         let url = format!("http://{address}/topics/{topic}");
-        // A few of them on one connection, as long as the node keeps it.
+        // A few of them on one connection, as long as the node keeps it open.
         let data: Vec<String> = (0..20).map(|_| url.clone()).collect();
         let mut arguments = vec!["-d", "x", "-w", "\n"];
         arguments.extend(data.iter().map(String::as_str));
@@ -122,8 +122,8 @@ fn publish_to_the_end(address: String, topic: String) -> u64 {
     acknowledged
 }
 
-/// Publishers go on while the node ends by a signal, on a log on disk: what was acknowledged is in
-/// the log after a restart.
+/// Publishers continue while a signal stops the node, with a log on disk: acknowledged messages are
+/// in the log after a restart.
 fn all_acknowledged_is_kept(window: &str, end: impl Fn(&Server, &mut Metrics<'_>)) {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&on_disk(&place, window, "io_threads = 2"));
@@ -158,14 +158,13 @@ fn all_acknowledged_is_kept(window: &str, end: impl Fn(&Server, &mut Metrics<'_>
 }
 
 #[test]
-fn a_drain_keeps_what_it_has_acknowledged() {
+fn a_drain_keeps_acknowledged_messages() {
     all_acknowledged_is_kept("2s", |server, _| server.process.signal("TERM"));
 }
 
-/// The same of a node that is killed within its drain, which lasts as long as somebody reads
-/// nothing.
+/// The node is killed during its drain, which lasts as long as a client does not read.
 #[test]
-fn so_does_a_kill_within_a_drain() {
+fn a_kill_during_a_drain_keeps_acknowledged_messages() {
     all_acknowledged_is_kept("1h", |server, metrics| {
         server.process.signal("TERM");
         metrics.wait_for("crore_draining", |draining| draining == 1);
@@ -173,7 +172,7 @@ fn so_does_a_kill_within_a_drain() {
     });
 }
 
-/// A client that reads nothing of what it has subscribed to, and is owed more than sockets hold.
+/// A client that does not read its subscription, and whose messages exceed the sockets' buffers.
 fn deaf(server: &Server) -> Raw {
     let mut deaf = Raw::web_socket(&server.clients, "/crore", "crore.v1");
     deaf.send_frame(2, &[0x01, 0x00, 1, 0]);
@@ -187,9 +186,9 @@ fn deaf(server: &Server) -> Raw {
     deaf
 }
 
-/// Who reads nothing holds the drain up for its window, and no longer.
+/// A client that does not read delays the drain by its window, and not longer.
 #[test]
-fn a_client_that_does_not_read() {
+fn a_client_that_does_not_read_delays_the_drain_by_its_window() {
     let server = Server::with_configuration("[node]\ndrain_window = \"2s\"\n");
     let _deaf = deaf(&server);
     let began = Instant::now();
@@ -201,11 +200,11 @@ fn a_client_that_does_not_read() {
     server.end().assert_success();
 }
 
-/// A log whose disk hangs: the node ends all the same, in the time that its configuration gives it,
-/// and says which log has not ended and how many publications nobody was told of. What was
-/// acknowledged is there after a restart.
+/// A log whose disk hangs: the node stops all the same, within its configured time, and reports the
+/// log that has not stopped and the number of unanswered publications. Acknowledged messages are
+/// present after a restart.
 #[test]
-fn a_disk_that_hangs() {
+fn a_hanging_disk_does_not_stop_a_drain() {
     let mut place = Place::new("127.0.0.2:0");
     place.configure(&on_disk(&place, "2s", "[limits]\nlog_stall_timeout = \"1s\""));
     let disk = HangingDisk::new(&place);
@@ -219,18 +218,18 @@ fn a_disk_that_hangs() {
     metrics.wait_for("crore_messages_appended_total", |count| count >= 10);
     disk.hang();
     let stalled = metrics.wait_for("crore_disk_logs_stalled_total", |count| count == 1);
-    // The one whose sync hangs.
+    // The publication whose sync hangs.
     assert_eq!(stalled.number("crore_publishes_staged"), 1);
     server.process.signal("TERM");
     let within = Duration::from_secs(2) + STOP_WITHIN + end_to_end::PATIENCE;
     let ended = server.process.end_within(within);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     let place_of = |text: &str| ended.lines.iter().position(|line| line.contains(text));
-    let (drains, told) = (place_of("The node drains"), place_of("did not stop cleanly"));
-    assert!(drains.is_some() && drains < told, "{ended:?}");
-    let told = &ended.lines[told.expect("a line")];
+    let (drains, reported) = (place_of("The node drains"), place_of("did not stop cleanly"));
+    assert!(drains.is_some() && drains < reported, "{ended:?}");
+    let reported = &ended.lines[reported.expect("a line")];
     for part in ["did not stop in time: crore-log-kept", "unsynced=1"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(reported.contains(part), "{part}: {reported}");
     }
     let acknowledged = publisher.join().expect("the thread ends");
     assert!(acknowledged > 0);

@@ -1,5 +1,5 @@
-//! A log on disk: what was acknowledged is there after any end of the process, and nobody is told
-//! of a gap.
+//! A log on disk: acknowledged messages are present after any end of the process, and no client
+//! receives a gap.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use end_to_end::tools;
 
 const JSON: &str = "Content-Type: application/json";
 
-/// Little memory, so that most of what is read comes from the disk.
+/// Little memory, so that most reads come from the disk.
 fn configuration(place: &Place) -> String {
     configuration_with(&place.path("data"))
 }
@@ -51,7 +51,7 @@ fn position_of(answer: &serde_json::Value) -> String {
     format!("{}:{}", answer["epoch"].as_str().unwrap(), answer["offset"])
 }
 
-/// Publishes so many messages of a kilobyte, in batches; the position of the first.
+/// Publishes messages of a kilobyte, in batches; returns the position of the first.
 fn publish_many(place: &Place, server: &Server, topic: &str, from: usize, count: usize) -> String {
     let mut first = None;
     for start in (from..from + count).step_by(100) {
@@ -87,7 +87,7 @@ fn payloads(count: usize) -> Vec<String> {
 fn nothing_is_lost_by_any_end() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&configuration(&place));
-    let mut count = 0; // stays below what a rule serves of a history
+    let mut count = 0; // stays below a rule's history limit
     let mut first = String::new();
     for signal in ["KILL", "TERM", "KILL", "INT"] {
         let server = place.start();
@@ -117,7 +117,7 @@ fn nothing_is_lost_by_any_end() {
     assert_eq!(value("crore_disk_logs_unavailable "), 0.0);
 }
 
-/// Flips a bit of the one file below a directory that holds these bytes.
+/// Flips a bit of the only file below a directory that contains these bytes.
 fn damage(directory: &Path, bytes: &[u8]) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -134,8 +134,8 @@ fn damage(directory: &Path, bytes: &[u8]) {
     }
 }
 
-/// Damage takes the newest message of a topic away, and later ones of another topic are there:
-/// whoever comes back with a position before it is told of the gap, on every way.
+/// Damage removes the newest message of a topic, and later ones of another topic remain: a client
+/// with an earlier position receives the gap, by every protocol.
 #[test]
 fn damage_behind_a_position_is_a_gap() {
     let mut place = Place::new("127.0.0.1:0");
@@ -151,10 +151,10 @@ fn damage_behind_a_position_is_a_gap() {
     let _ = server.end();
     damage(&place.path("data"), b"the second of t");
 
-    // The second start finds in the index what the first has found in the bytes.
+    // The second start finds in the index the damage that the first has found in the bytes.
     for signal in ["TERM", "KILL"] {
         let server = place.start();
-        let told = |query: &str| {
+        let reported = |query: &str| {
             let url = server.url(&format!("/topics/t?since={since}{query}"));
             let page = curl(&[&url]).expect(200).json();
             assert_eq!(page["messages"], serde_json::json!([]), "{page}");
@@ -163,8 +163,8 @@ fn damage_behind_a_position_is_a_gap() {
             assert_eq!(places, (&first["offset"], &second["offset"]), "{page}");
             assert_eq!(gap["reason"], "damaged", "{page}");
         };
-        told("");
-        told("&wait=10s");
+        reported("");
+        reported("&wait=10s");
         let events = server.url(&format!("/topics/t?since={since}"));
         let mut events = stream(&["-H", "Accept: text/event-stream", &events]);
         let start =
@@ -177,14 +177,14 @@ fn damage_behind_a_position_is_a_gap() {
 }
 
 #[test]
-fn what_does_not_fit_refuses_the_start() {
+fn an_unsuitable_log_refuses_the_start() {
     let mut place = Place::new("127.0.0.1:0");
     let configuration = configuration(&place);
     place.configure(&configuration);
     let server = place.start();
     publish(&server.url("/topics/a"), "x");
 
-    // Another process has it; it listens elsewhere.
+    // Another process uses the log; it listens elsewhere.
     let other = Place::new("127.0.0.1:0");
     other.configure(&configuration);
     let ended = other.launch().end();
@@ -194,14 +194,14 @@ fn what_does_not_fit_refuses_the_start() {
     server.process.signal("TERM");
     let _ = server.end();
 
-    // It has another number of partitions.
+    // The log has another number of partitions.
     other.configure(&configuration.replace("partitions_count = 4", "partitions_count = 8"));
     let ended = other.launch().end();
     assert_eq!(ended.status.code(), Some(78), "{ended:?}");
     assert!(says(&ended, "log.partitions_count") && says(&ended, "crore.toml:6"), "{ended:?}");
 }
 
-/// Publishes one message by `crore pub`, with a producer's number; the answer.
+/// Publishes one message by `crore pub`, with a producer's number; returns the answer.
 fn publish_as_producer(server: &Server, sequence: &str, text: &str) -> serde_json::Value {
     let url = server.ws_url("");
     let mut command = tools::crore();
@@ -219,10 +219,10 @@ fn publish_with_key(server: &Server, key: &str) -> serde_json::Value {
     answer.expect(200).json()
 }
 
-/// What was published once before any end is known after it, with much more in between than memory
-/// holds.
+/// Deduplication survives any end of the process, with many more messages in between than fit into
+/// memory.
 #[test]
-fn published_once_over_any_end() {
+fn deduplication_survives_any_end() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&configuration(&place));
     let server = place.start();
@@ -246,7 +246,7 @@ fn published_once_over_any_end() {
         assert_eq!(repeated, again(first.clone()), "after {signal}");
         let repeated = publish_as_producer(&server, "9", "two");
         assert_eq!(repeated, again(second.clone()), "after {signal}");
-        // A number in between is not one that was never there, but too late.
+        // A number in between was never used, but is too late.
         let envelope = r#"{"topic":"once/b","data":1,"producer":{"id":"p","sequence":8}}"#;
         let url = server.url("/publish");
         curl(&["--data-binary", envelope, "-H", JSON, &url]).expect_problem(409, "out_of_order");
@@ -254,7 +254,7 @@ fn published_once_over_any_end() {
     }
 }
 
-/// Asks whether the server is ready, until it is as wanted.
+/// Repeats the readiness request until it has this status.
 fn await_readiness(server: &Server, status: u16, mut between: impl FnMut()) -> Answer {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -267,7 +267,7 @@ fn await_readiness(server: &Server, status: u16, mut between: impl FnMut()) -> A
     }
 }
 
-/// Bytes of the longest segment.
+/// The size of the longest segment.
 fn segment_bytes(place: &Place) -> u64 {
     let segments = fs::read_dir(place.path("data/kept")).unwrap();
     let segments = segments.map(|entry| entry.unwrap());
@@ -276,8 +276,8 @@ fn segment_bytes(place: &Place) -> u64 {
     lengths.max().expect("a segment")
 }
 
-/// The retained message of a log on disk outlives every end of the server, and is removed for good
-/// by one without a payload.
+/// The retained message of a log on disk survives every end of the server, and a message without a
+/// payload removes it permanently.
 #[test]
 fn retained_messages_outlive_the_server() {
     let mut place = Place::new("127.0.0.1:0");
@@ -302,12 +302,12 @@ fn retained_messages_outlive_the_server() {
         assert_eq!(retained(&server, "a/removed").status, 404);
         let answer = curl(&[&server.url("/topics/a/kept?limit=1&reverse=true")]);
         let newest = &answer.expect(200).json()["messages"][0];
-        assert_eq!(newest["data"], payload(9), "it is no newer message");
+        assert_eq!(newest["data"], payload(9), "it is not a newer message");
     }
 }
 
-/// A disk that becomes full while a server runs: it refuses, serves what it has, and goes on by
-/// itself.
+/// A disk that becomes full at run time: the server refuses publications, serves reads, and
+/// recovers by itself.
 #[test]
 fn a_full_disk_refuses_until_there_is_room() {
     let mut place = Place::new("127.0.0.1:0");
@@ -319,8 +319,8 @@ fn a_full_disk_refuses_until_there_is_room() {
         let events = server.url("/topics/a/b");
         let mut stream = EventStream::open(&events, 1, None);
 
-        // A little room is left: a batch is torn by the end of the disk, in the segment and again
-        // in a new one.
+        // A little room is left: the end of the disk tears a batch, in the segment and again in a
+        // new one.
         let refused = |payload: &str| {
             let path = place.path("refused");
             fs::write(&path, payload).unwrap();
@@ -332,7 +332,7 @@ fn a_full_disk_refuses_until_there_is_room() {
         server.process.limit_file_bytes(Some(room));
         refused(&"x".repeat(2 * room as usize));
 
-        // Now not even a segment can begin.
+        // Now no segment can begin.
         server.process.limit_file_bytes(Some(64));
         let unready = await_readiness(&server, 503, || refused("x"));
         let reason = "a log on disk accepts no publications";
@@ -343,14 +343,14 @@ fn a_full_disk_refuses_until_there_is_room() {
         let unavailable = "crore_disk_logs_unavailable 1";
         assert!(metrics.lines().any(|line| line == unavailable), "{metrics}");
 
-        // What was acknowledged is served, to who asks and to who subscribes.
+        // Acknowledged messages are served, to requests and to subscribers.
         assert_eq!(read_all(&server, "a/b", &first), payloads(count)[1..]);
         let mut replay = EventStream::open(&events, 1, Some(&first));
         for expected in &payloads(count)[1..] {
             assert_eq!(&replay.next_message().data, expected);
         }
 
-        // There is room again. Nobody needs to publish for the server to notice.
+        // There is room again. The server notices without a publication.
         server.process.limit_file_bytes(None);
         await_readiness(&server, 200, || {});
         publish_many(&place, &server, "a/b", count, 40);
@@ -368,10 +368,10 @@ fn a_full_disk_refuses_until_there_is_room() {
     }
 }
 
-/// A server that is killed while its disk is full starts on it: it serves what was acknowledged,
-/// refuses, and goes on by itself.
+/// A server killed on a full disk starts again: it serves acknowledged messages, refuses
+/// publications, and recovers by itself.
 #[test]
-fn a_start_on_a_full_disk() {
+fn a_server_starts_on_a_full_disk() {
     let mut place = Place::new("127.0.0.1:0");
     let mount = place.path("disk");
     fs::create_dir(&mount).unwrap();
@@ -386,7 +386,7 @@ fn a_start_on_a_full_disk() {
     let first = publish_many(&place, &server, "a/b", 0, 40);
     let mut count = 40;
 
-    // Until the disk is full, and a batch is torn by its end.
+    // Until the disk is full, and its end tears a batch.
     disk.fill();
     loop {
         let answer = publish_one(count);
@@ -399,10 +399,9 @@ fn a_start_on_a_full_disk() {
     for signal in ["KILL", "TERM", "KILL"] {
         server.process.signal(signal);
         let _ = server.end();
-        disk.fill(); // what was torn has left some room
+        disk.fill(); // the torn batch has left some room
         server = place.start();
-        // A start that has nothing to write does not see that the disk is full; the first
-        // publication does.
+        // A start without a write does not detect the full disk; the first publication does.
         let unready = await_readiness(&server, 503, || {
             let refused = publish_one(count);
             assert!([503, 507].contains(&refused.status), "{refused:?}");
@@ -421,7 +420,7 @@ fn a_start_on_a_full_disk() {
         assert_eq!(&replay.next_message().data, expected);
     }
 
-    // There is room again. Nobody needs to publish for the server to notice.
+    // There is room again. The server notices without a publication.
     disk.make_room();
     await_readiness(&server, 200, || {});
     publish_many(&place, &server, "a/b", count, 40);
@@ -438,9 +437,9 @@ fn a_start_on_a_full_disk() {
     assert_eq!(page.expect(200).json()["epoch"], epoch);
 }
 
-/// A start that has to write, and cannot, says what to do, and takes nothing from the log.
+/// A start that cannot write reports the remedy, and removes nothing from the log.
 #[test]
-fn a_start_without_room_says_so() {
+fn a_start_without_room_reports_the_remedy() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&configuration(&place));
     let directory = place.path("data/kept").display().to_string();
@@ -458,7 +457,7 @@ fn a_start_without_room_says_so() {
     let first = publish_many(&place, &server, "a/b", 0, 40);
     server.process.signal("KILL");
     let _ = server.end();
-    // As after a crash that came before the log's end was noted.
+    // As after a crash before the log's end was recorded.
     for note in ["data/kept/end", "data/.kept.end"] {
         fs::remove_file(place.path(note)).unwrap();
     }

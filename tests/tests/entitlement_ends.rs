@@ -1,5 +1,5 @@
-//! How entitlements end and go on, on the real binary: expiry with a notice ahead, renewal over the
-//! live connection, and resume tickets that say who their client is. Revocations:
+//! The end and the renewal of entitlements, on the real binary: expiry with an advance notice,
+//! renewal over the live connection, and resume tickets with their client's identity. Revocations:
 //! `entitlement_revocations.rs`.
 
 use std::fs;
@@ -14,10 +14,10 @@ use end_to_end::tokens::{now_s, revoke, started};
 use end_to_end::tools::crore;
 use serde_json::json;
 
-/// How long a token holds whose end is awaited: what has to happen before has to have happened on a
-/// slow machine too.
+/// The lifetime of a token whose expiry is tested: long enough for the preceding steps on a slow
+/// machine.
 const LIFETIME_S: u64 = 15;
-/// And that long before it those are told who would be closed.
+/// The node's settings: clients receive a notice this long before the expiry.
 const SHORT: &str = "leeway = \"0s\"\nnotice_before = \"5s\"\n";
 const FORBIDDEN: u64 = 202;
 const REVOKED: u64 = 205;
@@ -26,8 +26,7 @@ fn assert_subscribed(frame: &Frame) {
     assert!(matches!(frame, Frame::Subscribed { .. }), "{frame:?}");
 }
 
-/// What comes next that is no notice of an expiry, nor how far a filter has come, which is told now
-/// and then.
+/// The next frame, apart from notices of expiry and positions of filters, which arrive regularly.
 fn next(native: &mut Native) -> Frame {
     loop {
         match native.next_frame() {
@@ -37,10 +36,10 @@ fn next(native: &mut Native) -> Frame {
     }
 }
 
-/// Told ahead, refused from the second on, closed by the sweep: sessions, event streams, long polls
-/// and echoes.
+/// Notice in advance, refusals after the expiry, close by the sweep: sessions, event streams, long
+/// polls and echoes.
 #[test]
-fn everything_ends_with_its_token() {
+fn connections_end_with_their_token() {
     let (_place, issuer, server) = started(SHORT);
     let (expires_s, claims) = (
         now_s() + LIFETIME_S,
@@ -62,7 +61,7 @@ fn everything_ends_with_its_token() {
     let event = events.next_event();
     assert_eq!(event.name, "crore.token_expires");
     assert!(event.data.contains(&(expires_s * 1_000).to_string()), "{event:?}");
-    // Until then all goes on.
+    // Until then everything continues.
     native.publish(2, "elsewhere", "x");
     assert_eq!(native.next_frame(), Frame::Published(2));
 
@@ -77,14 +76,14 @@ fn everything_ends_with_its_token() {
 }
 
 #[test]
-fn a_renewal_over_the_live_connection() {
+fn a_session_renews_its_token_without_a_reconnect() {
     let (_place, issuer, server) = started("");
     let first = issuer.token("--sub anna --expires 10m --subscribe a --subscribe b/# --publish #");
     let mut native = Native::with_token(&server.clients, &first);
     for (number, filter) in [(1, "a"), (2, "b/1"), (3, "b/+")] {
         assert_subscribed(&native.subscribe_one(number, filter));
     }
-    // What does not hold, or is somebody else's, changes nothing.
+    // An invalid token, or one of another client, changes nothing.
     native.renew(4, "x.y.z");
     let answer = next(&mut native);
     assert!(matches!(answer, Frame::Error { reference: 1, id: 4, code: 200, .. }), "{answer:?}");
@@ -96,7 +95,7 @@ fn a_renewal_over_the_live_connection() {
     let message = next(&mut native);
     assert!(matches!(message, Frame::Message { subscription: Some(1), .. }), "{message:?}");
 
-    // One that covers less: what it does not cover ends before it is said to hold.
+    // A token with fewer permissions: subscriptions beyond them end before it is accepted.
     let second = issuer.token("--sub anna --expires never --subscribe a --publish b/#");
     native.renew(7, &second);
     let mut ended = Vec::new();
@@ -125,7 +124,7 @@ fn a_renewal_over_the_live_connection() {
     assert_eq!(scrape.number("crore_renewals_total"), 1);
 }
 
-/// `crore sub` goes on over the end of its token: the file has another one by then.
+/// `crore sub` continues beyond the expiry of its token: the file has another one by then.
 #[test]
 fn a_token_file_is_read_again() {
     let (place, issuer, server) = started(SHORT);
@@ -140,7 +139,8 @@ fn a_token_file_is_read_again() {
     let mut sub = Process::start(command.arg(&file));
     let mut metrics = Metrics::of(&server.operators);
     metrics.wait_for("crore_subscriptions", |count| count == 1);
-    // Somebody with the same token who does not renew it: when it is closed, the time is over.
+    // A second client with the same token does not renew it: its close shows that the token has
+    // expired.
     let mut beside = Native::with_token(&server.clients, &first);
     let second = issuer.sign(&claims(exp + 3_600));
     write(&second);
@@ -150,7 +150,7 @@ fn a_token_file_is_read_again() {
     publisher.publish(1, "news", "after the end");
     assert_eq!(publisher.next_frame(), Frame::Published(1));
     sub.wait_for("the message", |line| line.contains("after the end").then_some(()));
-    // It never went away.
+    // The first client never disconnected.
     assert_eq!(metrics.scrape().number("crore_connections_accepted_total"), 3);
 }
 
@@ -169,10 +169,10 @@ fn come_back(server: &Server, ticket: &[u8], token: Option<&str>) -> (Native, Fr
     (native, first)
 }
 
-/// A return needs no token, over a restart too: the ticket says who it is of, and what that client
-/// may.
+/// A resume needs no token, over a restart too: the ticket contains the client's identity and
+/// permissions.
 #[test]
-fn tickets_say_who_their_client_is() {
+fn tickets_contain_the_identity_of_their_client() {
     let (mut place, issuer, server) = started("");
     let token = issuer.token("--sub anna --jti 1 --subscribe user/{sub}/# --publish user/{sub}/#");
     let mut native = Native::with_token(&server.clients, &token);
@@ -193,14 +193,14 @@ fn tickets_say_who_their_client_is() {
     native.publish(3, "user/anna/a", "mine");
     assert_eq!(native.next_frame(), Frame::Published(3));
 
-    // Somebody else's token beside it: the ticket does not hold, the token does.
+    // With the token of another client: the ticket is refused, the token accepted.
     let ben = issuer.token("--sub ben --all #");
     let (mut native, welcome) = come_back(&server, &ticket, Some(&ben));
     assert!(matches!(welcome, Frame::Welcome { resumed: None, .. }), "{welcome:?}");
     let refused = native.next_frame();
     assert!(matches!(refused, Frame::Error { reference: 0, code: 204, .. }), "{refused:?}");
 
-    // A narrower token of the same client: what it does not cover is refused by itself.
+    // With a narrower token of the same client: subscriptions beyond it are refused one by one.
     let narrow = issuer.token("--sub anna --subscribe other");
     let (mut native, welcome) = come_back(&server, &ticket, Some(&narrow));
     assert!(matches!(welcome, Frame::Welcome { .. }), "{welcome:?}");
@@ -210,7 +210,7 @@ fn tickets_say_who_their_client_is() {
         "{refused:?}"
     );
 
-    // Revoked with its token.
+    // The ticket is revoked with its token.
     revoke(&server, "{\"jti\": \"1\"}").expect(201);
     let (mut native, refused) = come_back(&server, &ticket, None);
     assert!(matches!(refused, Frame::Error { code: REVOKED, .. }), "{refused:?}");

@@ -1,5 +1,5 @@
-//! Key sets of an issuer on the real binary: from a file and from an address; names, caching,
-//! rotation, and an issuer in trouble.
+//! Key sets of an issuer on the real binary: from a file and from a URL; key IDs, caching,
+//! rotation, and failures.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn ask(server: &Server, token: &str) -> Answer {
     curl(&[&server.url(&format!("/topics/news?token={token}"))])
 }
 
-/// Asks until the keys are there; meanwhile the client is told to come back.
+/// Repeats a request until the keys have arrived; meanwhile the client must retry.
 fn until_taken(server: &Server, token: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -31,9 +31,9 @@ fn until_taken(server: &Server, token: &str) {
     }
 }
 
-/// Keys of every kind from a file; a secret in it is no key; a reload reads it again.
+/// Keys of every kind from a file; a secret in it is skipped; a reload reads it again.
 #[test]
-fn from_a_file() {
+fn keys_are_read_from_a_file() {
     let mut place = Place::new("127.0.0.1:0");
     let issuers = ["RS256", "ES256", "ES384", "EdDSA"]
         .map(|algorithm| Issuer::new(&place, algorithm, algorithm));
@@ -55,7 +55,7 @@ fn from_a_file() {
     let token = secret.token("--sub anna --history news");
     ask(&server, &token).expect_problem(401, "unauthorized");
 
-    // The file changes, and holds when it is read again; who is there stays.
+    // The file changes, and takes effect at a reload; connected clients stay.
     let (old, new) = (&issuers[1], Issuer::new(&place, "ES256", "new"));
     let mut native = Native::with_token(&server.clients, &old.token("--sub anna --all #"));
     let tokens = [&new, old].map(|issuer| issuer.token("--sub ben --history news"));
@@ -65,12 +65,12 @@ fn from_a_file() {
     server.process.signal("HUP");
     server.process.wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
     ask(&server, &tokens[0]).expect(200);
-    // Its verdict was remembered; the key that had signed it is gone.
+    // Its signature was cached; the signing key is gone.
     ask(&server, &tokens[1]).expect_problem(401, "unauthorized");
     native.publish(1, "news", "still here");
     assert_eq!(native.next_frame(), Frame::Published(1));
 
-    // A file that is none changes nothing.
+    // An invalid file changes nothing.
     fs::write(&file, "{").expect("the folder is ours");
     server.process.signal("HUP");
     server
@@ -79,10 +79,10 @@ fn from_a_file() {
     ask(&server, &tokens[0]).expect(200);
 }
 
-/// Fetched once for many, again when a token names a key that is not known, and then the new ones
-/// hold.
+/// Fetched once for many requests, again for a token with an unknown key ID, and then the new keys
+/// are valid.
 #[test]
-fn from_an_address() {
+fn keys_are_fetched_from_a_url() {
     let mut place = Place::new("127.0.0.1:0");
     let [old, new] = ["old", "new"].map(|kid| Issuer::new(&place, "ES256", kid));
     let key_set = KeySet::of(&[&old]);
@@ -103,7 +103,7 @@ fn from_an_address() {
     let mut native = Native::with_token(&server.clients, &token);
 
     key_set.publish(&[&new]);
-    // So that an unknown name is a reason to ask again, and not an unknown key.
+    // After this time an unknown key ID causes another fetch.
     key_set.rests_for(Duration::from_secs(1));
     let other = new.token("--sub ben --history news");
     until_taken(&server, &other);
@@ -111,7 +111,7 @@ fn from_an_address() {
     native.publish(1, "news", "still here");
     assert_eq!(native.next_frame(), Frame::Published(1));
 
-    // Tokens with names of keys that nobody has make it ask, but not more often than it may.
+    // Tokens with unknown key IDs cause fetches, but at a limited rate.
     let forged: Vec<String> = (0..8)
         .map(|number| Issuer::new(&place, "ES256", &format!("x{number}")))
         .map(|issuer| issuer.token("--sub eve --all #"))
@@ -127,9 +127,9 @@ fn from_an_address() {
     assert_eq!(scrape.number("crore_token_keys"), 1);
 }
 
-/// Fetched by itself now and then; whatever the issuer answers, the keys that there are hold on.
+/// Fetched regularly; whatever the issuer's answer, the present keys stay valid.
 #[test]
-fn an_issuer_in_trouble() {
+fn keys_survive_failures_of_the_issuer() {
     let mut place = Place::new("127.0.0.1:0");
     let [good, evil] = ["good", "evil"].map(|kid| Issuer::new(&place, "EdDSA", kid));
     let key_set = KeySet::of(&[&good]);
@@ -155,7 +155,7 @@ fn an_issuer_in_trouble() {
     ] {
         let before = metrics.scrape().number(failed);
         key_set.answer(status, body.as_bytes());
-        // One may have been on its way.
+        // One fetch may have been in progress.
         metrics.wait_for(failed, |count| count > before + 1);
         ask(&server, &token).expect(200);
     }
@@ -171,9 +171,9 @@ fn an_issuer_in_trouble() {
     ask(&server, &token).expect(200);
 }
 
-/// While nothing has come, nobody is refused for good: over HTTP, and in a session.
+/// Before the first keys arrive, refusals are temporary: over HTTP, and in a session.
 #[test]
-fn before_the_first_keys() {
+fn refusals_are_temporary_before_the_first_keys() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "ES256", "k");
     let key_set = KeySet::of(&[]);
@@ -191,7 +191,7 @@ fn before_the_first_keys() {
     assert_eq!(native.next_frame(), Frame::Closed(3006));
     let mut metrics = Metrics::of(&server.operators);
     metrics.wait_for("crore_key_set_fetches_failed_total", |count| count > 0);
-    // Without a token nothing has to be waited for.
+    // A request without a token does not wait for keys.
     curl(&[&server.url("/topics/news")]).expect_problem(401, "unauthorized");
     key_set.publish(&[&issuer]);
     until_taken(&server, &token);

@@ -1,5 +1,5 @@
-//! Keys and issuers on the real binary: what a key has signed ends with it if an operator says so,
-//! and a subject of two issuers is two users.
+//! Keys and issuers on the real binary: an operator can end everything signed by a key, and equal
+//! subjects of two issuers are two users.
 
 use end_to_end::curl::curl;
 use end_to_end::native::{Frame, Native, Opening};
@@ -28,7 +28,7 @@ fn session(server: &Server, token: &str) -> (Native, Vec<u8>) {
     }
 }
 
-/// What a ticket without a token is answered.
+/// The answer to a ticket without a token.
 fn resumed(server: &Server, ticket: &[u8]) -> (Native, Frame) {
     let opening = Opening { ticket: Some((ticket, &[])), ..Opening::default() };
     let mut native = Native::open(&server.clients, &opening);
@@ -44,7 +44,7 @@ fn assert_resumes(server: &Server, ticket: &[u8]) -> Native {
     native
 }
 
-/// The ticket may be let in within the turn, and is then looked at against what was revoked.
+/// The ticket may be accepted within the turn, and is then checked against the revocations.
 #[track_caller]
 fn assert_does_not_resume(server: &Server, ticket: &[u8]) {
     let (mut native, mut answer) = resumed(server, ticket);
@@ -69,7 +69,7 @@ fn reload(server: &mut Server) {
     server.process.wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
 }
 
-/// How `crore token check` names the key.
+/// The key's name in the output of `crore token check`.
 fn thumbprint(place: &Place, token: &str) -> String {
     let mut command = crore();
     command.args(["token", "check", "--config"]).arg(place.path("crore.toml"));
@@ -80,10 +80,10 @@ fn thumbprint(place: &Place, token: &str) -> String {
     words.last().expect("a thumbprint").to_owned()
 }
 
-/// The key is stolen, and removed at once; then what it has signed is ended: sessions, tickets, and
-/// tokens if it came back; over a live upgrade and a kill.
+/// The key is stolen, and removed at once; then everything that it signed is ended: sessions,
+/// tickets, and tokens after its return; over a live upgrade and a kill.
 #[test]
-fn all_that_a_removed_key_has_signed_can_be_ended() {
+fn everything_signed_by_a_removed_key_can_be_ended() {
     let mut place = Place::new("127.0.0.1:0");
     let stolen = Issuer::new(&place, "EdDSA", "2026-01");
     let nameless = Issuer::new(&place, "HS256", "");
@@ -99,7 +99,7 @@ fn all_that_a_removed_key_has_signed_can_be_ended() {
 
     place.configure(&with_data(&place, &configuration("", &[&good])));
     reload(&mut server);
-    // Whoever was here stays, and comes back.
+    // The connected client stays, and can resume.
     let mut back = assert_resumes(&server, &ticket);
     assert!(matches!(back.next_frame(), Frame::Subscribed { .. }));
     let successor = server.process.upgrade();
@@ -121,7 +121,7 @@ fn all_that_a_removed_key_has_signed_can_be_ended() {
     let frames = [kept.next_frame(), kept.next_frame()];
     assert!(frames.contains(&Frame::Published(7)), "{frames:?}");
 
-    // Another upgrade, a kill, and the keys are back in the configuration: nothing of theirs holds.
+    // Another upgrade, a kill, and the keys are configured again: nothing signed by them is valid.
     let successor = successor.upgrade(&mut server.process);
     assert_does_not_resume(&server, &ticket);
     successor.kill(server);
@@ -136,8 +136,8 @@ fn all_that_a_removed_key_has_signed_can_be_ended() {
     drop(assert_resumes(&server, &kept_ticket));
 }
 
-/// They share no place among a user's connections, no ticket and no revocation; and no issuer's key
-/// signs for the other.
+/// They share neither the limit of a user's connections, nor tickets, nor revocations; and the key
+/// of one issuer is not valid for the other.
 #[test]
 fn a_subject_of_two_issuers_is_two_users() {
     let mut place = Place::new("127.0.0.1:0");
@@ -183,12 +183,12 @@ fn a_subject_of_two_issuers_is_two_users() {
     of_b.publish(9, "news", "still");
     let frames = [of_b.next_frame(), of_b.next_frame()];
     assert!(frames.contains(&Frame::Published(9)), "{frames:?}");
-    // A ticket is nobody else's.
+    // Another user cannot use the ticket.
     drop(of_b);
     let mut thief = loop {
         let mut native = open(&token(1, 1, "4"), Some(&ticket));
         match native.next_frame() {
-            // The end of the session before has not come there yet.
+            // The end of the previous session has not arrived there yet.
             Frame::Error { code, .. } if code != TICKET_REFUSED => {}
             Frame::Welcome { resumed: None, .. } => break native,
             other => panic!("{other:?}"),

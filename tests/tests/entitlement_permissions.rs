@@ -1,5 +1,5 @@
-//! What a token or an API key permits, on the real binary: each action by itself, `{sub}`, limits
-//! of a token, rules and addresses that take away from it.
+//! Permissions of tokens and API keys, on the real binary: each action, `{sub}`, limits of a token,
+//! and restrictions by rules and addresses.
 
 use end_to_end::curl::curl;
 use end_to_end::event_stream::EventStream;
@@ -13,8 +13,8 @@ use end_to_end::tokens::{ApiKey, Issuer, configuration};
 const UNAUTHORIZED: u64 = 200;
 const FORBIDDEN: u64 = 202;
 
-/// What somebody may do with a topic, by every way in which it can be done: subscribe, publish,
-/// read the history.
+/// Checks a client's permissions for a topic, by every method: subscribe, publish, read the
+/// history.
 #[track_caller]
 fn check(server: &Server, token: &str, topic: &str, expected: [bool; 3]) {
     let mut native = Native::with_token(&server.clients, token);
@@ -61,7 +61,7 @@ fn check(server: &Server, token: &str, topic: &str, expected: [bool; 3]) {
 }
 
 #[test]
-fn each_action_by_itself() {
+fn each_action_needs_its_permission() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "EdDSA", "");
     place.configure(&configuration("", &[&issuer]));
@@ -76,7 +76,7 @@ fn each_action_by_itself() {
     check(&server, &token, "user/ben/in", [false; 3]);
     check(&server, &token, "other", [false; 3]);
     check(&server, &issuer.token("--sub anna"), "s", [false; 3]);
-    // Filters: all of one has to be covered by one.
+    // A filter must be covered completely by a single permission.
     let mut native = Native::with_token(&server.clients, &token);
     for (filter, is_permitted) in [
         ("all/#", true),
@@ -93,7 +93,7 @@ fn each_action_by_itself() {
         }
         native = Native::with_token(&server.clients, &token);
     }
-    // Nothing of a batch is published unless all of it may be; it is not said whether a topic
+    // A batch is published completely or not at all; a refusal does not reveal whether a topic
     // exists.
     let batch = "[{\"topic\":\"p\",\"data\":\"batch\"},{\"topic\":\"other\",\"data\":\"batch\"}]";
     let bearer = format!("Authorization: Bearer {token}");
@@ -110,7 +110,7 @@ fn each_action_by_itself() {
 
 /// A subject stands for one level, and is never a part of a filter.
 #[test]
-fn subjects_that_are_no_level() {
+fn subjects_that_are_not_a_level_are_refused() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     place.configure(&configuration("", &[&issuer]));
@@ -126,7 +126,7 @@ fn subjects_that_are_no_level() {
 }
 
 #[test]
-fn limits_of_a_token() {
+fn limits_of_a_token_hold() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     place.configure(&configuration("", &[&issuer]));
@@ -147,8 +147,8 @@ fn limits_of_a_token() {
     rate.check(published, 40);
     let first_refused = answers.iter().find(|frame| !matches!(frame, Frame::Published(_)));
     assert!(matches!(first_refused, Some(Frame::Error { temporary: true, .. })), "{answers:?}");
-    // Over HTTP, on one connection; the next connection has the rate anew, and somebody else
-    // another.
+    // Over HTTP, on one connection; the next connection has a new rate, and another user a separate
+    // one.
     let mut raw = Raw::connect(&server.clients);
     let request = format!(
         "POST /topics/elsewhere HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 1\r\n\r\nx"
@@ -164,9 +164,9 @@ fn limits_of_a_token() {
     assert_eq!(scrape.number(subscriptions), 2);
 }
 
-/// Who shows nothing may do what everybody may.
+/// A client without credentials has the permissions of everyone.
 #[test]
-fn anonymous_clients() {
+fn anonymous_clients_have_the_permissions_of_everyone() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     let lines = "anonymous_subscribe = [\"public/#\"]\nanonymous_history = [\"public/#\"]\n\
@@ -184,13 +184,13 @@ fn anonymous_clients() {
     post("public/a").expect_problem(401, "unauthorized");
     curl(&[&server.url("/topics/public/a")]).expect(200);
     curl(&[&server.url("/topics/inbox")]).expect_problem(401, "unauthorized");
-    // One that does not hold is not nobody's.
+    // An invalid credential does not count as anonymous.
     curl(&[&server.url("/topics/public/a?token=x.y.z")]).expect_problem(401, "unauthorized");
 }
 
-/// Keys of servers: what they may, hashed in the configuration, gone with a reload.
+/// API keys of servers: their permissions, hashes in the configuration, removal by a reload.
 #[test]
-fn api_keys() {
+fn api_keys_permit_until_they_are_removed() {
     let mut place = Place::new("127.0.0.1:0");
     let prices = ApiKey::new("prices", "publish = [\"{sub}/#\"]\nhistory = [\"{sub}/#\"]");
     let old = ApiKey::new("old", "publish = [\"#\"]\nexpires = \"2020-01-01T00:00:00Z\"");
@@ -214,7 +214,8 @@ fn api_keys() {
         ask(key, &["-d", "1", &here]).expect_problem(401, "unauthorized");
     }
     assert_eq!(ask(&old.key, &["-d", "1", &here]).status, 401);
-    // It is no token, and a session has it from its upgrade. Taken away, its connections end.
+    // An API key is not a token, and a session presents it at its upgrade. After its removal, its
+    // connections end.
     let bearer = format!("Authorization: Bearer {}", prices.key);
     curl(&["-H", &bearer, "-d", "1", &here]).expect_problem(401, "unauthorized");
     let mut native = Native::open(
@@ -231,9 +232,9 @@ fn api_keys() {
     ask(&prices.key, &["-d", "1", &here]).expect_problem(401, "unauthorized");
 }
 
-/// Rules take away from what tokens permit: who publishes at all, and from where.
+/// Rules restrict the permissions of tokens: the publishers, and their addresses.
 #[test]
-fn rules_and_addresses() {
+fn rules_restrict_publishers_and_addresses() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     let server_key = ApiKey::new("server", "publish = [\"#\"]");
@@ -261,14 +262,14 @@ fn rules_and_addresses() {
         ("servers", [403, 403, 200]),
         ("nobody", [403, 403, 403]),
         ("inside", [403, 403, 403]),
-        // Requests come from a trusted proxy that does not name its client: that has no address.
+        // Requests from a trusted proxy that does not name its client have no address.
         ("here", [403, 403, 403]),
     ] {
         let found =
             [status(topic, &[]), status(topic, &[&bearers[0]]), status(topic, &[&bearers[1]])];
         assert_eq!(found, expected, "{topic}");
     }
-    // Of whom a trusted proxy speaks, and of nobody else.
+    // Only the client named by a trusted proxy counts.
     for (from, expected) in [
         ("192.0.2.7", 200),
         ("2001:db8::7", 200),

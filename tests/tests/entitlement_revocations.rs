@@ -1,5 +1,5 @@
-//! Revocations on the real binary: at once for those who are there and those who come, over `kill
-//! -9`, taken back; and files of them that cannot be read.
+//! Revocations on the real binary: immediate for connected and new clients, permanent over `kill
+//! -9`, cancellable; and unreadable revocation files.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use serde_json::json;
 
 const REVOKED: u64 = 205;
 
-/// How a credential fares that is shown now.
+/// Checks whether a credential counts as revoked.
 #[track_caller]
 fn assert_revoked(server: &Server, token: &str, is_revoked: bool) {
     let answer = curl(&[&server.url(&format!("/topics/news?token={token}"))]);
@@ -25,10 +25,9 @@ fn assert_revoked(server: &Server, token: &str, is_revoked: bool) {
     }
 }
 
-/// By `jti`, by `sub`, by moment: at once on live connections, for those who come, and over `kill
-/// -9`.
+/// By `jti`, by `sub`, by time: immediately for live connections and new ones, and over `kill -9`.
 #[test]
-fn revocations_hold_at_once_and_over_a_kill() {
+fn revocations_take_effect_at_once_and_survive_a_kill() {
     let (mut place, issuer, server) = started("");
     let anna = issuer.token("--sub anna --jti 7d1c --all #");
     let other = issuer.token("--sub anna --jti 7d1d --all #");
@@ -47,7 +46,7 @@ fn revocations_hold_at_once_and_over_a_kill() {
     assert_eq!(scrape.number("crore_revocations"), 1);
     assert_revoked(&server, &anna, true);
     assert_revoked(&server, &other, false);
-    // Its renewal does not bring it back.
+    // A renewal does not restore it.
     sessions[1].renew(2, &anna);
     let answer = sessions[1].next_frame();
     assert!(matches!(answer, Frame::Error { id: 2, code: REVOKED, .. }), "{answer:?}");
@@ -76,14 +75,14 @@ fn revocations_hold_at_once_and_over_a_kill() {
     let all = list["revocations"].as_array().expect("a list");
     assert_eq!(all.len(), 2, "{list}");
 
-    // Everybody's.
+    // All tokens.
     let mut carls = Native::with_token(&server.clients, &carl);
     revoke(&server, &format!("{{\"issued_before\": {until}}}")).expect(201);
     assert_eq!(carls.next_frame(), Frame::Closed(3507));
     for token in [&other, &carl] {
         assert_revoked(&server, token, true);
     }
-    // Taken back, and again after a restart.
+    // Cancelled, also after a restart.
     for revocation in curl(&[&server.operators_url("/api/v1/revocations")]).json()["revocations"]
         .as_array()
         .expect("a list")
@@ -97,9 +96,9 @@ fn revocations_hold_at_once_and_over_a_kill() {
     assert_revoked(&place.start(), &anna, false);
 }
 
-/// A file of revocations that cannot be read stops the start, whatever is wrong with it.
+/// An unreadable file of revocations stops the start, whatever the fault.
 #[test]
-fn revocations_that_cannot_be_read() {
+fn unreadable_revocations_stop_the_start() {
     let (place, _, server) = started("");
     revoke(&server, "{\"sub\": \"anna\"}").expect(201);
     server.process.signal("KILL");
@@ -113,10 +112,10 @@ fn revocations_that_cannot_be_read() {
     assert!(said.contains("revocations.json"), "{said}");
 }
 
-/// Without a data directory they end with the process, and the start says so; nobody but JSON may
-/// ask.
+/// Without a data directory they end with the process, and the start logs that; requests must be
+/// JSON.
 #[test]
-fn revocations_without_a_directory() {
+fn revocations_without_a_directory_end_with_the_process() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     place.configure(&configuration("", &[&issuer]));
@@ -132,7 +131,7 @@ fn revocations_without_a_directory() {
     assert_revoked(&server, &token, false);
     revoke(&server, "{\"sub\": \"anna\"}").expect(201);
     assert_revoked(&server, &token, true);
-    // A token of later is not concerned.
+    // A later token is not affected.
     let later =
         issuer.sign(&json!({"sub": "anna", "iat": now_s() + 4, "permissions": {"all": ["#"]}}));
     assert_revoked(&server, &later, false);
@@ -142,9 +141,9 @@ fn revocations_without_a_directory() {
     assert!(lines.iter().any(says), "{lines:#?}");
 }
 
-/// `crore token check` knows what was revoked, too: the same configuration leads to the same file.
+/// `crore token check` knows the revocations, too: the same configuration leads to the same file.
 #[test]
-fn a_check_knows_what_was_revoked() {
+fn a_check_knows_revocations() {
     let (place, issuer, server) = started("");
     let token = issuer.token("--sub anna --jti 9 --subscribe news/#");
     let check = |expected: (i32, &str)| {

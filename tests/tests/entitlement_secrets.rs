@@ -1,5 +1,5 @@
-//! Nothing that is secret leaves the node but to whom it belongs: whatever clients show, and
-//! however it fares, no line of the log, no metric and no answer has any of it.
+//! Secrets never leave the node: no log line, metric or answer contains any part of a presented
+//! credential, whether it is accepted or refused.
 
 use std::fs;
 
@@ -12,12 +12,12 @@ use end_to_end::tokens::{ApiKey, Issuer, configuration};
 use end_to_end::tools::crore;
 use serde_json::json;
 
-/// What must not be seen anywhere.
+/// The secrets that must not appear anywhere.
 #[derive(Default)]
 struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// A token counts in parts: header, claims, signature.
+    /// Adds the parts of a token: header, claims, signature.
     fn add(&mut self, secret: &str) {
         let parts = secret.split('.').filter(|part| part.len() >= 16);
         self.0.extend(parts.map(str::to_owned));
@@ -27,7 +27,7 @@ impl Secrets {
     fn check(&self, place: &str, text: &str) {
         assert!(!self.0.is_empty());
         for secret in &self.0 {
-            // A piece of it would be too much already.
+            // A piece of it would already be a leak.
             let piece = &secret[secret.len() / 2..][..8];
             for part in [secret.as_str(), piece] {
                 assert!(!text.contains(part), "{part} in {place}:\n{text}");
@@ -36,7 +36,7 @@ impl Secrets {
     }
 }
 
-/// Shows a credential in every place, of requests that are in order and of such that are not.
+/// Presents a credential in every place, of valid and invalid requests.
 fn show(server: &Server, secrets: &Secrets, credential: &str) {
     let lines = [
         format!("GET /topics/news?token={credential} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
@@ -81,7 +81,7 @@ fn show(server: &Server, secrets: &Secrets, credential: &str) {
         let _ = native.next_frame();
         native.subscribe_one(2, "a");
     }
-    // Bytes that are no frame, with it in them.
+    // Malformed frames that contain it.
     let mut raw = Raw::web_socket(&server.clients, "/crore", "crore.v1");
     raw.send_frame(2, &[b"\x7f\x00", credential.as_bytes()].concat());
     let _ = raw.close_code();
@@ -125,7 +125,7 @@ fn check_with_logs_as(format: &str) {
     for credential in &credentials {
         show(&server, &secrets, credential);
     }
-    // A ticket is as good as a token.
+    // A ticket is as sensitive as a token.
     let mut native = Native::with_token(&server.clients, &credentials[0]);
     native.subscribe_one(1, "news");
     native.ask_ticket();
@@ -136,11 +136,11 @@ fn check_with_logs_as(format: &str) {
     let opening = Opening { ticket: Some((&ticket, &[])), ..Opening::default() };
     assert!(matches!(Native::open(&server.clients, &opening).next_frame(), Frame::Welcome { .. }));
 
-    // Whatever operators may ask.
+    // All requests of operators.
     for path in ["/metrics", "/healthz", "/readyz", "/", "/api/v1/revocations"] {
         secrets.check(path, &curl(&[&server.operators_url(path)]).body);
     }
-    // Changes, faults among them: what is wrong with a secret is said without it.
+    // Configuration changes, with faults: errors about a secret do not contain it.
     let reload = |expected: u16| {
         let url = server.operators_url("/api/v1/reload");
         let answer = curl(&["-X", "POST", "-H", json, &url]);
@@ -179,11 +179,11 @@ fn check_with_logs_as(format: &str) {
 }
 
 #[test]
-fn nothing_secret_is_told_in_text() {
+fn text_logs_contain_no_secret() {
     check_with_logs_as("text");
 }
 
 #[test]
-fn nothing_secret_is_told_in_json() {
+fn json_logs_contain_no_secret() {
     check_with_logs_as("json");
 }

@@ -1,5 +1,5 @@
-//! Tokens on the real binary: of every algorithm taken, forged in every classic way refused,
-//! wherever they are shown.
+//! Tokens on the real binary: accepted with every algorithm, refused in every classic forgery, in
+//! every place of a request.
 
 use end_to_end::curl::curl;
 use end_to_end::metrics::Metrics;
@@ -9,7 +9,7 @@ use end_to_end::server::{Place, Server};
 use end_to_end::tokens::{ALGORITHMS, Issuer, base64, configuration, forged, message, now_s};
 use serde_json::{Value, json};
 
-/// What becomes of a credential: status and name of the error over HTTP, its number and the close
+/// The refusal of a credential: status and name of the error over HTTP, its number and the close
 /// code over WebSocket.
 #[derive(Clone, Copy)]
 struct Refused {
@@ -21,17 +21,17 @@ struct Refused {
 const UNAUTHORIZED: Refused = Refused { name: "unauthorized", number: 200, close: 3502 };
 const EXPIRED: Refused = Refused { name: "token_expired", number: 201, close: 3007 };
 
-/// A credential that no request's target has room for is refused there as that.
+/// A longer credential does not fit into a request's target, which is then refused for that.
 const TARGET_BYTES_MAX: usize = 8_192;
 
-/// Shows it in a header and in the query, of a request and of an upgrade, and in HELLO: all have to
-/// say the same.
+/// Presents it in a header and in the query, of a request and of an upgrade, and in HELLO: all must
+/// have the same result.
 #[track_caller]
 fn check(server: &Server, token: &str, expected: Option<Refused>, what: &str) {
     check_one_by_one(server, token, expected, what, || {});
 }
 
-/// The same, where `gone` is called whenever the connection that has shown it is closed.
+/// Presents it in each place; calls `gone` whenever its connection is closed.
 #[track_caller]
 fn check_one_by_one(
     server: &Server,
@@ -91,26 +91,26 @@ fn check_answer(answer: &str, status: &str, expected: Option<Refused>, what: &st
     }
 }
 
-/// Several keys live at once, with names and without; each verifies its own.
+/// Several keys are valid at once, with and without IDs; each verifies its own tokens.
 #[test]
-fn every_algorithm_is_taken() {
+fn every_algorithm_is_accepted() {
     let mut place = Place::new("127.0.0.1:0");
     let issuers = ALGORITHMS.map(|algorithm| Issuer::new(&place, algorithm, ""));
     let all: Vec<&Issuer> = issuers.iter().collect();
     place.configure(&configuration("", &all));
     let server = place.start();
     let mut metrics = Metrics::of(&server.operators);
-    // A thread that still has a connection with the same token does not ask.
+    // A thread with a live connection for the same token does not ask again.
     let mut gone = || _ = metrics.wait_for("crore_connections", |count| count == 0);
     for issuer in &issuers {
         let token = issuer.token("--sub anna --history news");
         check_one_by_one(&server, &token, None, issuer.algorithm, &mut gone);
-        // Another key of the same algorithm has not been told to the node.
+        // Another key of the same algorithm, unknown to the node.
         let foreign = Issuer::new(&place, issuer.algorithm, "foreign");
         let token = foreign.token("--sub anna --history news");
         check(&server, &token, Some(UNAUTHORIZED), issuer.algorithm);
     }
-    // Shown five times each, computed once.
+    // Presented five times each, computed once.
     let scrape = metrics.scrape();
     assert_eq!(scrape.number("crore_token_keys"), 9);
     let accepted = "crore_credential_verdicts_total{result=\"accepted\"}";
@@ -119,7 +119,7 @@ fn every_algorithm_is_taken() {
     assert_eq!(scrape.number("crore_token_cache_hits_total"), 36);
 }
 
-/// What of a key's own that its token says is compared with nothing but keys of the node.
+/// Keys within the token are ignored; only the node's keys count.
 fn claims() -> Value {
     json!({
         "sub": "anna", "iss": "https://id.example", "aud": "crore",
@@ -169,7 +169,7 @@ fn forged_tokens_are_refused() {
         };
         let header = base64(json!({"alg": other, "kid": issuer.kid}).to_string().as_bytes());
         add("another algorithm of its key", format!("{header}.{body}"));
-        // What everybody may know, as if it were a secret.
+        // Public knowledge, used as a secret.
         let pem = issuer.public_pem();
         for key in [pem.as_str(), pem.trim_end()] {
             for header in [json!({"alg": "HS256"}), json!({"alg": "HS256", "kid": issuer.kid})] {
@@ -215,7 +215,7 @@ fn forged_tokens_are_refused() {
         check(&server, token, Some(UNAUTHORIZED), what);
     }
     check(&server, &token, None, "good, behind all of these");
-    // Told with a word and a number, at most every ten seconds.
+    // Logged with a reason and a number, at most every ten seconds.
     server.process.wait_for("refusals in the log", |line| {
         line.contains("Credentials were refused.").then_some(())
     });
@@ -225,7 +225,7 @@ fn forged_tokens_are_refused() {
 }
 
 #[test]
-fn time_issuer_and_audience() {
+fn time_issuer_and_audience_are_checked() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     let lines = "leeway = \"5s\"\nissuers = [\"https://id.example\"]\naudiences = [\"crore\", \"other\"]\n\
@@ -239,7 +239,7 @@ fn time_issuer_and_audience() {
     };
     check(&[], None);
     check(&[("aud", json!(["x", "other"]))], None);
-    // Clocks may differ by the leeway; a minute is more than this test takes.
+    // Clocks may differ by the leeway; this test takes less than a minute.
     check(&[("iat", second(-60)), ("exp", second(-30))], Some(EXPIRED));
     check(&[("exp", json!(0))], Some(EXPIRED));
     check(&[("nbf", second(60))], Some(UNAUTHORIZED));
@@ -259,9 +259,9 @@ fn time_issuer_and_audience() {
     check(&[("permissions", json!({"subscribe": many}))], Some(UNAUTHORIZED));
 }
 
-/// One credential, once: of several nobody could say which counts.
+/// A request has one credential: with several it would be ambiguous.
 #[test]
-fn several_credentials_and_none() {
+fn a_request_needs_exactly_one_credential() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     place.configure(&configuration("", &[&issuer]));
@@ -274,7 +274,7 @@ fn several_credentials_and_none() {
     curl(&[&url]).expect_problem(401, "unauthorized");
     curl(&["-H", "Authorization: Basic YTpi", &url]).expect_problem(401, "unauthorized");
     curl(&["-H", &bearer, &url]).expect(200);
-    // An event stream by its header and by the query, which a browser's own has nothing but.
+    // An event stream by its header and by the query, the only way in a browser.
     curl(&["-H", "Accept: text/event-stream", &url]).expect_problem(401, "unauthorized");
     for arguments in [vec!["-H", &bearer, &url], vec![&both]] {
         let mut lines = end_to_end::curl::stream(
@@ -282,7 +282,8 @@ fn several_credentials_and_none() {
         );
         lines.wait_for("a stream", |line| line.starts_with("retry:").then_some(()));
     }
-    // Without any a session is refused, and a credential of HELLO goes before the request's.
+    // A session without credentials is refused, and a credential in HELLO takes precedence over the
+    // request's.
     let mut nobody = Native::open(&server.clients, &Opening::default());
     assert!(matches!(nobody.next_frame(), Frame::Error { code: 200, .. }));
     assert_eq!(nobody.next_frame(), Frame::Closed(3502));
@@ -296,9 +297,9 @@ fn several_credentials_and_none() {
     assert!(matches!(answer, Frame::Error { code: 202, .. }), "{answer:?}");
 }
 
-/// `/echo` serves whoever shows something that holds.
+/// `/echo` serves clients with a valid credential.
 #[test]
-fn echo_asks_for_a_token() {
+fn echo_requires_a_credential() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "ES256", "");
     place.configure(&configuration("", &[&issuer]));

@@ -1,10 +1,10 @@
-//! Requests that two programs could read differently, from outside: what a front end takes for one
-//! request and the server for two is a request of somebody else's making. Sections are those of RFC
-//! 9112 unless another number stands before them.
+//! Ambiguous requests, from outside: if a front end reads one request and the server two, the
+//! second is an attacker's. Sections are those of RFC 9112 unless another number stands before
+//! them.
 //!
-//! Each case is refused with one answer and the end of the connection, or read in the one way that
-//! the RFC knows. Behind every refused one comes a request that must never be looked at, as if a
-//! front end had let it through.
+//! Each case is refused with one answer and the end of the connection, or read in the only way of
+//! the RFC. Behind every refused one follows a request that must never be processed, as if a front
+//! end had passed it on.
 
 use end_to_end::answers::{answers, statuses};
 use end_to_end::curl::{curl, publish};
@@ -21,20 +21,20 @@ handshake_timeout = "1m"
 message_bytes_max = "4KiB"
 "#;
 
-/// Published by nobody who was let through.
+/// A publication that must never arrive.
 const SMUGGLED: &str =
     "POST /topics/smuggled HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\nsmuggled";
 
-/// Read if and only if the server knows where the request before it ends; `Connection` so that the
-/// answers end.
+/// Processed if and only if the server knows the end of the request before it; `Connection` ends
+/// the answers.
 const SENTINEL: &str = "GET /sentinel HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 const SENTINEL_STATUS: u16 = 404;
 
 const POST: &str = "POST /topics/framed HTTP/1.1\r\nHost: localhost\r\n";
 
-/// Section 6.3: a length that cannot be trusted is the end of the connection.
+/// Section 6.3: an untrustworthy length ends the connection.
 #[test]
-fn lengths() {
+fn invalid_lengths_are_refused() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
     for length in [
         "",
@@ -77,9 +77,10 @@ fn lengths() {
     refused.nothing_came_through();
 }
 
-/// Sections 6.1 and 6.3: one transfer coding, `chunked`, alone, in HTTP/1.1, beside no length.
+/// Sections 6.1 and 6.3: the only transfer coding is `chunked`, alone, in HTTP/1.1, without a
+/// length.
 #[test]
-fn transfer_codings() {
+fn transfer_codings_are_unambiguous() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
     let body = "5\r\nhello\r\n0\r\n\r\n";
     for lines in [
@@ -120,16 +121,16 @@ fn transfer_codings() {
     for coding in ["gzip, chunked", "identity, chunked", "chunkeddd, chunked"] {
         refused.check(&[501], &format!("{POST}Transfer-Encoding: {coding}\r\n\r\n{body}"));
     }
-    // A front end of HTTP/1.0 knows no chunks: it would take them for the next request.
+    // A front end of HTTP/1.0 does not know chunks: it would take them for the next request.
     let old = "POST /topics/framed HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n";
     refused.check(&[400], &format!("{old}Transfer-Encoding: chunked\r\n\r\n{body}"));
     refused.nothing_came_through();
 }
 
-/// Section 7.1: a size in hexadecimal digits, CRLF, so many bytes, CRLF. What stands behind a
-/// semicolon is left out.
+/// Section 7.1: a size in hexadecimal digits, CRLF, the data, CRLF. Text behind a semicolon is
+/// ignored.
 #[test]
-fn chunks() {
+fn malformed_chunks_are_refused() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
     let chunked = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
     let extension = "x".repeat(20_000);
@@ -172,7 +173,7 @@ fn chunks() {
 
 /// Sections 2.2 and 5: lines end with CRLF, a name ends with its colon, a value is on one line.
 #[test]
-fn lines_and_fields() {
+fn malformed_lines_and_fields_are_refused() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
     let get = |lines: &str| format!("GET /topics/a HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n");
     for lines in [
@@ -208,9 +209,9 @@ fn lines_and_fields() {
     refused.nothing_came_through();
 }
 
-/// Section 3.2: one `Host`, and one that can be one.
+/// Section 3.2: one valid `Host`.
 #[test]
-fn hosts() {
+fn a_request_has_one_valid_host() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
     for lines in [
         "",
@@ -230,9 +231,9 @@ fn hosts() {
 }
 
 /// Section 3: method, target and version with one space between them; only HTTP/1.0 and 1.1 are
-/// spoken.
+/// supported.
 #[test]
-fn start_lines() {
+fn malformed_start_lines_are_refused() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
     let line = |statuses: &[u16], line: &str| {
         refused.check(statuses, &format!("{line}\r\nHost: localhost\r\n\r\n"));
@@ -266,7 +267,7 @@ fn start_lines() {
     }
     // A request of HTTP/0.9 is a line, and its answer would be bytes without a head.
     refused.check(&[400], "GET /topics/a\r\n\r\n");
-    // RFC 9113, section 3.4: the preface is made so that a server of HTTP/1.1 refuses it.
+    // RFC 9113, section 3.4: a server of HTTP/1.1 refuses the preface by its design.
     refused.check(&[400, 505], "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     line(&[414, 431], &format!("GET /topics/{} HTTP/1.1", "a".repeat(9_000)));
     // TLS on the plain port, and other protocols' first bytes.
@@ -277,9 +278,9 @@ fn start_lines() {
     refused.nothing_came_through();
 }
 
-/// RFC 9110, section 10.1.1, and what stands where nothing belongs.
+/// RFC 9110, section 10.1.1, and bodies in requests without one.
 #[test]
-fn expectations_and_bodies_that_nobody_reads() {
+fn unread_bodies_end_the_connection() {
     let refused = Refused::on(Server::with_configuration(TIGHT));
     for expectation in ["200-ok", "100-continue, 200-ok", "100-continue x", ""] {
         let lines = format!("Expect: {expectation}\r\nContent-Length: 5\r\n\r\nhello");
@@ -289,7 +290,7 @@ fn expectations_and_bodies_that_nobody_reads() {
         &[417],
         &format!("{POST}Expect: 100-continue\r\nExpect: other\r\nContent-Length: 5\r\n\r\nhello"),
     );
-    // A body that is not wanted is not read, so what follows it cannot be found.
+    // An unexpected body is not read, so the next request cannot be found.
     let body = "Content-Length: 5\r\n\r\nhello";
     for line in [
         "GET /topics/a",
@@ -300,8 +301,8 @@ fn expectations_and_bodies_that_nobody_reads() {
     ] {
         refused.check(&[400, 405], &format!("{line} HTTP/1.1\r\nHost: localhost\r\n{body}"));
     }
-    // RFC 9110, section 9.3.2: no body in this answer, so that its length says nothing of what
-    // follows.
+    // RFC 9110, section 9.3.2: this answer has no body, so its length does not determine the next
+    // request.
     let head = format!("HEAD /topics/a HTTP/1.1\r\nHost: localhost\r\n{body}{SMUGGLED}");
     let text = exchange(&refused.server, &head, false);
     assert!(text.starts_with("HTTP/1.1 405 ") && text.ends_with("\r\n\r\n"), "{text}");
@@ -316,15 +317,15 @@ fn expectations_and_bodies_that_nobody_reads() {
         let chunks = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
         refused
             .check(&[400], &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}{chunks}"));
-        // A handshake that fails leaves HTTP as little as one that succeeds.
+        // A failed handshake ends HTTP on the connection, as a successful one does.
         refused.check(&[426], &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     }
     refused.nothing_came_through();
 }
 
-/// What is unusual and has one meaning is read so, and the next request begins where this one ends.
+/// Unusual but unambiguous requests are read, and the next request begins at their end.
 #[test]
-fn one_right_way() {
+fn unusual_requests_are_read_in_the_only_way() {
     let server = Server::with_configuration(TIGHT);
     let check = |expected: &[u16], request: &str| {
         let all = [expected, &[SENTINEL_STATUS]].concat();
@@ -340,27 +341,27 @@ fn one_right_way() {
         assert_eq!(newest["messages"][0]["data"], "hello", "{lines:?}");
         publish(&server.url("/topics/framed"), "between");
     };
-    // Section 5.1: white space around a value is none of it.
+    // Section 5.1: white space around a value is not part of it.
     publishes("Content-Length:5\r\n\r\nhello");
     publishes("Content-Length: \t 5 \t\r\n\r\nhello");
     publishes("Content-Length: 0000005\r\n\r\nhello");
     publishes("Transfer-Encoding:\tchunked \r\n\r\n5\r\nhello\r\n0\r\n\r\n");
-    // Section 7: names of codings know no case. 7.1.1: extensions are left out; 7.1.2: so are
-    // trailers, whatever they say.
+    // Section 7: names of codings are case-insensitive. 7.1.1: extensions are ignored; 7.1.2: so
+    // are trailers, whatever their content.
     publishes("Transfer-Encoding: CHUNKED\r\n\r\n2;a=\"b;c\"\r\nhe\r\n3 ; x\r\nllo\r\n0;y\r\n\r\n");
     publishes(
         "Transfer-Encoding: chunked\r\n\r\n0005\r\nhello\r\n000\r\nContent-Length: 500\r\nTransfer-Encoding: x\r\n\r\n",
     );
-    // These only resemble what frames a body.
+    // These fields only resemble those that frame a body.
     publishes("Transfer_Encoding: chunked\r\nContent_Length: 7\r\nContent-Length: 5\r\n\r\nhello");
     publishes(
         "X-Content-Length: 9\r\nContent-Length: 5\r\nTE: chunked\r\nTrailer: Content-Length\r\n\r\nhello",
     );
     // Section 2.2: an empty line before a request.
     check(&[404], "\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    // RFC 9110, section 9.3.1: a length of 0 is no body.
+    // RFC 9110, section 9.3.1: a length of 0 means no body.
     check(&[200], "GET /topics/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
-    // Section 3.2.2: in the absolute form the target counts, whatever `Host` says.
+    // Section 3.2.2: in the absolute form the target counts, regardless of `Host`.
     check(&[200], "GET http://other.example/topics/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
     check(&[200], "GET http://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for target in [
@@ -381,8 +382,7 @@ fn one_right_way() {
         let found = statuses(&text);
         assert!(matches!(found[..], [400 | 404, SENTINEL_STATUS]), "{target}: {found:?}");
     }
-    // Section 3.2.3, and methods that are known to nobody here: nothing is tunnelled, nothing sent
-    // back.
+    // Section 3.2.3, and unsupported methods: nothing is tunnelled or sent back.
     check(&[400], "CONNECT localhost:80 HTTP/1.1\r\nHost: localhost:80\r\n\r\n");
     for method in ["TRACE", "PUT", "DELETE", "PATCH", "get", "GETT", "M-SEARCH", "PRI"] {
         let text = exchange(
@@ -398,14 +398,14 @@ fn one_right_way() {
         assert!(!text.contains("told"), "{method}: {text}");
         assert_eq!(answers.len(), 2, "{text}");
     }
-    // RFC 9110, section 10.1.1: who waits is told to go on, once.
+    // RFC 9110, section 10.1.1: a waiting client receives one 100 Continue.
     let text = exchange(
         &server,
         &format!("{POST}Expect: 100-Continue\r\nContent-Length: 5\r\n\r\nhello{SENTINEL}"),
         false,
     );
     assert_eq!(statuses(&text), [100, 200, SENTINEL_STATUS]);
-    // HTTP/1.0 knows neither expectations nor, without asking, connections that last.
+    // HTTP/1.0 has no expectations, and connections persist only on request.
     let text = exchange(
         &server,
         &format!(
@@ -416,10 +416,9 @@ fn one_right_way() {
     assert_eq!(statuses(&text), [200]);
 }
 
-/// Section 9.3.2: answers in the order of the requests, and nothing behind the one that says
-/// `close`.
+/// Section 9.3.2: answers in the order of the requests, and none behind the one with `close`.
 #[test]
-fn nothing_follows_the_end() {
+fn no_answer_follows_a_close() {
     let server = Server::with_configuration(TIGHT);
     let get = "GET /topics/a HTTP/1.1\r\nHost: localhost\r\n";
     let text = exchange(&server, &format!("{get}Connection: close\r\n\r\n{SMUGGLED}"), false);
@@ -430,7 +429,7 @@ fn nothing_follows_the_end() {
     assert_eq!(smuggled_count(&server), 0);
 }
 
-/// A server, and what it must refuse.
+/// A server, and the requests that it must refuse.
 struct Refused {
     server: Server,
 }
@@ -440,7 +439,8 @@ impl Refused {
         Refused { server }
     }
 
-    /// One answer of these, closed, whether the request comes at once or byte by byte.
+    /// Checks for one of these answers and the close, whether the request arrives at once or byte
+    /// by byte.
     #[track_caller]
     fn check(&self, expected: &[u16], request: &str) {
         for is_cut in [false, true] {
@@ -451,7 +451,8 @@ impl Refused {
         }
     }
 
-    /// No request behind a refused one was answered or done, and others are served.
+    /// Checks that no request behind a refused one was answered or processed, and others are
+    /// served.
     #[track_caller]
     fn nothing_came_through(&self) {
         assert_eq!(smuggled_count(&self.server), 0);

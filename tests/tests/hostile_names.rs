@@ -1,9 +1,7 @@
-//! Names that are meant to be something else somewhere: paths, wildcards, other encodings, other
-//! pages' origins.
+//! Names with a special meaning elsewhere: paths, wildcards, other encodings, other pages' origins.
 //!
-//! A name is bytes to compare and nothing more: no file, no template, no pattern is made of it but
-//! by filters, and those come through other doors. What is no name is refused; what is one is kept
-//! exactly as it came.
+//! A name is only bytes to compare: it never becomes a file, a template or a pattern; filters are
+//! separate. An invalid name is refused; a valid one is kept unchanged.
 
 use end_to_end::curl::{curl, publish};
 use end_to_end::raw::Raw;
@@ -12,18 +10,18 @@ use end_to_end::server::{Place, Server};
 /// Decoded once, by the rules of RFC 3986, and strictly by those of UTF-8 (RFC 3629, sections 3 and
 /// 10).
 #[test]
-fn what_is_no_name() {
+fn invalid_names_are_refused() {
     let server = Server::start();
     let check = |path: &str, code: &str| {
         curl(&["--path-as-is", "-d", "x", &server.url(path)]).expect_problem(400, code);
     };
-    // NUL and other controls, also as what other programs would take for line ends or the end of a
+    // NUL and other controls, also those that other programs take for line ends or the end of a
     // text.
     for byte in ["00", "01", "09", "0a", "0d", "1b", "7f"] {
         check(&format!("/topics/a%{byte}b"), "malformed_topic");
     }
-    // Overlong forms of `/`, `.` and NUL; a surrogate; beyond the last character; cut off; a byte
-    // that begins nothing.
+    // Overlong forms of `/`, `.` and NUL; a surrogate; beyond the last character; truncated; an
+    // invalid first byte.
     for bytes in [
         "%c0%af",
         "%e0%80%af",
@@ -52,9 +50,9 @@ fn what_is_no_name() {
     check(&format!("/topics/{}", "%e2%82%ac".repeat(86)), "topic_too_long");
 }
 
-/// Nothing is taken away, put together or decoded twice, and none of these is another one.
+/// No character is removed, combined or decoded twice, and all these names are different.
 #[test]
-fn what_is_a_name_like_any_other() {
+fn unusual_names_are_kept_unchanged() {
     let mut place = Place::new("127.0.0.1:0");
     let data = place.path("data");
     place.configure(&format!(
@@ -79,7 +77,7 @@ fn what_is_a_name_like_any_other() {
         ("%22%3e%3cscript%3e", "\"><script>"),
         ("';%20DROP%20TABLE%20x", "'; DROP TABLE x"),
         ("%e2%80%ae%c2%a0", "\u{202e}\u{a0}"),
-        // The same letter to the eye, composed and not.
+        // The same letter to the eye, composed and decomposed.
         ("%c3%a9", "\u{e9}"),
         ("e%cc%81", "e\u{301}"),
         (levels.as_str(), levels.as_str()),
@@ -103,9 +101,9 @@ fn what_is_a_name_like_any_other() {
     assert_eq!(found, ["crore.toml", "data", "run"]);
 }
 
-/// Filters of many levels are bounded by their own option, not by what they would cost.
+/// The levels of filters are bounded by their own option, not by their cost.
 #[test]
-fn filters_that_are_too_wide() {
+fn filters_with_too_many_levels_are_refused() {
     let server = Server::start();
     let filter = "%2B/".repeat(40) + "%23";
     let url = server.url(&format!("/events?topic={filter}"));
@@ -115,11 +113,10 @@ fn filters_that_are_too_wide() {
     raw.read_until(b"filter_too_wide");
 }
 
-/// A page of somebody else's opens a WebSocket with the user's cookies or network; browsers say
-/// whose page it is, and that decides (RFC 6455, section 10.2). Nothing is let in by resembling
-/// what is allowed.
+/// A page of another origin opens a WebSocket with the user's cookies or network; browsers send the
+/// page's origin, and that decides (RFC 6455, section 10.2). A similar origin is not sufficient.
 #[test]
-fn web_sockets_of_other_pages() {
+fn web_sockets_of_other_origins_are_refused() {
     let configuration = "[http]\nallowed_origins = [\"https://app.example\"]\n";
     let server = Server::with_configuration(configuration);
     let upgrade = |path: &str, lines: &str| {
@@ -161,10 +158,10 @@ fn web_sockets_of_other_pages() {
             let head = upgrade(path, &format!("Origin: {origin}\r\n"));
             assert!(head.starts_with("HTTP/1.1 101 "), "{path} {origin}: {head}");
         }
-        // Who is no browser says nothing of a page, and could say anything.
+        // Other clients than browsers send no origin, and could send any.
         assert!(upgrade(path, "").starts_with("HTTP/1.1 101 "), "{path}");
     }
-    // The same for what needs no preflight: a form's POST.
+    // A request without a preflight: a form's POST.
     let url = server.url("/topics/cross");
     let foreign = ["-H", "Origin: https://evil.example", "-d", "x", &url];
     curl(&foreign).expect_problem(403, "origin_forbidden");

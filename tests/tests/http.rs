@@ -10,7 +10,7 @@ use end_to_end::server::Server;
 use serde_json::{Value, json};
 
 #[test]
-fn a_first_publication() {
+fn a_publication_is_acknowledged() {
     let server = Server::start();
     let url = server.url("/topics/a/b");
     let first = publish(&url, "hello");
@@ -25,8 +25,7 @@ fn a_first_publication() {
     assert_eq!(history["messages"][1]["offset"], second["offset"]);
 }
 
-/// A client that does not know whether its request arrived sends it again, over other connections
-/// too.
+/// A client that does not know whether its request arrived repeats it, over other connections too.
 #[test]
 fn a_repeated_publication_is_appended_once() {
     let server = Server::start();
@@ -67,7 +66,7 @@ fn a_repeated_publication_is_appended_once() {
 }
 
 #[test]
-fn histories_are_cut_as_asked() {
+fn histories_are_limited_as_requested() {
     let server = Server::start();
     let url = server.url("/topics/prices/gold");
     let positions: Vec<String> =
@@ -83,7 +82,7 @@ fn histories_are_cut_as_asked() {
 }
 
 #[test]
-fn names_of_topics_are_kept_as_they_are() {
+fn names_of_topics_are_kept_unchanged() {
     let server = Server::start();
     let check = |path: &str, topic: &str| {
         let answer = curl(&["--path-as-is", "-d", topic, &server.url(path)]).expect(200);
@@ -107,7 +106,7 @@ fn bodies_and_their_types_are_kept() {
     let json = ["-H", "Content-Type: application/json", "-d", r#"{"price": 12.5}"#, &url];
     curl(&json).expect(200);
     curl(&["-H", "Content-Type: application/octet-stream", "-d", "bytes", &url]).expect(200);
-    // Chunked: curl does not know the length of what it reads from its input.
+    // Chunked: curl does not know the length of its input.
     curl(&["-H", "Transfer-Encoding: chunked", "-d", "in chunks", &url]).expect(200);
     let history = curl(&[&url]).expect(200).json();
     let messages = history["messages"].as_array().unwrap();
@@ -117,7 +116,7 @@ fn bodies_and_their_types_are_kept() {
 }
 
 #[test]
-fn envelopes() {
+fn envelopes_are_published() {
     let server = Server::start();
     let url = server.url("/publish");
     let post = |body: &Value| {
@@ -142,7 +141,7 @@ fn envelopes() {
     assert_eq!(messages("tagged")[0]["tags"]["kind"], "goal");
 }
 
-/// How long a poll may wait: the most that there is by default.
+/// The maximum wait of a poll: the default maximum.
 const WAIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -189,21 +188,21 @@ fn an_event_stream_is_live_and_resumes() {
     assert_eq!(resumed.next_message().data, "3:1");
     resumed.assert_quiet(Duration::from_millis(300));
 
-    // A browser cannot set the header on its first request: the parameter does the same.
+    // A browser cannot set the header on its first request: the parameter has the same effect.
     let by_parameter = format!("{url}?last-event-id={id}");
     let mut resumed = EventStream::open(&by_parameter, 1, None);
     assert_eq!(resumed.next_message().data, "1:1\nin two lines");
 }
 
 #[test]
-fn one_stream_of_several_topics_and_of_a_filter() {
+fn a_stream_may_have_several_topics_and_a_filter() {
     let server = Server::start();
     let mut several = EventStream::open(&server.url("/events?topic=a&topic=b/c"), 2, None);
     let mut filtered = EventStream::open(&server.url("/events?topic=b/%23"), 1, None);
     for (topic, payload) in [("a", "1"), ("b/c", "2"), ("b/d", "3"), ("other", "4")] {
         publish(&server.url(&format!("/topics/{topic}")), payload);
     }
-    // Each topic has an order of its own; what belongs to different ones may come in any.
+    // Each topic has its own order; messages of different topics may arrive in any order.
     let received = |stream: &mut EventStream| {
         let mut messages: Vec<(String, String)> = (0..2)
             .map(|_| {
@@ -243,7 +242,7 @@ fn a_composite_cursor_resumes_every_topic() {
 }
 
 #[test]
-fn a_position_that_nobody_knows_is_a_gap_at_once() {
+fn an_unknown_position_is_a_gap_at_once() {
     let server = Server::start();
     let url = server.url("/topics/reborn");
     publish(&url, "kept");
@@ -274,7 +273,7 @@ fn connections_are_kept_and_requests_pipelined() {
 }
 
 #[test]
-fn other_web_pages_are_not_let_in() {
+fn other_origins_are_refused() {
     let server = Server::start();
     let url = server.url("/topics/cors");
     let own = format!("Origin: http://{}", server.operators);
@@ -300,7 +299,7 @@ fn payloads(history: &Value) -> Vec<String> {
     messages.iter().map(|message| message["data"].as_str().unwrap_or("").to_owned()).collect()
 }
 
-/// The position that an acknowledgement names.
+/// The position in an acknowledgement.
 fn position(acknowledgement: &Value) -> String {
     let epoch = acknowledgement["epoch"].as_str().unwrap();
     format!("{epoch}:{}", acknowledgement["offset"])

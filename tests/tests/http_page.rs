@@ -1,5 +1,5 @@
-//! `docs/http.md`: its commands run as they stand, their answers are those that it shows, and it
-//! names all that the OpenAPI document does.
+//! `docs/http.md`: its commands run unchanged, their answers are the shown ones, and it names
+//! everything in the OpenAPI document.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,11 +10,11 @@ use serde_json::Value;
 const PAGE: &str = include_str!("../../docs/http.md");
 const DOCUMENT: &str = include_str!("../../spec/openapi.json");
 
-/// Where the page's commands go.
+/// The address in the page's commands.
 const ADDRESS: &str = "127.0.0.1:8800";
 /// The time limit of the streams in the commands of the page.
 const PAGES_TIME: &str = "--max-time 1";
-/// The longest limit that a command gets here is at least this.
+/// The minimum of the longest time limit of a command here.
 const PATIENCE_S: u64 = 60;
 /// curl's exit code when `--max-time` is over: streams do not end by themselves.
 const TIMED_OUT: i32 = 28;
@@ -26,7 +26,7 @@ fn blocks() -> Vec<(&'static str, &'static str)> {
     blocks.map(|block| block.split_once('\n').expect("a language and a text")).collect()
 }
 
-/// What is left of a text when all its numbers are the same.
+/// A text with all its numbers replaced by one.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {
@@ -39,7 +39,7 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-/// Whether a command answers what the page shows behind it, or what it answers instead.
+/// Whether the output of a command is the shown one; the error is the actual output.
 fn answers(script: &str, (language, expected): (&str, &str)) -> Result<(), String> {
     let output = Command::new("sh").args(["-ec", script]).output();
     let output = output.expect("a shell is installed");
@@ -64,7 +64,7 @@ fn answers(script: &str, (language, expected): (&str, &str)) -> Result<(), Strin
 }
 
 #[test]
-fn commands_of_the_page() {
+fn commands_of_the_page_work() {
     let server = Server::start();
     let url = server.url("");
     let address = url.trim_start_matches("http://").trim_end_matches('/');
@@ -76,7 +76,7 @@ fn commands_of_the_page() {
             Some(expected @ ("json" | "text", _)) => expected,
             _ => panic!("the page does not show what this answers: {script}"),
         };
-        // A stream is read for as long as the page says, and on a busy machine for longer.
+        // A stream is read for the time on the page, and on a busy machine for longer.
         let mut patience_s = 1;
         loop {
             let script = script.replace(PAGES_TIME, &format!("--max-time {patience_s}"));
@@ -95,7 +95,7 @@ fn commands_of_the_page() {
 }
 
 #[test]
-fn the_page_is_complete() {
+fn the_page_names_the_whole_api() {
     let document: Value = serde_json::from_str(DOCUMENT).expect("JSON");
     let mut wanted = BTreeSet::new();
     for (path, item) in document["paths"].as_object().expect("an object") {
@@ -137,7 +137,7 @@ fn the_page_is_complete() {
     let is_there = |wanted: &str| match wanted.strip_prefix("| ") {
         Some(status) => statuses.contains(status),
         None if wanted.starts_with('`') => PAGE.contains(wanted),
-        // A path whose topic stands in the query is told of beside its sibling.
+        // A path with the topic in the query is described beside its sibling.
         None => PAGE.contains(wanted) || PAGE.contains(&format!("{wanted}/NAME")),
     };
     let missing: Vec<&String> = wanted.iter().filter(|it| !is_there(it)).collect();

@@ -1,6 +1,6 @@
-//! Limits of listeners, connections, topics and shards that no other test on the real binary meets
-//! (`abuse.rs`, `bad_input.rs`, `shortages.rs`): each has a named error and a metric, and whoever
-//! keeps to it goes on.
+//! Limits of listeners, connections, topics and shards that no other test on the real binary
+//! reaches (`abuse.rs`, `bad_input.rs`, `shortages.rs`): each has an error code and a metric, and
+//! clients within it continue.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ fn turned_away(server: &Server, limit: &str) -> u64 {
     Metrics::of(&server.operators).scrape().number(&name)
 }
 
-/// A request whose answer is read, on a connection that stays.
+/// Sends a request on a lasting connection; returns the answer.
 fn ask(raw: &mut Raw, method: &str, target: &str, body: &str) -> (u16, String) {
     let length = body.len();
     let head = format!(
@@ -34,27 +34,28 @@ fn ask(raw: &mut Raw, method: &str, target: &str, body: &str) -> (u16, String) {
 }
 
 #[test]
-fn connects_to_a_listener_in_a_second() {
+fn connects_to_a_listener_are_limited_per_second() {
     let server = Server::with_configuration("[listen]\nconnect_rate_max = 3\n");
     let rate = Rate::of(3);
-    let told: Vec<String> = (0..10)
+    let reported: Vec<String> = (0..10)
         .map(|_| {
             let mut raw = Raw::connect(&server.clients);
             raw.send(b"GET /topics/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
             raw.read_to_close()
         })
         .collect();
-    let refused: Vec<&String> = told.iter().filter(|told| told.contains(" 429 ")).collect();
+    let refused: Vec<&String> =
+        reported.iter().filter(|reported| reported.contains(" 429 ")).collect();
     rate.check(10 - refused.len(), 10);
-    let served = told.iter().filter(|told| told.contains(" 200 ")).count();
-    assert_eq!(served + refused.len(), 10, "{told:?}");
-    assert!(refused.iter().all(|told| told.contains("rate_limited")), "{told:?}");
+    let served = reported.iter().filter(|reported| reported.contains(" 200 ")).count();
+    assert_eq!(served + refused.len(), 10, "{reported:?}");
+    assert!(refused.iter().all(|reported| reported.contains("rate_limited")), "{reported:?}");
     assert_eq!(turned_away(&server, "listener_rate"), refused.len() as u64);
 }
 
-/// Those of TLS are closed without a word: one would have to be sealed.
+/// Connections of TLS are closed without an answer, because that would have to be sealed.
 #[test]
-fn connections_of_a_listener_with_tls() {
+fn connections_of_a_tls_listener_are_limited() {
     let mut place = Place::new("127.0.0.1:0");
     let (certificate, key) = (place.path("cert.pem"), place.path("key.pem"));
     end_to_end::process::assert_success(
@@ -80,7 +81,7 @@ fn connections_of_a_listener_with_tls() {
 }
 
 #[test]
-fn bytes_published_in_a_second() {
+fn published_bytes_are_limited_per_second() {
     let server = Server::with_configuration("[limits]\npublish_bytes_rate_max = \"1KiB\"\n");
     let mut raw = Raw::connect(&server.clients);
     let body = "x".repeat(600);
@@ -110,12 +111,12 @@ fn bytes_published_in_a_second() {
     assert!(published as u64 * 600 <= rate.most(), "{frames:?}");
     let refused = (6 - passed + by_native) as u64;
     assert_eq!(refusals(&server, "publish_rate"), refused);
-    // Somebody else is not concerned.
+    // Another client is not affected.
     publish(&server.url("/topics/a"), &body);
 }
 
 #[test]
-fn requests_in_a_second() {
+fn requests_are_limited_per_second() {
     let server = Server::with_configuration("[http]\nrequests_rate_max = 3\n");
     let mut raw = Raw::connect(&server.clients);
     let rate = Rate::of(3);
@@ -131,11 +132,11 @@ fn requests_in_a_second() {
 
 /// Pings of WebSocket and of the native protocol count together.
 #[test]
-fn pings_in_a_second() {
+fn pings_are_limited_per_second() {
     let server = Server::with_configuration("[websocket]\nping_rate_max = 4\n");
     let mut raw = Raw::web_socket(&server.clients, "/crore", "crore.v1");
     raw.send_frame(2, b"\x01\x00\x01\x00");
-    // All at once, so that no second passes between them.
+    // All at once, within one second.
     let both = [frame(9, b""), frame(2, b"\x07\x00\x05")].concat();
     raw.send(&both.repeat(3));
     assert_eq!(raw.close_code(), 3509);
@@ -146,9 +147,9 @@ fn pings_in_a_second() {
     assert_eq!(Metrics::of(&server.operators).scrape().number(flooding), 1);
 }
 
-/// Over HTTP the answer to the last fault is the connection's last.
+/// Over HTTP the answer to the last permitted error closes the connection.
 #[test]
-fn nothing_but_errors_over_http() {
+fn repeated_errors_end_an_http_connection() {
     let server = Server::with_configuration("[limits]\nerrors_max = 4\n");
     let mut raw = Raw::connect(&server.clients);
     let (mut answers, began) = (0, Instant::now());
@@ -161,7 +162,7 @@ fn nothing_but_errors_over_http() {
             break raw.read_to_close();
         }
     };
-    // One more closes it, and a quarter of a minute brings another.
+    // One more closes it, and a quarter of a minute permits another.
     let most = 5 + began.elapsed().as_secs() / 15;
     assert!((4..=most).contains(&answers) && last.is_empty(), "{answers} {last}");
     let flooding = "crore_connections_flooding_total{reason=\"errors\"}";
@@ -169,7 +170,7 @@ fn nothing_but_errors_over_http() {
 }
 
 #[test]
-fn subscriptions_and_filters() {
+fn subscriptions_and_filters_are_limited() {
     let server = Server::with_configuration(
         "[limits]\nsubscriptions_per_session_max = 3\nfilters_per_session_max = 1\nfilters_per_shard_max = 2\n",
     );
@@ -195,10 +196,10 @@ fn subscriptions_and_filters() {
     refused(connect().subscribe_one(1, "d/+"), 323);
     assert_eq!(refusals(&server, "subscriptions_per_session"), 1);
     assert_eq!(refusals(&server, "filters_per_session"), 1);
-    // Who refuses depends on where the connections are: their own thread, or each home.
+    // The refusing shard depends on the connections' thread, or on the home.
     let full = "crore_limits_hit_total{limit=\"filters_per_shard_max\"}";
     assert_eq!(Metrics::of(&server.operators).scrape().number(full), 1);
-    // What was refused was refused alone.
+    // Only the refused publications were refused.
     publish(&server.url("/topics/b"), "on");
     loop {
         match native.next_frame() {
@@ -209,9 +210,9 @@ fn subscriptions_and_filters() {
     }
 }
 
-/// What one request appends is bounded by its sum, and refused as a whole.
+/// The sum of a request's appended bytes is bounded, and the request refused as a whole.
 #[test]
-fn bytes_of_one_request() {
+fn bytes_of_one_request_are_limited() {
     let server = Server::with_configuration(
         "[limits]\nmessage_bytes_max = \"1KiB\"\nrequest_bytes_max = \"32KiB\"\n",
     );
@@ -230,9 +231,9 @@ fn bytes_of_one_request() {
     assert_eq!(Metrics::of(&server.operators).scrape().number(refused), 1);
 }
 
-/// A frame that is begun has to go on.
+/// An unfinished frame has a time limit.
 #[test]
-fn frames_that_never_end() {
+fn unfinished_frames_time_out() {
     const INPUT_TIMEOUT: u16 = 3010;
     let server = Server::with_configuration("[limits]\nunfinished_input_timeout = \"1s\"\n");
     let (mut native, _) = Native::connect(&server.clients, None);
@@ -243,9 +244,9 @@ fn frames_that_never_end() {
     Metrics::of(&server.operators).wait_for(ended, |count| count == 1);
 }
 
-/// Messages that are too long, by each way in: named, counted, and nothing of them is kept.
+/// Too long messages, by each protocol: refused with a code, counted, and not stored.
 #[test]
-fn messages_and_frames() {
+fn messages_and_frames_are_limited() {
     let server = Server::with_configuration(
         "[limits]\nmessage_bytes_max = \"1KiB\"\n[websocket]\nframe_bytes_max = \"16KiB\"\necho_bytes_max = \"1KiB\"\n",
     );
@@ -268,10 +269,10 @@ fn messages_and_frames() {
     assert!(scrape.number("crore_protocol_errors_total") >= 2);
 }
 
-/// A client that takes nothing is closed with a code, and finds it behind the frame that was begun
-/// when it reads again.
+/// A client that reads nothing is closed with a code, and finds it behind the unfinished frame when
+/// it reads again.
 #[test]
-fn a_slow_client_learns_why_it_was_ended() {
+fn a_slow_client_receives_the_reason_of_its_close() {
     const SLOW_CONSUMER: u16 = 3002;
     const LARGE: usize = 60_000;
     const REQUESTS: u64 = 1_000;

@@ -1,5 +1,5 @@
-//! `crore log`: what it says of a directory that is whole, torn, damaged, in use, or no log at all;
-//! and what retention leaves in one.
+//! `crore log`: its output for a directory that is valid, torn, damaged, in use, or not a log; and
+//! the remains after retention.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use end_to_end::process::{Ended, Process};
 use end_to_end::server::{Place, Server};
 use end_to_end::tools::crore;
 
-/// Bytes of a payload: a segment of the least size holds some fifty of them.
+/// The size of a payload: a segment of the minimum size holds some fifty of them.
 const PAYLOAD_BYTES: usize = 1_000;
 
 fn place_with(log: &str) -> (Place, Server) {
@@ -38,8 +38,8 @@ fn payload(number: usize) -> String {
     format!("{number:0PAYLOAD_BYTES$}")
 }
 
-/// Publishes messages to `topic` one by one over HTTP; each is a batch of its own. The position of
-/// the first.
+/// Publishes messages to `topic` one by one over HTTP; each is a separate batch. Returns the
+/// position of the first.
 fn publish_many(server: &Server, topic: &str, numbers: std::ops::Range<usize>) -> String {
     let mut first = None;
     for number in numbers {
@@ -51,7 +51,7 @@ fn publish_many(server: &Server, topic: &str, numbers: std::ops::Range<usize>) -
     format!("{}:{}", first["epoch"].as_str().unwrap(), first["offset"])
 }
 
-/// A directory that a node has left in order, with so many messages.
+/// A directory with this number of messages, after a clean end of the node.
 fn left_in_order(count: usize) -> Place {
     let (place, server) = place_with("age_max = \"1d\"");
     publish_many(&server, "a/b", 0..count);
@@ -67,7 +67,7 @@ fn log(what: &str, directory: &Path, arguments: &[&str]) -> Ended {
     Process::start(&mut command).end()
 }
 
-/// The one JSON object of an output.
+/// The only JSON object of an output.
 fn json(ended: &Ended) -> serde_json::Value {
     serde_json::from_str(&ended.lines.join("\n"))
         .unwrap_or_else(|error| panic!("{error}: {ended:?}"))
@@ -92,7 +92,7 @@ fn segments(directory: &Path) -> Vec<PathBuf> {
     segments
 }
 
-/// Every name in the directory with the file's bytes: what may not change.
+/// Every name in the directory with the file's bytes, to detect changes.
 fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(directory).expect("the log's directory");
     let mut files: Vec<(PathBuf, Vec<u8>)> = entries
@@ -104,7 +104,7 @@ fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn a_whole_log() {
+fn a_valid_log_has_no_fault() {
     let place = left_in_order(120);
     let directory = directory(&place);
     let before = contents(&directory);
@@ -147,10 +147,9 @@ fn a_whole_log() {
     assert!(contents(&directory) == before, "it has written something");
 }
 
-/// A batch that was on its way when the power went: it was never acknowledged, and nothing is
-/// wrong.
+/// An unfinished batch after a power failure: it was never acknowledged, and counts as no fault.
 #[test]
-fn a_torn_tail() {
+fn a_torn_tail_is_no_damage() {
     let (mut place, server) = place_with("age_max = \"1d\"");
     let first = publish_many(&server, "a/b", 0..20);
     server.process.signal("KILL");
@@ -160,7 +159,7 @@ fn a_torn_tail() {
     let whole = fs::read(&newest).unwrap();
     let end = json(&log("stats", &directory, &["--json"]))["bytes"].as_u64().unwrap();
     assert!(whole.len() as u64 >= end, "one segment");
-    // The beginning of the batch before, once more: a record that is right, and half of one.
+    // The beginning of the previous batch again: one valid record, and half of one.
     let mut torn = whole[..end as usize].to_vec();
     let half = whole[end as usize - 1_500..end as usize - 200].to_vec();
     torn.extend_from_slice(&half);
@@ -177,7 +176,7 @@ fn a_torn_tail() {
     check(&dumped, 0, &[":20 a/b"]);
     assert!(contents(&directory) == before, "it has written something");
 
-    // The node cuts it and goes on where it was.
+    // The node cuts it and continues.
     let server = place.start();
     let url = server.url(&format!("/topics/a/b?since={first}"));
     let page = curl(&[&url]).expect(200).json();
@@ -189,9 +188,9 @@ fn a_torn_tail() {
     check(&log("verify", &directory, &[]), 0, &["whole: ", " 21 messages"]);
 }
 
-/// Bits that have changed in what was acknowledged: found, with exit code 1, wherever they are.
+/// Changed bits in acknowledged data: found, with exit code 1, at any position.
 #[test]
-fn flipped_bits() {
+fn flipped_bits_are_found() {
     let place = left_in_order(120);
     let directory = directory(&place);
     let oldest = segments(&directory).remove(0);
@@ -203,12 +202,12 @@ fn flipped_bits() {
         let before = contents(&directory);
         let verified = log("verify", &directory, &[]);
         check(&verified, 1, &[]);
-        assert!(!verified.lines.is_empty(), "byte {at}: it says nothing");
+        assert!(!verified.lines.is_empty(), "byte {at}: there is no output");
         let dumped = log("dump", &directory, &[]);
-        assert!(!dumped.lines.is_empty(), "byte {at}: it says nothing");
+        assert!(!dumped.lines.is_empty(), "byte {at}: there is no output");
         assert!(contents(&directory) == before, "it has written something");
     }
-    // Within a message: all others are there, and what is damaged is told.
+    // Within a message: all others are present, and the damage is reported.
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 0x10;
     fs::write(&oldest, &flipped).unwrap();
@@ -229,7 +228,7 @@ fn flipped_bits() {
     fs::write(&oldest, &whole).unwrap();
     check(&log("verify", &directory, &[]), 0, &["whole: "]);
 
-    // An index is made anew from its segment: that it is damaged is told, and nothing is lost.
+    // An index is rebuilt from its segment: its damage is reported, and nothing is lost.
     let index = oldest.with_extension("idx");
     let bytes = fs::read(&index).unwrap();
     let mut flipped = bytes.clone();
@@ -240,7 +239,7 @@ fn flipped_bits() {
 }
 
 #[test]
-fn a_directory_in_use() {
+fn a_directory_in_use_can_be_inspected() {
     let (place, server) = place_with("age_max = \"1d\"");
     publish_many(&server, "a/b", 0..5);
     let directory = directory(&place);
@@ -250,7 +249,7 @@ fn a_directory_in_use() {
     }
     let stats = json(&log("stats", &directory, &["--force", "--json"]));
     assert_eq!(stats["messages"], 5, "{stats}");
-    // It has disturbed nobody.
+    // The command has not affected the node.
     publish_many(&server, "a/b", 5..6);
     server.process.signal("TERM");
     server.end().assert_success();
@@ -258,7 +257,7 @@ fn a_directory_in_use() {
 }
 
 #[test]
-fn what_is_no_log() {
+fn other_directories_are_refused() {
     let place = Place::new("127.0.0.1:0");
     for what in ["verify", "dump", "stats"] {
         check(&log(what, &place.path("nothing"), &[]), 1, &["error: ", "nothing"]);
@@ -275,7 +274,7 @@ fn what_is_no_log() {
     }
 }
 
-/// Waits until the directory is as it should be; looks again and again, as nothing tells of it.
+/// Polls the directory until `is_so` holds.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
@@ -284,10 +283,10 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The oldest segments go when the log is larger than it may be; who was there is told of the gap,
-/// and only of that.
+/// The oldest segments are dropped when the log exceeds its size; a returning client receives
+/// exactly that gap.
 #[test]
-fn retention_by_bytes() {
+fn retention_drops_segments_beyond_the_size() {
     let (mut place, server) = place_with("age_max = \"1d\"\nbytes_max = \"256KiB\"");
     let first = publish_many(&server, "a/b", 0..400);
     let directory = directory(&place);
@@ -312,7 +311,7 @@ fn retention_by_bytes() {
     assert!(stats["bytes"].as_u64().unwrap() <= 256 << 10, "{stats}");
 }
 
-/// A gap up to where the log begins now, and then everything to the newest message.
+/// Checks for a gap up to the log's start, then everything to the newest message.
 #[track_caller]
 fn check_gap_then_newest(server: &Server, since: &str, count: u64) {
     let url = server.url(&format!("/topics/a/b?since={since}&limit=1000"));
@@ -327,17 +326,17 @@ fn check_gap_then_newest(server: &Server, since: &str, count: u64) {
     assert!(!offsets.is_empty(), "{page}");
 }
 
-/// Segments whose newest message is too old go, also those that were there when the node started,
-/// the newest among them.
+/// Segments whose newest message is too old are dropped, also those from before the start, and the
+/// newest one.
 #[test]
-fn retention_by_age() {
+fn retention_drops_segments_beyond_the_age() {
     let (mut place, server) = place_with("age_max = \"1d\"");
     let first = publish_many(&server, "a/b", 0..150);
     server.process.signal("KILL");
     let _ = server.end();
     let directory = directory(&place);
     let before = segments(&directory);
-    // The rule would serve them for longer: what is missing has gone.
+    // The rule permits a longer history, so missing messages were dropped.
     let rule = "[[rule]]\nfilter = \"#\"\nhistory_age_max = \"1d\"";
     configure(&place, &format!("age_max = \"1s\"\n{rule}"));
     let server = place.start();
@@ -351,9 +350,9 @@ fn retention_by_age() {
     check(&log("verify", &directory, &[]), 0, &["whole: "]);
 }
 
-/// What the log keeps and the rule does not serve any more is missing for another reason.
+/// Messages in the log beyond the rule's limit are missing for another reason.
 #[test]
-fn too_old_for_the_rule() {
+fn messages_too_old_for_the_rule_are_a_gap() {
     let rule = "[[rule]]\nfilter = \"#\"\nhistory_age_max = \"1s\"";
     let (_place, server) = place_with(&format!("age_max = \"1d\"\n{rule}"));
     let first = publish_many(&server, "a/b", 0..3);

@@ -1,4 +1,4 @@
-//! What a node says its memory is made of, held against what the system says.
+//! A node's report of its memory by component, compared with the system's figures.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -48,8 +48,7 @@ fn connect(server: &Server, topics: &str, clients: u64) -> Bench {
     bench
 }
 
-/// The memory once no connection waits for the end of its handshake any more: the list of those has
-/// room that was not touched.
+/// The memory after all handshake timeouts have passed: their list has untouched room.
 fn memory_at_rest(server: &Server) -> BTreeMap<String, i64> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -62,13 +61,13 @@ fn memory_at_rest(server: &Server) -> BTreeMap<String, i64> {
     }
 }
 
-/// The parts add up by construction, because one of them is the difference. So it is the difference
-/// that is held small: of what thousands of connections add, less than a twentieth may be without a
-/// name. Code that runs for the first time and buffers that are filled for the first time would
-/// count too; the first connections are there for them. What threads keep in caches of the C
-/// library nobody can ask for (50 KB here), so it keeps none.
+/// The components add up by construction, because one of them is the difference. So the difference
+/// must be small: of the memory added by thousands of connections, less than a twentieth may be
+/// unnamed. Code that runs for the first time and buffers that are filled for the first time would
+/// count too; the first connections avoid that. Caches of the C library in threads are not
+/// measurable (50 KB here), so they are disabled.
 #[test]
-fn what_connections_add_to_the_memory_has_names() {
+fn memory_of_connections_is_named() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure("[node]\nio_threads = 2\n[http]\nhandshake_timeout = \"1s\"\n");
     let process = place.launch_by(&["env", "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"]);
@@ -82,7 +81,7 @@ fn what_connections_add_to_the_memory_has_names() {
 
     let grown = |name: &str| after[name] - before[name];
     let connections = 14_000;
-    // By name and size: a slot of 52 bytes and a stamp, and so on.
+    // By name and size: a slot of 52 bytes, a stamp, and further components.
     for (component, least, most) in [
         ("slots", 52, 60),
         ("subscriptions", 36, 48),
@@ -97,7 +96,7 @@ fn what_connections_add_to_the_memory_has_names() {
             "{component}: {each} bytes for each connection\n{before:#?}\n{after:#?}"
         );
     }
-    // The binary is shared with the clients' process, which comes and goes.
+    // The binary is shared with the clients' process, whose pages vary.
     let growth = grown("total") - grown("binary");
     let unaccounted = grown("unaccounted");
     assert!(

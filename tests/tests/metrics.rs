@@ -1,6 +1,6 @@
-//! Every metric of a node is moved by what it counts: here where a client from outside can cause
-//! it, and elsewhere in the test that the table below names, which has to assert that it is not 0
-//! (`end_to_end::moved`). A metric that stands in neither list fails.
+//! A test moves every metric of a node: here if a client from outside can cause that, and otherwise
+//! in the test that the table below names, which has to assert that it is not 0
+//! (`end_to_end::moved`). A metric in neither list fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 use end_to_end::tools;
 
-/// What a busy node says of itself without anybody's doing.
+/// Metrics that a busy node moves by itself.
 const ALWAYS: &[&str] = &[
     "crore_build_info",
     "crore_connections_max",
@@ -30,10 +30,10 @@ const ALWAYS: &[&str] = &[
     "crore_memory_ceiling_bytes",
 ];
 
-/// Metrics and what a test calls them; without a word it is the metric's own name.
+/// Metrics and their names in a test; an empty one is the metric's own name.
 type Moved = &'static [(&'static str, &'static str)];
 
-/// Metrics that are moved elsewhere: the file, what it is about, and which.
+/// Metrics that other tests move: the file, its subject, and the metrics.
 const ELSEWHERE: &[(&str, &str, Moved)] = &[
     (
         "tests/tests/shortages.rs",
@@ -43,19 +43,19 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
     ("tests/tests/drain.rs", "the end", &[("crore_draining", "")]),
     (
         "crates/broker/tests/edge/drain.rs",
-        "who is led away",
+        "drained clients",
         &[("crore_sent_away_total", "sent-away")],
     ),
     ("tests/tests/users.rs", "connections of users", &[("crore_users", "")]),
     ("tests/tests/observed.rs", "log lines", &[("crore_log_lines_total", "")]),
     (
         "crates/crore/src/logging/writer.rs",
-        "log lines that nobody takes",
+        "lost log lines",
         &[("crore_log_lines_dropped_total", "dropped")],
     ),
     (
         "crates/broker/tests/edge/sys.rs",
-        "what the node publishes",
+        "the node's own publications",
         &[("crore_sys_publications_lost_total", "own-publications-lost")],
     ),
     ("tests/src/bin/tcp_memory.rs", "memory of TCP", &[("crore_writes_without_memory_total", "")]),
@@ -66,7 +66,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
     ),
     (
         "tests/tests/abuse.rs",
-        "who is turned away",
+        "refused clients",
         &[
             ("crore_addresses_remembered", ""),
             ("crore_connections_flooding_total", ""),
@@ -177,7 +177,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
             ("crore_api_keys", "api_keys"),
         ],
     ),
-    ("tests/tests/entitlement_revocations.rs", "what is revoked", &[("crore_revocations", "")]),
+    ("tests/tests/entitlement_revocations.rs", "revocations", &[("crore_revocations", "")]),
     ("tests/tests/entitlement_tokens.rs", "keys of tokens", &[("crore_token_keys", "")]),
     (
         "crates/entitlement/tests/rotation.rs",
@@ -263,7 +263,7 @@ impl Watch {
         Watch { metrics, before, moved: BTreeSet::new() }
     }
 
-    /// Waits until all of these are other than before, and goes on from there.
+    /// Waits until all of these have changed, and continues from there.
     fn moves(&mut self, what: &str, series: &[&str]) {
         for name in series {
             let before = self.before.number(name);
@@ -281,7 +281,7 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The families of a node that has everything.
+/// The families of a node with all features.
 fn families(scrape: &Scrape) -> BTreeSet<String> {
     let names = scrape.text().lines();
     names
@@ -325,7 +325,7 @@ fn every_metric_is_moved_by_a_test_that_causes_it() {
     }
 }
 
-/// With everything that a node can have.
+/// A node with all features.
 fn start_place() -> (Place, Server) {
     let mut place = Place::new("127.0.0.1:0");
     let path = |name: &str| place.path(name).to_string_lossy().into_owned();
@@ -347,7 +347,7 @@ fn start_place() -> (Place, Server) {
     (place, server)
 }
 
-/// What lasts until the end of the test.
+/// Resources that last until the end of the test.
 enum Held {
     Bench(#[allow(dead_code, reason = "held")] Bench),
     Process(#[allow(dead_code, reason = "held")] Process),
@@ -356,8 +356,8 @@ enum Held {
 
 fn connections(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
     let topics = ["--topics", "p/s{1..4}", "--clients", "8", "--threads", "1"];
-    // All are there before anything is compared: one that is still in its handshake would be a
-    // session of another kind later.
+    // All are connected before the comparison: one in its handshake would later be a session of
+    // another kind.
     let subscribe = |url: &str, more: &[&str]| {
         let mut bench = Bench::start(&[&["sub", "--url", url], &topics[..], more].concat());
         bench.wait_for("all of them", |figures| figures["clients_live"].as_u64() == Some(8));
@@ -391,11 +391,11 @@ fn connections(server: &Server, watch: &mut Watch, held: &mut Vec<Held>) {
         ],
     );
     held.push(Held::Raw(Raw::connect(&server.tls_clients)));
-    watch.moves("one that says nothing", &["crore_tls_handshaking"]);
+    watch.moves("a silent connection", &["crore_tls_handshaking"]);
     held.push(Held::Raw(Raw::web_socket(&server.clients, "/echo", "")));
     held.push(Held::Raw(Raw::connect(&server.clients)));
     watch.moves(
-        "an echo, and a connection that says nothing",
+        "an echo, and a silent connection",
         &["crore_sessions{protocol=\"echo\"}", "crore_sessions{protocol=\"http\"}"],
     );
     let mut leaver = Raw::web_socket(&server.clients, "/echo", "");
@@ -494,7 +494,7 @@ fn errors(server: &Server, watch: &mut Watch) {
     broken.send_frame(1, b"text");
     assert_eq!(broken.close_code(), 1003);
     watch.moves(
-        "what is refused",
+        "refusals",
         &[
             "crore_http_requests_total",
             "crore_http_errors_total",

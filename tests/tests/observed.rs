@@ -1,4 +1,4 @@
-//! What a node tells of its clients: `$sys` topics, the access log, the audit log, levels at run
+//! A node's reports about its clients: `$sys` topics, the access log, the audit log, levels at run
 //! time.
 
 use std::time::Duration;
@@ -12,10 +12,10 @@ use end_to_end::raw::Raw;
 use end_to_end::server::Server;
 use serde_json::Value;
 
-/// May subscribe to `$sys/...`.
+/// The key that permits subscriptions to `$sys/...`.
 const OBSERVER: &str = "crore_observer-of-the-node-observer-of-the-node0";
 const OBSERVER_SHA256: &str = "79c955d8ae6948521ccf628f4a6048bc2965fb12238066a432d327cb36533f3d";
-/// May subscribe to all that `#` covers.
+/// The key that permits subscriptions to everything that `#` matches.
 const SUBSCRIBER: &str = "crore_subscriber-of-everything-of-everything-00";
 const SUBSCRIBER_SHA256: &str = "9c61fb644012fc53320c3aa2a4e44b470b9019e37f54683834303e5a1e46cf31";
 
@@ -32,30 +32,30 @@ fn subscribe(client: &mut Native, topic: &str) {
     client.next_frame();
 }
 
-/// Events are messages like any other: who was away while clients came and went gets what it
-/// missed, in order.
+/// Events are ordinary messages: a client that was absent while others came and went receives the
+/// missed events, in order.
 #[test]
-fn the_life_of_clients_and_topics_is_published_and_recovered() {
+fn events_of_clients_and_topics_are_published_and_recovered() {
     let server = Server::with_configuration(
         "[sys]\nstatistics = true\ninterval = \"1s\"\nclients = true\ntopics = true\nopen = true\n",
     );
     let url = |topic: &str| server.url(&format!("/topics/$sys/{topic}"));
     let mut connected = EventStream::open(&url("clients/connected"), 1, None);
     let first = native(&server);
-    // The stream's own beginning may be told to it, too.
-    let (event, told) = loop {
+    // The event of the stream's own connection may come first.
+    let (event, reported) = loop {
         let event = connected.next_message();
-        let told = json(&event.data);
-        assert_eq!(told["node"], "crore");
-        if told["transport"] != "events" {
-            break (event, told);
+        let reported = json(&event.data);
+        assert_eq!(reported["node"], "crore");
+        if reported["transport"] != "events" {
+            break (event, reported);
         }
     };
-    assert_eq!(told["transport"], "native");
-    assert!(told["connection"].is_string(), "{told}");
+    assert_eq!(reported["transport"], "native");
+    assert!(reported["connection"].is_string(), "{reported}");
     drop(connected);
 
-    // While nobody looks.
+    // While no client is subscribed.
     let mut second = native(&server);
     subscribe(&mut second, "news");
     drop(second);
@@ -66,12 +66,12 @@ fn the_life_of_clients_and_topics_is_published_and_recovered() {
     let mut again = EventStream::open(&url("clients/connected"), 1, Some(&event.id));
     let missed = json(&again.next_message().data);
     assert_eq!(missed["transport"], "native");
-    assert_ne!(missed["connection"], told["connection"]);
+    assert_ne!(missed["connection"], reported["connection"]);
 
     let mut gone = EventStream::open(&format!("{}?last=100", url("clients/disconnected")), 1, None);
-    // The stream of the beginning is one of those that have gone.
+    // The event of the first stream's end may be among them.
     let mut seen = Vec::new();
-    while !seen.contains(&told["connection"]) || !seen.contains(&missed["connection"]) {
+    while !seen.contains(&reported["connection"]) || !seen.contains(&missed["connection"]) {
         let event = json(&gone.next_message().data);
         assert!(event["duration_ms"].is_u64(), "{event}");
         assert!(event["code"] == 1_006 || event["code"] == 1_000, "{event}");
@@ -91,8 +91,8 @@ fn the_life_of_clients_and_topics_is_published_and_recovered() {
     let figures = json(&statistics.next_message().data);
     assert!(figures["connections"].as_u64() >= Some(3), "{figures}");
     assert_eq!(figures["node"], "crore");
-    // Further ones follow by themselves. Two of a node that stood still in between may be of the
-    // same second.
+    // Further ones follow by themselves. Two of a node that paused in between may have the same
+    // second.
     let uptime_s = |figures: &Value| figures["uptime_s"].as_u64().expect("seconds");
     let mut later = uptime_s(&figures);
     while later == uptime_s(&figures) {
@@ -101,7 +101,7 @@ fn the_life_of_clients_and_topics_is_published_and_recovered() {
     assert!(later > uptime_s(&figures));
 }
 
-/// A million returning clients are a few messages and a count.
+/// A million returning clients cause a few messages and a count.
 #[test]
 fn a_storm_is_summarised() {
     let server = Server::with_configuration(
@@ -117,15 +117,15 @@ fn a_storm_is_summarised() {
         messages += 1;
         count += event["left_out"].as_u64().unwrap_or(1);
     }
-    // The stream's own beginning may be one of those that are counted.
+    // The event of the stream's own connection may be one of those counted.
     let counts = [clients.len() as u64, clients.len() as u64 + 1];
     assert!(counts.contains(&count), "{count}");
-    // Those within the rate, and in each second one with the count of the others.
+    // Events within the rate, and in each second one with the count of the others.
     assert!(messages <= 2 * rate.most(), "{messages}");
 }
 
 #[test]
-fn nobody_without_the_permission_gets_anything() {
+fn events_require_a_permission() {
     let configuration = format!(
         "[entitlement]\nmode = \"tokens\"\nsecret = \"{}\"\n[sys]\nclients = true\n\
          [[api_key]]\nname = \"observer\"\nsha256 = \"{OBSERVER_SHA256}\"\nsubscribe = [\"$sys/#\"]\npublish = [\"#\", \"$sys/#\"]\n\
@@ -144,7 +144,7 @@ fn nobody_without_the_permission_gets_anything() {
     by(SUBSCRIBER, &[&all]).expect_problem(403, "forbidden");
     curl(&accept).expect_problem(401, "unauthorized");
     by(OBSERVER, &["-d", "forged", &url]).expect_problem(403, "forbidden");
-    // What covers everything covers nothing of the node's.
+    // A filter for everything does not match the node's topics.
     let everything = server.url(&format!("/events?topic=%23&token={SUBSCRIBER}"));
     curl(&[&everything]).expect(401);
     let stream = format!("X-API-Key: {OBSERVER}");
@@ -155,16 +155,16 @@ fn nobody_without_the_permission_gets_anything() {
     let mut subscriber =
         end_to_end::curl::stream(&["-H", &other, &server.url("/events?topic=%23")]);
     subscriber.wait_for("a beginning", |line| line.contains("crore.start").then_some(()));
-    let told = observed.wait_for("an event", |line| {
+    let reported = observed.wait_for("an event", |line| {
         let data = line.strip_prefix("data: ")?;
         data.contains("subscriber").then(|| json(data))
     });
-    assert_eq!(told["sub"], "subscriber");
-    assert_eq!(told["transport"], "events");
+    assert_eq!(reported["sub"], "subscriber");
+    assert_eq!(reported["transport"], "events");
     subscriber.assert_no_line(Duration::from_millis(500), |line| line.contains("transport"));
 }
 
-/// Switched on at run time, and off again; never with what stands in a query.
+/// Switched on at run time, and off again; it never contains a query.
 #[test]
 fn the_access_log_follows_the_operator() {
     let mut server = Server::start();
@@ -177,7 +177,7 @@ fn the_access_log_follows_the_operator() {
             .json()
     };
     assert_eq!(put(r#"{"levels":{"access":"info"}}"#)["levels"]["access"], "info");
-    // The shards hear of it between two turns.
+    // The shards apply it between two turns.
     let line = loop {
         curl(&[&secret]).expect(200);
         let lines = server.operators_url("/api/v1/logs?target=access");
@@ -207,9 +207,9 @@ fn the_access_log_follows_the_operator() {
     assert!(scrape.number("crore_log_lines_total{target=\"access\"}") > 0);
 }
 
-/// Lines in JSON, of what was refused only, and a bound on how many.
+/// Lines in JSON, for refusals only, and a bound on their number.
 #[test]
-fn the_audit_log_says_who_was_refused_what() {
+fn the_audit_log_lists_refusals() {
     let configuration = format!(
         "[logging]\nformat = \"json\"\nlevels = [\"audit=warn\"]\naudit_rate_max = 3\n[node]\nio_threads = 1\n\
          [entitlement]\nmode = \"tokens\"\nsecret = \"{}\"\n\
@@ -253,7 +253,7 @@ fn the_audit_log_says_who_was_refused_what() {
     let request = format!("GET /topics/no HTTP/1.1\r\nHost: localhost\r\n{key}\r\n\r\n");
     let rate = Rate::of(3);
     flood.send(request.repeat(50).as_bytes());
-    // Each has a line of its own or is one of a count.
+    // Each refusal has its own line or is part of a count.
     let (mut lines, mut refusals) = (0, 0);
     while refusals < 50 {
         let line = process.wait_for("refusals", audit);
@@ -266,7 +266,7 @@ fn the_audit_log_says_who_was_refused_what() {
     assert!(lines <= 2 * rate.most(), "{lines}");
 }
 
-/// Levels come from the configuration; publishing goes on whatever is written.
+/// Levels come from the configuration; publishing continues for all of them.
 #[test]
 fn a_wrong_level_is_a_fault() {
     let place = end_to_end::server::Place::new("127.0.0.1:0");

@@ -1,4 +1,4 @@
-//! The operators' port: health, metrics as Prometheus reads them, and who may ask.
+//! The operators' port: health, metrics as Prometheus reads them, and access.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +9,7 @@ use end_to_end::server::Server;
 use end_to_end::tools::promtool;
 
 #[test]
-fn health() {
+fn health_and_readiness_are_reported() {
     let server = Server::start();
     for path in ["/livez", "/readyz", "/healthz"] {
         curl(&[&server.operators_url(path)]).expect(200);
@@ -17,8 +17,7 @@ fn health() {
     curl(&[&server.operators_url("/none")]).expect(404);
 }
 
-/// Of what a node holds in memory nothing is left on a disk by a crash, but where its operator
-/// wants it.
+/// A crash leaves none of a node's memory on a disk, unless its operator requests that.
 #[test]
 fn a_crash_leaves_no_core_dump() {
     let limits = |server: &Server| {
@@ -29,7 +28,7 @@ fn a_crash_leaves_no_core_dump() {
         words.take(2).map(str::to_owned).collect::<Vec<_>>()
     };
     let server = Server::start();
-    // A limit of none would not stop one that goes through a pipe.
+    // A limit of none would not stop a dump through a pipe.
     assert!(matches!(limits(&server)[1].as_str(), "0" | "1"), "{:?}", limits(&server));
     server.process.signal("ABRT");
     let status = server.end().status;
@@ -43,7 +42,7 @@ fn a_crash_leaves_no_core_dump() {
 }
 
 #[test]
-fn promtool_finds_nothing_to_say_about_the_metrics() {
+fn promtool_accepts_the_metrics() {
     let server = Server::start();
     publish(&server.url("/topics/metered"), "x");
     curl(&[&server.url("/none")]).expect(404);
@@ -71,7 +70,7 @@ fn a_name_that_resolves_to_this_machine_is_refused() {
 }
 
 #[test]
-fn the_ports_do_not_mix() {
+fn the_ports_are_separate() {
     let server = Server::start();
     curl(&[&server.url("/metrics")]).expect(404);
     curl(&["-d", "x", &server.operators_url("/topics/a")]).expect(404);

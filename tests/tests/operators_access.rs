@@ -1,5 +1,5 @@
-//! Who may operate a node by default, and that a crowd at its operators' port keeps nobody from
-//! health and metrics.
+//! The default access of operators, and a crowd at their port, which does not block health and
+//! metrics.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use end_to_end::process::{Ended, Process};
 use end_to_end::server::{Place, Server};
 use end_to_end::tools::crore;
 
-/// A node by default, but for its operators' socket, which is in its own folder.
+/// A node with defaults, except for its operators' socket, which is in its own folder.
 struct Node {
     server: Server,
     socket: PathBuf,
@@ -46,7 +46,7 @@ fn run(words: &[&str]) -> Ended {
 }
 
 #[test]
-fn by_default_loopback_is_nobody() {
+fn loopback_has_no_rights_by_default() {
     let node = Node::start("");
     for path in ["/livez", "/readyz", "/healthz", "/metrics", "/page.json", "/admin"] {
         node.by_port(path, &[]).expect(200);
@@ -58,7 +58,7 @@ fn by_default_loopback_is_nobody() {
     }
     let session = node.by_port("/api/v1/session", &[]).expect(200).json();
     assert_eq!(session["may_operate"], false, "{session}");
-    // A proxy that passes requests on to the socket tells nobody's rights.
+    // A request passed on by a proxy to the socket has no rights.
     let passed_on = ["-H", "X-Forwarded-For: 192.0.2.1"];
     node.by_socket("/api/v1/topics", &passed_on).expect(401);
     node.by_socket("/api/v1/topics", &["--http1.0"]).expect(401);
@@ -87,10 +87,10 @@ fn a_link_logs_one_browser_in() {
     node.by_port("/api/v1/reload", &[&reload[..], &["-H", &own]].concat()).expect(200);
 }
 
-/// Commands find the socket by the port, or are told; it is there in each moment of a live upgrade,
-/// replaces what a killed node has left, and goes with its node.
+/// Commands find the socket by the port, or by an argument; it exists in each moment of a live
+/// upgrade, replaces the remains of a killed node, and is removed with its node.
 #[test]
-fn commands_go_by_the_socket() {
+fn commands_use_the_socket() {
     let mut place = Place::new("127.0.0.1:0");
     let folder = place.path("run");
     let runtime = folder.to_str().expect("a path in UTF-8").to_owned();
@@ -110,7 +110,7 @@ fn commands_go_by_the_socket() {
         ask(words, &url).assert_success();
         ask(words, &format!("unix:{}", socket.display())).assert_success();
     }
-    // Not there, or another's: the port asks for a key.
+    // Without a socket, or with another user's: the port requires a key.
     let mut command = crore();
     let refused = Process::start(command.args(["topic", "list", "--operators", &url])).end();
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
@@ -125,8 +125,8 @@ fn commands_go_by_the_socket() {
     wait_until_gone(&socket);
 }
 
-/// Waits until another process listens at the socket. The new process makes the socket after it has
-/// become the node.
+/// Waits until another process listens at the socket. The new process creates the socket after it
+/// has become the node.
 fn wait_for_successor(socket: &Path, old: u32) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     loop {
@@ -137,7 +137,7 @@ fn wait_for_successor(socket: &Path, old: u32) {
                     return;
                 }
             }
-            // The old process has ended; its file is there until the new one takes its place.
+            // The old process has ended; its file remains until the new process replaces it.
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused),
         }
         assert!(std::time::Instant::now() < deadline, "{} is the old one's", socket.display());
@@ -154,14 +154,14 @@ fn wait_until_gone(path: &Path) {
 }
 
 #[test]
-fn what_a_killed_node_has_left_is_replaced() {
+fn remains_of_a_killed_node_are_replaced() {
     let mut node = Node::start("");
     node.server.process.signal("KILL");
     drop(node.server);
     assert!(node.socket.exists());
     node.server = node.place.start_by_default();
     node.by_socket("/api/v1/topics", &[]).expect(200);
-    // Of a node that lives it is not taken.
+    // A running node keeps its socket.
     let second = Place::new("127.0.0.1:0");
     second.configure(&format!("[operators]\nsocket = {:?}\n", node.socket));
     let ended = second.launch().end();
@@ -173,16 +173,16 @@ fn what_a_killed_node_has_left_is_replaced() {
     assert!(!node.socket.exists());
 }
 
-/// 1,000 connections with half a head or none: health and metrics answer, each time, as long as
-/// these are there.
+/// 1,000 connections with half a head or none: health and metrics are served each time, while these
+/// exist.
 #[test]
-fn half_heads_keep_nobody_out() {
+fn half_heads_do_not_block_the_operators_port() {
     let node = Node::start("");
     let mut crowd: Vec<TcpStream> = Vec::new();
     for number in 0..1_000 {
         let mut stream = TcpStream::connect(&node.server.operators).expect("room in the backlog");
         if number % 10 != 0 {
-            // It may have had to make room already.
+            // The server may already have closed it to make room.
             let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: loc");
         }
         crowd.push(stream);
@@ -194,7 +194,7 @@ fn half_heads_keep_nobody_out() {
     let files = format!("/proc/{}/fd", node.server.process.id());
     let files = fs::read_dir(files).expect("our child can be read").count();
     assert!(files < 500, "{files} descriptors");
-    // Those that are left are ended in time, without a word.
+    // The remaining ones are closed in time, without an answer.
     for mut stream in crowd {
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut rest = Vec::new();

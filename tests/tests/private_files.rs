@@ -1,5 +1,5 @@
-//! Files that hold messages or keys are their owner's alone, whatever the umask is, and what an
-//! older version has left open is closed.
+//! Files with messages or keys are accessible only to their owner, regardless of the umask, and
+//! open files of an older version are corrected.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +14,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).expect("it is there").mode() & 0o777
 }
 
-/// The directory and all below it, and how many files that are.
+/// Checks the directory and all below it; returns the number of files.
 fn assert_private(directory: &Path) -> usize {
     assert_eq!(mode(directory), 0o700, "{}", directory.display());
     let entries = fs::read_dir(directory).expect("a directory of ours");
@@ -29,7 +29,7 @@ fn assert_private(directory: &Path) -> usize {
     count.sum()
 }
 
-/// One of each kind: segments, their indexes, the lock, tickets' keys, revocations.
+/// Creates one file of each kind: segments, their indexes, the lock, tickets' keys, revocations.
 fn fill(server: &Server, token: &str) {
     let url = server.url(&format!("/topics/kept?token={token}"));
     curl(&["-d", "for few eyes", &url]).expect(200);
@@ -41,7 +41,7 @@ fn fill(server: &Server, token: &str) {
 }
 
 #[test]
-fn nobody_else_can_read_what_a_node_keeps() {
+fn a_nodes_files_are_private() {
     for umask in ["000", "022"] {
         let mut place = Place::new("127.0.0.1:0");
         let issuer = Issuer::new(&place, "HS256", "");
@@ -55,13 +55,13 @@ fn nobody_else_can_read_what_a_node_keeps() {
         let token = issuer.token("--sub anna --all #");
         fill(&server, &token);
         assert!(assert_private(&place.path("deep")) > 4, "{umask}");
-        // Over a live upgrade, too.
+        // After a live upgrade, too.
         let successor = server.process.upgrade();
         fill(&server, &token);
         assert_private(&directory);
         successor.kill(server);
 
-        // A start takes open modes away from files and logs it.
+        // A start removes open modes of files and logs that.
         let open = |path: &Path, mode| {
             let permissions = fs::Permissions::from_mode(mode);
             fs::set_permissions(path, permissions).expect("it is ours");
@@ -77,8 +77,8 @@ fn nobody_else_can_read_what_a_node_keeps() {
         let lines = server.end().lines;
         for path in opened.iter().chain([&secret]) {
             let name = path.to_str().expect("a path of ours");
-            let told = |line: &String| line.contains(name);
-            assert!(lines.iter().any(told), "{name}\n{lines:#?}");
+            let reported = |line: &String| line.contains(name);
+            assert!(lines.iter().any(reported), "{name}\n{lines:#?}");
         }
         assert_private(&directory);
         assert_eq!(mode(&secret), 0o604, "it is the operator's to change");

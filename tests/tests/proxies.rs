@@ -1,5 +1,4 @@
-//! A node behind nginx and Caddy, configured as `docs/proxies.md` says: the blocks come from that
-//! page.
+//! A node behind nginx and Caddy, configured by `docs/proxies.md`: the blocks come from that page.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,12 +10,12 @@ use end_to_end::process::{Process, assert_success};
 use end_to_end::server::{Place, Server};
 use end_to_end::tools::{caddy, crore, nginx};
 
-/// The port of proxies, at the address that only the node of this test has.
+/// The port of proxies, at this node's own address.
 const PORT: u16 = 8443;
-/// The port of a proxy that was told nothing but where the node is.
+/// The port of a proxy that only knows the node's address.
 const PLAIN_PORT: u16 = 8080;
 
-/// Blocks of the guide in one language, in their order: the clients' port, then the operators'.
+/// The guide's blocks in one language, in order: the clients' port, then the operators'.
 fn blocks(language: &str) -> [String; 2] {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/proxies.md");
     let text = fs::read_to_string(guide).expect("the guide is there");
@@ -34,14 +33,14 @@ enum Kind {
     Caddy,
 }
 
-/// A node as the guide has it, and a proxy before it.
+/// A node as in the guide, and a proxy before it.
 struct Proxied {
     _server: Server,
     /// The operators' socket.
     socket: String,
     api_key: String,
     address: String,
-    /// Of their own: they hold configurations and certificates.
+    /// Folders with configurations and certificates.
     _place: Place,
     _proxy: Process,
 }
@@ -85,7 +84,7 @@ impl Proxied {
         proxied
     }
 
-    /// Until the proxy serves.
+    /// Waits until the proxy serves.
     fn wait(&self) {
         let mut command = Command::new("curl");
         command.args(["--silent", "--insecure", "--retry", "100", "--retry-all-errors"]);
@@ -95,7 +94,7 @@ impl Proxied {
         assert_success(&mut command);
     }
 
-    /// Arguments of curl by which it asks the proxy.
+    /// curl's arguments for a request to the proxy.
     fn to(&self, host: &str, path: &str) -> [String; 3] {
         let address = &self.address;
         [
@@ -113,7 +112,7 @@ impl Proxied {
     }
 }
 
-/// A block as it stands in the guide, but for what has to be of this test.
+/// A block of the guide, with the addresses and folders of this test.
 fn fitted(block: &str, server: &Server, address: &str, folder: &Path) -> String {
     block
         .replace("127.0.0.1:8800", &server.clients)
@@ -139,7 +138,7 @@ fn start_nginx(folder: &Path, server: &Server, address: &str, user: &str) -> Pro
         let path = folder.join(kind);
         writeln!(temporary, "{kind}_temp_path {};", path.display()).expect("a text");
     }
-    // Without root nginx stays its own user, and says so.
+    // Without root nginx keeps its user, and logs that.
     let text = format!(
         "daemon off; user {user}; pid {}; events {{ worker_connections 256; }}\n\
          http {{ access_log off; {temporary} {servers} }}\n",
@@ -169,8 +168,8 @@ fn start_caddy(folder: &Path, server: &Server, address: &str) -> Process {
     Process::start(&mut command)
 }
 
-/// Publications, histories, event streams and WebSockets pass, and the node knows where the client
-/// is.
+/// Publications, histories, event streams and WebSockets pass, and the node knows the client's
+/// address.
 fn check_clients(proxied: &Proxied) {
     const HOST: &str = "live.example.com";
     let elsewhere = ["--interface", "127.0.0.9"];
@@ -180,7 +179,7 @@ fn check_clients(proxied: &Proxied) {
     let mut stream = Process::start(&mut command);
     stream.wait_for("the stream", |line| line.contains("crore.start").then_some(()));
     proxied.ask(HOST, "/topics/news", &["-d", "hello"]).expect(200);
-    // Nothing keeps it back.
+    // The proxy does not buffer the stream.
     stream.wait_for("the message", |line| line.contains("hello").then_some(()));
     let history = proxied.ask(HOST, "/topics/news", &[]).expect(200);
     assert!(history.body.contains("hello"), "{history:?}");
@@ -197,7 +196,7 @@ fn check_clients(proxied: &Proxied) {
     let page = ["-H", "Origin: https://evil.example"];
     proxied.ask(HOST, "/topics/news", &page).expect(403);
 
-    // The answer to the handshake; what comes after it no curl of Debian 12 understands.
+    // The answer to the handshake; curl of Debian 12 cannot read the rest.
     let mut command = Command::new("curl");
     command.args(["--silent", "--insecure", "--include", "--no-buffer", "--http1.1"]);
     for field in [
@@ -213,7 +212,7 @@ fn check_clients(proxied: &Proxied) {
     upgraded.wait_for("the upgrade", |line| line.starts_with("HTTP/1.1 101").then_some(()));
 }
 
-/// Through the proxy nothing is permitted without a key, and with one everything is.
+/// Through the proxy every request needs a key, and a key permits everything.
 fn check_operators(proxied: &Proxied) {
     const HOST: &str = "ops.example.com";
     let ask = |path: &str, arguments: &[&str]| proxied.ask(HOST, path, arguments);
@@ -228,8 +227,8 @@ fn check_operators(proxied: &Proxied) {
     ask("/api/v1/connections", &["-H", &bearer]).expect(200);
     ask("/api/v1/publish", &[&publication[..], &["-H", &bearer]].concat()).expect(200);
 
-    // A link leads to the proxy, and a browser that has come by it changes things from this origin
-    // only.
+    // A link leads to the proxy, and a browser that has logged in there can make changes from this
+    // origin only.
     let mut login = crore();
     login.args(["login", "--operators", &proxied.socket]);
     let link = Process::start(&mut login).end();
@@ -255,7 +254,7 @@ fn check_operators(proxied: &Proxied) {
 }
 
 #[test]
-fn nginx_as_the_guide_has_it() {
+fn nginx_works_as_in_the_guide() {
     let proxied = Proxied::start(Kind::Nginx);
     check_clients(&proxied);
     check_operators(&proxied);
@@ -268,16 +267,16 @@ fn nginx_as_the_guide_has_it() {
 }
 
 #[test]
-fn caddy_as_the_guide_has_it() {
+fn caddy_works_as_in_the_guide() {
     let proxied = Proxied::start(Kind::Caddy);
     check_clients(&proxied);
     check_operators(&proxied);
 }
 
-/// `proxy_pass` and nothing else, from another user and from the node's own: no rights come of it,
-/// whatever the proxy is asked to add.
+/// `proxy_pass` and nothing else, from another user and from the node's own: the proxy gives no
+/// rights, whatever fields it adds.
 #[test]
-fn a_proxy_that_says_nothing_of_itself_gives_no_rights() {
+fn a_proxy_without_its_fields_gives_no_rights() {
     for (user, api_key) in [("root", "always"), ("www-data", "always"), ("root", "beyond_loopback")]
     {
         let mut place = Place::new("127.0.0.1:0");

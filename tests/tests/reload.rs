@@ -1,5 +1,5 @@
-//! The configuration is read again while the node runs: what changes, what does not, and that
-//! nobody is dropped.
+//! Reloads of the configuration at run time: applied changes, changes that need a restart, and live
+//! connections.
 
 use std::fs;
 use std::process::Command;
@@ -14,17 +14,17 @@ use end_to_end::tokens::ApiKey;
 use end_to_end::tools::crore;
 use serde_json::Value;
 
-/// Sends SIGHUP and waits until the log has told what came of it; what it told before comes back.
+/// Sends SIGHUP and waits for the result in the log; returns the log lines before it.
 fn hang_up(server: &mut Server) -> Vec<String> {
     server.process.skip_lines();
     server.process.signal("HUP");
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     loop {
         let line = server.process.wait_for("the end of the reload", |line| Some(line.to_owned()));
         if line.contains("was reloaded. reason=SIGHUP") {
-            return told;
+            return reported;
         }
-        told.push(line);
+        reported.push(line);
     }
 }
 
@@ -33,7 +33,7 @@ fn post(server: &Server) -> Answer {
     curl(&["-X", "POST", "-H", json, &server.operators_url("/api/v1/reload")])
 }
 
-/// Changes of an answer: key, whether it is in force.
+/// The changes in an answer: the key, and whether it is in force.
 fn changes(answer: &Value) -> Vec<(String, bool)> {
     let all = answer["changes"].as_array().expect("changes").iter();
     all.map(|change| {
@@ -56,7 +56,7 @@ fn payload(frame: Frame) -> String {
 }
 
 #[test]
-fn a_reload_drops_nobody_and_holds_at_once() {
+fn a_reload_keeps_connections_and_takes_effect_at_once() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure("[[rule]]\nfilter = \"prices/#\"\n");
     let mut server = place.start();
@@ -72,15 +72,15 @@ fn a_reload_drops_nobody_and_holds_at_once() {
         "[limits]\nsubscriptions_per_session_max = 1\n[[rule]]\nfilter = \"prices/#\"\nmessage_bytes_max = 3\n\
          history_messages_max = 1\n[[rule]]\nfilter = \"closed/#\"\npublishers = \"none\"\n",
     );
-    let told = hang_up(&mut server).join("\n");
+    let reported = hang_up(&mut server).join("\n");
     for part in [
         "An option has changed. key=limits.subscriptions_per_session_max old=10000 new=1",
         "message_bytes_max",
         "closed/#",
     ] {
-        assert!(told.contains(part), "{part}\n{told}");
+        assert!(reported.contains(part), "{part}\n{reported}");
     }
-    assert!(!told.contains("restart"), "{told}");
+    assert!(!reported.contains("restart"), "{reported}");
 
     curl(&["-d", "four", &url]).expect_problem(413, "message_too_large");
     curl(&["-d", "x", &server.url("/topics/closed/a")]).expect_problem(403, "forbidden");
@@ -92,7 +92,7 @@ fn a_reload_drops_nobody_and_holds_at_once() {
     let messages = history["messages"].as_array().expect("messages");
     assert_eq!(messages.len(), 1, "{history}");
 
-    // And back.
+    // The change is reverted.
     place.configure("");
     let answer = post(&server).expect(200).json();
     let keys: Vec<(String, bool)> = changes(&answer);
@@ -107,7 +107,7 @@ fn a_reload_drops_nobody_and_holds_at_once() {
 }
 
 #[test]
-fn faults_change_nothing_and_are_all_told() {
+fn faults_change_nothing_and_are_all_reported() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure("[limits]\nsubscriptions_per_session_max = 1\n");
     let mut server = place.start();
@@ -133,7 +133,7 @@ fn faults_change_nothing_and_are_all_told() {
     subscribe(&mut native, 1, "a");
     assert!(matches!(subscribe(&mut native, 2, "b"), Frame::Error { .. }));
 
-    // What does not fit to what only a restart would change is a fault, too.
+    // A contradiction to a value that only a restart would change is a fault, too.
     place.configure("[limits]\nmessage_bytes_max = \"5MiB\"\nring_bytes = \"64MiB\"\noutbox_bytes_max = \"64MiB\"\n[websocket]\nframe_bytes_max = \"64MiB\"\n[[log]]\nsegment_bytes = \"64MiB\"\nbytes_max = \"1GiB\"\n");
     let problem = post(&server).expect_problem(422, "configuration_faults");
     assert!(problem.body.contains("until a restart"), "{problem:?}");
@@ -155,7 +155,7 @@ fn faults_change_nothing_and_are_all_told() {
 }
 
 #[test]
-fn what_needs_a_restart_is_named() {
+fn changes_that_need_a_restart_are_named() {
     let mut place = Place::new("127.0.0.1:0");
     let mut server = place.start();
     let logs = "[[log]]\nname = \"memory\"\n[[log]]\nname = \"other\"\n";
@@ -163,7 +163,7 @@ fn what_needs_a_restart_is_named() {
         "[node]\nname = \"x\"\n[limits]\ntopics_max = 9\n{logs}[[rule]]\nfilter = \"a\"\nlog = \"other\"\n[[rule]]\nfilter = \"b\"\n"
     ));
     for _ in 0..2 {
-        // As long as it is asked for.
+        // The change is named as long as it is requested.
         let answer = post(&server).expect(200).json();
         let needs = &answer["needs_restart"];
         assert_eq!(
@@ -177,9 +177,9 @@ fn what_needs_a_restart_is_named() {
     place.configure(&format!(
         "[node]\nname = \"x\"\n{logs}[[rule]]\nfilter = \"a\"\nlog = \"other\"\n"
     ));
-    let told = hang_up(&mut server).join("\n");
+    let reported = hang_up(&mut server).join("\n");
     let waits = "An option has changed, and takes effect after a restart. key=node.name old=\"\\\"crore\\\"\" new=\"\\\"x\\\"\"";
-    assert!(told.contains(waits), "{told}");
+    assert!(reported.contains(waits), "{reported}");
     publish(&server.url("/topics/a"), "kept where it was");
     drop(server);
 
@@ -189,7 +189,7 @@ fn what_needs_a_restart_is_named() {
 }
 
 #[test]
-fn only_requests_that_no_page_can_make() {
+fn requests_of_web_pages_are_refused() {
     let server = Server::start();
     let url = server.operators_url("/api/v1/reload");
     curl(&["-X", "POST", &url]).expect_problem(415, "unsupported_media_type");
@@ -197,7 +197,7 @@ fn only_requests_that_no_page_can_make() {
     curl(&[&url]).expect(405);
     let json = "Content-Type: application/json";
     curl(&["-X", "POST", "-H", json, "-H", "Host: evil.example", &url]).expect(421);
-    // The browser would ask first.
+    // The browser would send a preflight first.
     let origin = "Origin: https://evil.example";
     let preflight =
         curl(&["-X", "OPTIONS", "-H", origin, "-H", "Access-Control-Request-Method: POST", &url]);
@@ -205,10 +205,10 @@ fn only_requests_that_no_page_can_make() {
     assert_eq!(preflight.header("access-control-allow-origin"), None);
 }
 
-/// From another host: only with the API key of an operator, and then it holds for clients there at
+/// From another host: only with an operator's API key, and then it applies to clients there at
 /// once.
 #[test]
-fn elsewhere_an_operator_reloads() {
+fn an_operator_with_a_key_reloads_from_another_host() {
     let cable = Cable::new();
     let operator = ApiKey::new("operator", "operate = true");
     let other = ApiKey::new("other", "publish = [\"#\"]");
@@ -230,7 +230,7 @@ fn elsewhere_an_operator_reloads() {
             url.contains("//10.77.0.1:").then(|| url.to_owned())
         })
     };
-    // Beside the one on loopback that every server of these tests has.
+    // In addition to the listener on loopback of every server in these tests.
     let (clients, operators) = (address("listening clients "), address("listening operators "));
     process.wait_for("readiness", |line| (line == "ready").then_some(()));
     let reload = |key: Option<&str>| {
@@ -263,8 +263,8 @@ fn levels_of_the_log_change() {
     place.configure("[logging]\nlevel = \"error\"\n");
     let mut server = place.start();
     place.configure("[logging]\nlevel = \"info\"\n");
-    let told = hang_up(&mut server).join("\n");
-    assert!(told.contains("key=logging.level"), "{told}");
+    let reported = hang_up(&mut server).join("\n");
+    assert!(reported.contains("key=logging.level"), "{reported}");
     place.configure("[logging]\nlevel = \"error\"\n");
     let answer = post(&server).expect(200).json();
     assert_eq!(changes(&answer), [("logging.level".to_owned(), true)]);
@@ -280,7 +280,7 @@ fn config(place: &Place, variables: &[(&str, &str)], arguments: &[&str]) -> Ende
 }
 
 #[test]
-fn secrets_come_from_files_and_are_never_shown() {
+fn secrets_come_from_files_and_are_never_printed() {
     let place = Place::new("127.0.0.1:0");
     let secret = "c0ffee".repeat(10) + "beef";
     let file = place.path("keys");
@@ -308,7 +308,7 @@ fn secrets_come_from_files_and_are_never_shown() {
 }
 
 #[test]
-fn file_then_environment_then_flags() {
+fn flags_override_variables_and_variables_the_file() {
     let place = Place::new("127.0.0.1:0");
     place.configure("[limits]\ntopics_max = 1\nfilters_per_shard_max = 2\npage_records_max = 3\n");
     let variables =
@@ -333,7 +333,7 @@ fn file_then_environment_then_flags() {
 }
 
 #[test]
-fn rules_are_explained_and_options_helped_with() {
+fn rules_and_options_are_explained() {
     let place = Place::new("127.0.0.1:0");
     place.configure("[[rule]]\nfilter = \"a/#\"\nhistory_messages_max = 5\n");
     let ended = config(&place, &[], &["explain", "a/b"]);

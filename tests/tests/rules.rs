@@ -1,6 +1,6 @@
-//! Rules for topics on the real binary: the most specific wins, and what each of their values does.
-//! Who may publish stands in `entitlement_permissions.rs`, durability in `durable.rs`, changes
-//! while the node runs in `reload.rs`.
+//! Rules for topics on the real binary: the most specific one wins, and the effect of each of their
+//! values. Permission to publish is in `entitlement_permissions.rs`, durability in `durable.rs`,
+//! changes at run time in `reload.rs`.
 
 use std::time::Instant;
 
@@ -22,13 +22,14 @@ fn history_len(server: &Server, topic: &str) -> usize {
     answer.json()["messages"].as_array().map_or(0, Vec::len)
 }
 
-/// Level by level a name beats `+`, and `+` beats `#`; the most specific rule holds alone.
+/// At each level a name takes precedence over `+`, and `+` over `#`; only the most specific rule
+/// applies.
 #[test]
 fn the_most_specific_rule_wins() {
     let rule = |filter: &str, bytes: u64| {
         format!("[[rule]]\nfilter = \"{filter}\"\nmessage_bytes_max = {bytes}\n")
     };
-    // In an order that would mislead whoever takes the first or the last.
+    // In an order in which the first or the last match would be wrong.
     let rules = [
         rule("a/+/c", 4),
         rule("#", 1),
@@ -51,14 +52,14 @@ fn the_most_specific_rule_wins() {
         post(&server, topic, &"x".repeat(bytes_max)).expect(200);
         post(&server, topic, &"x".repeat(bytes_max + 1)).expect_problem(413, "message_too_large");
     }
-    // Nothing of a less specific one is left over.
+    // No value of a less specific rule applies.
     post(&server, "a/b/c/d", &"x".repeat(9)).expect(200);
     post(&server, "a/b/c/d", "y").expect(200);
     assert_eq!(history_len(&server, "a/b/c/d"), 1);
 }
 
 #[test]
-fn history_is_cut_by_number_and_age() {
+fn history_is_limited_by_number_and_age() {
     let server = Server::with_configuration(
         "[[rule]]\nfilter = \"few\"\nhistory_messages_max = 2\n[[rule]]\nfilter = \"none\"\nhistory_messages_max = 0\n\
          [[rule]]\nfilter = \"young\"\nhistory_age_max = \"1s\"\n",
@@ -75,9 +76,9 @@ fn history_is_cut_by_number_and_age() {
     assert_eq!(history_len(&server, "other"), 4);
 }
 
-/// Of a topic, whoever publishes: over several connections, and in each way.
+/// The rate of a topic over all publishers: over several connections, and by each protocol.
 #[test]
-fn messages_of_a_topic_in_a_second() {
+fn messages_of_a_topic_are_limited_per_second() {
     let server =
         Server::with_configuration("[[rule]]\nfilter = \"slow/#\"\npublish_rate_max = 3\n");
     let rate = Rate::of(3);
@@ -103,13 +104,13 @@ fn messages_of_a_topic_in_a_second() {
         let refused = (refused + refused_by_native) as u64;
         assert_eq!(scrape.number(counted), refused, "{counted}");
     }
-    // Each topic by itself.
+    // Each topic has its own rate.
     post(&server, "slow/b", "x").expect(200);
     (0..8).for_each(|_| drop(post(&server, "fast", "x").expect(200)));
 }
 
 #[test]
-fn what_may_be_retained() {
+fn rules_permit_retained_messages() {
     let server = Server::with_configuration("[[rule]]\nfilter = \"fleeting\"\nretained = false\n");
     let retain = |topic: &str| {
         let body = json!({"topic": topic, "data": "kept", "retain": true}).to_string();
@@ -120,10 +121,9 @@ fn what_may_be_retained() {
     retain("lasting").expect(200);
 }
 
-/// Two logs with lives of their own: the topics of a rule go to the one that it names, and that one
-/// is on disk.
+/// Two independent logs: topics use the log of their rule, and that one is on disk.
 #[test]
-fn durability_by_rule() {
+fn rules_select_the_log() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&format!(
         "[node]\ndata_dir = {:?}\n[[log]]\nname = \"memory\"\n[[log]]\nname = \"disk\"\ndurability = \"disk\"\nbytes_max = \"16MiB\"\n\
@@ -143,12 +143,13 @@ fn durability_by_rule() {
     assert_ne!(publish(&server.url("/topics/prices"), "new")["epoch"], lost["epoch"]);
 }
 
-/// Messages of `PAYLOAD_BYTES`: many more than a socket and its receiver have room for.
+/// The number of messages of `PAYLOAD_BYTES`: many more than the buffers of a socket and its
+/// receiver hold.
 const MESSAGES: usize = 150;
 const PAYLOAD_BYTES: usize = 100_000;
 
-/// What comes of a client that does not read while `MESSAGES` are published: the numbers of those
-/// that it gets, and what it is told beside them.
+/// A client that does not read while `MESSAGES` are published: the numbers of its received
+/// messages, and its other frames.
 fn stalled(server: &Server, topic: &str) -> (Vec<usize>, Vec<Frame>) {
     let (mut native, _) = Native::connect(&server.clients, None);
     let answer = native.subscribe_one(1, topic);
@@ -163,52 +164,52 @@ fn stalled(server: &Server, topic: &str) -> (Vec<usize>, Vec<Frame>) {
         publisher.send((head + &body).as_bytes());
         assert_eq!(publisher.read_answer().0, 200);
     }
-    let (mut numbers, mut told) = (Vec::new(), Vec::new());
+    let (mut numbers, mut reported) = (Vec::new(), Vec::new());
     loop {
         match native.next_frame() {
             Frame::Message { payload, .. } => {
                 let number = payload[..8].parse().expect("a number");
                 numbers.push(number);
                 if number == MESSAGES - 1 {
-                    return (numbers, told);
+                    return (numbers, reported);
                 }
             }
             Frame::CaughtUp(_) => {}
             frame @ (Frame::Unsubscribed { .. } | Frame::Skipped { reason: 3, .. }) => {
-                told.push(frame);
-                return (numbers, told);
+                reported.push(frame);
+                return (numbers, reported);
             }
-            other => told.push(other),
+            other => reported.push(other),
         }
     }
 }
 
 #[test]
-fn what_becomes_of_who_does_not_keep_up() {
+fn lagging_subscriptions_follow_their_policy() {
     let rule =
         |policy: &str| format!("[[rule]]\nfilter = \"{policy}\"\nwhen_lagging = \"{policy}\"\n");
     let few = "[limits]\noutbox_len_max = 4\n";
     let rules = ["replay", "conflate", "drop", "disconnect"].map(rule).concat();
     let server = Server::with_configuration(&format!("{WIDE_SEND_BUFFER}{few}{rules}"));
-    let (numbers, told) = stalled(&server, "replay");
+    let (numbers, reported) = stalled(&server, "replay");
     assert_eq!(numbers, (0..MESSAGES).collect::<Vec<_>>());
-    assert!(told.is_empty(), "{told:?}");
+    assert!(reported.is_empty(), "{reported:?}");
 
     let is_ascending = |numbers: &[usize]| numbers.is_sorted_by(|one, next| one < next);
-    let (numbers, told) = stalled(&server, "conflate");
+    let (numbers, reported) = stalled(&server, "conflate");
     assert!(is_ascending(&numbers) && numbers.len() < MESSAGES, "{numbers:?}");
     assert_eq!(numbers.last(), Some(&(MESSAGES - 1)));
     let conflated =
         |frame: &Frame| matches!(frame, Frame::Skipped { subscription: 1, reason: 1, .. });
-    assert!(!told.is_empty() && told.iter().all(conflated), "{told:?}");
+    assert!(!reported.is_empty() && reported.iter().all(conflated), "{reported:?}");
 
-    let (numbers, told) = stalled(&server, "drop");
+    let (numbers, reported) = stalled(&server, "drop");
     assert!(is_ascending(&numbers) && numbers.len() < MESSAGES, "{numbers:?}");
     let dropped =
         |frame: &Frame| matches!(frame, Frame::Skipped { subscription: 1, reason: 3, .. });
-    assert!(told.iter().all(dropped), "{told:?}");
+    assert!(reported.iter().all(dropped), "{reported:?}");
 
-    let (numbers, told) = stalled(&server, "disconnect");
+    let (numbers, reported) = stalled(&server, "disconnect");
     assert!(is_ascending(&numbers) && numbers.len() < MESSAGES, "{numbers:?}");
-    assert_eq!(told.last(), Some(&Frame::Unsubscribed { subscription: 1, code: 2500 }));
+    assert_eq!(reported.last(), Some(&Frame::Unsubscribed { subscription: 1, code: 2500 }));
 }

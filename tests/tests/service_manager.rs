@@ -1,7 +1,8 @@
-//! A service manager beside the node: what it is told, by whom, and the sockets that it passes on.
+//! A service manager beside the node: its notifications, their sender, and the sockets that it
+//! passes on.
 //!
-//! It is one of the tests' own: a socket for datagrams that knows who has sent each, as systemd
-//! does, which believes only the process that is the service (`NotifyAccess=main`).
+//! The tests have their own: a datagram socket that knows the sender of each datagram, as in
+//! systemd, and trusts only the main process of the service (`NotifyAccess=main`).
 
 use std::fs;
 use std::io::IoSliceMut;
@@ -20,14 +21,14 @@ struct Manager {
     assignment: String,
 }
 
-/// A datagram, and the process that has sent it.
+/// A datagram, and its sending process.
 #[derive(Debug)]
-struct Told {
+struct Notification {
     by: u32,
     lines: String,
 }
 
-impl Told {
+impl Notification {
     /// The value of a line.
     fn value(&self, name: &str) -> Option<&str> {
         let mut lines = self.lines.lines();
@@ -56,8 +57,8 @@ impl Manager {
         place.started(process)
     }
 
-    /// What is told next.
-    fn next(&self) -> Told {
+    /// The next notification.
+    fn next(&self) -> Notification {
         let mut bytes = [0; 1_024];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -68,25 +69,25 @@ impl Manager {
             RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid.as_raw_nonzero()),
             _ => None,
         });
-        Told {
+        Notification {
             by: sender.expect("a sender").get().unsigned_abs(),
             lines: String::from_utf8_lossy(&bytes[..length]).into_owned(),
         }
     }
 
-    /// The next of which this holds; others are passed over.
-    fn wait_for(&self, is_so: impl Fn(&Told) -> bool) -> Told {
+    /// The next notification for which `is_so` holds; others are skipped.
+    fn wait_for(&self, is_so: impl Fn(&Notification) -> bool) -> Notification {
         loop {
-            let told = self.next();
-            if is_so(&told) {
-                return told;
+            let notification = self.next();
+            if is_so(&notification) {
+                return notification;
             }
         }
     }
 }
 
 #[test]
-fn ready_reloads_and_the_end() {
+fn start_reloads_and_stop_are_notified() {
     let mut place = Place::new("127.0.0.1:0");
     let manager = Manager::new(&place);
     let server = manager.start(&mut place, &[]);
@@ -100,7 +101,7 @@ fn ready_reloads_and_the_end() {
     let first = reloading.number("MONOTONIC_USEC");
     assert!(first > 0);
     assert_eq!(manager.next().value("READY"), Some("1"));
-    // Also of one that changes nothing.
+    // Also after a reload that changes nothing.
     fs::write(place.path("crore.toml"), "[limits]\nnonsense = 1\n").expect("our folder");
     server.process.signal("HUP");
     assert!(manager.next().number("MONOTONIC_USEC") > first);
@@ -113,69 +114,69 @@ fn ready_reloads_and_the_end() {
     server.end().assert_success();
 }
 
-/// Signs of life go on when another process takes the node's place, although the watchdog was set
-/// for the one before; that one says who it is.
+/// Watchdog notifications continue after another process has replaced the node, although the
+/// watchdog was set for the previous one; the new process reports its number.
 #[test]
-fn an_upgrade_and_the_watchdog() {
+fn watchdog_notifications_survive_an_upgrade() {
     let mut place = Place::new("127.0.0.1:0");
     let manager = Manager::new(&place);
     let for_itself = "WATCHDOG_PID=$$ exec \"$0\" \"$@\"";
     let words = ["WATCHDOG_USEC=200000", "sh", "-c", for_itself];
     let server = manager.start(&mut place, &words);
     let old = server.process.id();
-    let lives = |told: &Told| told.value("WATCHDOG") == Some("1");
+    let lives = |notification: &Notification| notification.value("WATCHDOG") == Some("1");
     assert_eq!(manager.wait_for(lives).by, old);
     server.process.signal("USR2");
-    // The new one is ready before or after the old one has said so.
+    // The new process may be ready before or after the old one has reported it.
     let mut new = None;
     let mut is_ready = false;
     while new.is_none() || !is_ready {
-        let told = manager.next();
-        is_ready |= told.by != old && told.value("READY") == Some("1");
-        if told.value("MAINPID").is_some() {
-            assert_eq!(told.by, old, "only the one that is believed can say it");
-            new = Some(told.number("MAINPID") as u32);
+        let notification = manager.next();
+        is_ready |= notification.by != old && notification.value("READY") == Some("1");
+        if notification.value("MAINPID").is_some() {
+            assert_eq!(notification.by, old, "only the trusted process may notify");
+            new = Some(notification.number("MAINPID") as u32);
         }
     }
     let new = new.expect("a process");
     let successor = Successor::new(new);
     assert_ne!(new, old);
-    manager.wait_for(|told| told.by == new && lives(told));
+    manager.wait_for(|notification| notification.by == new && lives(notification));
     publish(&server.url("/topics/news"), "by the new one");
     successor.signal("HUP");
-    let reloading = manager.wait_for(|told| told.value("RELOADING").is_some());
+    let reloading = manager.wait_for(|notification| notification.value("RELOADING").is_some());
     assert_eq!(reloading.by, new);
     assert!(reloading.number("MONOTONIC_USEC") > 0);
-    manager.wait_for(|told| told.by == new && told.value("READY").is_some());
+    manager
+        .wait_for(|notification| notification.by == new && notification.value("READY").is_some());
     successor.signal("TERM");
-    let stopping = manager.wait_for(|told| told.value("STOPPING").is_some());
+    let stopping = manager.wait_for(|notification| notification.value("STOPPING").is_some());
     assert_eq!(stopping.by, new);
     // Both have the same output.
     server.end().assert_success();
     successor.has_ended();
 }
 
-/// Who is watched and wants no signs of life of this process gets none: those of another one are
-/// asked for.
+/// A node sends no watchdog notifications if the watchdog is set for another process.
 #[test]
-fn a_watchdog_of_somebody_else() {
+fn a_watchdog_for_another_process_is_ignored() {
     let mut place = Place::new("127.0.0.1:0");
     let manager = Manager::new(&place);
     let server = manager.start(&mut place, &["WATCHDOG_USEC=1000", "WATCHDOG_PID=1"]);
     server.process.signal("TERM");
-    let mut told = manager.next();
-    while told.value("STOPPING").is_none() {
-        assert_eq!(told.value("WATCHDOG"), None, "{told:?}");
-        told = manager.next();
+    let mut notification = manager.next();
+    while notification.value("STOPPING").is_none() {
+        assert_eq!(notification.value("WATCHDOG"), None, "{notification:?}");
+        notification = manager.next();
     }
     server.end().assert_success();
 }
 
-/// Sockets that a service manager has opened: what waits in their queue when the node ends is
-/// served by the next.
+/// Sockets opened by a service manager: connections in their queue at the node's end are served by
+/// the next node.
 #[test]
 fn inherited_sockets_outlive_a_node() {
-    // First all of them out of the way of the numbers that they are to have.
+    // First moves all of them away from the numbers that they will get.
     const SCRIPT: &str = "import fcntl, os, socket, sys\n\
         names = sys.argv[1].split(':')\n\
         bound = []\n\

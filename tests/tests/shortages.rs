@@ -1,5 +1,5 @@
-//! What a node does when something runs out that connections need: who waits, who is refused, what
-//! the operator is told, what it costs meanwhile, and that it goes on.
+//! A node without a resource for connections: waiting and refused clients, log lines, processor
+//! time meanwhile, and recovery.
 
 use std::time::{Duration, Instant};
 
@@ -27,10 +27,10 @@ fn assert_served(raw: &mut Raw) {
     raw.take(length.expect("an answer has a length"));
 }
 
-/// Somebody lowers the limit under a running node: whoever comes waits in the listeners' queues and
-/// costs next to nothing, and is served when there are descriptors again.
+/// The limit of a running node is lowered: new clients wait in the listeners' queues at hardly any
+/// cost, and are served when descriptors are available again.
 #[test]
-fn without_descriptors_clients_wait_and_the_node_rests() {
+fn clients_wait_for_descriptors_at_no_cost() {
     for private_tables in [true, false] {
         let mut server = Server::with_configuration(&format!(
             "[node]\nio_threads = 2\nprivate_tables = {private_tables}\n"
@@ -38,7 +38,7 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
         let mut metrics = Metrics::of(&server.operators);
         let mut inside = Raw::connect(&server.clients);
         assert_served(&mut inside);
-        // Both connections have been taken, or they would wait with the others.
+        // Both connections have been accepted, or they would wait with the others.
         metrics.scrape();
         server.process.limit_descriptors(Some(8));
         let mut waiting: Vec<Raw> = (0..20).map(|_| Raw::connect(&server.clients)).collect();
@@ -46,7 +46,7 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
         assert!(line.contains(" of 8 in a descriptor table"), "{line}");
         assert!(line.contains("crore doctor"), "{line}");
 
-        // Forty further attempts take two seconds of two threads that retry twenty times a second
+        // Forty further attempts take two seconds with two threads that retry twenty times a second
         // each.
         let errors = "crore_accept_errors_total{reason=\"descriptors\"}";
         let before = metrics.scrape().number(errors);
@@ -64,11 +64,11 @@ fn without_descriptors_clients_wait_and_the_node_rests() {
     }
 }
 
-/// The machine's own shortages cannot be made without hurting others on it, so the kernel's answers
-/// are put in its mouth: to the first forty accepts of each thread, which is two seconds of one
-/// that rests between them.
+/// Real shortages of the machine would affect other programs, so the kernel's errors are injected:
+/// for the first forty accepts of each thread, which are two seconds of a thread that pauses
+/// between them.
 #[test]
-fn what_the_machine_lacks_has_a_name_and_passes() {
+fn shortages_of_the_machine_are_named_and_temporary() {
     for (error, begins, limit, ends) in [
         (
             "ENFILE",
@@ -118,10 +118,11 @@ fn what_the_machine_lacks_has_a_name_and_passes() {
     }
 }
 
-/// A small limit from the beginning, and nothing beside the tables: two threads share what there
-/// is, so that nobody is refused while either has room, and then everybody is told.
+/// A small limit from the beginning, without sockets outside the tables: two threads share the
+/// descriptors, so that no client is refused while either has room; then all are refused with a
+/// code.
 #[test]
-fn a_full_node_refuses_by_name_and_lets_others_in_when_some_leave() {
+fn a_full_node_refuses_until_clients_leave() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure("[node]\nio_threads = 2\nprivate_tables = false\nregistered_sockets = false\n");
     let limited = place.launch_by(&["sh", "-c", "ulimit -n 360 && exec \"$0\" \"$@\""]);

@@ -1,4 +1,4 @@
-//! Restarts and those who come back: with a resume ticket of the native protocol, or with
+//! Restarts and returning clients: with a resume ticket of the native protocol, or with
 //! `Last-Event-ID`.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const TICKET_REFUSED: u64 = 204;
 const POSITION_UNAVAILABLE: u64 = 400;
 const GOING_AWAY: u16 = 3001;
 
-/// A log on disk, and what a test has to say about tickets.
+/// A log on disk, and a test's settings of tickets.
 fn on_disk(place: &Place, tickets: &str) -> String {
     format!(
         "[node]\ndata_dir = \"{}\"\ndrain_window = \"10s\"\nio_threads = 2\n\
@@ -45,14 +45,14 @@ fn items() -> Vec<Item<'static>> {
     items
 }
 
-/// One message to every topic, the sensors' too.
+/// Publishes one message to every topic, the sensors' too.
 fn publish_round(server: &Server, round: &str) {
     for topic in TOPICS.iter().chain(&SENSORS) {
         publish(&server.url(&format!("/topics/{topic}")), round);
     }
 }
 
-/// What came, by topic: of a plain one under the subscription's own.
+/// Received payloads, by topic; a plain topic by its subscription.
 type Received = BTreeMap<String, Vec<String>>;
 
 fn rounds(of: &[&str]) -> Received {
@@ -64,16 +64,16 @@ fn rounds(of: &[&str]) -> Received {
     topics.map(each).collect()
 }
 
-/// What a client has got so far, and its newest cursor for everything.
+/// The messages that a client has received, and its newest cursors.
 #[derive(Default)]
 struct Seen {
     received: Received,
-    /// By subscription and partition: epoch (of filters) and offset.
+    /// Epoch (of filters) and offset, by subscription and partition.
     cursors: BTreeMap<(u64, Option<u64>), (u64, u64)>,
 }
 
 impl Seen {
-    /// Takes a message; hands back any other frame.
+    /// Processes a message; returns any other frame.
     fn take(&mut self, frame: Frame) -> Option<Frame> {
         let Frame::Message { subscription, topic, partition, epoch, offset, payload } = frame
         else {
@@ -90,7 +90,7 @@ impl Seen {
         self.received.values().map(Vec::len).sum()
     }
 
-    /// Reads messages until there are so many; nothing else may come but that replays are over.
+    /// Reads this number of messages; only ends of replays may come between.
     fn read(&mut self, client: &mut Native, count: usize) {
         while self.count() < count {
             if let Some(other) = self.take(client.next_frame()) {
@@ -100,7 +100,7 @@ impl Seen {
     }
 }
 
-/// Subscribed to everything, with a first round received.
+/// Subscribes to everything, and receives a first round.
 fn subscribed(server: &Server) -> (Native, Seen) {
     let (mut client, welcome) = Native::connect(&server.clients, None);
     let Frame::Welcome { resumed: None, ticket_lifetime_s: Some(_) } = welcome else {
@@ -122,15 +122,14 @@ fn ticket_of(client: &mut Native) -> Vec<u8> {
     loop {
         match client.next_frame() {
             Frame::Ticket(bytes) => return bytes,
-            // It also comes now and then to a filter that is live.
+            // It also arrives regularly for a live filter.
             Frame::CaughtUp(_) => {}
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// Comes back with one frame; everything continues where it was. What follows is in `count`
-/// messages.
+/// Resumes with one frame; all subscriptions continue. `count` messages follow.
 fn resume(
     server: &Server,
     ticket: &[u8],
@@ -150,7 +149,7 @@ fn resume(
                 granted += 1;
                 to_catch_up += replaying;
             }
-            // It also comes now and then to a filter that is live.
+            // It also arrives regularly for a live filter.
             Some(Frame::CaughtUp(_)) => to_catch_up = to_catch_up.saturating_sub(1),
             Some(other) => panic!("{other:?}"),
         }
@@ -158,8 +157,7 @@ fn resume(
     (client, seen.received)
 }
 
-/// The ticket does not hold: said so in the way that the protocol defines, and the connection is as
-/// good as any.
+/// Checks that the ticket is refused by the protocol's rules, and the connection remains usable.
 fn check_refused(server: &Server, ticket: &[u8], why: &str) {
     let (mut client, welcome) = Native::connect(&server.clients, Some((ticket, &[])));
     let Frame::Welcome { resumed: None, .. } = welcome else {
@@ -178,10 +176,10 @@ fn says(server: Server, text: &str) {
     assert!(ended.lines.iter().any(|line| line.contains(text)), "no \"{text}\" in {ended:#?}");
 }
 
-/// A drain leads the client away with a ticket; after the restart one frame brings all that it
-/// missed, and no gap.
+/// A drain gives the client a ticket; after the restart one frame restores everything that it
+/// missed, without a gap.
 #[test]
-fn a_drain_and_a_restart() {
+fn a_ticket_survives_a_drain_and_a_restart() {
     let (mut place, server) = started("");
     let (mut client, seen) = subscribed(&server);
     assert_eq!(seen.received, rounds(&["first"]));
@@ -208,14 +206,14 @@ fn a_drain_and_a_restart() {
     seen.read(&mut client, 7);
     assert_eq!(seen.received, rounds(&["fourth"]));
 
-    // It may be used again: nobody has counted, and all since it was issued comes.
+    // The ticket may be used again: everything since its issue is replayed.
     let (_, received) = resume(&server, &ticket, &[], 21);
     assert_eq!(received, rounds(&["second", "third", "fourth"]));
 }
 
-/// A ticket on request holds after `kill -9`, too; what the client has got since, it says itself.
+/// A requested ticket is valid after `kill -9`, too; the client adds its newer cursors.
 #[test]
-fn a_ticket_on_request_and_a_kill() {
+fn a_requested_ticket_survives_a_kill() {
     let (mut place, server) = started("");
     let (mut client, mut seen) = subscribed(&server);
     let ticket = ticket_of(&mut client);
@@ -241,10 +239,10 @@ fn a_ticket_on_request_and_a_kill() {
     assert_eq!(received, rounds(&["third"]));
 }
 
-/// A log in memory is gone with its process. The ticket holds, and says of everything that it is:
-/// as a gap, or as a refusal where that is what the client wanted.
+/// A log in memory is lost with its process. The ticket is valid, and every subscription receives a
+/// gap, or a refusal if the client requested that.
 #[test]
-fn a_log_in_memory_is_told_as_a_gap() {
+fn a_lost_log_in_memory_is_a_gap() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&format!(
         "[node]\ndata_dir = \"{}\"\n[[log]]\nname = \"m\"\npartitions_count = 1\n",
@@ -272,7 +270,7 @@ fn a_log_in_memory_is_told_as_a_gap() {
 }
 
 #[test]
-fn tickets_that_do_not_hold() {
+fn invalid_tickets_are_refused() {
     let (mut place, server) = started("");
     let (mut client, _) = subscribed(&server);
     let ticket = ticket_of(&mut client);
@@ -297,7 +295,7 @@ fn tickets_that_do_not_hold() {
     server.process.signal("TERM");
     server.end().assert_success();
 
-    // Issued before a moment that the operator names.
+    // Issued before a time that the operator sets.
     let revoked = "[tickets]\nrevoked_before = \"2999-01-01T00:00:00Z\"\n";
     place.configure(&on_disk(&place, revoked));
     let server = place.start();
@@ -308,7 +306,7 @@ fn tickets_that_do_not_hold() {
     let server = place.start();
     resume(&server, &ticket, &[], 0);
 
-    // The file of keys is damaged: new ones, and the old file is kept.
+    // The file of keys is damaged: the node creates new ones, and keeps the old file.
     server.process.signal("KILL");
     let _ = server.end();
     let file = place.path("data/ticket.keys");
@@ -340,10 +338,9 @@ fn a_ticket_expires() {
     check_refused(&server, &ticket, "expired");
 }
 
-/// Configured keys: one that was taken away signs no more and is not believed; one that stands
-/// behind is.
+/// Configured keys: a removed one neither signs nor verifies; a secondary one still verifies.
 #[test]
-fn configured_keys_change_places() {
+fn configured_keys_can_be_rotated() {
     let keys = |keys: &[&str]| {
         let keys: Vec<String> = keys.iter().map(|key| format!("\"{}\"", key.repeat(32))).collect();
         format!("[tickets]\nkeys = [{}]\n", keys.join(", "))
@@ -368,9 +365,9 @@ fn configured_keys_change_places() {
     resume(&server, &newer, &[], 0);
 }
 
-/// Without a data directory tickets end with the process, and the start says so.
+/// Without a data directory tickets end with the process, and the start logs that.
 #[test]
-fn without_a_data_directory() {
+fn tickets_without_a_data_directory_end_with_the_process() {
     let mut place = Place::new("127.0.0.1:0");
     let server = place.start();
     let (mut client, _) = Native::connect(&server.clients, None);
@@ -382,10 +379,9 @@ fn without_a_data_directory() {
     check_refused(&server, &ticket, "of another process");
 }
 
-/// Event streams go on from the cursor in `Last-Event-ID`, whatever has become of the process
-/// meanwhile.
+/// Event streams continue from the cursor in `Last-Event-ID`, after any end of the process.
 #[test]
-fn event_streams_over_restarts() {
+fn event_streams_continue_over_restarts() {
     let (mut place, mut server) = started("");
     let paths = [
         ("/topics/orders/1", 1, 1),
@@ -401,7 +397,7 @@ fn event_streams_over_restarts() {
             streams.push(EventStream::open(&url, *topics_count, id.as_deref()));
         }
         publish_round(&server, &format!("here {round}"));
-        // The first time there is nothing to come back to.
+        // The first time there is no cursor.
         let away = format!("away {}", round.parse::<u32>().unwrap() - 1);
         let here = format!("here {round}");
         for ((stream, id), (path, _, topics)) in streams.iter_mut().zip(&mut ids).zip(paths) {
@@ -420,7 +416,7 @@ fn event_streams_over_restarts() {
                 found.push(text.unwrap_or(event.data));
                 *id = Some(event.id);
             }
-            // Partitions are read side by side: within a topic the order holds.
+            // Partitions are read in parallel: only the order within a topic is fixed.
             found.sort();
             assert_eq!(found, expected, "{path} in round {round}");
         }

@@ -1,4 +1,4 @@
-//! TLS on the clients' port, with the clients that everybody has: curl, openssl, Python and Node.
+//! TLS on the clients' port, with common clients: curl, openssl, Python and Node.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 use end_to_end::tools;
 
-/// A server with a certificate for localhost, and where that is.
+/// A server with a certificate for localhost, and the certificate's path.
 struct Secure {
     server: Server,
     place: Place,
@@ -41,12 +41,12 @@ impl Secure {
         self.server.tls_clients.rsplit(':').next().unwrap()
     }
 
-    /// With the name that the certificate is for.
+    /// A URL with the name in the certificate.
     fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.port())
     }
 
-    /// `openssl s_client` with these flags, given this to say; it ends with its input.
+    /// Runs `openssl s_client` with these flags and this input; it ends with the input.
     fn openssl(&self, flags: &[&str], says: &str) -> Output {
         let mut child = Command::new("openssl")
             .args(["s_client", "-connect", &self.server.tls_clients])
@@ -68,8 +68,8 @@ impl Secure {
         Metrics::of(&self.server.operators).scrape().number(name)
     }
 
-    /// Waits until that number is this: what ends is counted some time after its client has seen
-    /// the end.
+    /// Waits for this number: the end of a connection is counted some time after its client has
+    /// seen it.
     fn wait_for(&self, name: &str, number: u64) {
         Metrics::of(&self.server.operators).wait_for(name, |now| now == number);
     }
@@ -109,7 +109,7 @@ fn publish_history_and_events_over_https_in_both_versions() {
     }
     let history = curl(&["--cacert", &secure.certificate, &url]).expect(200).json();
     assert_eq!(history["messages"].as_array().unwrap().len(), 2);
-    // The same messages by the plain port.
+    // The same messages over the plain port.
     let plain = curl(&[&secure.server.url("/topics/a/b")]).expect(200).json();
     assert_eq!(plain["messages"], history["messages"]);
     secure.wait_for("crore_tls_connections{version=\"1.3\"}", 1);
@@ -149,7 +149,7 @@ fn sessions_resume_with_a_ticket() {
         let first = secure.openssl(&[version, "-ign_eof", "-sess_out", &session], request);
         let said = String::from_utf8_lossy(&first.stdout);
         assert!(said.contains("New, TLSv1.") && said.contains("HTTP/1.1 200"), "{said}");
-        // Some come to the other thread.
+        // Some connect to the other thread.
         for _ in 0..8 {
             let again = secure.openssl(&[version, "-ign_eof", "-sess_in", &session], request);
             let said = String::from_utf8_lossy(&again.stdout);
@@ -161,7 +161,7 @@ fn sessions_resume_with_a_ticket() {
 }
 
 #[test]
-fn application_protocols() {
+fn application_protocols_are_negotiated() {
     let secure = Secure::start();
     let agreed = secure.openssl(&["-alpn", "h2,http/1.1"], "");
     let said = String::from_utf8_lossy(&agreed.stdout).into_owned();
@@ -183,7 +183,7 @@ fn old_versions_are_refused() {
 }
 
 #[test]
-fn plain_http_on_the_tls_port() {
+fn plain_http_on_the_tls_port_is_refused() {
     let secure = Secure::start();
     let mut raw = Raw::connect(&secure.server.tls_clients);
     raw.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -198,7 +198,7 @@ fn plain_http_on_the_tls_port() {
 }
 
 #[test]
-fn who_says_nothing_is_closed_after_the_handshake_timeout() {
+fn silent_connections_are_closed_after_the_handshake_timeout() {
     let secure = Secure::with("[http]\nhandshake_timeout = \"300ms\"\n");
     let mut raw = Raw::connect(&secure.server.tls_clients);
     assert!(raw.closes_within(PATIENCE));
@@ -249,7 +249,7 @@ fn a_reload_keeps_connections_and_a_bad_one_keeps_the_certificate() {
 }
 
 #[test]
-fn bad_files_are_the_configurations_fault() {
+fn bad_files_are_faults_of_the_configuration() {
     let place = Place::new("127.0.0.1:0");
     make_certificate(&place, "localhost");
     let file = |name: &str| text(place.path(name));
@@ -286,12 +286,12 @@ fn make_other_key(place: &Place) {
     assert_success(&mut command);
 }
 
-/// A client that does not read what it asked for holds one record with us, and nobody else up.
+/// A client that does not read its stream pins one record, and delays no other client.
 #[test]
 fn a_stalled_reader_costs_one_record() {
     let secure = Secure::start();
     let url = secure.url("/topics/busy");
-    // It connects, asks for events, and reads no more than the kernel has room for.
+    // It connects, requests events, and reads only as much as the kernel buffers.
     let mut stalled = Command::new("openssl")
         .args(["s_client", "-quiet", "-connect", &secure.server.tls_clients])
         .args(["-CAfile", &secure.certificate])
@@ -316,8 +316,8 @@ fn a_stalled_reader_costs_one_record() {
         curl(&["--cacert", &secure.certificate, "--data-binary", &data, &url]).expect(200);
         kept = kept.max(secure.metric("crore_tls_bytes{part=\"buffers\"}"));
     }
-    // A socket that fills up between two records leaves nothing to keep, so that says nothing about
-    // the stall.
+    // A socket that fills up between two records pins nothing, so the size would not prove the
+    // stall.
     let lagged = secure.metric("crore_subscriptions_lagged_total");
     assert!(lagged > 0, "it did stall");
     assert!(kept < 40_000, "{kept} bytes are kept for it");
@@ -325,9 +325,10 @@ fn a_stalled_reader_costs_one_record() {
     let _ = stalled.wait();
 }
 
-/// RSA, which many have: both versions, each suite of TLS 1.2 for it, and sessions that come back.
+/// RSA, which many operators use: both versions, each suite of TLS 1.2 for it, and resumed
+/// sessions.
 #[test]
-fn a_certificate_of_rsa() {
+fn rsa_certificates_work() {
     let mut place = Place::new("127.0.0.1:0");
     let (certificate, key) = (text(place.path("cert.pem")), text(place.path("key.pem")));
     assert_success(
@@ -364,9 +365,9 @@ fn a_certificate_of_rsa() {
     curl(&arguments).expect(200);
 }
 
-/// Load ends as clients do: every connection says its end in TLS.
+/// The bench ends as clients do: every connection sends its close_notify.
 #[test]
-fn the_bench_says_goodbye() {
+fn the_bench_sends_close_notify() {
     let secure = Secure::start();
     let url = format!("wss://localhost:{}", secure.port());
     let mut bench = Bench::start(&[
@@ -390,7 +391,7 @@ fn the_bench_says_goodbye() {
     assert_eq!(secure.metric("crore_tls_truncated_total"), 0);
 }
 
-/// Who asks for TLS by a flag and not by the address is told, and not left in the plain.
+/// A TLS flag with an address without TLS is refused, not ignored.
 #[test]
 fn flags_of_tls_need_an_address_with_tls() {
     let server = Server::start();
@@ -410,9 +411,9 @@ fn flags_of_tls_need_an_address_with_tls() {
     }
 }
 
-/// The clients of the plain port, told by the environment whom to believe.
+/// The clients of the plain port; an environment variable contains the trusted certificate.
 #[test]
-fn python_and_node_speak_wss() {
+fn python_and_node_connect_over_wss() {
     let secure = Secure::start();
     let url = format!("wss://localhost:{}/ws/echo", secure.port());
     for mut command in

@@ -1,5 +1,5 @@
-//! The programs of `docs/tokens.md`, as they stand there: each makes a token that a node takes, and
-//! the browser's part listens with one.
+//! The programs of `docs/tokens.md`, unchanged: each creates a token that a node accepts, and the
+//! browser's part receives messages with one.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use end_to_end::server::{Place, Server};
 use end_to_end::tools::{cache, crore, node};
 use serde_json::json;
 
-/// What stands in a fence of this language, the first one.
+/// The first code block in this language.
 fn program(language: &str, first_words: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tokens.md");
     let page = fs::read_to_string(page).expect("the page");
@@ -22,7 +22,7 @@ fn program(language: &str, first_words: &str) -> String {
     found.expect(first_words).to_owned()
 }
 
-/// A node of the page's configuration, and the secret that it shares with the programs.
+/// A node with the page's configuration, and the secret that it shares with the programs.
 fn started() -> (Place, Server) {
     let mut place = Place::new("127.0.0.1:0");
     let secret = place.path("secret");
@@ -43,7 +43,7 @@ fn token_of(place: &Place, (language, file): (&str, &str), command: &[&str]) -> 
     let folder = place.path("");
     let mut run = Command::new(command[0]);
     run.args(&command[1..]).args([file, "anna"]);
-    // Go keeps what it has compiled, and asks nobody for anything.
+    // Go keeps its build cache, and does not use the network.
     run.env("GOCACHE", cache("go-cache")).env("GOFLAGS", "-mod=mod").env("GOTOOLCHAIN", "local");
     let output = run.current_dir(folder).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}; cargo xtask setup"));
@@ -52,7 +52,7 @@ fn token_of(place: &Place, (language, file): (&str, &str), command: &[&str]) -> 
 }
 
 #[test]
-fn each_program_makes_a_token() {
+fn each_program_creates_a_token() {
     let (place, server) = started();
     for (program, command) in [
         (("js", "token.mjs"), &["node"][..]),
@@ -76,9 +76,9 @@ fn each_program_makes_a_token() {
     }
 }
 
-/// With npm's `EventSource` in place of a browser's: also when the node has gone and come back.
+/// npm's `EventSource` replaces the browser's: also after a restart of the node.
 #[test]
-fn the_browsers_part_listens() {
+fn the_browsers_part_receives_messages() {
     let (mut place, server) = started();
     let anna = token_of(&place, ("js", "token.mjs"), &["node"]);
     let text = format!(
@@ -97,7 +97,7 @@ fn the_browsers_part_listens() {
         let url = server.operators_url("/api/v1/publish");
         curl(&["-H", "Content-Type: application/json", "-d", &body, &url]).expect(200);
     };
-    // Until it listens, nobody hears.
+    // Messages before its subscription are not received.
     let heard = |listening: &mut Process, text: &str| {
         let is_it = |line: &str| {
             let is_it = line.contains(&format!("\"data\":\"{text}\""));

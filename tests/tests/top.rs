@@ -1,5 +1,5 @@
-//! `crore top` in a terminal: what is on the screen, keys, another size of the window, and that all
-//! is as before at the end.
+//! `crore top` in a terminal: the screen, keys, another window size, and the terminal's state at
+//! the end.
 
 use end_to_end::curl::{publish, stream};
 use end_to_end::process::Process;
@@ -28,17 +28,17 @@ fn subscriber(server: &Server) -> Process {
     subscriber
 }
 
-/// No trace is left: neither of what was drawn nor of what was typed.
+/// Checks that the drawn and typed text is gone, and the modes are restored.
 fn assert_restored(left: &Left) {
     assert!(left.has_modes_of_before, "{left:?}");
     assert!(!left.screen.is_alternate && left.screen.has_cursor, "{left:?}");
     assert_eq!(left.screen.text().trim(), "", "{left:?}");
 }
 
-/// What happens at the node is seen at the next look; `q` ends it, and other keys do not, whatever
-/// bytes they send.
+/// A change at the node is visible after the next poll; `q` ends the program, and other keys do
+/// not, whatever their bytes.
 #[test]
-fn a_screen_that_follows_the_node() {
+fn the_screen_follows_the_node() {
     let server = Server::start();
     let mut terminal = top(&server, &[]);
     terminal.wait_for("what to do", |screen| {
@@ -64,16 +64,16 @@ fn a_screen_that_follows_the_node() {
     assert_restored(&left);
 }
 
-/// A number that stands behind its name.
+/// Whether the number stands behind its name.
 fn has(lines: &[String], name: &str, number: &str) -> bool {
     let words = lines.iter().flat_map(|line| line.split_whitespace());
     words.clone().zip(words.skip(1)).any(|pair| pair == (name, number))
 }
 
-/// A window of another size is filled at once, long before the next look, and nothing stands beyond
-/// its edges.
+/// A resized window is filled at once, long before the next poll, and nothing is drawn beyond its
+/// edges.
 #[test]
-fn another_size_of_the_window() {
+fn a_resized_window_is_redrawn_at_once() {
     let server = Server::start();
     let mut terminal = top(&server, &["--interval", "60"]);
     for size in [(40, 10), (120, 40), (20, 5), SIZE] {
@@ -94,7 +94,7 @@ fn another_size_of_the_window() {
 fn signals_leave_the_terminal_as_it_was() {
     let server = Server::start();
     let mut terminal = top(&server, &[]);
-    // The terminal makes a signal of it.
+    // The terminal turns it into a signal.
     terminal.type_keys("\x03");
     let left = terminal.end();
     assert_eq!(left.status.code(), Some(130), "{left:?}");
@@ -108,9 +108,9 @@ fn signals_leave_the_terminal_as_it_was() {
     }
 }
 
-/// A node that is gone is said to be, and what was last known stays.
+/// A lost node is reported, and the last figures stay.
 #[test]
-fn a_node_that_is_gone() {
+fn a_lost_node_is_reported() {
     let server = Server::start();
     let mut terminal = top(&server, &[]);
     server.process.signal("KILL");

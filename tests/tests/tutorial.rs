@@ -1,5 +1,5 @@
 //! `docs/tutorial.md` works as written: its files are saved, its commands run in order, and a
-//! browser shows on its page the lines of the text, across a kill of the node.
+//! browser shows the lines of the text on its page, across a kill of the node.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Live upgrade: the node becomes another process, and nobody notices. And the other process dies
-//! on the way: nobody notices either.
+//! Live upgrade: another process becomes the node without a visible effect, even if that process
+//! dies before.
 
 use std::thread;
 
@@ -33,7 +33,7 @@ fn publish_frame(request: u8, topic: &str, payload: &str) -> Vec<u8> {
 }
 
 #[test]
-fn everybody_stays() {
+fn connections_stay() {
     let configuration = "[node]\nio_threads = 2\n[http]\nwait_max = \"10m\"\n";
     let mut server = Server::with_configuration(configuration);
     let url = |topic: &str| server.url(&format!("/topics/{topic}"));
@@ -45,7 +45,7 @@ fn everybody_stays() {
     let (mut filter, _) = Native::connect(&clients, None);
     subscribe(&mut filter, 7, "w/#");
     let mut events = EventStream::open(&news, 1, None);
-    // One that does not read: what it is owed fills its socket and its outbox, and the ring goes
+    // A client that does not read: its messages fill its socket and its outbox, and the ring moves
     // on.
     let (mut lagging, _) = Native::connect(&clients, None);
     subscribe(&mut lagging, 3, "slow");
@@ -53,13 +53,13 @@ fn everybody_stays() {
     for number in 0..300 {
         publish(&slow, &format!("{number:05}{bulk}"));
     }
-    // A publisher whose frame has come by half.
+    // A publisher with a half-received frame.
     let mut half = Raw::web_socket(&clients, "/crore", "crore.v1");
     half.send_frame(2, &[0x01, 0x00, 1, 0]);
     assert_eq!(half.read_frame().1[0], 0x81);
     let frame = publish_frame(5, "news", "in two halves");
     half.send(&frame[..9]);
-    // A long poll that nobody has answered yet.
+    // An unanswered long poll.
     let before = position(&publish(&polled, "before"));
     let polled_url = format!("{polled}?since={before}&wait=600s");
     let poll = thread::spawn(move || curl(&[&polled_url]).expect(200).json());
@@ -72,7 +72,7 @@ fn everybody_stays() {
     let mut successor = server.process.upgrade();
     for round in 0..2 {
         if round == 1 {
-            // The new process can do it, too.
+            // The new process can hand over, too.
             successor = successor.upgrade(&mut server.process);
         }
         let text = format!("after upgrade {round}");
@@ -92,17 +92,17 @@ fn everybody_stays() {
         let message = lagging.next_payload();
         assert_eq!(message[..5], format!("{number:05}"));
     }
-    // Newcomers find the listeners, histories and the operators' port.
+    // New clients reach the listeners, histories and the operators' port.
     let history = curl(&[&news]).expect(200).json();
     let messages = history["messages"].as_array().expect("messages").len();
     assert_eq!(messages, 4, "{history}");
     curl(&[&server.operators_url("/readyz")]).expect(200);
 }
 
-/// Publications that are in flight at that moment are answered, once, and nobody misses one: three
+/// Publications in flight at that moment are answered once, and no subscriber misses one: three
 /// upgrades in a row.
 #[test]
-fn acknowledgements_in_flight_come() {
+fn acknowledgements_in_flight_arrive() {
     let mut server = Server::with_configuration("[node]\nio_threads = 2\n");
     let flows: Vec<Flow> = (0..4)
         .map(|number| {
@@ -126,7 +126,7 @@ fn acknowledgements_in_flight_come() {
 
 /// Over the operators' port, where the old process answers its last request.
 #[test]
-fn who_asks_is_answered() {
+fn the_requester_is_answered() {
     let mut server = Server::start();
     let url = server.url("/topics/news");
     let (mut native, _) = Native::connect(&server.clients, None);
@@ -142,35 +142,36 @@ fn who_asks_is_answered() {
     assert!(answer["frozen_ms"].is_number(), "{answer}");
     publish(&url, "after");
     assert_eq!(native.next_payload(), "after");
-    // A page of another origin cannot ask.
+    // A page of another origin cannot request it.
     let url = server.operators_url("/api/v1/upgrade");
     curl(&["-X", "POST", &url]).expect_problem(415, "unsupported_media_type");
 }
 
-/// Who wants the node to end while it hands over has told the old process, and means the new one.
+/// A request to stop during the hand-over reaches the old process, and must stop the new one.
 #[test]
-fn an_end_that_was_wished_for_meanwhile() {
+fn a_stop_during_an_upgrade_stops_the_new_process() {
     let mut server = Server::start();
-    // Both signals wait when it goes on, so that the second one comes within the upgrade.
+    // Both signals are pending when it continues, so that the second one arrives during the
+    // upgrade.
     for signal in ["STOP", "USR2", "TERM", "CONT"] {
         server.process.signal(signal);
     }
     let successor = Successor::taken_over(&mut server.process);
-    for told in ["The node drains", "The node has stopped"] {
-        server.process.wait_for(told, |line| line.contains(told).then_some(()));
+    for reported in ["The node drains", "The node has stopped"] {
+        server.process.wait_for(reported, |line| line.contains(reported).then_some(()));
     }
     successor.wait_for_end();
 }
 
-/// Where a publication has its place, as text.
+/// The position of a publication, as text.
 fn position(published: &Value) -> String {
     let epoch = published["epoch"].as_str().expect("text");
     format!("{epoch}:{}", published["offset"])
 }
 
-/// Wherever the new process dies before the commit, the old one goes on.
+/// At whatever point the new process dies before the commit, the old one continues.
 #[test]
-fn the_new_process_dies_on_the_way() {
+fn the_old_process_continues_if_the_new_one_dies() {
     for place_of_death in 1..=12 {
         let mut place = Place::new("127.0.0.1:0");
         place.configure("[node]\nio_threads = 2\n");
@@ -194,8 +195,8 @@ fn the_new_process_dies_on_the_way() {
     }
 }
 
-/// After the commit it is a crash as any other: the old process is gone, and clients are told by
-/// their sockets.
+/// After the commit its death is an ordinary crash: the old process is gone, and the clients'
+/// connections end.
 #[test]
 fn the_new_process_dies_after_the_commit() {
     let mut place = Place::new("127.0.0.1:0");
@@ -210,9 +211,9 @@ fn the_new_process_dies_after_the_commit() {
     assert!(raw.closes_within(end_to_end::PATIENCE));
 }
 
-/// Where the new process may not take over what there is, the old one says why and goes on.
+/// If the new process cannot take over, the old one reports the reason and continues.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn an_incompatible_upgrade_is_refused() {
     let mut place = Place::new("127.0.0.1:0");
     let mut server = place.start();
     let url = server.url("/topics/news");
@@ -229,10 +230,10 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Who they are is known to the new process: connections of users count, API keys hold, and what
-/// was revoked stays so without a file.
+/// The new process knows the clients' identities: connections of users count, API keys are valid,
+/// and revocations stay in force without a file.
 #[test]
-fn clients_are_who_they_were() {
+fn identities_of_clients_survive() {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "");
     let servers = ApiKey::new("servers", "subscribe = [\"news\"]\npublish = [\"news\"]");
@@ -278,9 +279,9 @@ fn clients_are_who_they_were() {
     ask(&anna).expect(200);
 }
 
-/// A node that ends is not handed over.
+/// A draining node is not handed over.
 #[test]
-fn a_drain_goes_on() {
+fn a_drain_continues() {
     let server = Server::with_configuration("[node]\ndrain_delay = \"1h\"\n");
     let drain = server.operators_url("/api/v1/drain");
     let json = "Content-Type: application/json";

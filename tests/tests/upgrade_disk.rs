@@ -1,5 +1,5 @@
-//! Live upgrade of a node with logs on disk: what was acknowledged is there, whoever dies on the
-//! way, and nobody notices.
+//! Live upgrade of a node with logs on disk: acknowledged messages are present, whichever process
+//! dies, without a visible effect.
 
 use std::fs;
 use std::time::Instant;
@@ -14,8 +14,7 @@ use end_to_end::tools::crore;
 use end_to_end::upgrading::Flow;
 use serde_json::{Value, json};
 
-/// Two logs on disk with little memory, so that most of what is read comes from there; and one in
-/// memory.
+/// Two logs on disk with little memory, so that most reads come from there; and one in memory.
 fn configuration(place: &Place) -> String {
     let log = |name: &str, partitions_count: u32| {
         format!(
@@ -43,18 +42,18 @@ fn started() -> (Place, Server) {
     (place, server)
 }
 
-/// Where a publication has its place, as text.
+/// The position of a publication, as text.
 fn position(published: &Value) -> String {
     let epoch = published["epoch"].as_str().expect("text");
     format!("{epoch}:{}", published["offset"])
 }
 
-/// Of a topic, what is published by this.
+/// The URL of a topic.
 fn url(server: &Server, topic: &str) -> String {
     server.url(&format!("/topics/{topic}"))
 }
 
-/// Asserts what follows a position, without a gap.
+/// Asserts the messages behind a position, without a gap.
 fn assert_follows(
     server: &Server,
     (topic, since): (&str, &str),
@@ -66,7 +65,7 @@ fn assert_follows(
     }
 }
 
-/// What a flow has published.
+/// The payloads of a flow.
 fn flowed(count: u64) -> impl Iterator<Item = String> {
     (0..count).map(|number| number.to_string()).chain(["end".to_owned()])
 }
@@ -88,11 +87,11 @@ fn publish_with_key(server: &Server) -> Value {
     answer.expect(200).json()
 }
 
-/// What one process publishes and the next one is to know.
+/// Messages published by one process that the next one must know.
 struct Before {
     key: Value,
     producer: Value,
-    /// Of a topic with more history than memory and sockets hold.
+    /// The position in a topic with more history than memory and sockets hold.
     first: String,
     count: usize,
 }
@@ -119,7 +118,7 @@ impl Before {
         Before { key, producer, first, count }
     }
 
-    /// It is as it was, in the same epoch.
+    /// Checks that all is unchanged, in the same epoch.
     fn check(&self, server: &Server) {
         let again = |before: &Value| {
             let mut again = before.clone();
@@ -137,12 +136,12 @@ fn long(number: usize) -> String {
     format!("{number:016000}")
 }
 
-/// Publishers that wait for disks, subscribers, one that does not read and is owed what lies on the
+/// Publishers that wait for disks, subscribers, one that does not read and needs messages from the
 /// disk: three upgrades in a row, and then a crash.
 #[test]
-fn everybody_stays_and_everything_is_kept() {
+fn connections_and_messages_are_kept() {
     let (mut place, mut server) = started();
-    // One that does not read: what it is owed fills its socket, and the rest waits on the disk.
+    // A client that does not read: its messages fill its socket, and the rest waits on the disk.
     let (mut lagging, _) = Native::connect(&server.clients, None);
     let answer = lagging.subscribe_one(1, "long");
     assert!(matches!(answer, Frame::Subscribed { .. }), "{answer:?}");
@@ -183,9 +182,9 @@ fn everybody_stays_and_everything_is_kept() {
     before.check(&server);
 }
 
-/// Wherever the new process dies before the commit, the old one goes on, and appends.
+/// At whatever point the new process dies before the commit, the old one continues, and appends.
 #[test]
-fn the_new_process_dies_on_the_way() {
+fn the_old_process_continues_if_the_new_one_dies() {
     for place_of_death in (1..=12).chain(14..=16) {
         let mut place = Place::new("127.0.0.1:0");
         place.configure(&configuration(&place));
@@ -215,7 +214,7 @@ fn did_not_take_place(process: &mut Process, why: &str) {
     });
 }
 
-/// After the commit it is a crash as any other: what was acknowledged is there.
+/// After the commit its death is an ordinary crash: acknowledged messages are present.
 #[test]
 fn the_new_process_dies_after_the_commit() {
     for place_of_death in [13, 17] {
@@ -238,9 +237,9 @@ fn the_new_process_dies_after_the_commit() {
     }
 }
 
-/// A log that cannot be handed over is named, and the node serves on.
+/// A log that cannot be handed over is named, and the node continues to serve.
 #[test]
-fn what_cannot_be_handed_over_is_named() {
+fn a_log_that_cannot_be_handed_over_is_named() {
     let (mut place, mut server) = started();
     let before = Before::new(&place, &server);
     let flow = Flow::begin(&server, "flow", "flow");
@@ -266,7 +265,7 @@ fn what_cannot_be_handed_over_is_named() {
     server.process.signal("USR2");
     did_not_take_place(&mut server.process, "log \\\"");
     server.process.limit_file_bytes(None);
-    // It notices by itself.
+    // It recovers by itself.
     let deadline = Instant::now() + PATIENCE;
     let ready = server.operators_url("/readyz");
     while curl(&[&ready]).status != 200 {

@@ -1,5 +1,5 @@
-//! Live upgrades of nodes whose listeners do more than accept: limits that count connections, and
-//! proxies in front. For TLS see `upgrade_tls.rs`.
+//! Live upgrades of nodes whose listeners do more than accept: limits on connections, and proxies
+//! in front. For TLS see `upgrade_tls.rs`.
 
 use end_to_end::curl::curl;
 use end_to_end::metrics::Metrics;
@@ -7,14 +7,14 @@ use end_to_end::native::{Frame, Native};
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 
-/// What a newcomer is told.
-fn told(address: &str) -> String {
+/// The answer to a new client.
+fn reported(address: &str) -> String {
     let mut raw = Raw::connect(address);
     raw.send(b"GET /topics/none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     raw.read_to_close()
 }
 
-/// Who was let in before counts, and makes room when it goes.
+/// Earlier connections count, and make room when they close.
 #[test]
 fn limits_of_connections_hold() {
     let limits = [
@@ -30,10 +30,9 @@ fn limits_of_connections_hold() {
         let mut others = vec![other];
         let mut successor = server.process.upgrade();
         for round in 0..2 {
-            let said = told(&clients);
+            let said = reported(&clients);
             assert!(said.contains(code), "{round}: {said}");
-            // First somebody leaves who was counted by the process before, then who came to this
-            // one.
+            // First a connection from before the upgrade closes, then one from after it.
             others.clear();
             let mut metrics = Metrics::of(&server.operators);
             metrics.wait_for("crore_connections", |count| count == 1);
@@ -46,30 +45,30 @@ fn limits_of_connections_hold() {
                 successor = successor.upgrade(&mut server.process);
             }
         }
-        let said = told(&clients);
+        let said = reported(&clients);
         assert!(said.contains(code), "{said}");
     }
 }
 
-/// A limit that the new configuration has and the old one had not counts everybody who is there.
+/// A limit that only the new configuration has counts all present connections.
 #[test]
-fn a_new_limit_counts_who_is_there() {
+fn a_new_limit_counts_present_connections() {
     let mut place = Place::new("127.0.0.1:0");
     let mut server = place.start();
     let clients = server.clients.clone();
     let (native, _) = Native::connect(&clients, None);
     place.configure("[listen]\nconnections_max = 1\n");
     let _successor = server.process.upgrade();
-    let said = told(&clients);
+    let said = reported(&clients);
     assert!(said.contains("connections_full"), "{said}");
     drop(native);
     let mut metrics = Metrics::of(&server.operators);
     metrics.wait_for("crore_connections", |count| count == 0);
-    let said = told(&clients);
+    let said = reported(&clients);
     assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
 }
 
-/// The header of a proxy, of a client at this address.
+/// A proxy's header for a client at this address.
 fn header(client: &str) -> String {
     format!("PROXY TCP4 {client} 192.0.2.100 700 8800\r\n")
 }
@@ -78,8 +77,7 @@ fn request(fields: &str) -> String {
     format!("GET /topics/news HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
 }
 
-/// Clients behind a proxy are who they were, and count so; of a header that has come by half the
-/// rest is waited for.
+/// Clients behind a proxy keep their addresses, and count; a half-received header is completed.
 #[test]
 fn clients_behind_a_proxy_stay() {
     let mut server = Server::with_configuration(
@@ -107,7 +105,7 @@ fn clients_behind_a_proxy_stay() {
         let text = format!("after upgrade {round}");
         publish(&text);
         stream.read_until(text.as_bytes());
-        // The address has its connection.
+        // The address has reached its limit.
         let mut another = Raw::connect(&clients);
         another.send((header(one) + &request("")).as_bytes());
         let said = another.read_to_close();
@@ -122,7 +120,7 @@ fn clients_behind_a_proxy_stay() {
     assert_eq!(half.read_answer().0, 200);
     silent.send((header("192.0.2.3") + &request("")).as_bytes());
     assert_eq!(silent.read_answer().0, 200);
-    // Who announces nobody is still turned away.
+    // A connection without a header is still refused.
     let mut stranger = Raw::connect(&clients);
     stranger.send(request("").as_bytes());
     assert_eq!(stranger.read_to_close(), "");
@@ -134,8 +132,8 @@ fn clients_behind_a_proxy_stay() {
     assert_eq!(again.read_answer().0, 200);
 }
 
-/// A listener is not behind proxies from one moment to the next: who waits in its queue would be
-/// misunderstood.
+/// A listener cannot move behind proxies during an upgrade: connections in its queue would be
+/// misread.
 #[test]
 fn other_listeners_behind_proxies_are_refused() {
     let mut place = Place::new("127.0.0.1:0");

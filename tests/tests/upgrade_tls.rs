@@ -1,5 +1,5 @@
-//! Live upgrades of nodes that speak TLS: established connections go on with their keys, handshakes
-//! end before or begin behind.
+//! Live upgrades of nodes with TLS: established connections continue with their keys, handshakes
+//! end before or begin after.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use end_to_end::server::{Place, Server};
 use end_to_end::tools::crore;
 use end_to_end::tunnel::tunnel;
 
-/// Beside the table of TLS, which comes last.
+/// Added before the table of TLS, which comes last.
 const THREADS: &str = "[node]\nio_threads = 2\n";
 
-/// A node with a certificate for localhost, and where that is.
+/// A node with a certificate for localhost, and the certificate's path.
 struct Secure {
     server: Server,
     place: Place,
@@ -39,12 +39,12 @@ impl Secure {
         Secure { server: place.started(process), place, certificate }
     }
 
-    /// A port without TLS, to the one with it.
+    /// A port without TLS that leads to the one with it.
     fn tunnel(&self, flags: &[&str]) -> String {
         tunnel(&self.server.tls_clients, &self.certificate, flags)
     }
 
-    /// A newcomer's request by TLS to a port of this machine.
+    /// A new client's request over TLS to a port of this machine.
     fn ask_at(&self, address: &str) {
         let port = address.rsplit(':').next().expect("a port");
         let url = format!("https://localhost:{port}/topics/news");
@@ -52,7 +52,7 @@ impl Secure {
     }
 }
 
-/// Makes a certificate and a configuration with it; gives the certificate's path.
+/// Creates a certificate and a configuration with it; returns the certificate's path.
 fn configure(place: &Place, before: &str) -> String {
     let (certificate, key) = (place.path("cert.pem"), place.path("key.pem"));
     let mut make = crore();
@@ -79,24 +79,24 @@ fn tls_connections_stay() {
         native.subscribe_one(1, "news");
     }
     let mut events = EventStream::open(&format!("http://{new}/topics/news"), 1, None);
-    // What it is owed fills its socket, in the middle of a record.
+    // Its messages fill its socket, in the middle of a record.
     let mut lagging = Native::connect(&new, None).0;
     lagging.subscribe_one(3, "slow");
     let bulk = "x".repeat(16_000);
-    // In a moment: who does not read answers no pings.
+    // Quickly: a client that does not read answers no pings.
     let (mut publisher, _) = Native::connect(&secure.server.clients, None);
     for number in 0..300 {
         publisher.publish(number + 1, "slow", &format!("{number:05}{bulk}"));
         assert_eq!(publisher.next_frame(), Frame::Published(number + 1));
     }
     drop(publisher);
-    // A publisher whose frame has come by half.
+    // A publisher with a half-received frame.
     let mut half = Raw::web_socket(&new, "/crore", "crore.v1");
     half.send_frame(2, &[0x01, 0x00, 1, 0]);
     assert_eq!(half.read_frame().1[0], 0x81);
     let frame = b"\x82\x8e\0\0\0\0\x04\x00\x05\x04newshalves";
     half.send(&frame[..12]);
-    // One that is accepted and has said nothing yet.
+    // An accepted connection without input.
     let silent = TcpStream::connect(&secure.server.tls_clients).expect("the server accepts");
     let mut metrics = Metrics::of(&secure.server.operators);
     metrics.wait_for("crore_connections", |count| count == 7);
@@ -111,12 +111,12 @@ fn tls_connections_stay() {
         }
         assert_eq!(events.next_message().data, text);
         let mut metrics = Metrics::of(&secure.server.operators);
-        // Newcomers of the round before may just be going.
+        // Clients of the previous round may still be closing.
         for (version, wanted) in [("1.2", 1), ("1.3", 4)] {
             let name = format!("crore_tls_connections{{version=\"{version}\"}}");
             metrics.wait_for(&name, |count| count == wanted);
         }
-        // And those that come now.
+        // New clients.
         secure.ask_at(&secure.server.tls_clients);
         if round == 0 {
             successor = successor.upgrade(&mut secure.server.process);
@@ -130,7 +130,7 @@ fn tls_connections_stay() {
     for number in 0..300 {
         assert_eq!(lagging.next_payload()[..5], format!("{number:05}"));
     }
-    // Both ways.
+    // Both directions work.
     for (number, native) in (1..).zip(&mut natives) {
         native.publish(number, "other", "said");
         assert_eq!(native.next_frame(), Frame::Published(number));
@@ -141,7 +141,7 @@ fn tls_connections_stay() {
     assert_eq!(scrape.number("crore_tls_faults_total"), 0);
 }
 
-/// A handshake that does not come to its end is not waited for: the client is told, and may try
+/// An unfinished handshake is not waited for: its connection is closed, and the client may try
 /// again.
 #[test]
 fn a_handshake_that_hangs_ends() {
@@ -152,15 +152,15 @@ fn a_handshake_that_hangs_ends() {
     let mut native = Native::connect(&tunnel, None).0;
     native.subscribe_one(1, "news");
     let _successor = secure.server.process.upgrade();
-    // At once, or after the time that handshakes have where the old process had not read of it.
+    // At once, or after the handshake timeout if the old process had not read it.
     assert!(hanging.closes_within(PATIENCE));
     publish(&secure.server.url("/topics/news"), "after");
     assert_eq!(native.next_payload(), "after");
 }
 
-/// Wherever the new process dies before the commit, the old one goes on with TLS, too.
+/// At whatever point the new process dies before the commit, the old one continues with TLS, too.
 #[test]
-fn who_speaks_tls_is_served_when_the_new_process_dies() {
+fn tls_continues_if_the_new_process_dies() {
     for place_of_death in [4, 7, 9, 10, 12] {
         let launch = |place: &Place| place.launch_with_failing_upgrade(place_of_death);
         let mut secure = Secure::launched(launch);
@@ -183,9 +183,9 @@ fn who_speaks_tls_is_served_when_the_new_process_dies() {
     }
 }
 
-/// The new process shows what is in the files now.
+/// The new process presents the present content of the files.
 #[test]
-fn certificates_are_read_anew() {
+fn certificates_are_reloaded() {
     let mut secure = Secure::start();
     let before = secure.certificate.clone() + ".before";
     std::fs::copy(&secure.certificate, &before).expect("our folder");
@@ -196,9 +196,9 @@ fn certificates_are_read_anew() {
     curl(&["--cacert", &secure.certificate, &url]).expect(200);
 }
 
-/// Where everybody speaks TLS.
+/// A node whose listeners all have TLS.
 #[test]
-fn a_node_with_tls_only() {
+fn a_node_with_only_tls_is_upgraded() {
     let place = Place::new("127.0.0.1:0");
     let certificate = configure(&place, "[listen]\nclients = []\n");
     let mut command = crore();
@@ -219,9 +219,9 @@ fn a_node_with_tls_only() {
 }
 
 /// Every message, once and in order, to clients with TLS and without, over several upgrades while
-/// they are published to.
+/// publishers run.
 #[test]
-fn an_audit_finds_nothing() {
+fn an_audit_finds_no_loss() {
     const END: Duration = Duration::from_secs(60);
     let mut secure = Secure::start();
     let port = secure.server.tls_clients.rsplit(':').next().expect("a port");
@@ -264,7 +264,7 @@ fn an_audit_finds_nothing() {
         publisher.wait_for_sum("acknowledgements", "received", 40);
         successor = successor.upgrade(&mut secure.server.process);
     }
-    // Something of each topic comes after the last one.
+    // Each topic has a message after the last upgrade.
     publisher.wait_for_sum("acknowledgements", "received", 400);
     publisher.ask_to_end();
     let sent = publisher.end_within(END);

@@ -1,5 +1,5 @@
-//! Connections of a user on the real binary, over all I/O threads: who is refused, who is not
-//! concerned, what makes room.
+//! Connections of a user on the real binary, over all I/O threads: refused clients, unaffected
+//! ones, and released slots.
 
 use end_to_end::metrics::Metrics;
 use end_to_end::native::{Frame, Native};
@@ -25,7 +25,7 @@ fn token(place: &Place, user: &str, further: &[&str]) -> String {
     text.trim().to_owned()
 }
 
-/// Asks for a page of history with a token; the status and the body.
+/// Requests a page of history with a token; returns the status and the body.
 fn ask(raw: &mut Raw, token: &str) -> (u16, String) {
     let head = format!(
         "GET /topics/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
@@ -43,7 +43,7 @@ fn ask(raw: &mut Raw, token: &str) -> (u16, String) {
 }
 
 #[test]
-fn connections_of_a_user() {
+fn connections_of_a_user_are_limited() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&format!(
         "[node]\nio_threads = 2\n[limits]\nconnections_per_user_max = 2\n[entitlement]\nmode = \"tokens\"\nsecret = \"{SECRET}\"\n"
@@ -65,7 +65,7 @@ fn connections_of_a_user() {
         let (status, body) = ask(&mut raw, &anna);
         assert_eq!(status, 429, "{body}");
         assert!(body.contains("\"code\":\"too_many_connections\""), "{body}");
-        // The connection is nobody's, and may be another user's.
+        // The connection belongs to no user now, and may be used by another one.
         assert_eq!(ask(&mut raw, &ben).0, 200);
         drop(raw);
         metrics.wait_for("crore_connections", |count| count == 2);
@@ -74,7 +74,7 @@ fn connections_of_a_user() {
     assert_eq!(scrape.number(REFUSED), 8);
     let reached = "crore_limits_hit_total{limit=\"connections_per_user_max\"}";
     assert_eq!(scrape.number(reached), 8);
-    // Those that are here go on, and one that becomes another user's makes room.
+    // Present connections continue, and one that changes its user releases a slot.
     assert_eq!(ask(&mut inside[0], &again).0, 200);
     let mut waiting = connect();
     assert_eq!(ask(&mut waiting, &anna).0, 429);
@@ -86,8 +86,8 @@ fn connections_of_a_user() {
         "GET /crore?token={anna} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: crore.v1\r\n\r\n"
     );
     upgrade.send(head.as_bytes());
-    let told = upgrade.read_until(b"\r\n\r\n");
-    assert!(told.starts_with("HTTP/1.1 429 "), "{told}");
+    let reported = upgrade.read_until(b"\r\n\r\n");
+    assert!(reported.starts_with("HTTP/1.1 429 "), "{reported}");
     drop(inside);
     drop(waiting);
     drop(upgrade);
@@ -95,7 +95,7 @@ fn connections_of_a_user() {
 }
 
 #[test]
-fn a_token_says_how_many() {
+fn a_token_limits_the_connections_of_its_user() {
     let mut place = Place::new("127.0.0.1:0");
     place.configure(&format!("[entitlement]\nmode = \"tokens\"\nsecret = \"{SECRET}\"\n"));
     let one = token(&place, "anna", &["--connections", "1"]);
@@ -110,11 +110,11 @@ fn a_token_says_how_many() {
     assert_eq!(ask(&mut second, &one).0, 200);
 }
 
-/// Code of the protocol.
+/// An error code of the protocol.
 const TOO_MANY_CONNECTIONS: u64 = 330;
 
-/// Sessions whose first token has no limit count from the renewal on that brings one; where there
-/// is no room they go on with the token that they have.
+/// Sessions whose first token has no limit count from the renewal that adds one; beyond the limit
+/// they continue with their present token.
 #[test]
 fn a_renewal_brings_the_first_limit() {
     let mut place = Place::new("127.0.0.1:0");
@@ -126,7 +126,7 @@ fn a_renewal_brings_the_first_limit() {
     let two = token(&place, "anna", &limit);
     let server = place.start();
     let mut metrics = Metrics::of(&server.operators);
-    // Whichever threads have them: users are counted over all.
+    // On any threads: users are counted over all.
     let mut sessions: Vec<Native> =
         (0..4).map(|_| Native::with_token(&server.clients, &unlimited)).collect();
     assert_eq!(metrics.scrape().number("crore_users"), 0);
@@ -147,7 +147,7 @@ fn a_renewal_brings_the_first_limit() {
     let mut further = Raw::connect(&server.clients);
     assert_eq!(ask(&mut further, &two).0, 429);
     assert_eq!(metrics.scrape().number(REFUSED), 3);
-    // The third goes on in the place of one that has gone.
+    // The third one takes the slot of a closed one.
     drop(sessions.remove(0));
     metrics.wait_for("crore_sessions{protocol=\"native\"}", |count| count == 3);
     sessions[1].renew(5, &two);

@@ -1,6 +1,5 @@
-//! Clients of which nothing is heard any more, though nobody has said that they are gone: their
-//! host is off or cut off, or their process stands still. The node lets go of them within the time
-//! that pings allow, whatever protocol they speak.
+//! Clients that vanish without a close: their host is off or unreachable, or their process is
+//! stopped. The node releases them within the ping timeout, for every protocol.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ fn server_on(host: &Host, listen: &str) -> (Place, Server) {
     (place, server)
 }
 
-/// Subscribers on a host, of which all are live.
+/// Subscribers on a host, all of them live.
 fn subscribers(host: &Host, server: &Server, transport: &str) -> Bench {
     let clients = CLIENTS.to_string();
     let url = server.ws_url("/crore");
@@ -59,8 +58,8 @@ fn wait_until_live(bench: &mut Bench) {
     bench.wait_for("live clients", |figures| figures["clients_live"].as_u64() == Some(CLIENTS));
 }
 
-/// More than sockets hold, so that some of it waits at the node for each client that does not take
-/// it.
+/// Publishes more than sockets buffer, so that messages wait at the node for each client that does
+/// not read.
 fn publisher(host: &Host, server: &Server) -> Bench {
     let url = server.ws_url("/crore");
     let mut bench = Bench::start_by(
@@ -101,7 +100,7 @@ fn a_host_that_vanishes_is_noticed() {
     assert_eq!(ended(&scrape, "unacknowledged"), CLIENTS);
 }
 
-/// The same while messages are on their way to them, more than sockets hold.
+/// The host vanishes while messages are in flight to it, more than sockets buffer.
 #[test]
 fn a_host_that_vanishes_under_load_is_noticed() {
     let cable = Cable::new();
@@ -122,10 +121,10 @@ fn a_host_that_vanishes_under_load_is_noticed() {
     assert_eq!(total.number(&["disconnects"]), 0, "{:?}", total.figures);
 }
 
-/// Their kernels go on acknowledging: a WebSocket client answers no ping, an event stream takes no
-/// more messages. When the processes go on they come back.
+/// Their kernels still acknowledge: a WebSocket client answers no ping, an event stream accepts no
+/// more messages. When the processes continue, they reconnect.
 #[test]
-fn processes_that_stand_still_are_noticed_and_come_back() {
+fn stopped_processes_are_noticed_and_reconnect() {
     let host = Host::new();
     let (_place, server) = server_on(&host, "127.0.0.1:0");
     let mut metrics = Metrics::on(&host, &server);

@@ -1,4 +1,4 @@
-//! The slow tier: crowds of hostile and broken clients against one server, while others are served.
+//! The slow tier: crowds of hostile and broken clients against one server that also serves others.
 //!
 //! Each case starts its own server. The last line is `N passed, N failed`.
 
@@ -18,10 +18,10 @@ use end_to_end::raw::{Raw, frame};
 use end_to_end::server::Server;
 use end_to_end::tokens::started;
 
-/// A crowd: large against any per-connection slip, small enough for the default descriptor limit.
+/// A crowd: large enough to reveal any fault per connection, within the default descriptor limit.
 const CROWD_COUNT: usize = 400;
 
-/// What a server may grow by under any of these, in bytes: the log's bound and some.
+/// The maximum growth of a server's memory in any case, in bytes: the log's bound and a margin.
 const GROWTH_BYTES_MAX: u64 = 400 << 20;
 
 const CASES: [(&str, fn()); 9] = [
@@ -46,7 +46,7 @@ const CASES: [(&str, fn()); 9] = [
 
 fn main() -> ExitCode {
     let mut failed = 0;
-    // All of them, or those whose names have this in them.
+    // The selected cases: all, or those whose names contain the argument.
     let wanted = env::args().nth(1).unwrap_or_default();
     let cases = CASES.iter().filter(|(name, _)| name.contains(&wanted));
     let count = cases.clone().count();
@@ -114,7 +114,7 @@ fn standing_readers() {
 fn random_bytes() {
     let server = Server::start();
     let before = server.resident_bytes();
-    // A fixed sequence (xorshift), so that a failure can be had again.
+    // A fixed sequence (xorshift), so that failures are reproducible.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = |count: usize| -> Vec<u8> {
         (0..count)
@@ -149,7 +149,7 @@ fn endless_fragments() {
         .map(|_| {
             let mut raw = Raw::web_socket(&server.clients, "/echo", "");
             thread::spawn(move || {
-                // Begun text, then continuations of 4 KiB without an end: refused at the limit of
+                // The start of a text, then endless continuations of 4 KiB: refused at the limit of
                 // /echo.
                 let mut fragment = vec![0x00, 0xfe, 0x10, 0x00, 0, 0, 0, 0];
                 fragment.extend([b'a'; 4096]);
@@ -168,10 +168,10 @@ fn endless_fragments() {
     check_growth(&server, before);
 }
 
-/// A publisher's way to send a message, with its token; fails where it is not acknowledged.
+/// A publisher's method to send a message, with its token; panics without an acknowledgement.
 type Publish = fn(&str, &str);
 
-/// Publishers that do nothing wrong, of each kind that could have something unfinished.
+/// Well-behaved publishers, of each kind that may have unfinished input.
 const PUBLISHERS: [(&str, Publish); 5] = [
     ("slow body of 300 KB", |address, token| {
         let mut raw = Raw::connect(address);
@@ -217,12 +217,12 @@ const PUBLISHERS: [(&str, Publish); 5] = [
 ];
 
 const SLOW: Duration = Duration::from_millis(50);
-/// How long publishers publish beside hoarders.
+/// The duration of publishing beside hoarders.
 const HOARDING: Duration = Duration::from_secs(15);
-/// By then hoarders have what they can get.
+/// The time limit for the hoarders to reach their maximum.
 const FULL_WITHIN: Duration = Duration::from_secs(60);
-/// What unfinished input may take: the bound of each of two threads, and what a node takes beside
-/// it.
+/// The maximum memory of unfinished input: the bound of each of two threads, and a node's other
+/// memory.
 const HOARDED_BYTES_MAX: u64 = (2 * 256 + 128) << 20;
 
 /// The head of a request with a body.
@@ -232,7 +232,8 @@ fn head(path: &str, token: &str, bytes: usize) -> String {
     )
 }
 
-/// Every publication of those who do nothing wrong succeeds, and memory stays within its bound.
+/// Checks that every publication of well-behaved clients succeeds, and memory stays within its
+/// bound.
 fn hoarding(has_many_addresses: bool, has_token: bool) {
     let (_place, issuer, server) = started("");
     let flags = "--sub anna --publish news --expires never";
@@ -288,7 +289,7 @@ fn hoarding(has_many_addresses: bool, has_token: bool) {
     check_served_with(&server, &token);
 }
 
-/// Waits until all hoarders have come and what is kept grows no more.
+/// Waits until all hoarders are connected and buffered input does not grow any more.
 fn wait_until_full(metrics: &mut Metrics<'_>, hoarders: &Hoarders) {
     let deadline = Instant::now() + FULL_WITHIN;
     let mut before = 0;
@@ -302,14 +303,14 @@ fn wait_until_full(metrics: &mut Metrics<'_>, hoarders: &Hoarders) {
     }
 }
 
-/// Afterwards a publication is taken as before.
+/// Checks that a publication is accepted as before.
 fn check_served_with(server: &Server, token: &str) {
     let mut raw = Raw::connect(&server.clients);
     raw.send((head("/topics/news", token, 2) + "hi").as_bytes());
     assert_eq!(raw.read_answer().0, 200);
 }
 
-/// Somebody else is served, and soon.
+/// Checks that another client is served soon.
 fn check_served(server: &Server) {
     let start = Instant::now();
     let url = server.url("/topics/served");

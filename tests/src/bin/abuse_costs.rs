@@ -1,10 +1,10 @@
-//! What each abuse costs the others: a publisher and a subscriber who do nothing wrong, before it
-//! and while it lasts; processor time of the node for each thing that is refused; memory. For
-//! people: `docs/reliability.md` quotes the table that it prints.
+//! Measures the effect of each abuse on others: a well-behaved publisher and subscriber, before and
+//! during the abuse; the node's processor time for each refusal; memory. For people:
+//! `docs/reliability.md` quotes the table.
 //!
 //! `abuse_costs [SECONDS]`; the node has the first core for itself, all clients share the others
-//! (`taskset`). Abusers do not come faster than [`PACE_MAX`], so that it is the node that the
-//! others wait for.
+//! (`taskset`). Abusers do not exceed [`PACE_MAX`], so that the node is the bottleneck of the
+//! others.
 
 #![forbid(unsafe_code)]
 
@@ -22,24 +22,24 @@ use end_to_end::server::{Place, Server};
 use end_to_end::tokens::{Issuer, configuration, forged, now_s};
 use serde_json::json;
 
-/// What abusers do together in a second, at most.
+/// The maximum number of all abusers' actions per second.
 const PACE_MAX: u64 = 4_000;
-/// Before the abuse, and while it lasts.
+/// The duration before the abuse, and of the abuse.
 const SECONDS: u64 = 5;
 
-/// What somebody does who should not, until the end: its round, told how often it was done.
+/// An abuser: runs until the end and counts its actions.
 type Abuser = fn(&mut Attack<'_>);
 
 /// One abuse.
 struct Abuse {
     name: &'static str,
     configuration: &'static str,
-    /// Bytes before everything, and fields of requests, of those who do nothing wrong.
+    /// Bytes before everything, and header fields of requests, of well-behaved clients.
     healthy: (&'static str, &'static str),
     abuser: Abuser,
 }
 
-/// What an abuser needs.
+/// The state of an abuser.
 struct Attack<'a> {
     address: &'a str,
     tokens: &'a [String],
@@ -96,7 +96,7 @@ const ABUSES: [Abuse; 13] = [
         abuser: |attack| attack.frames(9, b""),
     },
     Abuse {
-        name: "subscriptions to what is no filter; closed, and again",
+        name: "subscriptions to invalid filters, with reconnects",
         configuration: "[limits]\nerrors_max = 50\n",
         healthy: ("", ""),
         abuser: |attack| attack.frames(2, b"\x02\x00\x01\x01\x00\x06a//#/b\x00"),
@@ -142,7 +142,7 @@ const ABUSES: [Abuse; 13] = [
     },
 ];
 
-/// Stands for a configuration with tokens.
+/// A placeholder for a configuration with tokens.
 const TOKENS: &str = "tokens";
 
 fn main() {
@@ -187,7 +187,7 @@ fn measure(abuse: &Abuse, span: Duration) {
     let all = served.end();
     let before = all.between(quiet, from);
     let during = all.between(from, until);
-    // What the healthy ones cost is not the abuse's.
+    // The cost of the well-behaved clients is subtracted.
     let own = cpu_before - cpu_quiet;
     let own = own.mul_f64((until - from).as_secs_f64() / (from - began).as_secs_f64());
     let each = (cpu_after - cpu_before).saturating_sub(own).as_secs_f64() * 1e6 / count as f64;
@@ -205,7 +205,8 @@ fn measure(abuse: &Abuse, span: Duration) {
     );
 }
 
-/// Two abusers at once for this span; how often they did it, and the node's largest size meanwhile.
+/// Runs two abusers for this time; returns the number of their actions, and the node's maximum
+/// size.
 fn attack(abuse: &Abuse, server: &Server, tokens: &[String], span: Duration) -> (u64, u64) {
     let (ends, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let began = Instant::now();
@@ -236,7 +237,7 @@ fn attack(abuse: &Abuse, server: &Server, tokens: &[String], span: Duration) -> 
 }
 
 impl Attack<'_> {
-    /// One more was done. Waits if that was too fast, and says whether it goes on.
+    /// Counts an action. Waits if the pace is too fast; returns whether to continue.
     fn goes_on(&mut self) -> bool {
         let done = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let due = Duration::from_micros(done * 1_000_000 / PACE_MAX);
@@ -246,7 +247,7 @@ impl Attack<'_> {
         !self.ends.load(Ordering::Acquire)
     }
 
-    /// One connection, and the same request again and again.
+    /// Repeats a request on one connection.
     fn repeat(&mut self, request: &str) {
         let mut raw = Raw::connect(self.address);
         loop {
@@ -258,7 +259,7 @@ impl Attack<'_> {
         }
     }
 
-    /// A session, and the same frame again and again until it is closed.
+    /// Repeats a frame in a session until it is closed.
     fn frames(&mut self, opcode: u8, payload: &[u8]) {
         let mut raw = Raw::web_socket(self.address, "/crore", "crore.v1");
         raw.send_frame(2, b"\x01\x00\x01\x00");
@@ -272,7 +273,7 @@ impl Attack<'_> {
         }
     }
 
-    /// A connection for these bytes alone.
+    /// Sends these bytes on a separate connection.
     fn short(&mut self, bytes: &str) {
         let mut raw = Raw::connect(self.address);
         raw.send(bytes.as_bytes());
@@ -281,7 +282,7 @@ impl Attack<'_> {
     }
 }
 
-/// Connects, is told what it is told, and goes; or is never taken, and goes.
+/// Connects, reads the refusal, and leaves; or leaves without being accepted.
 fn connects(attack: &mut Attack<'_>) {
     let address = attack.address.parse().expect("an address");
     if let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
@@ -292,7 +293,7 @@ fn connects(attack: &mut Attack<'_>) {
     attack.goes_on();
 }
 
-/// Shows tokens that nobody has signed.
+/// Presents tokens without a valid signature.
 fn shows_tokens(attack: &mut Attack<'_>) {
     let mut raw = Raw::connect(attack.address);
     for token in attack.tokens {
@@ -307,7 +308,7 @@ fn shows_tokens(attack: &mut Attack<'_>) {
     }
 }
 
-/// As long as real ones, signed with a key of the abuser's own.
+/// Tokens of realistic length, signed with the abuser's key.
 fn forgeries() -> Vec<String> {
     let claims = |number: u32| {
         json!({
@@ -319,12 +320,12 @@ fn forgeries() -> Vec<String> {
     tokens.collect()
 }
 
-/// Processor time of the node until now.
+/// The node's processor time so far.
 fn cpu(server: &Server) -> Duration {
     server.process.cpu_time()
 }
 
-/// From now on this program leaves the first core to the node.
+/// Leaves the first core to the node from now on.
 fn clients_elsewhere() {
     let own = std::process::id().to_string();
     let cores = thread::available_parallelism().map_or(2, usize::from);

@@ -1,8 +1,8 @@
-//! Autobahn's fuzzing client against `/echo`, every case judged one by one.
+//! Autobahn's fuzzing client against `/echo`, with a check of every case.
 //!
 //! Cases of compression send a thousand messages each and take minutes together: without `--all`
 //! one of each kind runs. With a WebSocket URL as its argument it tests that server instead. The
-//! last line is `N passed, N failed`; the report for people lies in `target/reports/autobahn`.
+//! last line is `N passed, N failed`; the report for people is `target/reports/autobahn`.
 
 #![forbid(unsafe_code)]
 
@@ -15,10 +15,10 @@ use end_to_end::server::{Server, WIDE_SEND_BUFFER};
 use end_to_end::tools;
 use serde_json::{Value, json};
 
-/// What the server is called in the report.
+/// The server's name in the report.
 const AGENT: &str = "crore";
 
-/// Which cases run, and how many version 0.8.2 of the suite has of them: a shorter run proves less.
+/// The selected cases, and their number in version 0.8.2 of the suite: a shorter run proves less.
 struct Selection {
     cases: &'static [&'static str],
     count: usize,
@@ -26,8 +26,8 @@ struct Selection {
 
 const ALL: Selection = Selection { cases: &["*"], count: 517 };
 
-/// 12 is compression: five kinds of messages, 18 lengths and fragmentations. 13 negotiates: seven
-/// combinations of offers, with the same lengths.
+/// Chapter 12 is compression: five kinds of messages, 18 lengths and fragmentations. Chapter 13 is
+/// negotiation: seven combinations of offers, with the same lengths.
 const SOME: Selection = Selection {
     cases: &[
         "1.*", "2.*", "3.*", "4.*", "5.*", "6.*", "7.*", "9.*", "10.*", "12.1.1", "12.2.5",
@@ -37,10 +37,10 @@ const SOME: Selection = Selection {
     count: 313,
 };
 
-/// Short messages are worth compressing here, so that the cases see them compressed.
+/// Compresses short messages too, so that the cases receive them compressed.
 const COMPRESSION: &str = "[websocket]\ncompression = true\ncompression_bytes_min = \"16B\"\n";
 
-/// The verdicts that pass: as required, allowed but not ideal, and cases that only report.
+/// The results that pass: as required, allowed but not ideal, and cases that only report.
 const PASSING: [&str; 3] = ["OK", "NON-STRICT", "INFORMATIONAL"];
 
 fn main() -> ExitCode {
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the cases against the URL. True: all passed.
+/// Runs the cases against the URL. Returns whether all passed.
 fn run(url: &str, selection: &Selection) -> Result<bool> {
     let reports = tools::reports("autobahn");
     if reports.exists() {

@@ -1,11 +1,11 @@
-//! The server is killed (`kill -9`) again and again while it is published to and subscribed from:
-//! what was acknowledged is there, once and in order, and whoever misses something was told.
+//! The server is killed (`kill -9`) repeatedly while clients publish and subscribe: acknowledged
+//! messages are present, once and in order, and every loss is reported.
 //!
-//! `crash [--kills N] [--seed N]`. Publishers send every message until it is acknowledged;
-//! subscribers audit their streams, over all restarts, up to what was acknowledged; the command
-//! line and a client that others wrote follow a topic each; in the end a fresh auditor reads all
-//! that the log holds. The moments of the kills follow from the seed, what the server is doing then
-//! does not. The last line is `N passed, N failed`.
+//! `crash [--kills N] [--seed N]`. Publishers repeat every message until it is acknowledged;
+//! subscribers audit their streams, over all restarts, up to the acknowledged messages; the command
+//! line and an independent client follow a topic each; at the end a new auditor reads the whole
+//! log. The seed determines the moments of the kills, but not the server's state at them. The last
+//! line is `N passed, N failed`.
 
 #![forbid(unsafe_code)]
 
@@ -21,9 +21,10 @@ use end_to_end::process::Process;
 use end_to_end::server::Place;
 use end_to_end::tools::{crore, node};
 
-/// How often the server is killed, unless told otherwise.
+/// The default number of kills.
 const KILLS: u32 = 10;
-/// With logs in memory, which are told apart by what a restart loses: fewer are enough.
+/// The maximum number of kills with logs in memory, which lose everything at a restart: fewer are
+/// enough.
 const MEMORY_KILLS_MAX: u32 = 3;
 
 /// Topics of each publisher.
@@ -33,16 +34,16 @@ const RATE: &str = "1000";
 /// Connections of each publisher.
 const CONNECTIONS: u64 = 4;
 
-/// Messages of a connection that may wait for their acknowledgement.
+/// The maximum number of a connection's unacknowledged messages.
 const INFLIGHT_MAX: &str = "128";
 
-/// How long what follows the last restart may take.
+/// The time limit after the last restart.
 const END: Duration = Duration::from_secs(90);
-/// Longest silence of a client that follows: after many kills in a row it comes back only when its
-/// longest delay, 30 s, is over.
+/// The maximum silence of a follower: after many kills in a row it only reconnects after its
+/// longest delay, 30 s.
 const FOLLOWER_PATIENCE: Duration = Duration::from_secs(50);
 
-/// Where acknowledged messages are kept.
+/// The location of acknowledged messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durability {
     Disk,
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
 }
 
 fn crash(durability: Durability, kills: u32, random: &mut Random) {
-    // An address of our own: no socket of a client has it, and no other test listens there.
+    // A private address: no client's socket has it, and no other test listens there.
     let number = process::id();
     let listen = format!("127.{}.{}.7:0", 1 + number % 250, number / 250 % 250);
     let mut place = Place::new(&listen);
@@ -112,9 +113,9 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
     let mut killed = 0;
     while killed < kills {
         match random.below(4) {
-            // Right after a start, when everybody returns.
+            // Right after a start, while all clients reconnect.
             0 => pause(random.below(20)),
-            // While it is published to.
+            // While clients publish.
             _ => {
                 wait_for_progress(&mut publishers);
                 pause(random.below(400));
@@ -122,7 +123,7 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
         }
         drop(server);
         killed += 1;
-        // Sometimes it does not even get through its start.
+        // Sometimes the server is killed during its start.
         while killed < kills && random.below(4) == 0 {
             let starting = place.launch();
             pause(random.below(60));
@@ -131,7 +132,7 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
         }
         server = place.start();
     }
-    // Of every topic something comes after the last restart, so that all can be waited for.
+    // Each topic has a message after the last restart, so that the clients can wait for all.
     wait_for_progress(&mut publishers);
     for bench in &mut publishers {
         bench.wait_for_sum("messages of all topics", "sent", u64::from(TOPICS) * 4);
@@ -155,7 +156,7 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
         sum(&received, &["audit", "announced"]),
     );
     for total in &published {
-        // It ends by our signal, and had nothing to complain of.
+        // The signal ends it without errors.
         assert_eq!(total.code, Some(143), "{}", total.figures);
         assert_eq!(total.number(&["refused"]), 0);
         assert_eq!(total.figures["inflight"], 0);
@@ -180,7 +181,7 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
             }
             audit_anew(&url, &ledgers, acknowledged);
         }
-        // What was acknowledged before the last restart is gone, and everybody knows.
+        // Messages acknowledged before the last restart are lost, and the loss is reported.
         Durability::Memory => {
             assert!(!gaps.contains(&0), "no gap at a client that follows one topic");
             assert!(sum(&received, &["audit", "with_gaps"]) > 0);
@@ -189,14 +190,14 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
     drop(server);
 }
 
-/// A fresh reader of everything that the log holds.
+/// Reads the whole log with a new auditor.
 fn audit_anew(url: &str, ledgers: &[String], acknowledged: u64) {
     let clients = (TOPICS * 2).to_string();
     let fresh = subscribe(url, ledgers, &["--clients", &clients, "--start", "first"]);
     let total = fresh.end_within(END);
     assert_eq!(total.code, Some(0), "{}", total.figures);
     assert_eq!(total.number(&["audit", "complete"]), u64::from(TOPICS * 2), "{}", total.figures);
-    // An acknowledgement may be lost with its connection, and its message is there nevertheless.
+    // An acknowledgement may be lost with its connection although its message is in the log.
     let messages = total.number(&["messages"]);
     println!("a fresh auditor finds {messages} messages");
     assert!(messages >= acknowledged, "{}", total.figures);
@@ -211,8 +212,9 @@ fn configuration(durability: Durability, place: &Place) -> String {
             place.path("data")
         ),
     };
-    // Segments and memory are small, so that much is read from the disk; memory holds what
-    // publishers may repeat, as the log knows repeats by it. There is more history than messages.
+    // Segments and memory are small, so that much is read from the disk; memory holds the messages
+    // that publishers may repeat, as deduplication uses it. The history limit exceeds the number of
+    // messages.
     format!("{log}[[rule]]\nfilter = \"#\"\nhistory_messages_max = 100000000\n")
 }
 
@@ -250,7 +252,7 @@ fn publish(url: &str, ledger: &str) -> Bench {
     ])
 }
 
-/// All publishers are connected, and are being acknowledged.
+/// Waits until all publishers are connected and receive acknowledgements.
 fn wait_for_progress(publishers: &mut [Bench]) {
     for bench in publishers {
         bench.wait_for("acknowledgements", |figures| {
@@ -259,12 +261,12 @@ fn wait_for_progress(publishers: &mut [Bench]) {
     }
 }
 
-/// One topic, read by a client that comes back by itself and prints a line of JSON for each message
+/// One topic, read by a client that reconnects by itself and prints a line of JSON for each message
 /// and event.
 struct Follower(Process);
 
 impl Follower {
-    /// An event stream, read by a client that others wrote.
+    /// An event stream, read by an independent client.
     fn event_source(url: &str) -> Follower {
         let mut command = node("event_source.cjs", &[url, "crore.gap", "crore.start"]);
         Follower::start(&mut command, "crore.start")
@@ -283,15 +285,15 @@ impl Follower {
         Follower(process)
     }
 
-    /// Reads up to the message with this number, each once and in order from the first on, but for
-    /// what gaps announce. Answers how many there were.
+    /// Reads up to the message with this number, each once and in order from the first, apart from
+    /// reported gaps. Returns the number of messages.
     fn follow(&mut self, last: u64) -> u64 {
         let (mut gaps, mut newest) = (0, Some(0));
         while newest.is_none_or(|newest| newest < last) {
             let event = self.0.json();
             let data = event["data"].as_str().unwrap_or_default();
             match event["event"].as_str() {
-                // A start may tell it too, and the connection end before more is said.
+                // A start may report it too, and the connection may end before the next event.
                 Some("crore.start") if data.contains("\"complete\":true") => {}
                 Some("crore.gap" | "crore.start" | "gap" | "skipped") => {
                     gaps += 1;
@@ -311,8 +313,7 @@ impl Follower {
     }
 }
 
-/// The number of a message of `bench pub`: eleven digits of base64url behind what else is in its
-/// head.
+/// The number of a message of `bench pub`: eleven digits of base64url in its head.
 fn sequence_of(payload: &str) -> u64 {
     let digits = payload.get(27..38).expect("a message of the benchmark");
     digits.bytes().fold(0, |number, digit| {
@@ -346,7 +347,7 @@ fn pause(milliseconds: u64) {
     thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// Where the next kill falls (xorshift): the same for the same seed.
+/// The generator of the moments of kills (xorshift).
 struct Random(u64);
 
 impl Random {

@@ -1,6 +1,6 @@
-//! The dashboard and the rules for alerts, as their users have them: promtool checks the rules and
-//! runs their tests, and a real Prometheus scrapes a node that is under load, so that every query
-//! of every panel finds data. The last line is `N passed, N failed`.
+//! The dashboard and the alert rules, as users have them: promtool checks the rules and runs their
+//! tests, and a real Prometheus scrapes a node under load, so that every query of every panel finds
+//! data. The last line is `N passed, N failed`.
 //!
 //! The node has plain clients and clients with TLS, a slow one, publishers, a log in memory and one
 //! on disk, two I/O threads, refusals, and pushes its metrics to a socket of the test.
@@ -30,9 +30,9 @@ const CASES: [(&str, fn()); 4] = [
     ("every query of every panel finds data", queries),
 ];
 
-/// Rates are those of this time, which is several scrapes.
+/// The interval of rates, which is several scrapes.
 const RATE_INTERVAL: &str = "10s";
-/// Prometheus has to scrape twice, and what is rare has to happen.
+/// Prometheus has to scrape twice, and rare events have to occur.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 fn main() -> ExitCode {
@@ -65,7 +65,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// With the names of their panels.
+/// The queries, with the names of their panels.
 fn expressions(dashboard: &Value) -> Vec<(String, String)> {
     let of_panel = |panel: &Value| {
         let title = panel["title"].as_str().unwrap_or_default().to_owned();
@@ -158,7 +158,7 @@ fn queries() {
     assert!(text.contains(",node=watched "), "{text}");
 }
 
-/// A node and all who use it.
+/// A node with all its clients.
 struct Load {
     place: Place,
     server: Server,
@@ -202,7 +202,7 @@ impl Load {
         Load { place, server, _clients: clients }
     }
 
-    /// One request for what is not there, and one that is too large.
+    /// Sends one request for an unknown address, and one that is too large.
     fn refuse_something(&self) {
         curl(&[&self.server.url("/nothing")]).expect_problem(404, "not_found");
         let payload = "x".repeat(2_000);

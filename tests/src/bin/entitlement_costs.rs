@@ -1,14 +1,12 @@
-//! What it costs that a node asks its clients who they are: processor time of each connect, and
-//! bytes of each connection, with tokens off, with one token for all, with a token for each client,
-//! and with users counted besides. For people: `docs/performance.md` quotes the table that it
-//! prints.
+//! Measures the cost of entitlement: processor time of each connect, and bytes of each connection,
+//! with tokens off, with one token for all, with a token for each client, and with counted users.
+//! For people: `docs/performance.md` quotes the table.
 //!
-//! `entitlement_costs [CLIENTS [ROUNDS [WORDS]]]`; with words only cases whose names have them. The
-//! node has one I/O thread and the first core, the clients the others (`taskset`). Each case in
-//! each round is a node of its own: 2,000 clients come first, so that what is touched for the first
-//! time is touched; then CLIENTS more, slowly, for the bytes; these leave, and as many come with
-//! tokens that the node has never seen, as fast as it goes; these leave and come back. Figures are
-//! the medians of all rounds.
+//! `entitlement_costs [CLIENTS [ROUNDS [WORDS]]]`; WORDS select cases by name. The node has one I/O
+//! thread and the first core, the clients the others (`taskset`). Each case in each round has its
+//! own node: 2,000 clients come first, so that all code and memory has been touched; then CLIENTS
+//! more, slowly, for the bytes; these leave, and as many connect with tokens that are new to the
+//! node, as fast as possible; these leave and reconnect. Figures are the medians of all rounds.
 
 #![forbid(unsafe_code)]
 
@@ -26,13 +24,14 @@ use end_to_end::tokens::{Issuer, configuration};
 const CLIENTS: u64 = 15_000;
 const ROUNDS: usize = 3;
 const FIRST_CLIENTS: u64 = 2_000;
-/// What a token permits: as much as everybody's.
+/// The permissions of each token, equal for all.
 const TERMS: &str =
     "--jti random --subscribe bench/# --subscribe user/{sub}/# --publish user/{sub}/out";
-/// One thread; deadlines of handshakes are not to be taken for what a connection owns.
+/// One thread; the handshake timeout is short, so that handshakes do not count as memory of a
+/// connection.
 const NODE: &str = "[node]\nio_threads = 1\n[http]\nhandshake_timeout = \"1s\"\n";
 
-/// A case: its name, the issuer's algorithm, and whether each client has a token of its own.
+/// A case: its name, the issuer's algorithm, and whether each client has its own token.
 type Case = (&'static str, Option<&'static str>, bool);
 
 /// A case with this in its name has a limit for each user.
@@ -49,7 +48,7 @@ const CASES: [Case; 8] = [
     ("a token each, ES384", Some("ES384"), true),
 ];
 
-/// Figures of a case, by name; one of each round.
+/// Figures of a case, by name; one for each round.
 type Figures = BTreeMap<&'static str, Vec<f64>>;
 
 fn main() {
@@ -144,7 +143,7 @@ fn measure((name, algorithm, has_own): &Case, clients: u64, figures: &mut Figure
     drop(first);
 }
 
-/// So many clients, a topic each; waits until all are subscribed.
+/// Connects clients with a topic each; waits until all are subscribed.
 fn connect(
     server: &Server,
     topics: &str,
@@ -182,7 +181,7 @@ fn connect(
     bench
 }
 
-/// Ends these clients, and waits until the node knows.
+/// Stops these clients, and waits until the node has noticed.
 fn leave(bench: Bench, metrics: &mut Metrics<'_>) {
     bench.ask_to_end();
     bench.end_within(Duration::from_secs(20));

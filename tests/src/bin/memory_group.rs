@@ -1,9 +1,9 @@
-//! The slow tier: a node in a memory cgroup, and clients that publish much more than there is room
-//! for, as fast as it goes. It sheds in order, is not killed, and is as before when the log has
-//! forgotten.
+//! The slow tier: a node in a memory cgroup, and clients that publish much more than fits, as fast
+//! as possible. The node sheds load in order, is not killed, and recovers when its log has evicted
+//! messages.
 //!
-//! Needs root. The last line is `N passed, N failed`; the lines before it are what
-//! `docs/reliability.md` states.
+//! Needs root. The last line is `N passed, N failed`; `docs/reliability.md` quotes the lines before
+//! it.
 
 #![forbid(unsafe_code)]
 
@@ -21,15 +21,15 @@ use end_to_end::native::{Frame, Native};
 use end_to_end::raw::Raw;
 use end_to_end::server::{Place, Server};
 
-/// What the group has.
+/// The limit of the group.
 const LIMIT_BYTES: u64 = 256 << 20;
 /// Publishers, each as fast as it is answered.
 const PUBLISHERS: usize = 4;
-/// Readers that take nothing: what the kernel keeps for them is the group's, too.
+/// Readers that read nothing: the kernel's buffers for them count for the group, too.
 const STANDING: usize = 50;
-/// For so long.
+/// The duration of the flood.
 const FLOOD: Duration = Duration::from_secs(12);
-/// The log may have four times what there is.
+/// The log may have four times the group's memory.
 const CONFIGURATION: &str =
     "[node]\nio_threads = 2\n[[log]]\nbytes_max = \"1GiB\"\nage_max = \"5s\"\n";
 
@@ -108,7 +108,7 @@ fn withstands(name: &str, bytes: usize) {
     server.end().assert_success();
 }
 
-/// Subscribed to what is flooded, and never reads.
+/// Subscribes to the flooded topics, and never reads.
 fn standing_reader(server: &Server) -> Raw {
     let mut raw = Raw::connect(&server.clients);
     raw.send(
@@ -118,7 +118,7 @@ fn standing_reader(server: &Server) -> Raw {
     raw
 }
 
-/// Publishes one message after the other, until the end.
+/// Publishes messages one by one, until the end.
 fn publisher(
     server: &Server,
     bytes: usize,
@@ -132,14 +132,14 @@ fn publisher(
             let is_taken = publisher.publish();
             counts[usize::from(!is_taken)].fetch_add(1, Ordering::Relaxed);
             if !is_taken {
-                // Sooner than Retry-After asks for: clients that obey are no test.
+                // Sooner than Retry-After requires: an obedient client would be no test.
                 thread::sleep(Duration::from_millis(10));
             }
         }
     })
 }
 
-/// Somebody who publishes, and connects again after a refusal.
+/// A publisher that reconnects after a refusal.
 struct Publisher {
     address: String,
     request: Vec<u8>,
@@ -158,8 +158,8 @@ impl Publisher {
         }
     }
 
-    /// Whether it was taken. What is refused is refused by name; what of a request nobody wants to
-    /// read ends its connection.
+    /// Publishes a message; returns whether it was accepted. A refusal has an error code, or ends
+    /// the connection if the body is not read.
     fn publish(&mut self) -> bool {
         let connect = || Raw::connect(&self.address);
         let raw = self.raw.get_or_insert_with(connect);

@@ -1,9 +1,9 @@
-//! `spec/openapi.json` held against the binary by schemathesis: requests that fit the document and
-//! requests that do not, made from it by a fixed seed. Each answer must have a status, fields and a
-//! body that the document knows.
+//! `spec/openapi.json` checked against the binary by schemathesis: valid and invalid requests,
+//! generated from the document with a fixed seed. The document must list the status, the fields and
+//! the body of each answer.
 //!
 //! The gate runs few examples, `--all` many. The last line is `N passed, N failed`: one for each
-//! port, and one for the document that the server shows.
+//! port, and one for the document on the server.
 
 #![forbid(unsafe_code)]
 
@@ -17,14 +17,14 @@ use end_to_end::process::Process;
 use end_to_end::server::Server;
 use end_to_end::tools;
 
-/// Long polls are shorter than a client's patience here; the rest is as users have it.
+/// Long polls are shorter than the client's timeout; all other options have their defaults.
 const CONFIGURATION: &str = "[http]\nwait_max = \"100ms\"\n";
 
-/// The same of a node that asks who comes, so that there is something to revoke.
+/// The configuration of a node with tokens, so that there are revocations.
 const ENTITLED: &str = "[http]\nwait_max = \"100ms\"\n[entitlement]\nmode = \"tokens\"\nsecret = \"0123456789abcdef0123456789abcdef\"\n";
 
-/// Checks that cannot hold here: no request lacks a token where entitlement is off, and on loopback
-/// no operator lacks a key; a topic that nobody has published to is there like any other.
+/// Checks that cannot hold here: without entitlement no request lacks a token, and on loopback no
+/// operator lacks a key; a topic without publications exists like any other.
 const EXCLUDED_CHECKS: &str = "ignored_auth,use_after_free,ensure_resource_availability";
 
 fn main() -> ExitCode {
@@ -54,8 +54,8 @@ fn main() -> ExitCode {
             .args(["--no-color", "--config-file"])
             .arg(&settings)
             .args(["run", document, "--url", &url, "--include-tag", tag])
-            // A stream has no end; what is wrong with a request for one is told before it begins,
-            // and tested by hand.
+            // A stream has no end; a faulty request for one is refused before it begins, which
+            // other tests check.
             .args(["--exclude-path", "/events"])
             .args(["--phases", "examples,coverage,fuzzing", "--mode", "all"])
             .args(["--exclude-checks", EXCLUDED_CHECKS])
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         println!("{}", ended.lines.join("\n"));
         failed += usize::from(!ended.status.success());
     }
-    // Whatever they were sent, they serve.
+    // The server works after all requests.
     publish(&server.url("/topics/still/serves"), "yes");
     curl(&[&entitled.operators_url("/readyz")]).expect(200);
     println!("{} passed, {failed} failed", 3 - failed);

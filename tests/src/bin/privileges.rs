@@ -1,8 +1,8 @@
-//! The slow tier, as root: a node that is started as root on a low port serves as somebody else,
-//! and keeps nothing of root.
+//! The slow tier, as root: a node started as root on a low port serves as another user, and keeps
+//! no privilege of root.
 //!
-//! It has a network of its own, where nobody else listens on port 80. The last line is `N passed, N
-//! failed`.
+//! It has a separate network, where no other program listens on port 80. The last line is `N
+//! passed, N failed`.
 
 #![forbid(unsafe_code)]
 
@@ -16,14 +16,14 @@ use end_to_end::process::Process;
 use end_to_end::server::Place;
 use end_to_end::tools;
 
-/// Numbers that no list of users has: nothing else on the machine is theirs.
+/// User and group numbers that are not in use: no other process or file has them.
 const USER: u32 = 54_321;
 const GROUP: u32 = 54_322;
 
 const CASES: [(&str, fn()); 3] = [
     ("root gives up all but low ports, and those when it listens", low_ports),
-    ("a user who is nobody stops the start", nobody),
-    ("who is not root cannot become another", not_root),
+    ("an unknown user stops the start", nobody),
+    ("only root can change to another user", not_root),
 ];
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ fn low_ports() {
     let data = place.path("data");
     fs::create_dir(&data).expect("the folder is ours");
     std::os::unix::fs::chown(&data, Some(USER), Some(GROUP)).expect("this test needs root");
-    // The folder above belongs to root, and strangers may pass through it.
+    // The parent folder belongs to root, and other users may traverse it.
     let above = data.parent().expect("a folder");
     fs::set_permissions(above, fs::Permissions::from_mode(0o755)).expect("the folder is ours");
     place.configure(&format!(

@@ -1,10 +1,10 @@
-//! The slow tier: Debian's `slowhttptest` against one server, while a publisher and a subscriber go
-//! on beside it.
+//! The slow tier: Debian's `slowhttptest` against one server, with a publisher and a subscriber
+//! beside it.
 //!
-//! Each attack opens hundreds of connections that are as slow as they may be. Asserted of each: the
-//! subscriber gets every message, in order, and soon; all attackers are gone before they end by
-//! themselves; memory stays bounded. The last line is `N passed, N failed`, and the lines before it
-//! are what `docs/reliability.md` states.
+//! Each attack opens hundreds of connections that are as slow as possible. Assertions for each: the
+//! subscriber receives every message, in order, and soon; the server closes all attackers before
+//! they end by themselves; memory stays bounded. The last line is `N passed, N failed`, and
+//! `docs/reliability.md` quotes the lines before it.
 
 #![forbid(unsafe_code)]
 
@@ -19,21 +19,21 @@ use end_to_end::process::Process;
 use end_to_end::served::Served;
 use end_to_end::server::Server;
 
-/// Attackers, and how many of them come in a second: 200 at once would be a burst of connections,
+/// The number of attackers, and their rate per second: all at once would be a burst of connections,
 /// which is another attack.
 const ATTACKERS: [&str; 4] = ["-c", "400", "-r", "200"];
 const ATTACKERS_COUNT: u64 = 400;
-/// The deadlines of the server, short so that the test is: from the first byte to the end of a
-/// head, and of a request.
+/// The timeouts of the server, short so that the test is: from the first byte to the end of a head,
+/// and of a request.
 const DEADLINES: &str = "[http]\nhandshake_timeout = \"4s\"\nkeep_alive_timeout = \"6s\"\n\n[websocket]\nping_interval = \"5s\"\n";
-/// Attackers give up by themselves after so long: by then none may be left.
+/// Attackers give up after this time: all must be closed before.
 const ATTACK: Duration = Duration::from_secs(40);
-/// What the server may grow by, in bytes.
+/// The maximum growth of the server, in bytes.
 const GROWTH_BYTES_MAX: u64 = 300 << 20;
-/// How late a message may be: two cores are shared with the attackers and whatever else runs.
+/// The maximum latency of a message: two cores are shared with the attackers and other programs.
 const LATENCY_MAX: Duration = Duration::from_secs(2);
 
-/// A name, and slowhttptest's words: what is slow, where, and how.
+/// A name, the path, and slowhttptest's arguments.
 type Attack = (&'static str, &'static str, &'static [&'static str]);
 
 const ATTACKS: [Attack; 5] = [

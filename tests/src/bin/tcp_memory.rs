@@ -1,11 +1,12 @@
-//! The slow tier: the machine's memory for TCP (`net.ipv4.tcp_mem`) is used up by clients that do
-//! not read. The server says so, rests, and everybody has every message when it has passed.
+//! The slow tier: clients that do not read use up the machine's memory for TCP
+//! (`net.ipv4.tcp_mem`). The server reports it, idles, and all clients receive every message after
+//! the shortage.
 //!
-//! `tcp_memory [--group FOLDER]`. The limit is the machine's: everything else that speaks TCP on it
-//! stands still too, for some seconds. It is set back at the end, by a process of its own, also
-//! when this one is killed. Needs root. With `--group` it is that of a memory cgroup (version 1) in
-//! which this program was started and that has had some limit already; others do not notice. The
-//! last line is `N passed, N failed`.
+//! `tcp_memory [--group FOLDER]`. The limit is that of the machine: all other TCP on it stops too,
+//! for some seconds. A separate process restores it at the end, even if this one is killed. Needs
+//! root. With `--group` the limit is that of a memory cgroup (version 1), in which this program was
+//! started and which already has some limit; other programs are not affected. The last line is `N
+//! passed, N failed`.
 
 #![forbid(unsafe_code)]
 
@@ -20,10 +21,9 @@ use end_to_end::metrics::Metrics;
 use end_to_end::server::{Place, Server};
 
 const MACHINE: &str = "/proc/sys/net/ipv4/tcp_mem";
-/// Pages that TCP may take beyond what it has: 4 MiB of 4 KiB each.
+/// The pages that TCP may use beyond the present ones: 4 MiB of 4 KiB each.
 const ROOM_PAGES: u64 = 1_024;
-/// Messages of 4 KiB to each of so many clients: 160 MB that have nowhere to go but the server's
-/// log.
+/// The number of clients with messages of 4 KiB each: 160 MB that only fit into the server's log.
 const CLIENTS: u64 = 100;
 const MESSAGES: u64 = 400;
 
@@ -115,8 +115,8 @@ fn memory_runs_out() {
     }
 }
 
-/// While it lasts, hardly any time is spent on it. How long that is told by the publisher's
-/// figures, ten a second: they come by a pipe, while `/metrics` may itself want memory for TCP.
+/// Checks that the shortage costs hardly any processor time. The publisher's figures, ten a second,
+/// measure its duration: they arrive over a pipe, while `/metrics` itself may need memory for TCP.
 fn rests(server: &Server, publisher: &mut Bench) {
     let (began, cpu) = (Instant::now(), server.process.cpu_time());
     for _ in 0..30 {
@@ -127,7 +127,7 @@ fn rests(server: &Server, publisher: &mut Bench) {
     assert!(cpu * 2 < elapsed, "{cpu:?} of {elapsed:?} is a busy loop");
 }
 
-/// The limit is low as long as this lives, and the process that waits for its end sets it back.
+/// Keeps the limit low while it exists; the process that waits for its end restores the limit.
 struct Limited {
     keeper: Child,
 }
@@ -159,7 +159,7 @@ impl Limited {
 impl Drop for Limited {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
-        // Whatever it says, there is nothing else to do.
+        // Its result does not matter.
         let _ = self.keeper.wait();
     }
 }

@@ -1,7 +1,7 @@
 //! The slow tier: Debian's `testssl` against the TLS port, in both settings of `tls.version_min`.
 //!
-//! No finding may be above low, but for those that are about the certificate: it is self-signed, by
-//! nobody, for localhost. The last line is `N passed, N failed`.
+//! No finding may be above low, except those about the certificate: it is self-signed, for
+//! localhost. The last line is `N passed, N failed`.
 
 #![forbid(unsafe_code)]
 
@@ -14,8 +14,8 @@ use end_to_end::server::Place;
 use end_to_end::tools;
 use serde_json::Value;
 
-/// What testssl may say of the certificate and of the name it is for: a real one comes from who
-/// runs the node.
+/// Findings of testssl about the certificate and its name: a real one comes from the node's
+/// operator.
 const ABOUT_THE_CERTIFICATE: &[&str] = &[
     "cert_chain_of_trust",
     "cert_trust",
@@ -33,7 +33,7 @@ const ABOUT_THE_CERTIFICATE: &[&str] = &[
     "grade_cap_reason",
     "overall_grade",
 ];
-/// From the best to the worst; what comes behind `LOW` fails.
+/// Severities from the best to the worst; those behind `LOW` fail.
 const ABOVE_LOW: &[&str] = &["MEDIUM", "HIGH", "CRITICAL", "FATAL"];
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is above low, with a server whose oldest version is this.
+/// The findings above low, for a server with this minimum version.
 fn audit(version_min: &str) -> Vec<String> {
     let mut place = Place::new("127.0.0.1:0");
     let text = |name: &str| place.path(name).to_str().expect("a path in UTF-8").to_owned();
@@ -81,12 +81,12 @@ fn audit(version_min: &str) -> Vec<String> {
             "--quiet",
         ])
         .args(["--jsonfile", &report, &format!("localhost:{port}")]);
-    // Its exit code counts findings of any kind; the report says which.
+    // Its exit code counts findings of any severity; the report has them.
     let ended = Process::start(&mut testssl).end_within(Duration::from_secs(10 * 60));
     let findings = fs::read_to_string(&report).unwrap_or_default();
     let findings: Vec<Value> = serde_json::from_str(&findings)
         .unwrap_or_else(|error| panic!("no report ({error}) after\n{}", ended.lines.join("\n")));
-    // One that did not get to the server has a handful of lines.
+    // A run that did not reach the server has a handful of lines.
     assert!(findings.len() > 60, "{} findings only\n{}", findings.len(), ended.lines.join("\n"));
     findings.iter().filter_map(above_low).collect()
 }
@@ -94,7 +94,7 @@ fn audit(version_min: &str) -> Vec<String> {
 fn above_low(finding: &Value) -> Option<String> {
     let member = |name: &str| finding[name].as_str().unwrap_or_default();
     let (id, severity) = (member("id"), member("severity"));
-    // Of several certificates each has its number behind the name.
+    // Each of several certificates has its number behind the name.
     let name = id.split(' ').next().unwrap_or(id);
     let counts = ABOVE_LOW.contains(&severity) && !ABOUT_THE_CERTIFICATE.contains(&name);
     counts.then(|| format!("{severity} {id}: {}", member("finding")))
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts() {
+    fn severities_above_low_count() {
         let finding = |id: &str, severity: &str| serde_json::json!({ "id": id, "severity": severity, "finding": "x" });
         assert_eq!(above_low(&finding("TLS1", "HIGH")).as_deref(), Some("HIGH TLS1: x"));
         assert_eq!(above_low(&finding("TLS1", "OK")), None);
