@@ -3,9 +3,8 @@
 use crate::{PARTITIONS, Record};
 use anyhow::Context;
 use disk::FileDisk;
-use log::store::{Append, Store, StoreSettings};
+use log::store::{Append, Disk, Store, StoreSettings};
 use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use stdx::hash::Seed;
 
@@ -15,18 +14,23 @@ pub trait Contender {
     fn append(&mut self, batch: &[Record]) -> anyhow::Result<()>;
 }
 
-/// One `write` and one `fdatasync`.
+/// Bytes of a file of the log.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// One `write` and one `fdatasync`, in files as the log has them.
 pub struct Bare {
+    disk: FileDisk,
     file: File,
     buffer: Vec<u8>,
+    position: u64,
+    files: u64,
 }
 
 impl Bare {
     pub fn open(folder: &Path) -> anyhow::Result<Bare> {
-        Ok(Bare {
-            file: File::create(folder.join("bare"))?,
-            buffer: Vec::new(),
-        })
+        let mut disk = FileDisk::open(folder)?;
+        let file = disk.create("0")?;
+        Ok(Bare { disk, file, buffer: Vec::new(), position: 0, files: 1 })
     }
 }
 
@@ -36,8 +40,13 @@ impl Contender for Bare {
         for record in batch {
             self.buffer.extend_from_slice(&record.bytes);
         }
-        self.file.write_all(&self.buffer)?;
-        Ok(self.file.sync_data()?)
+        if self.position + self.buffer.len() as u64 > SEGMENT_BYTES {
+            self.file = self.disk.create(&self.files.to_string())?;
+            (self.position, self.files) = (0, self.files + 1);
+        }
+        self.disk.write_at(&mut self.file, self.position, &self.buffer)?;
+        self.position += self.buffer.len() as u64;
+        Ok(self.disk.sync(&mut self.file)?)
     }
 }
 
@@ -46,18 +55,15 @@ pub struct Crore(Store<FileDisk>);
 
 impl Crore {
     pub fn open(folder: &Path) -> anyhow::Result<Crore> {
-        let disk = FileDisk::open(folder).map_err(|error| anyhow::anyhow!("{error}"))?;
         let settings = StoreSettings {
             partitions_count: PARTITIONS,
-            segment_bytes: 64 << 20,
+            segment_bytes: SEGMENT_BYTES,
             bytes_max: 8 << 30,
             age_max_ms: 0,
             new_epoch: 1,
             hash_seed: Seed(1, 2),
         };
-        let (store, _) =
-            Store::open(disk, settings, 1).map_err(|error| anyhow::anyhow!("{error}"))?;
-        Ok(Crore(store))
+        Ok(Crore(Store::open(FileDisk::open(folder)?, settings, 1)?.0))
     }
 }
 
@@ -71,9 +77,8 @@ impl Contender for Crore {
                 record: &record.bytes,
             })
             .collect();
-        self.0
-            .append(&appends, 1)
-            .map_err(|error| anyhow::anyhow!("{error}"))
+        self.0.append(&appends, 1)?;
+        Ok(())
     }
 }
 
@@ -93,10 +98,7 @@ impl Fjall {
 
 impl Contender for Fjall {
     fn append(&mut self, batch: &[Record]) -> anyhow::Result<()> {
-        let mut write = self
-            .database
-            .batch()
-            .durability(Some(fjall::PersistMode::SyncData));
+        let mut write = self.database.batch().durability(Some(fjall::PersistMode::SyncData));
         for record in batch {
             write.insert(&self.keyspace, key(record), &record.bytes[..]);
         }

@@ -6,13 +6,14 @@
 //! ```
 //!
 //! Contenders are `bare`, `crore`, `fjall` and `redb`, batches numbers of records; both separated
-//! by commas, and all of them if none is named.
+//! by commas, and all of them if none is named. Contenders joined by `+` take turns batch by batch,
+//! so that the rest of the machine disturbs them alike: `bare+crore`.
 //!
 //! Every contender gets the same records in the same batches, one thread, a new folder for each
 //! run, and makes each batch durable before it takes the next. The bare loop writes a batch's bytes
 //! with one `write` and calls `fdatasync`: nothing that keeps a log can be faster. Contenders take
 //! turns within a round; medians over the rounds are printed, and the ratio to the bare loop of the
-//! same round, because the machine's disk changes its mind from minute to minute.
+//! same round, because the disk's speed varies from minute to minute.
 //!
 //! What is equal: bytes of a record (40 of header, 512 of payload), batches, durability (data on
 //! disk, `fdatasync` or the store's own word for it). What is not: our store also writes names and
@@ -35,15 +36,10 @@ const PAYLOAD_BYTES: usize = 512;
 /// Different topics.
 const TOPICS: u32 = 1_000;
 /// Batches, and how many records a run writes with each.
-const RUNS: [(usize, usize); 5] = [
-    (1, 1_500),
-    (16, 20_000),
-    (64, 60_000),
-    (256, 200_000),
-    (4_096, 400_000),
-];
+const RUNS: [(usize, usize); 5] =
+    [(1, 1_500), (16, 20_000), (64, 60_000), (256, 200_000), (4_096, 400_000)];
 
-/// Who is compared, the measure of the others first.
+/// The contenders, the measure of the others first.
 const CONTENDERS: [&str; 4] = ["bare", "crore", "fjall", "redb"];
 
 /// One record to make durable.
@@ -60,25 +56,17 @@ pub struct Record {
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments
-        .next()
-        .map_or_else(|| std::env::temp_dir().join("crore-stores"), PathBuf::from);
-    let rounds: usize = match arguments.next() {
-        Some(text) => text.parse().context("ROUNDS is a number")?,
-        None => 5,
-    };
+    let folder =
+        arguments.next().map_or_else(|| std::env::temp_dir().join("crore-stores"), PathBuf::from);
+    let rounds: usize = arguments.next().map_or(Ok(5), |text| text.parse()).context("ROUNDS")?;
     let contenders = arguments.next().unwrap_or_else(|| CONTENDERS.join(","));
-    let contenders: Vec<&str> = contenders.split(',').collect();
-    if let Some(unknown) = contenders.iter().find(|name| !CONTENDERS.contains(name)) {
+    let groups: Vec<Vec<&str>> =
+        contenders.split(',').map(|group| group.split('+').collect()).collect();
+    if let Some(unknown) = groups.iter().flatten().find(|name| !CONTENDERS.contains(name)) {
         anyhow::bail!("{unknown} is none of {}", CONTENDERS.join(", "));
     }
-    let batches: Option<Vec<usize>> = match arguments.next() {
-        Some(text) => {
-            let numbers = text.split(',').map(str::parse).collect::<Result<_, _>>();
-            Some(numbers.context("BATCHES are numbers")?)
-        }
-        None => None,
-    };
+    let batches = arguments.next().map(|text| text.split(',').map(str::parse).collect());
+    let batches: Option<Vec<usize>> = batches.transpose().context("BATCHES are numbers")?;
     let records = records(RUNS.iter().map(|(_, count)| *count).max().unwrap_or(0))?;
     println!(
         "{rounds} rounds, medians; {PAYLOAD_BYTES} bytes a message, {TOPICS} topics, {PARTITIONS} partitions"
@@ -88,19 +76,18 @@ fn main() -> anyhow::Result<()> {
     );
     println!("|---|---|---|---|---|---|---|");
     for (batch, count) in RUNS {
-        let is_wanted = |batches: &Vec<usize>| batches.contains(&batch);
-        if !batches.as_ref().is_none_or(is_wanted) {
+        if batches.as_ref().is_some_and(|batches| !batches.contains(&batch)) {
             continue;
         }
-        let records = &records[..count];
-        let mut lines: Vec<(&str, Vec<Run>)> = Vec::new();
+        let mut lines: Vec<(&str, Vec<Run>)> =
+            groups.iter().flatten().map(|name| (*name, Vec::new())).collect();
         for _ in 0..rounds {
-            for (place, name) in contenders.iter().enumerate() {
-                let run = run(name, &folder, records, batch)?;
-                if lines.len() <= place {
-                    lines.push((name, Vec::new()));
+            let mut place = 0;
+            for group in &groups {
+                for run in run(group, &folder, &records[..count], batch)? {
+                    lines[place].1.push(run);
+                    place += 1;
                 }
-                lines[place].1.push(run);
             }
         }
         let bare: Vec<f64> = lines[0].1.iter().map(|run| run.rate).collect();
@@ -121,7 +108,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one contender did in one round.
+/// The figures of one contender in one round.
 struct Run {
     rate: f64,
     p50: Duration,
@@ -129,35 +116,44 @@ struct Run {
     max: Duration,
 }
 
-fn run(name: &str, folder: &Path, records: &[Record], batch: usize) -> anyhow::Result<Run> {
+/// Contenders that take turns batch by batch.
+fn run(
+    names: &[&str],
+    folder: &Path,
+    records: &[Record],
+    batch: usize,
+) -> anyhow::Result<Vec<Run>> {
     if folder.exists() {
         std::fs::remove_dir_all(folder)?;
     }
-    std::fs::create_dir_all(folder)?;
-    let mut contender: Box<dyn Contender> = match name {
-        "bare" => Box::new(Bare::open(folder)?),
-        "crore" => Box::new(Crore::open(folder)?),
-        "fjall" => Box::new(Fjall::open(folder)?),
-        _ => Box::new(Redb::open(folder)?),
-    };
-    let mut spans = Vec::with_capacity(records.len() / batch + 1);
-    let start = Instant::now();
-    for batch in records.chunks(batch) {
-        let begin = Instant::now();
-        contender.append(batch)?;
-        spans.push(begin.elapsed());
+    let mut contenders = Vec::new();
+    for name in names {
+        let own = folder.join(name);
+        std::fs::create_dir_all(&own)?;
+        let contender: Box<dyn Contender> = match *name {
+            "bare" => Box::new(Bare::open(&own)?),
+            "crore" => Box::new(Crore::open(&own)?),
+            "fjall" => Box::new(Fjall::open(&own)?),
+            _ => Box::new(Redb::open(&own)?),
+        };
+        contenders.push((contender, Vec::new()));
     }
-    let rate = records.len() as f64 / start.elapsed().as_secs_f64();
-    drop(contender);
+    for batch in records.chunks(batch) {
+        for (contender, spans) in &mut contenders {
+            let begin = Instant::now();
+            contender.append(batch)?;
+            spans.push(begin.elapsed());
+        }
+    }
+    let figures = |(_, mut spans): (Box<dyn Contender>, Vec<Duration>)| {
+        let rate = records.len() as f64 / spans.iter().sum::<Duration>().as_secs_f64();
+        spans.sort_unstable();
+        let at = |part: f64| spans[((spans.len() - 1) as f64 * part) as usize];
+        Run { rate, p50: at(0.5), p99: at(0.99), max: at(1.0) }
+    };
+    let runs = contenders.into_iter().map(figures).collect();
     std::fs::remove_dir_all(folder)?;
-    spans.sort_unstable();
-    let at = |part: f64| spans[((spans.len() - 1) as f64 * part) as usize];
-    Ok(Run {
-        rate,
-        p50: at(0.5),
-        p99: at(0.99),
-        max: at(1.0),
-    })
+    Ok(runs)
 }
 
 /// Records as homes make them: each partition counts by itself.
@@ -165,11 +161,7 @@ fn records(count: usize) -> anyhow::Result<Vec<Record>> {
     let mut memory = HeapMemory::new(4 << 30);
     let mut partitions: Vec<Partition> = (0..PARTITIONS)
         .map(|partition| {
-            let settings = log::Settings {
-                segment_bytes: 4 << 20,
-                partition,
-                epoch: 1,
-            };
+            let settings = log::Settings { segment_bytes: 4 << 20, partition, epoch: 1 };
             Partition::new(settings, 1)
         })
         .collect();

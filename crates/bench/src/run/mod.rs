@@ -39,15 +39,17 @@ use clap::{Args, ValueEnum};
 
 use crate::engine::Transport;
 use crate::units::{parse_duration, parse_rate, parse_size};
-use cores::Cores;
 use drive::Run;
 use outcome::{Outcome, PlanFigures};
 use plan::RunPlan;
 use scale::Scale;
-use server::{Folder, Server};
+use server::Server;
 use session::Session;
 
+pub use cores::Cores;
+pub use observe::ProcessFigures;
 pub use part::run as run_part;
+pub use server::Folder;
 pub use workload::Name;
 
 /// The acknowledgement that publishers request.

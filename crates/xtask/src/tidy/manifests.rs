@@ -36,6 +36,22 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bench",
         ],
     ),
+    (
+        "lab",
+        &[
+            "stdx",
+            "wire",
+            "log",
+            "disk",
+            "broker",
+            "entitlement",
+            "net",
+            "tls",
+            "node",
+            "client",
+            "bench",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -14,8 +14,8 @@ use bench::payload::{Clock, Header, seed_from_entropy, topic_hash};
 use client::{Client, PublishOptions};
 use stdx::prng::Prng;
 
-use crate::contender::Contender;
-use crate::{Options, Workload};
+use super::contender::Contender;
+use super::{Options, Workload};
 
 /// The topic of a fan-out.
 const HOT: &str = "hot";
@@ -71,7 +71,7 @@ fn fan_out(contender: &mut Contender, options: &Options) -> anyhow::Result<Figur
     let mut is_clean = true;
     let mut spent_ns = 0;
     for _ in 0..options.messages {
-        let before_ns = contender.processor_ns()?;
+        let before_ns = contender.process.processor_ns()?;
         contender.published += 1;
         let mut payload = Vec::new();
         Header {
@@ -96,7 +96,7 @@ fn fan_out(contender: &mut Contender, options: &Options) -> anyhow::Result<Figur
         }
         is_clean &= interval.received == options.clients && interval.faults.is_clean();
         lasts_ms.push(interval.latency.digest().max_us / 1e3);
-        spent_ns += contender.processor_ns()? - before_ns;
+        spent_ns += contender.process.processor_ns()? - before_ns;
     }
     Ok(Figures {
         cpu_us: spent_ns as f64 / 1e3 / (options.messages * options.clients) as f64,
@@ -118,7 +118,7 @@ fn unicast(contender: &mut Contender, options: &Options) -> anyhow::Result<Figur
     config.load.publisher = seed_from_entropy() as u32;
     let subscribers = contender.subscribers.as_mut().context("subscribers")?;
     let _: bench::engine::Snapshot = subscribers.snapshot();
-    let before_ns = contender.processor_ns()?;
+    let before_ns = contender.process.processor_ns()?;
     let mut publishers = Publishers::start(config)?;
     let subscribers = contender.subscribers.as_mut().context("subscribers")?;
     let mut interval = subscribers.snapshot().interval;
@@ -127,7 +127,7 @@ fn unicast(contender: &mut Contender, options: &Options) -> anyhow::Result<Figur
         std::thread::sleep(20 * LOOK);
         interval.merge(&subscribers.snapshot().interval);
     }
-    let spent_ns = contender.processor_ns()? - before_ns;
+    let spent_ns = contender.process.processor_ns()? - before_ns;
     let sent = publishers.snapshot().total.sent;
     let published = publishers.stop();
     let is_clean = sent == count
@@ -142,12 +142,15 @@ fn unicast(contender: &mut Contender, options: &Options) -> anyhow::Result<Figur
 }
 
 fn connects(contender: &mut Contender, options: &Options) -> anyhow::Result<Figures> {
-    let before_ns = contender.processor_ns()?;
+    let before_ns = contender.process.processor_ns()?;
     let (subscribers, median_ms) = connect(contender, options, options.rate)?;
-    let spent_ns = contender.processor_ns()? - before_ns;
+    let spent_ns = contender.process.processor_ns()? - before_ns;
     let summary = subscribers.stop();
     // What the server does about the ends is not part of the next measurement.
-    wait_until_quiet(contender)?;
+    contender.process.wait_until_it_rests(|time| {
+        std::thread::sleep(time);
+        Ok(())
+    })?;
     Ok(Figures {
         cpu_us: spent_ns as f64 / 1e3 / options.clients as f64,
         last_ms: median_ms,
@@ -156,12 +159,12 @@ fn connects(contender: &mut Contender, options: &Options) -> anyhow::Result<Figu
 }
 
 fn pings(contender: &mut Contender, options: &Options) -> anyhow::Result<Figures> {
-    let before_ns = contender.processor_ns()?;
+    let before_ns = contender.process.processor_ns()?;
     // Whole rounds, however the server spreads them.
     let interval_s = u64::from(options.ping_interval_s.max(1));
     let seconds = options.seconds.next_multiple_of(interval_s);
     std::thread::sleep(Duration::from_secs(seconds));
-    let spent_ns = contender.processor_ns()? - before_ns;
+    let spent_ns = contender.process.processor_ns()? - before_ns;
     let subscribers = contender.subscribers.as_mut().context("subscribers")?;
     let interval = subscribers.snapshot().interval;
     Ok(Figures {
@@ -192,23 +195,6 @@ fn connect(contender: &Contender, options: &Options, rate: f64) -> anyhow::Resul
     }
     let median_ms = subscribers.total().connect_time.digest().p50_us / 1e3;
     Ok((subscribers, median_ms))
-}
-
-/// Waits until the server does nothing any more.
-fn wait_until_quiet(contender: &Contender) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut last_ns = contender.processor_ns()?;
-    loop {
-        std::thread::sleep(Duration::from_millis(500));
-        let now_ns = contender.processor_ns()?;
-        if now_ns - last_ns < 5_000_000 {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!("{} does not come to rest", contender.url);
-        }
-        last_ns = now_ns;
-    }
 }
 
 fn topics(options: &Options) -> anyhow::Result<Pattern> {

@@ -1,8 +1,7 @@
 //! Measures a decision on one core, by algorithm: for a token with a cached signature, and for one
 //! with a computed signature.
 //!
-//! `cargo run --release -p entitlement --example verdicts`; `docs/performance.md` quotes it. Each
-//! figure is the minimum of five rounds: disturbances only add time.
+//! Each figure is the least of five rounds: a disturbance can only add.
 
 use broker::entitlement::{CredentialKind, Digest, Judge};
 use entitlement::algorithm::{Algorithm, Family};
@@ -18,7 +17,8 @@ const NOW_S: u64 = 1_800_000_000;
 const ROUNDS: usize = 5;
 const TOKENS: usize = 2_000;
 
-fn main() {
+/// Measures every algorithm.
+pub fn run() {
     println!("algorithm   known ns   computed ns   ratio");
     for algorithm in Algorithm::ALL {
         let (signing, key) = keys(algorithm);
@@ -46,7 +46,7 @@ fn keys(algorithm: Algorithm) -> (SigningKey, TokenKey) {
     (signing, key)
 }
 
-/// A token with its own subject and id, and common permissions.
+/// A token like those of an issuer: a subject and an ID of its own, and common permissions.
 fn token(signing: &SigningKey, number: usize) -> String {
     let claims = json!({
         "sub": format!("user-{number}"), "jti": format!("{number:032x}"), "iss": "https://id.example.com",

@@ -4,12 +4,14 @@
 //! `docs/benchmarks.md` repeats them. All of them: no log of connections, and no pings within a
 //! measurement, for a ping of one and none of the other would be compared.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
 
-use crate::dialect::{Baseline, Dialect, Mqtt, Native, Nats, Nchan};
+use super::dialect::{Baseline, Dialect, Mqtt, Native, Nats, Nchan};
+use crate::process;
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,10 +39,10 @@ pub const ALL: [Kind; 6] =
 pub struct Place<'a> {
     /// Where the others are installed.
     pub foreign: &'a Path,
-    /// For configuration and state of this one life; removed afterwards.
+    /// A folder for configuration and state, removed after this life.
     pub scratch: &'a Path,
-    /// Where it is to listen, on 127.0.0.1.
-    pub port: u16,
+    /// The address to listen on.
+    pub address: SocketAddr,
     /// Cores of the server.
     pub cores: usize,
     /// Connections that it must hold.
@@ -48,7 +50,7 @@ pub struct Place<'a> {
 }
 
 impl Kind {
-    /// As the table has it.
+    /// The name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Crore => "Crore",
@@ -74,7 +76,7 @@ impl Kind {
     /// What must be there for it to be measured.
     pub fn program(self, foreign: &Path) -> anyhow::Result<PathBuf> {
         let program = match self {
-            Kind::Crore => std::env::current_exe()?.with_file_name("crore"),
+            Kind::Crore => process::crore()?,
             Kind::Nats => foreign.join("nats-server/nats-server"),
             Kind::Mosquitto => foreign.join("mosquitto/usr/sbin/mosquitto"),
             Kind::Nchan => foreign.join("nchan/usr/sbin/nginx"),
@@ -128,16 +130,13 @@ impl Kind {
     /// The command that runs it in the foreground.
     pub fn command(self, place: &Place<'_>) -> anyhow::Result<Command> {
         let program = self.program(place.foreign)?;
-        let (port, cores, connections) = (place.port, place.cores, place.connections);
+        let (port, connections) = (place.address.port(), place.connections);
         let file = place.scratch.join("configuration");
         let mut command = Command::new(&program);
         match self {
             Kind::Crore => {
                 // As it is by default, history included; only pings are put off, as the others'.
-                let threads = cores.to_string();
-                command.args(["serve", "--io-threads", &threads]);
-                command.args(["--listen", &format!("127.0.0.1:{port}")]);
-                command.args(["--admin-listen", "127.0.0.1:0"]);
+                command = process::node(&program, place.cores as u64, place.address);
                 command.args(["--set", "websocket.ping_interval=600s"]);
             }
             Kind::Nats => {
@@ -181,7 +180,6 @@ impl Kind {
                 command.arg(script).arg(port.to_string());
             }
         }
-        command.current_dir(place.scratch);
         Ok(command)
     }
 }
@@ -191,7 +189,7 @@ impl Kind {
 fn nginx(place: &Place<'_>) -> anyhow::Result<String> {
     let module = "nchan/usr/lib/nginx/modules/ngx_nchan_module.so";
     let module = place.foreign.join(module).canonicalize()?;
-    let (port, cores) = (place.port, place.cores);
+    let (port, cores) = (place.address.port(), place.cores);
     let (module, scratch) = (module.display(), place.scratch.display());
     // When less than a sixteenth is free it closes who is quiet.
     let connections = place.connections * 5 / 4;

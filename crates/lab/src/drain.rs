@@ -1,43 +1,39 @@
-//! A drain under a crowd: who is told when to return, is everybody told, and is anything lost.
+//! A drain under load: whether every client gets a return time, and whether a message is lost.
 //!
-//!     cargo run --release -p bench --example drain -- --server target/release/crore --clients 50000 --window-s 60
-//!
-//! It starts a node with a log on disk, connects the crowd by the client library's own sessions
-//! (groups share a topic, some of them publish), asks the operators' port for a drain, follows what
-//! each client is told until the node has ended, starts the node again, and has everybody return
-//! when it was told to. At the end every subscription must be complete, without a gap, and be
-//! beyond all that was acknowledged on its topic. Return times are held against the even
-//! distribution by the distance of Kolmogorov and Smirnov.
+//! It starts a node with a log on disk, connects clients with the client library's own sessions
+//! (groups share a topic, one client of some groups publishes), asks the operators' port for a
+//! drain, follows each client until the node has ended, starts the node again, and has each client
+//! return at its time. At the end every subscription must be complete, without a gap, and be beyond
+//! everything that was acknowledged on its topic. Return times are compared with an even
+//! distribution by the Kolmogorov-Smirnov distance.
 
 use std::collections::BinaryHeap;
-use std::io::{BufRead, BufReader, IoSlice, Read as _, Write as _};
+use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
-use clap::Parser;
+use anyhow::{bail, ensure};
+use bench::run::{Cores, Folder};
 use client::session::{Answer, Event as Said, Session, SubscriptionId};
 use client::{PublishOptions, Reason, Settings, Start, SubscribeOptions};
 use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, raise_nofile_limit};
 use net::{Close, Conn, Event, Net, Read, Write};
 
-/// What is done.
-#[derive(Debug, Parser)]
-struct Arguments {
-    /// The program that serves.
-    #[arg(long)]
-    server: PathBuf,
+use crate::process::{self, Process};
+
+/// The drain.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Number of clients.
     #[arg(long, default_value_t = 50_000)]
     clients: usize,
-    /// Clients that share a topic.
+    /// Number of clients that share a topic.
     #[arg(long, default_value_t = 10)]
     group: usize,
-    /// Groups of which one client publishes a message a second.
+    /// Number of groups with a client that publishes one message a second.
     #[arg(long, default_value_t = 200)]
     publishers: usize,
-    /// Over how long clients are told to return.
+    /// Time over which clients return.
     #[arg(long, default_value_t = 60)]
     window_s: u64,
 }
@@ -50,7 +46,7 @@ const SOURCE_CONNECTIONS: usize = 20_000;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Said of a connection that ended by itself.
 const LOST: Reason = Reason::Network(std::io::ErrorKind::ConnectionReset);
-/// Of a node that does not listen yet.
+/// Time between two attempts while the node does not listen.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 const STEADY: Duration = Duration::from_secs(5);
 
@@ -83,15 +79,15 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn new(arguments: &Arguments, address: SocketAddr) -> anyhow::Result<Crowd> {
+    fn new(options: &Options, address: SocketAddr) -> anyhow::Result<Crowd> {
         raise_nofile_limit();
-        let options = KernelOptions { registered_max: u32::MAX, ..KernelOptions::default() };
+        let kernel = KernelOptions { registered_max: u32::MAX, ..KernelOptions::default() };
         let settings =
             Settings { tickets: true, handshake_timeout_ms: 60_000, ..Settings::default() };
-        let mut members = Vec::with_capacity(arguments.clients);
-        for number in 0..arguments.clients {
+        let mut members = Vec::with_capacity(options.clients);
+        for number in 0..options.clients {
             let mut session = Session::new(settings.clone(), 0x5eed ^ number as u64);
-            let topic = format!("t/{}", number / arguments.group);
+            let topic = format!("t/{}", number / options.group);
             let subscription = session
                 .subscribe(&topic, Start::Live, &SubscribeOptions::default())
                 .map_err(|error| anyhow::anyhow!("{error:?}"))?;
@@ -106,15 +102,15 @@ impl Crowd {
         }
         let now = Instant::now();
         Ok(Crowd {
-            net: Kernel::new(options, Waker::new()?, Handover::alone())?,
+            net: Kernel::new(kernel, Waker::new()?, Handover::alone())?,
             began: now,
             address,
             absent: (0..members.len()).map(|at| (std::cmp::Reverse(now), at)).collect(),
             members,
             by_conn: Vec::new(),
             connecting: 0,
-            group: arguments.group,
-            acknowledged: vec![(0, 0); arguments.clients.div_ceil(arguments.group)],
+            group: options.group,
+            acknowledged: vec![(0, 0); options.clients.div_ceil(options.group)],
             unanswered: 0,
             events: Vec::new(),
             buffer: vec![0; 64 << 10],
@@ -297,64 +293,32 @@ impl Crowd {
     }
 }
 
-/// Removed when dropped.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What stays behind is in the temporary directory.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A node with its log in a folder.
+struct Node<'a> {
+    folder: &'a Folder,
+    operators: SocketAddr,
 }
 
-/// A node of our own.
-struct Node {
-    child: Child,
-    clients: SocketAddr,
-    operators: String,
-}
-
-impl Node {
-    fn start(
-        arguments: &Arguments,
-        folder: &std::path::Path,
-        listen: &str,
-    ) -> anyhow::Result<Node> {
-        let file = folder.join("crore.toml");
-        let data = folder.join("data");
-        std::fs::write(
-            &file,
-            format!(
-                "[node]\nio_threads = 2\ndata_dir = {data:?}\n\
-                 [[log]]\nname = \"kept\"\ndurability = \"disk\"\nbytes_max = \"1GiB\"\n"
-            ),
-        )?;
-        let mut child = Command::new(&arguments.server)
-            .args(["serve", "--admin-listen", "127.0.0.1:0", "--listen", listen, "--config"])
-            .arg(&file)
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{}", arguments.server.display()))?;
-        let stdout = child.stdout.take().context("no output")?;
-        let (mut clients, mut operators) = (String::new(), String::new());
-        let mut lines = BufReader::new(stdout).lines();
-        for line in lines.by_ref() {
-            let line = line?;
-            if let Some(url) = line.strip_prefix("listening clients http://") {
-                url.clone_into(&mut clients);
-            } else if let Some(url) = line.strip_prefix("listening operators http://") {
-                url.clone_into(&mut operators);
-            } else if line == "ready" {
-                break;
-            }
-        }
-        std::thread::spawn(move || lines.for_each(drop));
-        let clients = clients.parse().context("the node did not start")?;
-        Ok(Node { child, clients, operators })
+impl Node<'_> {
+    fn start(&self, address: SocketAddr) -> anyhow::Result<Process> {
+        let data = self.folder.0.join("data");
+        Process::start_at(address, &Cores::default(), |folder, address| {
+            let file = folder.join("crore.toml");
+            std::fs::write(
+                &file,
+                format!(
+                    "[node]\ndata_dir = {data:?}\n\
+                     [[log]]\nname = \"kept\"\ndurability = \"disk\"\nbytes_max = \"1GiB\"\n"
+                ),
+            )?;
+            let mut command = process::node(&process::crore()?, 2, address);
+            command.args(["--admin-listen", &self.operators.to_string(), "--config"]).arg(file);
+            Ok(command)
+        })
     }
 
     fn drain(&self, window_s: u64) -> anyhow::Result<()> {
-        let mut stream = TcpStream::connect(&self.operators)?;
+        let mut stream = TcpStream::connect(self.operators)?;
         let body = format!("{{\"window\":\"{window_s}s\"}}");
         write!(
             stream,
@@ -369,55 +333,65 @@ impl Node {
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Drains a node, has all clients return, and prints what happened.
+///
+/// # Errors
+/// A message was lost, or a step took too long.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let folder = Folder::new()?;
+    let node = Node { folder: &folder, operators: process::free_address()? };
+    let mut process = node.start(process::free_address()?)?;
+    let mut crowd = Crowd::new(options, process.address)?;
+    let clients = options.clients;
+    crowd.turn_until("all clients connect", |crowd| crowd.live() == clients)?;
+    println!("{clients} clients are subscribed after {:.1} s", crowd.began.elapsed().as_secs_f64());
+    let is_drained = drain(&mut crowd, &node, &mut process, options)?;
+    let is_complete = come_back(&mut crowd, &node, process.address)?;
+    if !is_drained || !is_complete || crowd.unanswered > 0 {
+        bail!("messages or clients were lost");
     }
+    Ok(())
 }
 
-fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
-    let folder = Folder(std::env::temp_dir().join(format!("crore-drain-{}", std::process::id())));
-    std::fs::create_dir(&folder.0)?;
-    let mut node = Node::start(&arguments, &folder.0, "127.0.0.1:0")?;
-    let mut crowd = Crowd::new(&arguments, node.clients)?;
-    let clients = arguments.clients;
-    crowd.turn_until("all connect", |crowd| crowd.live() == clients)?;
-    println!("{clients} clients are subscribed after {:.1} s", crowd.began.elapsed().as_secs_f64());
-
+/// Publishes for some seconds, and drains the node until it ends: whether every client got a time
+/// to return.
+fn drain(
+    crowd: &mut Crowd,
+    node: &Node<'_>,
+    process: &mut Process,
+    options: &Options,
+) -> anyhow::Result<bool> {
     let mut next_publish = Instant::now();
     let mut publish = |crowd: &mut Crowd| {
         if Instant::now() >= next_publish {
             next_publish = Instant::now() + Duration::from_secs(1);
-            crowd.publish(arguments.publishers);
+            crowd.publish(options.publishers);
         }
     };
     let steady = Instant::now() + STEADY;
     while Instant::now() < steady {
-        publish(&mut crowd);
+        publish(crowd);
         crowd.turn()?;
     }
     let drained = Instant::now();
-    node.drain(arguments.window_s)?;
+    node.drain(options.window_s)?;
     crowd.absent.clear();
     let mut status = None;
     crowd.turn_until("the node ends", |crowd| {
         publish(crowd);
-        status = node.child.try_wait().ok().flatten();
+        status = process.ended();
         status.is_some()
     })?;
     let ended_s = drained.elapsed().as_secs_f64();
     let told: Vec<(Instant, u64)> = crowd.members.iter().filter_map(|member| member.told).collect();
     let last_told = told.iter().map(|(at, _)| at.duration_since(drained)).max();
-    let shares: Vec<f64> = told
-        .iter()
-        .map(|(_, after_ms)| *after_ms as f64 / (arguments.window_s * 1_000) as f64)
-        .collect();
+    let window_ms = (options.window_s * 1_000) as f64;
+    let shares: Vec<f64> = told.iter().map(|(_, after_ms)| *after_ms as f64 / window_ms).collect();
     let acknowledged: u64 = crowd.acknowledged.iter().map(|(_, count)| count).sum();
     println!(
-        "told to go: {} of {clients}, the last after {:.2} s; the node ended after {ended_s:.2} s, {}",
+        "GO_AWAY: {} of {}, the last after {:.2} s; the node ended after {ended_s:.2} s, {}",
         told.len(),
+        options.clients,
         last_told.unwrap_or_default().as_secs_f64(),
         status.map_or(String::new(), |status| status.to_string()),
     );
@@ -426,24 +400,21 @@ fn main() -> anyhow::Result<()> {
         distance(shares.clone()),
         tenths(&shares)
     );
-    println!(
-        "publications: {acknowledged} acknowledged, {} that were accepted not",
-        crowd.unanswered
-    );
+    println!("publications: {acknowledged} acknowledged, {} accepted but not", crowd.unanswered);
+    Ok(told.len() == options.clients)
+}
 
-    let node_again = Node::start(&arguments, &folder.0, &node.clients.to_string())?;
+/// Starts the node again and waits until every client has everything that was acknowledged: whether
+/// all subscriptions are complete.
+fn come_back(crowd: &mut Crowd, node: &Node<'_>, address: SocketAddr) -> anyhow::Result<bool> {
+    let _process = node.start(address)?;
     let back = Instant::now();
-    let mut returned = 0;
-    crowd.turn_until("all return", |crowd| {
-        let live = crowd.live();
-        returned = returned.max(live);
-        live == clients
-    })?;
+    let clients = crowd.members.len();
+    crowd.turn_until("all clients return", |crowd| crowd.live() == clients)?;
     let topics: Vec<u64> = crowd.acknowledged.iter().map(|(newest, _)| *newest).collect();
     let group = crowd.group;
-    crowd.turn_until("all have what was acknowledged", |crowd| {
-        let mut members = crowd.members.iter().enumerate();
-        members.all(|(at, member)| {
+    crowd.turn_until("all clients have what was acknowledged", |crowd| {
+        crowd.members.iter().enumerate().all(|(at, member)| {
             let cursor = member.session.cursor(member.subscription);
             cursor.is_some_and(|cursor| cursor.offset >= topics[at / group])
         })
@@ -454,14 +425,10 @@ fn main() -> anyhow::Result<()> {
     });
     let incomplete = incomplete.count();
     println!(
-        "back: all {clients} after {:.1} s, {incomplete} with a gap; all acknowledged are there",
+        "back: all {clients} after {:.1} s, {incomplete} with a gap",
         back.elapsed().as_secs_f64()
     );
-    drop(node_again);
-    if told.len() != clients || incomplete > 0 || crowd.unanswered > 0 {
-        bail!("something was lost");
-    }
-    Ok(())
+    Ok(incomplete == 0)
 }
 
 /// The greatest difference between the distribution of these and the even one.

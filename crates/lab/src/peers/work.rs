@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use bench::payload::Clock;
 use serde::Serialize;
 
-use crate::Options;
-use crate::crowd::{Crowd, Tally, Topics};
-use crate::kind::Kind;
-use crate::server::Server;
+use super::Options;
+use super::crowd::{Crowd, Tally, Topics};
+use super::kind::{Kind, Place};
+use crate::process::Process;
 
 /// How long nothing may come before the rest counts as lost.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub struct Figures {
 pub struct Delivery {
     /// Deliveries that there should have been.
     pub expected: f64,
-    /// Of them, those that did not come.
+    /// The deliveries that did not arrive.
     pub lost: f64,
     /// What came and should not have.
     pub strays: f64,
@@ -55,7 +55,15 @@ pub struct Delivery {
 
 /// One life of one server.
 pub fn measure(kind: Kind, options: &Options) -> anyhow::Result<Figures> {
-    let server = Server::start(kind, options)?;
+    let server = Process::start(&options.server_cores, |scratch, address| {
+        kind.command(&Place {
+            foreign: &options.foreign,
+            scratch,
+            address,
+            cores: options.server_cores.0.len(),
+            connections: options.clients + 100,
+        })
+    })?;
     let mut crowd = Crowd::new(server.address, kind.dialect())?;
     let (third, most) = (options.clients / 3, options.clients * 2 / 3);
     crowd.open_publisher()?;
@@ -93,7 +101,7 @@ pub fn measure(kind: Kind, options: &Options) -> anyhow::Result<Figures> {
 /// Publishes at a steady rate, each message on one of `topics` topics at random, with `copies`
 /// subscribers each.
 fn deliver(
-    server: &Server,
+    server: &Process,
     crowd: &mut Crowd,
     options: &Options,
     rate: f64,
@@ -132,6 +140,6 @@ fn deliver(
     })
 }
 
-fn rest(server: &Server, crowd: &mut Crowd) -> anyhow::Result<()> {
+fn rest(server: &Process, crowd: &mut Crowd) -> anyhow::Result<()> {
     server.wait_until_it_rests(|time| crowd.stay(time))
 }

@@ -19,14 +19,14 @@ use rustix::net::{
 };
 use wire::Step;
 use wire::native::{
-    Beginning, ClientFrame, EARLY_FRAME_PREFIX, Message, PlainTopic, Position, Published,
+    Beginning, ClientFrame, EARLY_FRAME_PREFIX, Message, PlainTopic, Position, Publish, Published,
     ServerFrame, Subscribed, SubscribedTo, Welcome,
 };
 use wire::websocket::handshake::accept_key;
 use wire::websocket::{Frame, Opcode, Role, frame};
 
-use crate::Options;
-use crate::routes::{Parcel, Routes};
+use super::Options;
+use super::routes::{Parcel, Routes};
 
 const FRAME_BYTES_MAX: usize = 1024 * 1024;
 const RECEIVE_BYTES: usize = 128 * 1024;
@@ -42,7 +42,7 @@ pub struct Worker {
     routes: Arc<Routes>,
     epoll: OwnedFd,
     listener: OwnedFd,
-    /// By descriptor.
+    /// Connections by descriptor.
     peers: Vec<Option<Peer>>,
     /// Subscribers on this thread, by topic.
     members: HashMap<u32, Vec<RawFd>>,
@@ -290,45 +290,47 @@ impl Worker {
                     }));
                 }
             }
-            ClientFrame::Publish(publish) => {
-                let mut targets = std::mem::take(&mut self.targets);
-                let numbered = self.routes.publish(publish.topic, &mut targets);
-                let (topic, offset) = numbered.unwrap_or_default();
-                if numbered.is_some() {
-                    self.scratch.clear();
-                    ServerFrame::Message(Message {
-                        alias: topic,
-                        offset,
-                        prev: offset - 1,
-                        retained: Default::default(),
-                        attributes: publish.attributes,
-                        payload: publish.payload,
-                    })
-                    .encode(&mut self.scratch);
-                    let mut message = Vec::with_capacity(self.scratch.len() + 10);
-                    frame::encode(&mut message, true, Opcode::Binary, &self.scratch, None);
-                    let message: Arc<[u8]> = message.into();
-                    for &thread in targets.iter().filter(|&&thread| thread != self.thread) {
-                        self.routes.post(thread, (topic, message.clone()));
-                        if !self.to_wake.contains(&thread) {
-                            self.to_wake.push(thread);
-                        }
-                    }
-                    if targets.contains(&self.thread) {
-                        self.deliver(&(topic, message));
-                    }
-                }
-                self.targets = targets;
-                if publish.request != 0 {
-                    self.answer(&ServerFrame::Published(Published {
-                        request: publish.request,
-                        position: Position { epoch: EPOCH, offset },
-                        duplicate: false,
-                    }));
-                }
-            }
+            ClientFrame::Publish(publish) => self.publish(&publish),
             ClientFrame::Ping(token) => self.answer(&ServerFrame::Pong(token)),
             _ => {}
+        }
+    }
+
+    fn publish(&mut self, publish: &Publish<'_>) {
+        let mut targets = std::mem::take(&mut self.targets);
+        let numbered = self.routes.publish(publish.topic, &mut targets);
+        let (topic, offset) = numbered.unwrap_or_default();
+        if numbered.is_some() {
+            self.scratch.clear();
+            ServerFrame::Message(Message {
+                alias: topic,
+                offset,
+                prev: offset - 1,
+                retained: Default::default(),
+                attributes: publish.attributes,
+                payload: publish.payload,
+            })
+            .encode(&mut self.scratch);
+            let mut message = Vec::with_capacity(self.scratch.len() + 10);
+            frame::encode(&mut message, true, Opcode::Binary, &self.scratch, None);
+            let message: Arc<[u8]> = message.into();
+            for &thread in targets.iter().filter(|&&thread| thread != self.thread) {
+                self.routes.post(thread, (topic, message.clone()));
+                if !self.to_wake.contains(&thread) {
+                    self.to_wake.push(thread);
+                }
+            }
+            if targets.contains(&self.thread) {
+                self.deliver(&(topic, message));
+            }
+        }
+        self.targets = targets;
+        if publish.request != 0 {
+            self.answer(&ServerFrame::Published(Published {
+                request: publish.request,
+                position: Position { epoch: EPOCH, offset },
+                duplicate: false,
+            }));
         }
     }
 

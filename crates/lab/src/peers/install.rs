@@ -21,7 +21,7 @@ const NCHAN: [&str; 2] = ["nginx", "libnginx-mod-nchan"];
 /// Fills a folder.
 type Install = fn(&Path) -> anyhow::Result<()>;
 
-/// Tries each; what cannot be had is said and left out.
+/// Tries each; a server that cannot be installed is named and left out.
 pub fn everything(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;

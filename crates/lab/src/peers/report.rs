@@ -5,17 +5,19 @@
 
 use std::fmt::Write;
 
+use bench::run::Cores;
 use serde::Serialize;
 
-use crate::Options;
-use crate::work::{Delivery, Figures};
+use super::Options;
+use super::work::{Delivery, Figures};
+use crate::median as middle;
 
 type Pick = fn(&Figures) -> &Delivery;
 
 /// All of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Of this file's form.
+    /// Version of this file's format.
     pub format: u32,
     /// What was asked for.
     pub clients: u64,
@@ -28,9 +30,9 @@ pub struct Report {
     /// Length of each delivery measurement.
     pub seconds: f64,
     /// Cores of the servers.
-    pub server_cores: Vec<usize>,
+    pub server_cores: Cores,
     /// Cores of the load generator.
-    pub client_cores: Vec<usize>,
+    pub client_cores: Cores,
     /// Load of the machine (one minute) before the first round and after the last: what others did
     /// besides.
     pub load: [String; 2],
@@ -151,15 +153,6 @@ pub fn median(rounds: &[Figures]) -> Figures {
     }
 }
 
-fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match (values.len(), values.len() / 2) {
-        (0, _) => 0.0,
-        (count, half) if count % 2 == 1 => values[half],
-        (_, half) => (values[half - 1] + values[half]) / 2.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +168,5 @@ mod tests {
         assert_eq!((found.connect_cpu_us, found.unicast.cpu_us), (2.0, 2.0));
         let unicast = found.unicast;
         assert_eq!((unicast.expected, unicast.lost, unicast.max_ms), (30.0, 2.0, 9.0));
-        assert_eq!(middle(vec![4.0, 1.0]), 2.5);
     }
 }

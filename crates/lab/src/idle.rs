@@ -2,18 +2,11 @@
 //! eight homes of a node on one thread, without a network. Every connection upgrades, says hello
 //! and subscribes to a topic of its own, 5,000 a second by the shards' clock.
 //!
-//! ```console
-//! $ cargo run --release -p node --example idle -- 1000000 50000 [tokens|users]
-//! ```
-//!
-//! With `tokens` every connection shows a token of its own, of a subject and an id of its own, with
-//! terms that all share. With `users` each counts for its user besides, as where users have a limit
-//! of connections.
-//!
-//! Prints a line for every step (the second number): connections, the process's anonymous memory,
-//! what the shards say, and the slope of both since the line before. Reads
-//! `/proc/self/smaps_rollup`, so it runs on Linux.
+//! Prints a line for every step: connections, the process's anonymous memory,
+//! what the shards say, and the slope of both since the line before.
 
+use crate::anonymous_bytes;
+use anyhow::ensure;
 use broker::edge::{Edge, UserChange, Written};
 use broker::entitlement::{Entitlement, Permissions, Question, Terms};
 use broker::filters::FilterTrie;
@@ -48,16 +41,33 @@ struct Shards {
     users: Users,
 }
 
-fn main() {
-    let mut numbers = std::env::args().skip(1).take(2).map(|text| text.parse().expect("a number"));
-    let connections: u64 = numbers.next().unwrap_or(1_000_000);
-    let step: u64 = numbers.next().unwrap_or(50_000);
-    let word = std::env::args().nth(3).unwrap_or_default();
-    let users_are_counted = word == "users";
-    let has_tokens = word == "tokens" || users_are_counted;
+/// The connections.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Number of connections.
+    #[arg(default_value_t = 1_000_000)]
+    connections: u64,
+    /// Number of connections between two lines.
+    #[arg(default_value_t = 50_000)]
+    step: u64,
+    /// Give every connection a token of its own; the terms are shared.
+    #[arg(long)]
+    tokens: bool,
+    /// Count connections by user as well.
+    #[arg(long)]
+    users: bool,
+}
+
+/// Connects all, and prints their memory.
+///
+/// # Errors
+/// A connection was refused.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let (connections, step) = (options.connections, options.step);
+    let has_tokens = options.tokens || options.users;
     let mut settings = settings(has_tokens);
     if let Some(entitlement) = &mut settings.entitlement {
-        entitlement.users_are_counted = users_are_counted;
+        entitlement.users_are_counted = options.users;
     }
     let settings = Arc::new(settings);
     let now = Now { monotonic_ms: 1_000, unix_ms: 1_700_000_000_000 };
@@ -100,9 +110,10 @@ fn main() {
         println!("{:<14} {bytes:>12} {each:>8.1}", component.name());
     }
     let subscribed: u64 = shards.edges.iter().map(|edge| edge.statistics().subscriptions).sum();
-    assert_eq!(subscribed, connections, "every connection is subscribed");
-    let users = if users_are_counted { connections } else { 0 };
-    assert_eq!(shards.users.statistics().users, users);
+    ensure!(subscribed == connections, "only {subscribed} connections are subscribed");
+    let users = if options.users { connections } else { 0 };
+    ensure!(shards.users.statistics().users == users, "users are missing");
+    Ok(())
 }
 
 impl Shards {
@@ -177,7 +188,7 @@ impl Shards {
     }
 }
 
-/// As `crore serve` has them unless configured otherwise.
+/// The defaults of `crore serve`.
 fn settings(has_tokens: bool) -> Settings {
     Settings {
         edges_count: SHARDS,
@@ -268,14 +279,4 @@ fn opening(number: u64, has_token: bool) -> Vec<u8> {
         encode(&mut bytes, true, Opcode::Binary, &payload, MASK);
     }
     bytes
-}
-
-fn anonymous_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux tells");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss_Anon:"))
-        .expect("a line of anonymous memory");
-    let kibibytes = line.trim().trim_end_matches("kB").trim();
-    kibibytes.parse::<u64>().expect("a number") << 10
 }

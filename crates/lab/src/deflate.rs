@@ -1,16 +1,16 @@
 //! What compression saves and costs: the table of `docs/performance.md`, and loops to count
 //! instructions of.
 //!
-//! Without arguments: bytes of JSON messages at each level. `deflate LEVEL BYTES N` compresses N
-//! messages, `inflate LEVEL BYTES N` inflates them, `blocks KIND N` inflates N payloads of 64 KiB
-//! that cost an inflater much for their bytes: the slope over N is a message's cost. `memory LEVEL
-//! BYTES` tells what compressor and inflater have touched after a hundred messages.
+//! The slope of a subcommand's instructions over its number of messages is the cost of one.
 
+use crate::anonymous_bytes;
 use stdx::prng::Prng;
 use wire::websocket::deflate::{Deflater, Inflater};
 
 const SIZES: [usize; 7] = [130, 200, 256, 384, 512, 1_024, 4_096];
 const MESSAGES: usize = 1_000;
+/// Bytes of an inflated message at most.
+const BYTES_MAX: usize = 1 << 20;
 
 /// Blocks of 90 bits: a code for the end of the block and one distance, and that end.
 const DYNAMIC_BLOCKS: [u8; 45] = [
@@ -19,75 +19,100 @@ const DYNAMIC_BLOCKS: [u8; 45] = [
     0xbf, 0x06, 0x01, 0x70, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0xe4, 0xff, 0x1a,
 ];
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |text: &str| text.parse::<usize>().expect("a number");
-    match words[..] {
-        [] => table(),
-        ["deflate", level, bytes, times] => {
-            let mut deflater = Deflater::new(number(level) as u8);
-            let messages = messages(number(bytes), 64);
+/// The measurement; without one, the sizes of JSON messages at each level.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Compress messages
+    Deflate { level: u8, bytes: usize, count: usize },
+    /// Inflate messages
+    Inflate { level: u8, bytes: usize, count: usize },
+    /// Inflate payloads of 64 KiB that cost much for their size
+    Blocks { kind: Kind, count: usize },
+    /// Memory that compressor and inflater have touched after a hundred messages
+    Memory { level: u8, bytes: usize },
+}
+
+/// Blocks without content, of which each...
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Kind {
+    /// Ends its stream.
+    Final,
+    /// Is stored.
+    Stored,
+    /// Makes the inflater build tables.
+    Dynamic,
+}
+
+/// Does what is asked for, and prints what it finds.
+///
+/// # Errors
+/// A payload of ours cannot be inflated.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    match options.what {
+        None => table(),
+        Some(What::Deflate { level, bytes, count }) => {
+            let mut deflater = Deflater::new(level);
+            let messages = messages(bytes, 64);
             let mut out = Vec::new();
-            for at in 0..number(times) {
+            for at in 0..count {
                 out.clear();
                 deflater.deflate(&[&messages[at % 64]], &mut out);
             }
         }
-        ["inflate", level, bytes, times] => {
-            let mut deflater = Deflater::new(number(level) as u8);
-            let payloads: Vec<Vec<u8>> = messages(number(bytes), 64)
-                .iter()
-                .map(|message| packed(&mut deflater, message))
-                .collect();
+        Some(What::Inflate { level, bytes, count }) => {
+            let mut deflater = Deflater::new(level);
+            let payloads: Vec<Vec<u8>> =
+                messages(bytes, 64).iter().map(|message| packed(&mut deflater, message)).collect();
             let mut inflater = Inflater::new();
-            for at in 0..number(times) {
-                inflater.decode(&payloads[at % 64], 1 << 20).expect("ours");
+            for at in 0..count {
+                inflater.decode(&payloads[at % 64], BYTES_MAX)?;
             }
         }
-        ["memory", level, bytes] => {
-            let messages = messages(number(bytes), 100);
-            // So that nothing but the compressor itself is new.
-            let mut payloads = vec![vec![0; 2 * number(bytes) + 2_048]; 100];
-            payloads.iter_mut().for_each(Vec::clear);
-            let before = resident_kib();
-            let mut deflater = Deflater::new(number(level) as u8);
-            for (message, payload) in messages.iter().zip(&mut payloads) {
-                deflater.deflate(&[message], payload);
-            }
-            let between = resident_kib();
-            let mut inflater = Inflater::new();
-            for payload in &payloads {
-                inflater.decode(payload, 1 << 20).expect("ours");
-            }
-            let after = resident_kib();
-            println!("compressor {} KiB, inflater {} KiB", between - before, after - between);
-        }
-        ["blocks", kind, times] => {
-            // Final blocks without content, each of which begins a stream, or stored ones.
+        Some(What::Blocks { kind, count }) => {
             let block: &[u8] = match kind {
-                "final" => &[0x03, 0x00],
-                "stored" => &[0x00, 0x00, 0x00, 0xff, 0xff],
-                // Four dynamic blocks that say nothing: their tables are made all the same.
-                "dynamic" => &DYNAMIC_BLOCKS,
-                _ => panic!("final, stored or dynamic"),
+                Kind::Final => &[0x03, 0x00],
+                Kind::Stored => &[0x00, 0x00, 0x00, 0xff, 0xff],
+                Kind::Dynamic => &DYNAMIC_BLOCKS,
             };
             let payload = block.repeat((64 << 10) / block.len());
             let mut inflater = Inflater::new();
-            for _ in 0..number(times) {
-                let _ = inflater.decode(&payload, 1 << 20);
+            for _ in 0..count {
+                let _ = inflater.decode(&payload, BYTES_MAX);
             }
         }
-        _ => panic!("unknown arguments"),
+        Some(What::Memory { level, bytes }) => memory(level, bytes)?,
     }
+    Ok(())
 }
 
-/// Memory of the process that it has touched and nobody shares.
-fn resident_kib() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs");
-    let mut fields = statm.split(' ').map(|field| field.parse::<u64>().unwrap_or(0));
-    let (resident, shared) = (fields.nth(1).unwrap_or(0), fields.next().unwrap_or(0));
-    (resident - shared) * 4
+fn memory(level: u8, bytes: usize) -> anyhow::Result<()> {
+    let messages = messages(bytes, 100);
+    // So that nothing but the compressor itself is new.
+    let mut payloads = vec![vec![0; 2 * bytes + 2_048]; 100];
+    payloads.iter_mut().for_each(Vec::clear);
+    let before = anonymous_bytes();
+    let mut deflater = Deflater::new(level);
+    for (message, payload) in messages.iter().zip(&mut payloads) {
+        deflater.deflate(&[message], payload);
+    }
+    let between = anonymous_bytes();
+    let mut inflater = Inflater::new();
+    for payload in &payloads {
+        inflater.decode(payload, BYTES_MAX)?;
+    }
+    let kib = |from: u64, to: u64| to.saturating_sub(from) >> 10;
+    println!(
+        "compressor {} KiB, inflater {} KiB",
+        kib(before, between),
+        kib(between, anonymous_bytes())
+    );
+    Ok(())
 }
 
 fn table() {

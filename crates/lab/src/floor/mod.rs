@@ -8,12 +8,10 @@
 //! take a frame whole is closed.
 //!
 //! ```text
-//! floor --listen 127.0.0.1:8900 --threads 2
+//! lab floor --listen 127.0.0.1:8900 --threads 2
 //! crore bench sub --url ws://127.0.0.1:8900 --topics t --choice common --clients 10000
 //! crore bench pub --url ws://127.0.0.1:8900 --topics t --rate 20
 //! ```
-#![forbid(unsafe_code)]
-
 mod routes;
 mod worker;
 
@@ -23,7 +21,6 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use anyhow::Context;
-use clap::Parser;
 use net::kernel::{raise_nofile_limit, unshare_table};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -31,8 +28,8 @@ use routes::Routes;
 use worker::Worker;
 
 /// A bare epoll loop that the node is compared with.
-#[derive(Clone, Debug, Parser)]
-struct Options {
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
     /// Where to listen; port 0 takes a free one, which the first line of output tells.
     #[arg(long, default_value = "127.0.0.1:8900")]
     listen: SocketAddr,
@@ -50,8 +47,11 @@ struct Options {
     backlog_max: i32,
 }
 
-fn main() -> anyhow::Result<()> {
-    let options = Options::parse();
+/// Serves until an error.
+///
+/// # Errors
+/// The address is in use, or the kernel refuses descriptors.
+pub fn run(options: &Options) -> anyhow::Result<()> {
     raise_nofile_limit();
     // Made before any thread has a table of its own, so that their numbers are good in all of them.
     let wakers = (0..options.threads.max(1))

@@ -7,23 +7,21 @@
 //! mostly pay for waking them.
 //!
 //! ```text
-//! cargo build --release -p crore && cargo build --release -p bench --bins
-//! target/release/pairs fan-out --clients 10000
-//! target/release/pairs unicast --clients 10000 --rate 20000
-//! target/release/pairs connect --clients 15000 --rate 5000
-//! target/release/pairs pings --clients 10000 --ping-interval-s 10
+//! cargo build --release -p crore -p lab
+//! target/release/lab pairs fan-out --clients 10000
+//! target/release/lab pairs unicast --clients 10000 --rate 20000
+//! target/release/lab pairs connect --clients 15000 --rate 5000
+//! target/release/lab pairs pings --clients 10000 --ping-interval-s 10
 //! ```
-#![forbid(unsafe_code)]
-
 mod contender;
 mod workloads;
 
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::Parser;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use bench::run::Cores;
 
+use crate::{median, process};
 use contender::{Contender, Kind};
 use workloads::Figures;
 
@@ -41,7 +39,7 @@ pub enum Workload {
 }
 
 /// Compares the node with the bare loop.
-#[derive(Clone, Debug, Parser)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// What is compared.
     #[arg(value_enum)]
@@ -76,38 +74,41 @@ pub struct Options {
     #[arg(long, default_value_t = 0)]
     pub floor_threads: u64,
     /// Cores of the servers.
-    #[arg(long, value_delimiter = ',', default_value = "0")]
-    pub server_cores: Vec<usize>,
+    #[arg(long, default_value = "0")]
+    pub server_cores: Cores,
     /// Cores of the clients.
-    #[arg(long, value_delimiter = ',', default_value = "1")]
-    pub client_cores: Vec<usize>,
+    #[arg(long, default_value = "1")]
+    pub client_cores: Cores,
     /// Let clients sleep.
     #[arg(long)]
     pub clients_sleep: bool,
-    /// Further arguments for `crore serve`, each with its own flag.
-    #[arg(long = "serve", allow_hyphen_values = true)]
-    pub serve: Vec<String>,
-    /// What runs instead of the floor: another `crore` binary, to compare two versions.
+    /// Set an option of the node.
+    #[arg(long, value_name = "SECTION.NAME=VALUE")]
+    pub server_set: Vec<String>,
+    /// Another `crore` binary instead of the floor, to compare two versions.
     #[arg(long)]
     pub against: Option<std::path::PathBuf>,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let options = Options::parse();
+/// Measures both, and prints the medians. The exit code is 0 only if nothing was lost.
+///
+/// # Errors
+/// A server does not start, or clients cannot connect.
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.rounds == 0 || options.clients == 0 {
         bail!("at least one round and one client");
     }
     // Threads that are started later inherit it; the servers set their own.
-    pin(&options.client_cores)?;
+    options.client_cores.keep().with_context(|| format!("cores {}", options.client_cores))?;
     let first = match &options.against {
         Some(path) => Kind::Node(path.clone()),
         None => Kind::Floor,
     };
-    let own = std::env::current_exe()?.with_file_name("crore");
+    let own = Kind::Node(process::crore()?);
     let mut contenders =
-        [Contender::start(&first, &options, 1)?, Contender::start(&Kind::Node(own), &options, 2)?];
+        [Contender::start(&first, options, 1)?, Contender::start(&own, options, 2)?];
     println!(
-        "{:?}: {} clients of each server, threads {} and {}, servers on cores {:?}, clients on {:?}",
+        "{:?}: {} clients of each server, threads {} and {}, servers on cores {}, clients on {}",
         options.workload,
         options.clients,
         options.floor_threads_count(),
@@ -116,7 +117,7 @@ fn main() -> anyhow::Result<ExitCode> {
         options.client_cores
     );
     for contender in &mut contenders {
-        workloads::prepare(contender, &options)?;
+        workloads::prepare(contender, options)?;
     }
     let mut rounds: Vec<[Figures; 2]> = Vec::new();
     for round in 0..=options.rounds {
@@ -125,7 +126,7 @@ fn main() -> anyhow::Result<ExitCode> {
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         let mut pair = [Figures::default(); 2];
         for index in order {
-            pair[index] = workloads::measure(&mut contenders[index], &options)?;
+            pair[index] = workloads::measure(&mut contenders[index], options)?;
         }
         let is_warm_up = if round == 0 { "  (not counted)" } else { "" };
         println!("{}{is_warm_up}", line(&format!("round {round}"), pair[0], pair[1]));
@@ -162,7 +163,7 @@ impl Options {
     /// I/O threads of the node.
     pub fn node_threads_count(&self) -> u64 {
         match self.threads {
-            0 => self.server_cores.len() as u64,
+            0 => self.server_cores.0.len() as u64,
             count => count,
         }
     }
@@ -193,15 +194,6 @@ impl Options {
     }
 }
 
-/// Keeps the calling thread, and those that it starts, on these cores.
-fn pin(cores: &[usize]) -> anyhow::Result<()> {
-    let mut set = CpuSet::new();
-    for &core in cores {
-        set.set(core);
-    }
-    sched_setaffinity(None, &set).with_context(|| format!("cores {cores:?}"))
-}
-
 fn line(name: &str, first: Figures, second: Figures) -> String {
     format!(
         "{name:<9} floor {:8.3} us {:8.2} ms   node {:8.3} us {:8.2} ms   ratio {:.3} {:.3}{}",
@@ -213,10 +205,4 @@ fn line(name: &str, first: Figures, second: Figures) -> String {
         second.last_ms / first.last_ms,
         if first.is_clean && second.is_clean { "" } else { "  not clean" }
     )
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }

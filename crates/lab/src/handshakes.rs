@@ -4,14 +4,10 @@
 //! Client and server talk in memory, and only the server's steps are counted, by the thread's own
 //! CPU clock: making its state, the steps, and dropping what nobody needs afterwards. The client,
 //! and the end of the connection, are not. Three servers take turns: the library with its own order
-//! of suites, the library with ours, and [`tls::Tls`]. Usage: `handshake CERTIFICATE KEY COUNT
-//! [NAME | pause=US]`. A name (as it is printed) picks one case and one server, and nothing is
-//! timed, so that `callgrind --toggle-collect=*measured*` can count its instructions. With a pause
-//! the thread sleeps for so many microseconds before each of the server's steps: what the same work
-//! costs on a core that slept, as between the messages of connections that come one by one.
+//! of suites, the library with ours, and [`tls::Tls`].
 
+use crate::thread_time;
 use net::{Close, Conn, Event, Net, Read, Write};
-use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -22,7 +18,7 @@ use rustls::{
     SupportedProtocolVersion,
 };
 use std::io::{self, IoSlice};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{Server, ServerSettings, Tls};
@@ -30,21 +26,33 @@ use tls::{Server, ServerSettings, Tls};
 /// Handshakes with one server until the next has its turn.
 const BLOCK: u32 = 50;
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (certificate, key, count, last) = match &arguments[..] {
-        [certificate, key, count] => (certificate, key, count, None),
-        [certificate, key, count, last] => (certificate, key, count, Some(last)),
-        _ => {
-            eprintln!("usage: handshake CERTIFICATE KEY COUNT [NAME | pause=US]");
-            std::process::exit(2);
-        }
-    };
-    let pause_us = last.and_then(|last| last.strip_prefix("pause="));
-    let pause = pause_us.map(|us| Duration::from_micros(us.parse().expect("microseconds")));
-    let only = last.filter(|_| pause.is_none());
-    let count: u32 = count.parse().expect("a number");
-    let files = Files { certificate: certificate.as_ref(), key: key.as_ref() };
+/// The handshakes.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Certificate, as a PEM file.
+    certificate: PathBuf,
+    /// Its private key, as a PEM file.
+    key: PathBuf,
+    /// Number of handshakes of each server.
+    count: u32,
+    /// Time in microseconds that the thread sleeps before each step of the server: the cost of the
+    /// same work on a core that slept.
+    #[arg(long, value_name = "US", conflicts_with = "only")]
+    pause: Option<u64>,
+    /// Only this case and server, by the name that is printed, without reading the clock: for
+    /// `callgrind --toggle-collect=*measured*`.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+}
+
+/// Measures every server with every kind of handshake.
+///
+/// # Errors
+/// A handshake fails.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let pause = options.pause.map(Duration::from_micros);
+    let (count, only) = (options.count, options.only.as_ref());
+    let files = Files { certificate: &options.certificate, key: &options.key };
     let versions = [&rustls::version::TLS13, &rustls::version::TLS12];
     for (version, resumes) in versions.iter().flat_map(|one| [(*one, false), (*one, true)]) {
         let kind = if resumes { "resumed" } else { "full" };
@@ -74,6 +82,7 @@ fn main() {
             );
         }
     }
+    Ok(())
 }
 
 struct Files<'a> {
@@ -165,9 +174,9 @@ impl Peer {
                 std::thread::sleep(pause);
             }
             // Valgrind does not let us look for the clock.
-            let begin = timing.is_timed.then(cpu_time);
+            let begin = timing.is_timed.then(thread_time);
             measured(&mut self.server, &mut half);
-            spent += begin.map_or(Duration::ZERO, |begin| cpu_time() - begin);
+            spent += begin.map_or(Duration::ZERO, |begin| thread_time() - begin);
             let mut records = &half.outgoing[..];
             while !records.is_empty() {
                 client.read_tls(&mut records).expect("memory");
@@ -270,12 +279,6 @@ fn chain(files: &Files<'_>) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_file_iter(files.certificate)
         .and_then(Iterator::collect)
         .expect("a certificate")
-}
-
-/// What this thread has spent so far; others that share the core do not count.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// What the library has to do with what has come; whether the handshake is done.

@@ -1,14 +1,9 @@
 //! How long a store of a given size takes to open, and to tell what a node wants to know of it at
 //! its start.
 //!
-//! `cargo run --release -p disk --example start -- DIRECTORY [bytes] [segment_bytes] [topics]
-//! [cache_bytes]`
-//!
 //! The log is made first, 2 KiB a message, and left as a kill would leave it. Nothing of it is in
 //! our memory then, but most of it is in the system's; drop its caches before the second part where
-//! that matters (`start DIRECTORY 0` opens what is there).
-
-#![forbid(unsafe_code)]
+//! that matters (with 0 bytes it opens what is there).
 
 use disk::FileDisk;
 use log::store::{Append, Store, StoreSettings};
@@ -20,28 +15,44 @@ const PARTITIONS: u32 = 64;
 const RECORD_BYTES: usize = 2_088;
 const BATCH_RECORDS: u64 = 1_024;
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let directory = PathBuf::from(arguments.next().expect("a directory to write in"));
-    let mut number = |default: u64| {
-        let given = arguments.next();
-        given.map_or(default, |given| given.parse().expect("a number"))
-    };
-    let (bytes, segment_bytes) = (number(10 << 30), number(64 << 20));
-    let (topics_count, cache_bytes) = (number(100_000), number(64 << 20));
+/// The log.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Its directory.
+    directory: PathBuf,
+    /// Its size in bytes; 0: open the log that is there.
+    #[arg(default_value_t = 10 << 30)]
+    bytes: u64,
+    /// Size of a segment in bytes.
+    #[arg(default_value_t = 64 << 20)]
+    segment_bytes: u64,
+    /// Number of topics.
+    #[arg(default_value_t = 100_000)]
+    topics: u64,
+    /// Bytes of recent messages that are read.
+    #[arg(default_value_t = 64 << 20)]
+    cache_bytes: u64,
+}
+
+/// Makes the log, and opens it twice.
+///
+/// # Errors
+/// The disk refuses.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let &Options { ref directory, bytes, segment_bytes, topics, cache_bytes } = options;
     if bytes > 0 {
-        make(&directory, bytes, segment_bytes, topics_count);
+        make(directory, bytes, segment_bytes, topics)?;
     }
     for _ in 0..2 {
         let start = Instant::now();
-        let mut store = open(&directory, segment_bytes);
+        let mut store = open(directory, segment_bytes)?;
         let opened = start.elapsed();
         let (mut topics, mut retained, mut recent) = (0u64, 0u64, 0u64);
-        store.topics(&mut |_, _, _| topics += 1).expect("topics can be read");
+        store.topics(&mut |_, _, _| topics += 1)?;
         let listed = start.elapsed();
-        store.retained(&mut |_, _, _| retained += 1).expect("retained messages can be read");
+        store.retained(&mut |_, _, _| retained += 1)?;
         let held = start.elapsed();
-        store.recent(cache_bytes, &mut |_, _, _| recent += 1).expect("recent messages can be read");
+        store.recent(cache_bytes, &mut |_, _, _| recent += 1)?;
         println!(
             "{} bytes, {} segments: opened after {opened:.1?}, {topics} topics after {listed:.1?}, {retained} retained \
              after {held:.1?}, {recent} recent messages after {:.1?}",
@@ -50,9 +61,10 @@ fn main() {
             start.elapsed()
         );
     }
+    Ok(())
 }
 
-fn open(directory: &Path, segment_bytes: u64) -> Store<FileDisk> {
+fn open(directory: &Path, segment_bytes: u64) -> anyhow::Result<Store<FileDisk>> {
     let settings = StoreSettings {
         partitions_count: PARTITIONS,
         segment_bytes,
@@ -61,12 +73,11 @@ fn open(directory: &Path, segment_bytes: u64) -> Store<FileDisk> {
         new_epoch: 1,
         hash_seed: Seed(1, 2),
     };
-    let disk = FileDisk::open(directory).expect("a directory");
-    Store::open(disk, settings, 0).expect("a log").0
+    Ok(Store::open(FileDisk::open(directory)?, settings, 0)?.0)
 }
 
-fn make(directory: &Path, bytes: u64, segment_bytes: u64, topics_count: u64) {
-    let mut store = open(directory, segment_bytes);
+fn make(directory: &Path, bytes: u64, segment_bytes: u64, topics_count: u64) -> anyhow::Result<()> {
+    let mut store = open(directory, segment_bytes)?;
     let topics: Vec<Vec<u8>> =
         (0..topics_count).map(|number| format!("prices/{number:08}").into_bytes()).collect();
     let mut heads = store.heads().to_vec();
@@ -95,6 +106,7 @@ fn make(directory: &Path, bytes: u64, segment_bytes: u64, topics_count: u64) {
                 record,
             })
             .collect();
-        store.append(&batch, 0).expect("an append");
+        store.append(&batch, 0)?;
     }
+    Ok(())
 }

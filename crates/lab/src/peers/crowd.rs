@@ -17,7 +17,7 @@ use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
 use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
 
-use crate::dialect::{Dialect, Party, Role, Unit};
+use super::dialect::{Dialect, Party, Role, Unit};
 
 /// Connections on their way at once: below the backlog of every server.
 const CONNECTING_MAX: u64 = 64;
@@ -54,7 +54,7 @@ pub struct Crowd {
     dialect: Box<dyn Dialect>,
     remote: SocketAddr,
     topics: Topics,
-    /// By the index of the connection.
+    /// Members by the index of their connection.
     members: Vec<Option<Member>>,
     /// Subscribers, in the order of their topics.
     subscribers: Vec<Conn>,
@@ -196,7 +196,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Turns for so long.
+    /// Turns for this time.
     pub fn stay(&mut self, time: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {

@@ -7,34 +7,30 @@
 //! on all of them; the first of a round changes.
 //!
 //! ```text
-//! cargo build --release -p crore && cargo build --release -p bench --bins
-//! target/release/peers --install
-//! target/release/peers --clients 200 --rounds 1        # seconds: does everything speak?
-//! target/release/peers --out peers.json
+//! cargo build --release -p crore -p lab
+//! target/release/lab peers --install
+//! target/release/lab peers --clients 200 --rounds 1        # seconds: does everything speak?
+//! target/release/lab peers --out peers.json
 //! ```
-#![forbid(unsafe_code)]
-
 mod crowd;
 mod dialect;
 mod install;
 mod kind;
 mod report;
-mod server;
 mod work;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::Parser;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use bench::run::Cores;
 
 use kind::Kind;
 use report::{Report, Row};
 use work::Figures;
 
 /// Measures Crore and other servers at the same work.
-#[derive(Clone, Debug, Parser)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// Gets the other servers from registries, and does nothing else.
     #[arg(long)]
@@ -64,18 +60,21 @@ pub struct Options {
     #[arg(long, default_value_t = 512)]
     pub size: usize,
     /// Cores of the servers.
-    #[arg(long, value_delimiter = ',', default_value = "0")]
-    pub server_cores: Vec<usize>,
+    #[arg(long, default_value = "0")]
+    pub server_cores: Cores,
     /// Cores of the load generator.
-    #[arg(long, value_delimiter = ',', default_value = "1")]
-    pub client_cores: Vec<usize>,
+    #[arg(long, default_value = "1")]
+    pub client_cores: Cores,
     /// Where the figures go, as JSON.
     #[arg(long)]
     pub out: Option<PathBuf>,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let mut options = Options::parse();
+/// Installs the servers, or measures all of them and prints the tables.
+///
+/// # Errors
+/// The options are invalid, or the figures cannot be written.
+pub fn run(mut options: Options) -> anyhow::Result<ExitCode> {
     if options.install {
         install::everything(&options.foreign)?;
         return Ok(ExitCode::SUCCESS);
@@ -96,7 +95,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Err(error) => report.left_out.push(format!("{}: {error:#}", kind.name())),
         }
     }
-    pin(&options.client_cores)?;
+    options.client_cores.keep().with_context(|| format!("cores {}", options.client_cores))?;
     report.load[0] = load();
     for round in 0..options.rounds {
         // What is left of the one before is not always the same one's.
@@ -153,15 +152,6 @@ fn line(round: usize, kind: Kind, figures: &Figures) -> String {
         figures.fan_out.p99_ms,
         figures.fan_out.lost,
     )
-}
-
-/// Keeps this thread on these cores; the servers set their own.
-fn pin(cores: &[usize]) -> anyhow::Result<()> {
-    let mut set = CpuSet::new();
-    for &core in cores {
-        set.set(core);
-    }
-    sched_setaffinity(None, &set).with_context(|| format!("cores {cores:?}"))
 }
 
 /// The machine's load over the last minute.
