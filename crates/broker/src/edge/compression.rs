@@ -1,7 +1,7 @@
 //! Compressed messages (RFC 7692) of an edge: one compressor and one inflater for all its
 //! connections, made when the first message needs them.
 //!
-//! Steps 2, 3 and 9 of the path. Nothing here belongs to a connection but four bits of its flags:
+//! Nothing here belongs to a connection but four bits of its flags:
 //! the window that its client has asked for. Context is never taken over, so a compressed frame is
 //! a further wire format: made once, shared by all subscribers that take it.
 //!
@@ -12,18 +12,19 @@
 
 use crate::edge::outbox::Place;
 use wire::websocket::deflate::{Deflater, Inflater, WINDOW_BITS_MAX};
+use wire::websocket::message::Event;
 
 /// What the connections of an edge share; empty where compression is not configured or not asked
 /// for.
 #[derive(Default)]
 pub(crate) struct Compression {
-    pub deflater: Option<Deflater>,
-    pub inflater: Option<Inflater>,
-    pub packed: Vec<u8>,
+    deflater: Option<Deflater>,
+    inflater: Option<Inflater>,
+    packed: Vec<u8>,
     /// Bytes that this turn has compressed for single connections.
-    pub private_bytes: usize,
+    private_bytes: usize,
     /// Bytes compressed and inflated since the start, both sides counted.
-    pub work_bytes: u64,
+    work_bytes: u64,
 }
 
 /// A compressed frame in the ring.
@@ -34,13 +35,6 @@ pub(crate) struct Packed {
     pub plain_bytes: usize,
 }
 
-impl Compression {
-    /// The next one is made for the level that is configured then.
-    pub fn forget_compressor(&mut self) {
-        self.deflater = None;
-    }
-}
-
 impl Packed {
     /// Whether it may go to a client with this window: what is no longer than the window cannot
     /// refer beyond it.
@@ -49,6 +43,7 @@ impl Packed {
     }
 }
 
+/// Whether a message of this length may go to a client with this window.
 pub(crate) fn fits(window_bits: u8, plain_bytes: usize) -> bool {
     match window_bits {
         0 => false,
@@ -59,3 +54,78 @@ pub(crate) fn fits(window_bits: u8, plain_bytes: usize) -> bool {
 
 /// So many bytes compressed or inflated count as a frame of the connection's share of a turn.
 pub(crate) const WORK_BYTES_FRAME: u64 = 16 << 10;
+/// Bytes that one turn compresses for single connections; what is beyond goes as it is.
+const PRIVATE_BYTES_TURN_MAX: usize = 256 << 10;
+/// Bytes of the buffer that stay between messages.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+impl Compression {
+    /// The next compressor is made for the level that is configured then.
+    pub fn forget_compressor(&mut self) {
+        self.deflater = None;
+    }
+
+    /// A turn begins.
+    pub fn begin_turn(&mut self) {
+        self.private_bytes = 0;
+    }
+
+    /// Bytes compressed and inflated so far.
+    #[inline]
+    pub fn work_bytes(&self) -> u64 {
+        self.work_bytes
+    }
+
+    /// Whether this turn may compress so many bytes more for a single connection.
+    pub fn has_share(&self, plain_bytes: usize) -> bool {
+        self.private_bytes + plain_bytes <= PRIVATE_BYTES_TURN_MAX
+    }
+
+    /// Takes so many bytes of this turn's share.
+    pub fn take_share(&mut self, plain_bytes: usize) {
+        self.private_bytes += plain_bytes;
+    }
+
+    /// Compresses a message of these parts into a buffer that [`Compression::give_back`] takes;
+    /// none if the message does not get shorter.
+    pub fn pack(&mut self, level: u8, parts: &[&[u8]], plain_bytes: usize) -> Option<Vec<u8>> {
+        let mut bytes = std::mem::take(&mut self.packed);
+        bytes.clear();
+        let deflater = self.deflater.get_or_insert_with(|| Deflater::new(level));
+        let is_shorter = deflater.deflate(parts, &mut bytes);
+        self.work_bytes += plain_bytes as u64;
+        if is_shorter {
+            return Some(bytes);
+        }
+        self.give_back(bytes);
+        None
+    }
+
+    /// Takes the buffer back.
+    pub fn give_back(&mut self, mut bytes: Vec<u8>) {
+        bytes.truncate(KEPT_BYTES_MAX);
+        bytes.shrink_to(KEPT_BYTES_MAX);
+        self.packed = bytes;
+    }
+
+    /// The inflater, which [`Compression::put_inflater`] takes back: the inflated message lies in
+    /// it, and must not be where its handling could reach it.
+    pub fn take_inflater(&mut self) -> Inflater {
+        self.inflater.take().unwrap_or_default()
+    }
+
+    /// Takes the inflater back.
+    pub fn put_inflater(&mut self, inflater: Inflater) {
+        self.inflater = Some(inflater);
+    }
+
+    /// Counts the work of an inflated message.
+    pub fn count_inflated(&mut self, packed_bytes: usize, event: &Event<'_>) {
+        let plain_bytes = match event {
+            Event::Text(text) => text.len(),
+            Event::Binary(bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.work_bytes += (packed_bytes + plain_bytes) as u64;
+    }
+}

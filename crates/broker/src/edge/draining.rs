@@ -1,38 +1,146 @@
-//! The drain: all clients of an edge are led away, and what they have been promised is kept.
+//! The steps of a drain, and when clients are to return.
 //!
-//! It has three steps, and each looks at some connections in a turn. *Telling*: event streams end
-//! with the time to return, long polls are answered, native sessions get GO_AWAY, those with
-//! subscriptions behind their ticket; their subscriptions end with it, so that the ticket stays
-//! true. What they have sent is still read and answered: a client closes when it has its answers,
-//! and most have gone after a round trip. *Holding*: the patience is over. Nothing more is read
-//! from those that are left, and the homes answer what was asked. *Closing*: nothing is on its way
-//! any more, so that everything accepted has been acknowledged; who is left is closed.
-//!
-//! Invariants: return times lie evenly in the window, on one edge and on all of them together; a
-//! client is told once. How long a drain takes is the shell's to bound: a disk that hangs, or a
-//! client that reads nothing, holds it up until then.
+//! Invariant: return times lie evenly in the window, on one edge and on all of them together.
 
+use crate::ids::ConnIndex;
+use crate::mail::EdgeId;
+use std::ops::Range;
 use stdx::handing::Hand;
 
 /// A drain under way.
 #[derive(Clone, Copy, Hand)]
 pub(crate) struct Drain {
-    pub window_ms: u64,
-    pub step: Step,
+    window_ms: u64,
+    step: Step,
 }
 
 #[derive(Clone, Copy, Hand)]
-pub(crate) enum Step {
-    /// Those before this index have been told.
-    Telling(u32),
+enum Step {
+    /// The connections before this index have been told.
+    Telling(ConnIndex),
     /// Clients close by themselves until then.
     Waiting { until_ms: u64 },
-    /// Those before this index are not read any more.
-    Holding(u32),
+    /// The connections before this index are not read any more.
+    Holding(ConnIndex),
     /// Homes answer what was asked.
     Settling,
-    /// Those before this index have been closed.
-    Closing(u32),
+    /// The connections before this index have been closed.
+    Closing(ConnIndex),
     /// Only what the others still owe is written.
     Over,
+}
+
+/// What a drain does next, with these connections.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Draining {
+    /// Tells clients to go.
+    Tell(Range<ConnIndex>),
+    /// Reads nothing more from them.
+    Hold(Range<ConnIndex>),
+    /// Closes them: nothing is on its way for them any more.
+    Close(Range<ConnIndex>),
+    /// Nothing in this turn.
+    Nothing,
+}
+
+/// What a drain has to know of its edge.
+#[derive(Clone, Copy)]
+pub(crate) struct Progress {
+    pub now_ms: u64,
+    /// Homes have room for requests: a ticket asks them.
+    pub has_room: bool,
+    /// Homes have answered all requests but pages.
+    pub is_settled: bool,
+    /// Connections, and the indexes in use.
+    pub connections: u32,
+    pub places: u32,
+}
+
+/// The client has so long to take its answers and close, or half the window.
+const PATIENCE_MS_MAX: u64 = 1_000;
+/// Connections that one turn looks at.
+const CONNECTIONS_TURN_MAX: u32 = 1_024;
+/// The golden ratio of 32 bits: its multiples fall evenly.
+const GOLDEN: u32 = 0x9e37_79b9;
+/// Where the sequences of edges begin, apart from each other: the square root of two, less one.
+const EDGES_APART: u32 = 0x6a09_e667;
+/// A window is not longer.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+impl Drain {
+    /// A drain that tells clients to return within this time.
+    pub fn new(window_ms: u64) -> Drain {
+        Drain { window_ms: window_ms.min(DAY_MS), step: Step::Telling(0) }
+    }
+
+    /// Whether clients that have been told to go may finish first.
+    pub fn lets_finish(&self) -> bool {
+        self.window_ms > 0 && matches!(self.step, Step::Telling(_) | Step::Waiting { .. })
+    }
+
+    /// Takes the next step, if it is due.
+    pub fn advance(&mut self, progress: Progress) -> Draining {
+        let places = progress.places;
+        let patience_ms = (self.window_ms / 2).min(PATIENCE_MS_MAX);
+        let some = |next: ConnIndex| {
+            let end = places.min(next + CONNECTIONS_TURN_MAX);
+            (next..end, (end < places).then_some(end))
+        };
+        let (draining, step) = match self.step {
+            Step::Telling(_) if !progress.has_room => return Draining::Nothing,
+            Step::Telling(next) => {
+                let (range, next) = some(next);
+                let waiting = match self.window_ms {
+                    0 => Step::Over,
+                    _ => Step::Waiting { until_ms: progress.now_ms + patience_ms },
+                };
+                (Draining::Tell(range), next.map_or(waiting, Step::Telling))
+            }
+            Step::Waiting { until_ms }
+                if progress.now_ms < until_ms && progress.connections > 0 =>
+            {
+                return Draining::Nothing;
+            }
+            Step::Waiting { .. } => (Draining::Nothing, Step::Holding(0)),
+            Step::Holding(next) => {
+                let (range, next) = some(next);
+                (Draining::Hold(range), next.map_or(Step::Settling, Step::Holding))
+            }
+            Step::Settling if !progress.is_settled => return Draining::Nothing,
+            Step::Settling => (Draining::Nothing, Step::Closing(0)),
+            Step::Closing(next) => {
+                let (range, next) = some(next);
+                (Draining::Close(range), next.map_or(Step::Over, Step::Closing))
+            }
+            Step::Over => return Draining::Nothing,
+        };
+        self.step = step;
+        draining
+    }
+
+    /// Whether a further step is due at once.
+    pub fn has_more(&self, has_room: bool, is_settled: bool) -> bool {
+        match self.step {
+            Step::Telling(_) => has_room,
+            Step::Holding(_) | Step::Closing(_) => true,
+            Step::Settling => is_settled,
+            Step::Waiting { .. } | Step::Over => false,
+        }
+    }
+
+    /// When the next step is due; milliseconds of the monotonic clock.
+    pub fn deadline_ms(&self, connections: u32) -> Option<u64> {
+        match self.step {
+            Step::Waiting { until_ms } if connections > 0 => Some(until_ms),
+            _ => None,
+        }
+    }
+
+    /// When a client is to return, in milliseconds: evenly over the window, however few clients
+    /// there are. Neighbours lie far apart, and so do edges.
+    pub fn return_after_ms(&self, edge: EdgeId, index: ConnIndex) -> u64 {
+        let of_edge = u32::from(edge).wrapping_mul(EDGES_APART);
+        let place = index.wrapping_mul(GOLDEN).wrapping_add(of_edge);
+        (u64::from(place) * self.window_ms) >> 32
+    }
 }

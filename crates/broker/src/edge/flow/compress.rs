@@ -9,19 +9,19 @@ use crate::edge::compression::{Packed, fits};
 use crate::edge::outbox::{BODY_COPY_MAX, Origin};
 use crate::ids::ConnIndex;
 use stdx::chunk::Slice;
-use wire::websocket::deflate::{Deflater, InflateError};
+use wire::websocket::deflate::InflateError;
 use wire::websocket::frame::{Opcode, encode_header};
 use wire::websocket::message::{Event, Kind, MessageError};
 
 impl Edge {
     /// A turn begins.
     pub(crate) fn renew_compression(&mut self) {
-        self.work.compression.private_bytes = 0;
+        self.work.compression.begin_turn();
     }
 
     /// Bytes compressed and inflated so far.
     pub(crate) fn compression_work(&self) -> u64 {
-        self.work.compression.work_bytes
+        self.work.compression.work_bytes()
     }
 
     /// The window of the connection's client in bits; 0: it takes nothing compressed.
@@ -50,12 +50,12 @@ impl Edge {
     ) -> Option<Packed> {
         let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
         if !fits(window_bits, plain_bytes)
-            || self.work.compression.private_bytes + plain_bytes > PRIVATE_BYTES_TURN_MAX
+            || !self.work.compression.has_share(plain_bytes)
             || !self.is_worth_packing(plain_bytes)
         {
             return None;
         }
-        self.work.compression.private_bytes += plain_bytes;
+        self.work.compression.take_share(plain_bytes);
         self.enter_packed(parts, origin)
     }
 
@@ -95,30 +95,20 @@ impl Edge {
     ) -> Option<Packed> {
         let level = self.settings.compression.as_ref()?.level;
         let plain_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let mut bytes = std::mem::take(&mut self.work.compression.packed);
-        bytes.clear();
-        let deflater = self.work.compression.deflater.get_or_insert_with(|| Deflater::new(level));
-        let is_shorter = deflater.deflate(parts, &mut bytes);
-        self.work.compression.work_bytes += plain_bytes as u64;
-        let packed = if is_shorter {
-            self.statistics.compressed += 1;
-            self.statistics.compressed_plain_bytes += plain_bytes as u64;
-            self.statistics.compressed_bytes += bytes.len() as u64;
-            let header = encode_header(true, opcode, bytes.len(), None).compressed();
-            let place = if bytes.len() > BODY_COPY_MAX {
-                self.enter(&[header.as_bytes()], Slice::copy_of(&bytes), origin)
-            } else {
-                self.enter(&[header.as_bytes(), &bytes], Slice::empty(), origin)
-            };
-            Some(Packed { place, plain_bytes })
-        } else {
+        let Some(bytes) = self.work.compression.pack(level, parts, plain_bytes) else {
             self.statistics.incompressible += 1;
-            None
+            return None;
         };
-        bytes.truncate(KEPT_BYTES_MAX);
-        bytes.shrink_to(KEPT_BYTES_MAX);
-        self.work.compression.packed = bytes;
-        packed
+        self.statistics.compressed += 1;
+        self.statistics.compressed_plain_bytes += plain_bytes as u64;
+        self.statistics.compressed_bytes += bytes.len() as u64;
+        let header = encode_header(true, opcode, bytes.len(), None).compressed();
+        let place = match bytes.len() > BODY_COPY_MAX {
+            true => self.enter(&[header.as_bytes()], Slice::copy_of(&bytes), origin),
+            false => self.enter(&[header.as_bytes(), &bytes], Slice::empty(), origin),
+        };
+        self.work.compression.give_back(bytes);
+        Some(Packed { place, plain_bytes })
     }
 
     /// Inflates a client's message and has `take` deal with it.
@@ -129,33 +119,16 @@ impl Edge {
         message_bytes_max: usize,
         take: impl FnOnce(&mut Edge, Event<'_>),
     ) -> Result<(), MessageError> {
-        // Not where `take` could reach it: the message lies in the inflater's buffer.
-        let mut inflater = self.work.compression.inflater.take().unwrap_or_default();
-        let result = match inflater.message(kind, payload, message_bytes_max) {
-            Ok(event) => {
-                let plain_bytes = match event {
-                    Event::Text(text) => text.len(),
-                    Event::Binary(bytes) => bytes.len(),
-                    _ => 0,
-                };
-                self.statistics.inflated += 1;
-                self.work.compression.work_bytes += (payload.len() + plain_bytes) as u64;
-                take(self, event);
-                Ok(())
-            }
-            Err(error) => {
-                if matches!(error, MessageError::Inflate(InflateError::TooLarge { .. })) {
-                    self.statistics.inflate_too_large += 1;
-                }
-                Err(error)
-            }
-        };
-        self.work.compression.inflater = Some(inflater);
+        let mut inflater = self.work.compression.take_inflater();
+        let result = inflater.message(kind, payload, message_bytes_max).map(|event| {
+            self.statistics.inflated += 1;
+            self.work.compression.count_inflated(payload.len(), &event);
+            take(self, event);
+        });
+        if let Err(MessageError::Inflate(InflateError::TooLarge { .. })) = result {
+            self.statistics.inflate_too_large += 1;
+        }
+        self.work.compression.put_inflater(inflater);
         result
     }
 }
-
-/// Bytes that one turn compresses for single connections; what is beyond goes as it is.
-const PRIVATE_BYTES_TURN_MAX: usize = 256 << 10;
-/// What is kept of the buffer between messages.
-const KEPT_BYTES_MAX: usize = 64 << 10;

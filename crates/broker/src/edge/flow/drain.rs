@@ -13,98 +13,68 @@
 //! client that reads nothing, holds it up until then.
 
 use crate::edge::Edge;
-use crate::edge::draining::{Drain, Step};
-use crate::ids::ConnIndex;
-use crate::ids::NONE;
-use crate::protocol::Protocol;
-use crate::protocol::flag;
+use crate::edge::draining::{Drain, Draining, Progress};
+use crate::ids::{ConnIndex, NONE};
+use crate::protocol::{Protocol, flag};
 use crate::settings::Settings;
+use std::ops::Range;
 use wire::native::CloseCode;
 
 impl Edge {
-    /// Leads clients away: no new sessions are begun, streams end, sessions are told to return
-    /// within `window_ms`. The turns that follow do it. A window of nothing closes them at once.
+    /// Drains the edge: no new sessions are begun, streams end, sessions are told to return within
+    /// `window_ms`. The turns that follow do it. A window of nothing closes them at once.
     pub fn drain(&mut self, window_ms: u64) {
         if self.draining {
             return;
         }
         self.draining = true;
-        self.drains = Some(Drain { window_ms: window_ms.min(DAY_MS), step: Step::Telling(0) });
+        self.drains = Some(Drain::new(window_ms));
     }
 
     /// Whether clients that have been told to go may finish first.
     pub(crate) fn lets_finish(&self) -> bool {
-        self.drains.is_some_and(|drain| {
-            drain.window_ms > 0 && matches!(drain.step, Step::Telling(_) | Step::Waiting { .. })
-        })
+        self.drains.is_some_and(|drain| drain.lets_finish())
     }
 
+    /// Drains some connections.
     pub(crate) fn drain_some(&mut self) {
-        let Some(drain) = self.drains else {
+        let Some(mut drain) = self.drains else {
             return;
         };
-        let now_ms = self.now.monotonic_ms;
-        let patience_ms = (drain.window_ms / 2).min(PATIENCE_MS_MAX);
-        let step = match drain.step {
-            // A ticket asks the homes.
-            Step::Telling(_) if !self.has_room() => return,
-            Step::Telling(next) => match self.some_from(next, |edge, index| {
-                let return_after_ms = edge.return_after_ms(index, drain.window_ms);
-                edge.send_away(index, return_after_ms);
-            }) {
-                Some(next) => Step::Telling(next),
-                None if drain.window_ms == 0 => Step::Over,
-                None => Step::Waiting { until_ms: now_ms + patience_ms },
-            },
-            Step::Waiting { until_ms }
-                if now_ms < until_ms && self.connections.slots.count() > 0 =>
-            {
-                return;
-            }
-            Step::Waiting { .. } => Step::Holding(0),
-            Step::Holding(next) => match self.some_from(next, Edge::stop_reading) {
-                Some(next) => Step::Holding(next),
-                None => Step::Settling,
-            },
-            Step::Settling if !self.is_settled() => return,
-            Step::Settling => Step::Closing(0),
-            Step::Closing(next) => match self.some_from(next, Edge::end_drained) {
-                Some(next) => Step::Closing(next),
-                None => Step::Over,
-            },
-            Step::Over => return,
+        let progress = Progress {
+            now_ms: self.now.monotonic_ms,
+            has_room: self.has_room(),
+            is_settled: self.is_settled(),
+            connections: self.connections.slots.count(),
+            places: self.connections.slots.places(),
         };
-        self.drains = Some(Drain { step, ..drain });
+        match drain.advance(progress) {
+            Draining::Tell(range) => self.each_present(range, |edge, index| {
+                edge.send_away(index, drain.return_after_ms(edge.id, index));
+            }),
+            Draining::Hold(range) => self.each_present(range, Edge::stop_reading),
+            Draining::Close(range) => self.each_present(range, Edge::end_drained),
+            Draining::Nothing => {}
+        }
+        self.drains = Some(drain);
+    }
+
+    fn each_present(&mut self, range: Range<ConnIndex>, act: impl Fn(&mut Edge, ConnIndex)) {
+        for index in range {
+            if self.connections.slots.is_present(index) {
+                act(self, index);
+            }
+        }
     }
 
     /// Whether a further step is due at once.
     pub(crate) fn has_more_to_drain(&self) -> bool {
-        match self.drains.map(|drain| drain.step) {
-            Some(Step::Telling(_)) => self.has_room(),
-            Some(Step::Holding(_) | Step::Closing(_)) => true,
-            Some(Step::Settling) => self.is_settled(),
-            Some(Step::Waiting { .. } | Step::Over) | None => false,
-        }
+        self.drains.is_some_and(|drain| drain.has_more(self.has_room(), self.is_settled()))
     }
 
     /// When the next step is due; milliseconds of the monotonic clock.
     pub(crate) fn drain_deadline_ms(&self) -> Option<u64> {
-        match self.drains?.step {
-            Step::Waiting { until_ms } if self.connections.slots.count() > 0 => Some(until_ms),
-            _ => None,
-        }
-    }
-
-    /// Goes on through the connections that there are, some at a time; where to go on, if there are
-    /// more.
-    fn some_from(&mut self, next: u32, act: impl Fn(&mut Edge, u32)) -> Option<u32> {
-        let end = self.connections.slots.places().min(next + CONNECTIONS_TURN_MAX);
-        for index in next..end {
-            if self.connections.slots[index].protocol != Protocol::Free {
-                act(self, index);
-            }
-        }
-        (end < self.connections.slots.places()).then_some(end)
+        self.drains?.deadline_ms(self.connections.slots.count())
     }
 
     /// Where clients that are led away find other nodes. Each of them is the first of as many
@@ -118,13 +88,6 @@ impl Edge {
         let first = (index as usize + usize::from(self.id)) % urls.len().max(1);
         urls.rotate_left(first);
         urls
-    }
-
-    /// Evenly over the window, however few there are: neighbours lie far apart, and so do edges.
-    fn return_after_ms(&self, index: ConnIndex, window_ms: u64) -> u64 {
-        let of_edge = u32::from(self.id).wrapping_mul(EDGES_APART);
-        let place = index.wrapping_mul(GOLDEN).wrapping_add(of_edge);
-        (u64::from(place) * window_ms) >> 32
     }
 
     /// Reads nothing more from a session.
@@ -152,15 +115,3 @@ impl Edge {
         }
     }
 }
-
-/// Clients that have been told to go have so long to take their answers and close, or half the
-/// window.
-const PATIENCE_MS_MAX: u64 = 1_000;
-/// Connections that one turn looks at.
-const CONNECTIONS_TURN_MAX: u32 = 1_024;
-/// The golden ratio of 32 bits: its multiples fall evenly.
-const GOLDEN: u32 = 0x9e37_79b9;
-/// Where the sequences of edges begin, apart from each other: the square root of two, less one.
-const EDGES_APART: u32 = 0x6a09_e667;
-/// A window is not longer.
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -4,16 +4,15 @@
 //! at all. The bounds are those of [`Journal`](super::super::journal::Journal).
 
 use crate::edge::Edge;
-use crate::edge::journal::{Asked, Known, UNKNOWN};
+use crate::edge::journal::Asked;
 use crate::ids::ConnIndex;
-use crate::journal::{Client, Deed, Entry, Event, METHOD_BYTES_MAX, path_of, start_of};
+use crate::journal::{Client, Deed, Entry, Event};
 use crate::mail::{Publication, Publish, ToHome};
 use crate::protocol::Protocol;
 use crate::protocol::flag;
 use crate::sys::{self, Object, Occupancy};
 use std::net::IpAddr;
 use stdx::key::Key;
-use stdx::networks::{address_of, number_of};
 use wire::native::{Attributes, ErrorCode};
 
 impl Edge {
@@ -30,26 +29,7 @@ impl Edge {
 
     /// The connection has come from there and through this listener. Behind [`Edge::accepted`].
     pub fn accepted_through(&mut self, key: Key, peer: IpAddr, listener: u8) {
-        self.journal.known.grow_to(key.index, || UNKNOWN);
-        self.journal.known[key.index] = Known {
-            address: number_of(peer),
-            generation: key.generation,
-            listener,
-            is_noted: true,
-            ..UNKNOWN
-        };
-    }
-
-    fn known(&self, index: ConnIndex) -> Option<&Known> {
-        let generation = self.connections.slots[index].generation;
-        let known = self.journal.known.get(index);
-        known.filter(|known| known.is_noted && known.generation == generation)
-    }
-
-    fn known_mut(&mut self, index: ConnIndex) -> Option<&mut Known> {
-        let generation = self.connections.slots[index].generation;
-        let known = self.journal.known.get_mut(index);
-        known.filter(|known| known.is_noted && known.generation == generation)
+        self.journal.note(key, peer, listener);
     }
 
     /// The connection as entries name it.
@@ -58,21 +38,15 @@ impl Edge {
     }
 
     fn client_of(&self, index: ConnIndex, entitlement: Option<u32>) -> Client {
-        let known = self.known(index);
+        let origin = self.journal.origin(self.connections.slots.key(index));
         let subject = entitlement.map_or("", |at| self.access.judging.entitlements.subject(at));
         Client {
             connection: self.connection_number(index),
             transport: self.connections.slots[index].protocol.facts().transport,
             // Behind a trusted proxy it is the client that counts.
-            address: match known {
-                Some(known) => self
-                    .connections
-                    .peers
-                    .client_of_proxy(index)
-                    .or_else(|| Some(address_of(known.address))),
-                None => None,
-            },
-            listener: known.map(|known| known.listener),
+            address: origin
+                .map(|(peer, _)| self.connections.peers.client_of_proxy(index).unwrap_or(peer)),
+            listener: origin.map(|(_, listener)| listener),
             subject: subject.into(),
         }
     }
@@ -82,11 +56,7 @@ impl Edge {
         if !self.sessions_are_told() {
             return;
         }
-        let now_ms = self.now.monotonic_ms as u32; // the low half
-        if let Some(known) = self.known_mut(index) {
-            known.began_ms = now_ms;
-            known.has_begun = true;
-        }
+        self.journal.begin_session(self.connections.slots.key(index), self.now.monotonic_ms);
         if self.settings.journal.access && self.journal.access.take() {
             let client = self.client(index);
             self.tell(Event::Connected(client));
@@ -100,35 +70,22 @@ impl Edge {
 
     /// A WebSocket is being closed with this code; none: the client gave none.
     pub(crate) fn note_close(&mut self, index: ConnIndex, code: Option<u16>) {
-        if !self.sessions_are_told() {
-            return;
-        }
-        if let Some(known) = self.known_mut(index)
-            && known.close_code == 0
-        {
-            known.close_code = code.unwrap_or(NO_STATUS);
+        if self.sessions_are_told() {
+            self.journal.note_close(self.connections.slots.key(index), code);
         }
     }
 
     /// The connection is about to be forgotten: its session, if there was one, is over.
     pub(crate) fn session_ended(&mut self, index: ConnIndex) {
-        self.journal.asked.remove(&index);
+        self.journal.take_request(index);
         let slot = &self.connections.slots[index];
         if !slot.protocol.facts().is_lasting || !self.sessions_are_told() {
             return;
         }
-        let was_ended = slot.is(flag::CLOSING) && !slot.is(flag::DEAD);
-        let is_stream = slot.protocol == Protocol::Events;
-        let now_ms = self.now.monotonic_ms as u32; // the low half
-        let known = self.known(index);
-        let code = match known.map_or(0, |known| known.close_code) {
-            0 if is_stream && was_ended => NORMAL,
-            0 => ABNORMAL,
-            code => code,
-        };
-        let duration_ms = known
-            .filter(|known| known.has_begun)
-            .map(|known| u64::from(now_ms.wrapping_sub(known.began_ms)));
+        let is_finished =
+            slot.protocol == Protocol::Events && slot.is(flag::CLOSING) && !slot.is(flag::DEAD);
+        let key = self.connections.slots.key(index);
+        let (code, duration_ms) = self.journal.end_session(key, is_finished, self.now.monotonic_ms);
         if self.settings.journal.access && self.journal.access.take() {
             let client = self.client(index);
             self.tell(Event::Disconnected { client, code, duration_ms });
@@ -146,12 +103,7 @@ impl Edge {
     /// The head of a request has come; perhaps for the second time, after its credential has been
     /// judged.
     pub(crate) fn note_request(&mut self, index: ConnIndex, method: &str, target: &str) {
-        let at_ms = self.now.monotonic_ms;
-        self.journal.asked.entry(index).or_insert_with(|| Asked {
-            method: start_of(method, METHOD_BYTES_MAX).into(),
-            path: path_of(target).into(),
-            at_ms,
-        });
+        self.journal.note_request(index, method, target, self.now.monotonic_ms);
     }
 
     /// A request is answered with so many bytes, as far as they are there.
@@ -164,7 +116,7 @@ impl Edge {
 
     #[cold]
     fn tell_request(&mut self, index: ConnIndex, status: u16, bytes: u64) {
-        let asked = self.journal.asked.remove(&index);
+        let asked = self.journal.take_request(index);
         if !self.journal.access.take() {
             return;
         }
@@ -217,12 +169,9 @@ impl Edge {
 
     /// A page's origin is refused. Told whatever the settings are, once in a minute.
     pub(crate) fn tell_origin(&mut self, index: ConnIndex, origin: &str) {
-        self.journal.origins_refused += 1;
-        if self.now.monotonic_ms < self.journal.origins_told_from_ms {
+        let Some(count) = self.journal.refuse_origin(self.now.monotonic_ms) else {
             return;
-        }
-        self.journal.origins_told_from_ms = self.now.monotonic_ms + ORIGIN_PAUSE_MS;
-        let count = std::mem::take(&mut self.journal.origins_refused);
+        };
         let client = self.client(index);
         self.tell(Event::OriginRefused { client, origin: origin.into(), count });
     }
@@ -300,11 +249,3 @@ impl Edge {
         self.request(home, request);
     }
 }
-
-/// The close code of a client that did not say one (RFC 6455, section 7.1.5), and of a connection
-/// that was lost.
-const NO_STATUS: u16 = 1_005;
-const ABNORMAL: u16 = 1_006;
-const NORMAL: u16 = 1_000;
-/// Between two lines about refused origins.
-const ORIGIN_PAUSE_MS: u64 = 60_000;
