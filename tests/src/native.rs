@@ -30,7 +30,7 @@ pub enum Frame {
     Subscribed {
         /// The client's number.
         subscription: u64,
-        /// For a filter: at least one partition is listed, and all are continued.
+        /// Set for a filter if at least one partition is listed, and all are continued.
         continued: bool,
         /// Whether a replay follows; for a filter, the number of partitions with a replay.
         replaying: usize,

@@ -22,7 +22,7 @@ fn damage_is_reported() {
     }
 }
 
-/// The same worlds, with hand-overs to other processes and back between calls: nothing changes, and
+/// Repeats the worlds with hand-overs to other processes and back between calls: nothing changes, and
 /// a new process writes nothing before it owns the log.
 #[test]
 fn a_hand_over_changes_nothing() {

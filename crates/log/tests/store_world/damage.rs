@@ -5,7 +5,7 @@ use log::store::Recovered;
 use std::collections::BTreeMap;
 
 impl World {
-    /// For each lost record, retention had dropped its place, its topic's last offset is at least
+    /// Checks each lost record: retention had dropped its place, its topic's last offset is at least
     /// as high, or damage of its partition reaches as far. The last batch need not be reported: no
     /// proof of it may exist.
     pub(super) fn check_damage(&mut self, recovered: &Recovered, lost: &[Place]) {
