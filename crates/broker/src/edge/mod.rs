@@ -16,6 +16,7 @@ mod counts;
 mod delivery;
 mod draining;
 mod ends;
+mod excess;
 mod flow;
 mod journal;
 mod links;
@@ -152,8 +153,7 @@ impl Edge {
     /// For tests and simulated worlds: what comes at their ends does not show otherwise in a
     /// human's time.
     pub fn begin_counters_at(&mut self, value: u32) {
-        self.subscriptions.serial = value;
-        self.subscriptions.generation = value;
+        self.subscriptions.begin_counters_at(value);
         self.links.begin_at(value);
         self.outboxes.begin_at(value);
     }
@@ -179,7 +179,7 @@ impl Edge {
     pub fn has_more(&self) -> bool {
         self.connections.has_resumed()
             || !self.outboxes.dirty().is_empty()
-            || !self.subscriptions.lost.is_empty()
+            || self.subscriptions.have_losses()
             || self.has_more_to_drain()
             || self.may_wake_readers()
             || self.access.judging.has_work()
@@ -216,7 +216,7 @@ impl Edge {
     /// A letter from a home, in the order of that home's mailbox.
     pub fn handle(&mut self, home: HomeId, letter: ToEdge) {
         let cost = letter.cost();
-        if !self.subscriptions.lost.is_empty() && !matches!(letter, ToEdge::StreamGap { .. }) {
+        if self.subscriptions.have_losses() && !matches!(letter, ToEdge::StreamGap { .. }) {
             self.leave_lost_streams();
         }
         match letter {
@@ -259,8 +259,8 @@ impl Edge {
     pub fn statistics(&self) -> EdgeStatistics {
         EdgeStatistics {
             connections: u64::from(self.connections.slots.count()),
-            subscriptions: self.subscriptions.table.len() as u64,
-            filters: self.subscriptions.filter_entries.len() as u64,
+            subscriptions: self.subscriptions.count() as u64,
+            filters: self.subscriptions.filters_count() as u64,
             pinned_bytes: self.outboxes.pinned_bytes(),
             ring_segment_bytes: self.outboxes.ring_segment_bytes() as u64,
             kept_bytes: self.connections.kept.bytes(),

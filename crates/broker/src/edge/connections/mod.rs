@@ -16,7 +16,7 @@ pub(crate) mod sweep;
 
 pub(crate) use due::Due;
 
-use crate::edge::outbox::Excess;
+use crate::edge::excess::Excess;
 use crate::ids::{ConnIndex, NONE};
 use crate::now::Now;
 use crate::protocol::flag;

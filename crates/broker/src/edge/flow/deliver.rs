@@ -10,12 +10,11 @@ use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::{Delivery, PackedFormat};
 use crate::edge::outbox::{BODY_COPY_MAX, Origin, Place};
-use crate::edge::slots::{Protocol, flag};
-use crate::edge::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
 use crate::notice::Settles;
 use crate::position::Position;
+use crate::protocol::{Protocol, flag};
 use crate::session::encode::Encoded;
 use crate::session::events::encode::ID_LINE_BYTES_MAX;
 use log::RecordView;
@@ -33,34 +32,24 @@ impl Edge {
             debug_assert!(false, "a home sends whole records");
             return;
         };
-        let topic = self.subscriptions.topics[usize::from(home)].at(index);
-        let (named, partition) = (topic.named, topic.partition);
-        match topic.subscribers.len() {
-            0 => {}
-            1 => {
-                let subscription = self.subscriptions.members.first(&topic.subscribers);
-                self.deliver_live(subscription.unwrap_or_default(), &mut delivery);
+        let takers = self.subscriptions.takers(home, index, &mut self.work.targets);
+        if let Some(subscription) = takers.single {
+            self.deliver_live(subscription, &mut delivery);
+        } else if !self.work.targets.is_empty() {
+            let mut targets = std::mem::take(&mut self.work.targets);
+            for subscription in targets.drain(..) {
+                self.deliver_live(subscription, &mut delivery);
             }
-            _ => {
-                let mut targets = std::mem::take(&mut self.work.targets);
-                targets.extend(self.subscriptions.members.iter(&topic.subscribers));
-                for subscription in targets.drain(..) {
-                    self.deliver_live(subscription, &mut delivery);
-                }
-                self.work.targets = targets;
-            }
+            self.work.targets = targets;
         }
-        if named != 0 {
-            self.deliver_wide(named - 1, partition, &delivery);
+        if let Some(named) = takers.named {
+            self.deliver_wide(named, takers.partition, &delivery);
         }
     }
 
     /// A record of a page, for one subscription.
     pub(crate) fn deliver_one(&mut self, subscription: SubIndex, record: &Slice) {
-        let entry = &self.subscriptions.table[subscription];
-        let (home, topic) = (entry.home, entry.topic);
-        if let Some(mut delivery) = Delivery::new(record, home, topic) {
-            delivery.is_private = true;
+        if let Some(mut delivery) = self.private_delivery(subscription, record) {
             self.replay_to(subscription, &mut delivery);
         }
     }
@@ -68,13 +57,20 @@ impl Edge {
     /// The retained message of a snapshot: it may be older than all that the log holds, so it is
     /// never left out.
     pub(crate) fn deliver_retained(&mut self, subscription: SubIndex, record: &Slice) {
-        let entry = &self.subscriptions.table[subscription];
-        let (home, topic) = (entry.home, entry.topic);
-        if let Some(mut delivery) = Delivery::new(record, home, topic) {
+        if let Some(mut delivery) = self.private_delivery(subscription, record) {
             delivery.is_answer = true;
-            delivery.is_private = true;
             self.replay_to(subscription, &mut delivery);
         }
+    }
+
+    fn private_delivery<'a>(
+        &self,
+        subscription: SubIndex,
+        record: &'a Slice,
+    ) -> Option<Delivery<'a>> {
+        let (home, topic) = self.subscriptions[subscription].topic()?;
+        let delivery = Delivery::new(record, home, topic)?;
+        Some(Delivery { is_private: true, ..delivery })
     }
 
     fn replay_to(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
@@ -83,16 +79,13 @@ impl Edge {
     }
 
     fn deliver_live(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
-        let entry = &mut self.subscriptions.table[subscription];
-        // A client may know more than a lagging stream has carried.
-        if entry.stage == Stage::Live && delivery.view.offset() > entry.cursor() {
-            entry.set_cursor(delivery.view.offset());
+        if self.subscriptions.take_live(subscription, delivery.view.offset()) {
             self.deliver_to(subscription, delivery);
         }
     }
 
     fn deliver_to(&mut self, subscription: SubIndex, delivery: &mut Delivery<'_>) {
-        let index = self.subscriptions.table[subscription].connection;
+        let index = self.subscriptions[subscription].connection;
         let slot = &self.connections.slots[index];
         self.statistics.delivered += 1;
         let place = match slot.protocol {
@@ -117,7 +110,7 @@ impl Edge {
         if self.takes_through(subscription, delivery.view.offset()) {
             self.push_place(index, place);
         } else {
-            self.refund_replay_credit(subscription);
+            self.subscriptions.refund_credit(subscription);
         }
     }
 
@@ -125,7 +118,7 @@ impl Edge {
     fn deliver_event(&mut self, index: ConnIndex, subscription: SubIndex, delivery: &Delivery<'_>) {
         let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
-        let client = self.subscriptions.table[subscription].client;
+        let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
         self.session(index).encode_message(client, None, epoch, &delivery.view, &mut event);
         self.reserve(event.len() + ID_LINE_BYTES_MAX);
@@ -135,7 +128,7 @@ impl Edge {
             let settles = Settles::Topic { client, from: delivery.view.prev(), position };
             self.push_event(index, &event, settles, delivery.origin());
         } else {
-            self.refund_replay_credit(subscription);
+            self.subscriptions.refund_credit(subscription);
         }
         self.work.scratch = event;
     }
@@ -266,8 +259,7 @@ impl Edge {
     fn enter_raw(&mut self, delivery: &Delivery<'_>) -> Place {
         let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
-        let partition =
-            self.subscriptions.topics[usize::from(delivery.home)].at(delivery.topic).partition;
+        let partition = self.subscriptions.partition_of_topic(delivery.home, delivery.topic);
         let epoch = self.settings.log_of(partition).epoch;
         crate::session::events::encode::append_raw_event(epoch, &delivery.view, &mut event);
         let place = self.enter_bytes(&[&event], delivery.origin());

@@ -10,11 +10,12 @@ use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::Delivery;
 use crate::edge::outbox::{Origin, Place};
-use crate::edge::slots::{Protocol, Slot};
-use crate::edge::subscriptions::Stage;
+use crate::edge::slots::Slot;
+use crate::edge::subscriptions::{NamedIndex, Stage};
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
 use crate::notice::Settles;
+use crate::protocol::Protocol;
 use crate::session::events::encode::ID_LINE_BYTES_MAX;
 use wire::native;
 
@@ -26,33 +27,23 @@ impl Edge {
     /// match, unless one of them is behind; an event stream gets it once.
     pub(crate) fn deliver_wide(
         &mut self,
-        named: u32,
+        named: NamedIndex,
         partition: PartitionId,
         delivery: &Delivery<'_>,
     ) {
-        self.match_named(named);
-        self.subscriptions.named_frames += 1;
         let mut targets = std::mem::take(&mut self.work.targets);
-        for &filter in &self.subscriptions.named[named].filters {
-            if let Some(filter) = self.subscriptions.filter_entries.get(filter) {
-                targets.extend(self.subscriptions.members.iter(&filter.members));
-            }
-        }
+        let topic = self.subscriptions.takers_by_filter(named, &mut targets);
         let mut is_wanted = false;
         let mut has_streams = false;
         for &subscription in &targets {
-            let entry = &self.subscriptions.table[subscription];
+            let entry = &self.subscriptions[subscription];
             match (entry.stage, self.connections.slots[entry.connection].protocol) {
                 (Stage::Pending, _) => self.passed_while_opening(subscription, partition),
                 (_, Protocol::Events) => has_streams = true,
                 _ => is_wanted = is_wanted || !self.is_behind(subscription, partition),
             }
         }
-        let topic = self.subscriptions.named[named].name.clone();
         let topic = std::str::from_utf8(&topic).unwrap_or_default();
-        // Odd numbers for connections that have it, even ones for those where each subscription
-        // gets its own.
-        self.subscriptions.serial = (self.subscriptions.serial.wrapping_add(2) | 1).max(3);
         if is_wanted {
             self.deliver_shared(&targets, topic, partition, delivery);
         }
@@ -73,20 +64,20 @@ impl Edge {
 
     fn deliver_shared(
         &mut self,
-        targets: &[u32],
+        targets: &[SubIndex],
         topic: &str,
         partition: PartitionId,
         delivery: &Delivery<'_>,
     ) {
-        let (shared, apart) =
-            (self.subscriptions.serial, self.subscriptions.serial.wrapping_sub(1));
+        let shared = self.subscriptions.serial();
+        let apart = shared.wrapping_sub(1);
         let origin = Origin::Named {
             partition,
             after: delivery.view.offset() - 1,
-            serial: self.subscriptions.named_frames,
+            serial: self.subscriptions.messages_by_filter(),
         };
         let is_native = |edge: &Edge, subscription: SubIndex| {
-            let entry = &edge.subscriptions.table[subscription];
+            let entry = &edge.subscriptions[subscription];
             let slot = &edge.connections.slots[entry.connection];
             entry.stage == Stage::Wide && slot.protocol.facts().shares_frames
         };
@@ -94,7 +85,7 @@ impl Edge {
         let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
         let mut has_apart = false;
         for &subscription in targets {
-            let index = self.subscriptions.table[subscription].connection;
+            let index = self.subscriptions[subscription].connection;
             let mark = self.connections.slots[index].named;
             if mark == shared || mark == apart || !is_native(self, subscription) {
                 continue;
@@ -116,7 +107,7 @@ impl Edge {
             return;
         }
         for &subscription in targets {
-            let index = self.subscriptions.table[subscription].connection;
+            let index = self.subscriptions[subscription].connection;
             if self.connections.slots[index].named == apart
                 && is_native(self, subscription)
                 && !self.is_behind(subscription, partition)
@@ -130,14 +121,14 @@ impl Edge {
     /// everybody is served whom the first does not fit.
     fn enter_shared(
         &mut self,
-        targets: &[u32],
+        targets: &[SubIndex],
         topic: &str,
         partition: PartitionId,
         delivery: &Delivery<'_>,
         origin: Origin,
     ) -> (Option<Packed>, Option<Place>) {
         let window_bits_of = |edge: &Edge, subscription: SubIndex| {
-            edge.window_bits(edge.subscriptions.table[subscription].connection)
+            edge.window_bits(edge.subscriptions[subscription].connection)
         };
         let is_packed = self.settings.compression.is_some()
             && targets.iter().any(|&target| window_bits_of(self, target) > 0);
@@ -157,22 +148,22 @@ impl Edge {
 
     fn deliver_to_streams(
         &mut self,
-        targets: &[u32],
+        targets: &[SubIndex],
         topic: &str,
         partition: PartitionId,
         delivery: &Delivery<'_>,
     ) {
         for &subscription in targets {
-            let entry = &self.subscriptions.table[subscription];
+            let entry = &self.subscriptions[subscription];
             let index = entry.connection;
             let slot = &mut self.connections.slots[index];
             if entry.stage != Stage::Wide
                 || slot.protocol != Protocol::Events
-                || slot.named == self.subscriptions.serial
+                || slot.named == self.subscriptions.serial()
             {
                 continue;
             }
-            slot.named = self.subscriptions.serial;
+            slot.named = self.subscriptions.serial();
             if !self.is_behind(subscription, partition) {
                 self.deliver_addressed(subscription, topic, partition, delivery, false);
             }
@@ -191,7 +182,7 @@ impl Edge {
         self.statistics.delivered += 1;
         let after = delivery.view.offset() - 1;
         let origin = self.origin_of(subscription, partition, after, is_paid);
-        let entry = &self.subscriptions.table[subscription];
+        let entry = &self.subscriptions[subscription];
         let (index, client) = (entry.connection, entry.client);
         let place = match self.connections.slots[index].protocol {
             Protocol::Native => {
@@ -214,7 +205,7 @@ impl Edge {
                     let settles = Settles::Filters { partition, after, through };
                     self.push_event(index, &event, settles, origin);
                 } else if is_paid {
-                    self.refund_replay_credit(subscription);
+                    self.subscriptions.refund_credit(subscription);
                 }
                 self.work.scratch = event;
                 return;
@@ -225,7 +216,7 @@ impl Edge {
         if !self.is_behind_at(subscription, partition, after) {
             self.push_place(index, place);
         } else if is_paid {
-            self.refund_replay_credit(subscription);
+            self.subscriptions.refund_credit(subscription);
         }
     }
 
@@ -246,7 +237,7 @@ impl Edge {
         })
     }
 
-    /// The same frame compressed, if that is worth it: for one connection with this window, or for
+    /// That frame compressed, if it is worth it: for one connection with this window, or for
     /// all.
     fn enter_named_packed(
         &mut self,

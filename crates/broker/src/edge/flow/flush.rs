@@ -21,7 +21,7 @@ impl Edge {
     /// the socket.
     pub fn flush(&mut self, write: &mut Writer<'_>) {
         self.outboxes.begin_flush();
-        if !self.subscriptions.lost.is_empty() {
+        if self.subscriptions.have_losses() {
             self.leave_lost_streams();
         }
         self.wake_readers();
@@ -60,7 +60,7 @@ impl Edge {
 
     /// Everything has been written.
     fn drained(&mut self, index: ConnIndex) {
-        self.recovered(index);
+        self.subscriptions.end_recoveries(index);
         let slot = &mut self.connections.slots[index];
         if slot.is(flag::CLOSING) {
             self.finish(index);

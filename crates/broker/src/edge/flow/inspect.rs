@@ -179,24 +179,19 @@ impl Edge {
     }
 
     fn describe_subscription(&self, subscription: SubIndex) -> Subscription {
-        let entry = &self.subscriptions.table[subscription];
+        let entry = &self.subscriptions[subscription];
         let stage = match entry.stage {
             Stage::Pending => "pending",
             Stage::Live | Stage::Wide => "live",
             Stage::Reading => "reading",
             Stage::Lagging => "lagging",
         };
-        let filter = match entry.is_filter() {
-            true => self.subscriptions.filter_entries.get(entry.topic),
-            false => None,
-        };
-        let is_granted = !entry.is_filter() && entry.stage != Stage::Pending;
         Subscription {
             number: entry.client,
-            filter: filter.map(|filter| String::from_utf8_lossy(&filter.name).into()),
-            topic: is_granted.then_some((entry.home, entry.topic)),
+            filter: self.subscriptions.filter_name(subscription).map(Into::into),
+            topic: entry.topic(),
             stage,
-            position: is_granted.then(|| Position {
+            position: entry.topic().map(|_| Position {
                 epoch: self.subscription_epoch(subscription),
                 offset: entry.cursor(),
             }),
@@ -205,20 +200,8 @@ impl Edge {
     }
 
     fn subscribers_of(&self, home: HomeId, index: TopicIndex) -> Subscribers {
-        let topics = self.subscriptions.topics.get(usize::from(home));
-        let Some(topic) = topics.and_then(|topics| topics.get(index)) else {
-            return Subscribers::default();
-        };
-        let named = topic.named.checked_sub(1).and_then(|at| self.subscriptions.named.get(at));
-        let filters = named.map_or(&[][..], |named| &named.filters[..]);
-        let members = |filter: &u32| {
-            let filter = self.subscriptions.filter_entries.get(*filter);
-            filter.map_or(0, |filter| filter.members.len())
-        };
-        Subscribers {
-            plain: topic.subscribers.len() as u32,
-            by_filter: filters.iter().map(members).sum::<usize>() as u32,
-        }
+        let (plain, by_filter) = self.subscriptions.counts_of_topic(home, index);
+        Subscribers { plain, by_filter }
     }
 
     /// Ends a connection because an operator wants it: with a word where its protocol has one and

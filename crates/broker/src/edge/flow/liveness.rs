@@ -48,7 +48,7 @@ impl Edge {
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let sweep = self.connections.next_sweep_ms(self.pace());
         let poll = self.sessions.next_poll_ms();
-        let positions = self.subscriptions.positions.next_step_ms();
+        let positions = self.subscriptions.next_step_ms();
         let handshake = self.connections.next_handshake_ms(self.now);
         let drain = self.drain_deadline_ms();
         let journal = self.journal.owes().then(|| self.connections.next_second_ms());
@@ -92,7 +92,7 @@ impl Edge {
     fn sweep_one(&mut self, index: ConnIndex) {
         self.connections.age(index, self.now);
         let slot = &mut self.connections.slots[index];
-        Edge::age_mark(slot, self.subscriptions.serial);
+        Edge::age_mark(slot, self.subscriptions.serial());
         let entitlement = slot.entitlement;
         if entitlement != NONE && self.sweep_entitlement(index, entitlement) {
             return;

@@ -2,23 +2,21 @@
 
 use crate::edge::Edge;
 use crate::edge::access::users::UserChange;
-use crate::edge::subscriptions::Opening;
 use crate::entitlement::Question;
 use crate::ids::SubIndex;
 use crate::mail::ToHome;
 use std::net::IpAddr;
 use stdx::key::Key;
-use stdx::memory::{Component, Components, tree_bytes, vector_bytes};
+use stdx::memory::{Component, Components, vector_bytes};
 
 impl Edge {
     /// Bytes of each component that this edge has touched.
     pub fn memory(&self) -> Components {
         let mut memory = Components::new();
         memory.add(Component::Slots, self.connections.slots_bytes() + self.journal.memory_bytes());
-        memory.add(Component::Subscriptions, self.subscriptions_bytes());
-        let topics = self.subscriptions.topics.iter().map(|topics| topics.memory_bytes());
-        memory.add(Component::EdgeTopics, topics.sum());
-        memory.add(Component::Filters, self.filters_bytes());
+        memory.add(Component::Subscriptions, self.subscriptions.memory_bytes());
+        memory.add(Component::EdgeTopics, self.subscriptions.topics_bytes());
+        memory.add(Component::Filters, self.subscriptions.filters_bytes());
         memory.add(
             Component::Entitlements,
             self.access.judging.memory_bytes() + self.access.renewals.memory_bytes(),
@@ -31,29 +29,6 @@ impl Edge {
         let requests = vector_bytes::<ToHome>(requests.sum());
         memory.add(Component::Mailboxes, requests + self.work.mail.memory_bytes());
         memory
-    }
-
-    fn subscriptions_bytes(&self) -> usize {
-        self.subscriptions.table.memory_bytes()
-            + self.subscriptions.members.memory_bytes()
-            + self.subscriptions.large.memory_bytes()
-            + tree_bytes(self.subscriptions.replay_credits.len(), size_of::<(u32, u32)>())
-            + self.subscriptions.recovering.memory_bytes()
-            + self.subscriptions.laggards.memory_bytes()
-    }
-
-    fn filters_bytes(&self) -> usize {
-        self.subscriptions.filters.memory_bytes()
-            + self.subscriptions.filter_entries.memory_bytes()
-            + self.subscriptions.named.memory_bytes()
-            + self.subscriptions.named_bytes
-            + tree_bytes(self.subscriptions.filters_held.len(), size_of::<(u32, u32)>())
-            + self.subscriptions.behind.held.memory_bytes()
-            + self.subscriptions.behind.reads.memory_bytes()
-            + tree_bytes(
-                self.subscriptions.behind.opening.len(),
-                size_of::<((u32, u32), Opening)>(),
-            )
     }
 
     fn input_bytes(&self) -> usize {

@@ -1,23 +1,14 @@
 //! Subscriptions to filters open once all homes have answered.
 
 use crate::edge::Edge;
-use crate::edge::slots::flag;
-use crate::edge::subscriptions::{Cursor, GrantedStart, Stage};
-use crate::ids::{ConnIndex, SubIndex};
+use crate::edge::subscriptions::{Opened, Reader};
+use crate::ids::SubIndex;
 use crate::mail::{FilterStart, HomeId, PartitionId, SubscriptionKey};
 use crate::notice::{Beginning, Refusal};
+use crate::protocol::flag;
 use wire::native::ErrorCode;
 
 impl Edge {
-    /// A subscription has been posted to every home.
-    pub(crate) fn expect_grants(&mut self, subscription: SubIndex, fail_on_gap: bool) {
-        let (index, member) = self.member_of(subscription);
-        let homes = self.settings.homes_count;
-        let opening = self.subscriptions.behind.opening.entry((index, member)).or_default();
-        opening.fail_on_gap = fail_on_gap;
-        opening.waiting.extend((0..homes).map(|home| (subscription, home)));
-    }
-
     /// A home has answered for a filter.
     pub(crate) fn filter_granted(
         &mut self,
@@ -25,14 +16,17 @@ impl Edge {
         key: SubscriptionKey,
         result: Result<Vec<FilterStart>, ErrorCode>,
     ) {
-        let Some(subscription) = self.live_subscription(key) else {
+        let Some(subscription) = self.subscriptions.find(key) else {
             return;
         };
-        let (index, member) = self.member_of(subscription);
-        let Some(opening) = self.subscriptions.behind.opening.get_mut(&(index, member)) else {
+        let reader = self.subscriptions.reader_of(subscription);
+        if !self.subscriptions.is_opening(reader) {
             return;
-        };
+        }
         match result {
+            Ok(starts) => {
+                self.subscriptions.take_starts(reader, (subscription, home), starts);
+            }
             Err(code) => {
                 let is_of_user = code == ErrorCode::TooManyFilters;
                 self.statistics.turned_away.filters_of_user += u64::from(is_of_user);
@@ -43,84 +37,68 @@ impl Edge {
                 };
                 self.refused(subscription, refusal);
             }
-            Ok(starts) => {
-                opening.waiting.retain(|asked| *asked != (subscription, home));
-                for start in starts {
-                    // Of several filters the last one says where the stream carries them all.
-                    let before = opening.partitions.remove(&start.partition);
-                    let granted = GrantedStart {
-                        epoch: start.epoch,
-                        through: start.through,
-                        resumed: start.resumed.or(before.and_then(|granted| granted.resumed)),
-                        has_passed: false,
-                    };
-                    opening.partitions.insert(start.partition, granted);
-                }
-            }
         }
-        self.open_if_granted(index, member);
+        self.open_if_granted(reader);
     }
 
     /// All homes have answered: it is live, or read from the log where it has to be.
-    fn open_if_granted(&mut self, index: ConnIndex, member: u32) {
-        let at = (index, member);
-        let is_ready = self.subscriptions.behind.opening.get(&at);
-        if is_ready.is_none_or(|opening| !opening.waiting.is_empty()) {
-            return;
-        }
-        let Some(opening) = self.subscriptions.behind.opening.remove(&at) else {
+    fn open_if_granted(&mut self, reader: Reader) {
+        let slot = &self.connections.slots[reader.0];
+        let Some((subscriptions, opened)) = self.subscriptions.open(reader, slot, &self.settings)
+        else {
             return;
         };
-        let opened = self.filters_of(index, member, Stage::Pending);
-        let Some(&first) = opened.last() else {
-            return; // all were refused
-        };
-        let beginnings: Vec<Beginning> = opening
-            .partitions
-            .into_iter()
-            .map(|(partition, granted)| granted.begin(partition))
-            .collect();
-        let has_gap = beginnings.iter().any(|beginning| beginning.gap.is_some());
-        if opening.fail_on_gap && has_gap {
-            self.statistics.recoveries.refused += 1;
-            return self.refuse_all(&opened, ErrorCode::PositionUnavailable);
+        match opened {
+            Opened::Open(beginnings) => self.filters_open(reader, &subscriptions, &beginnings),
+            Opened::Gap => {
+                self.statistics.recoveries.refused += 1;
+                self.refuse_all(&subscriptions, ErrorCode::PositionUnavailable);
+            }
+            Opened::NoRoom => self.refuse_all(&subscriptions, ErrorCode::Overloaded),
         }
-        let replays = beginnings.iter().filter(|beginning| beginning.is_replaying);
-        if !self.subscriptions.behind.held.have_room(index, replays.count(), &self.settings.limits)
-        {
-            return self.refuse_all(&opened, ErrorCode::Overloaded);
-        }
+    }
+
+    fn filters_open(
+        &mut self,
+        reader: Reader,
+        subscriptions: &[SubIndex],
+        beginnings: &[Beginning],
+    ) {
+        let index = reader.0;
         let is_resumed = beginnings.iter().any(|beginning| beginning.is_resumed);
-        self.statistics.recoveries.count(is_resumed, has_gap);
-        for &subscription in &opened {
-            let entry = &mut self.subscriptions.table[subscription];
-            entry.stage = Stage::Wide;
-            entry.set_cursor(self.subscriptions.named_frames);
-        }
+        let gaps = beginnings.iter().filter(|beginning| beginning.gap.is_some()).count();
+        self.statistics.recoveries.count(is_resumed, gaps > 0);
         let mut is_replaying = false;
         for beginning in beginnings.iter().filter(|beginning| beginning.is_replaying) {
             is_replaying = true;
-            let cursor = Cursor { after: beginning.through, is_reading: false, is_paid: true };
-            self.put(index, member, beginning.partition, Some(cursor));
-            self.filter_recovers(index, member, beginning.partition);
+            let (partition, after) = (beginning.partition, beginning.through);
+            let slot = &mut self.connections.slots[index];
+            let result =
+                self.subscriptions.replay_filter(reader, partition, after, slot, &self.settings);
+            self.end_without_room(index, result);
+            let slot = &self.connections.slots[index];
+            self.subscriptions.filter_recovers(reader, partition, slot);
         }
-        if !is_replaying {
-            self.forget_replay_credit(first);
+        if let (false, Some(first)) = (is_replaying, subscriptions.last()) {
+            self.subscriptions.end_credit(*first);
         }
-        self.statistics.gaps +=
-            beginnings.iter().filter(|beginning| beginning.gap.is_some()).count() as u64;
-        self.tell_subscribed_filters(index, &opened, &beginnings);
-        self.owe_if_told(index, &beginnings);
+        self.statistics.gaps += gaps as u64;
+        self.tell_subscribed_filters(index, subscriptions, beginnings);
+        if self.subscriptions.have_missed_a_round(beginnings) {
+            self.connections.slots[index].set(flag::OWED);
+        }
         if is_replaying {
             self.connections.slots[index].set(flag::LAGGING);
             self.read_if_writable(index);
         }
     }
 
-    /// Of a stream several open together, and the first refusal may end it.
-    fn refuse_all(&mut self, opened: &[u32], code: ErrorCode) {
-        let keys: Vec<SubscriptionKey> =
-            opened.iter().map(|&subscription| self.subscription_key(subscription)).collect();
+    /// Refuses subscriptions that were to open together; the first refusal may end a stream.
+    fn refuse_all(&mut self, subscriptions: &[SubIndex], code: ErrorCode) {
+        let keys: Vec<SubscriptionKey> = subscriptions
+            .iter()
+            .map(|&subscription| self.subscriptions.key(subscription))
+            .collect();
         for key in keys {
             self.refused_by_home(key, code);
         }
@@ -128,20 +106,7 @@ impl Edge {
 
     /// A message has come for a filter that some home has not answered for yet.
     pub(crate) fn passed_while_opening(&mut self, subscription: SubIndex, partition: PartitionId) {
-        let (index, member) = self.member_of(subscription);
-        self.pass(index, member, partition);
-    }
-
-    fn pass(&mut self, index: ConnIndex, member: u32, partition: PartitionId) {
         let home = self.settings.home_of(partition);
-        let Some(opening) = self.subscriptions.behind.opening.get_mut(&(index, member)) else {
-            return;
-        };
-        // Before the home's last answer the message belongs to what was before.
-        if opening.waiting.iter().all(|(_, other)| *other != home)
-            && let Some(granted) = opening.partitions.get_mut(&partition)
-        {
-            granted.has_passed = true;
-        }
+        self.subscriptions.passed_while_opening(subscription, partition, home);
     }
 }

@@ -2,15 +2,13 @@
 
 use crate::edge::Edge;
 use crate::edge::outbox::{Origin, Place};
-use crate::edge::slots::{Protocol, flag};
-use crate::edge::subscriptions::{Round, Stage};
+use crate::edge::subscriptions::{Next, Stage};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
-use crate::notice::Beginning;
+use crate::protocol::{Protocol, flag};
+use stdx::key::Key;
 
-/// Milliseconds between two steps, and what one does at most: entries looked at, subscriptions
-/// told, bytes queued.
-const STEP_MS: u64 = 10;
+/// What a step does at most: entries looked at, subscriptions told, bytes queued.
 const STEP_LOOKED_MAX: usize = 4_096;
 const STEP_TOLD_MAX: usize = 256;
 const STEP_BYTES_MAX: usize = 64 << 10;
@@ -26,12 +24,6 @@ struct Step {
     shared: Option<(u32, Place, usize)>,
 }
 
-enum Next {
-    Subscription(u32),
-    Nobody,
-    Over,
-}
-
 impl Step {
     fn goes_on(&self) -> bool {
         self.looked < STEP_LOOKED_MAX && self.told < STEP_TOLD_MAX && self.bytes < STEP_BYTES_MAX
@@ -41,60 +33,38 @@ impl Step {
 impl Edge {
     /// Begins a round with what the homes have said, and asks them again. Call it once a second.
     pub(crate) fn ask_for_positions(&mut self) {
-        if self.subscriptions.filter_entries.is_empty() {
+        if !self.subscriptions.has_filters() {
             return;
         }
-        if self.subscriptions.positions.round.is_none() {
-            self.begin_round();
-        }
+        let now_s = self.now_s();
+        self.subscriptions.begin_round(now_s, &self.settings);
         for home in 0..self.settings.homes_count {
             // One without room is asked the next time.
-            if self.may_request(home) && self.subscriptions.positions.asked.insert(home) {
+            if self.may_request(home) && self.subscriptions.ask_for_positions(home) {
                 self.request(home, ToHome::Positions);
             }
         }
     }
 
-    fn begin_round(&mut self) {
-        let now_s = self.now_s();
-        let mut telling = Vec::new();
-        for (&partition, known) in &mut self.subscriptions.positions.known {
-            if known.is_due(now_s, self.settings.log_of(partition)) {
-                (known.told, known.told_s) = (known.through, now_s);
-                telling.push((partition, known.through));
-            }
-        }
-        if !telling.is_empty() {
-            self.subscriptions.positions.round =
-                Some(Round { telling, filter: 0, member: usize::MAX });
-        }
-    }
-
     /// A home has answered.
     pub(crate) fn positions_are(&mut self, home: HomeId, positions: &[StreamPosition]) {
-        self.subscriptions.positions.asked.remove(&home);
-        for position in positions {
-            let known = self.subscriptions.positions.known.entry(position.partition).or_default();
-            (known.through, known.oldest) = (position.through, position.oldest);
-        }
+        self.subscriptions.take_positions(home, positions);
     }
 
     /// Goes on telling, if it is time.
     pub(crate) fn tell_some_positions(&mut self) {
-        let now_ms = self.now.monotonic_ms;
-        if self.subscriptions.positions.next_step_ms().is_none_or(|at| at > now_ms) {
+        if !self.subscriptions.begin_step(self.now.monotonic_ms) {
             return;
         }
-        self.subscriptions.positions.next_ms = now_ms + STEP_MS;
         let mut step = Step { looked: 0, told: 0, bytes: 0, shared: None };
         self.tell_owed(&mut step);
-        let Some(mut round) = self.subscriptions.positions.round.take() else {
+        let Some(mut round) = self.subscriptions.take_round() else {
             return;
         };
         step.shared = None;
         while step.goes_on() {
             step.looked += 1;
-            match self.next_to_tell(&mut round) {
+            match self.subscriptions.next_to_tell(&mut round) {
                 Next::Subscription(subscription) => {
                     self.tell_positions(subscription, &round.telling, false, &mut step);
                 }
@@ -102,75 +72,49 @@ impl Edge {
                 Next::Over => return,
             }
         }
-        self.subscriptions.positions.round = Some(round);
-    }
-
-    fn next_to_tell(&self, round: &mut Round) -> Next {
-        if round.filter >= self.subscriptions.filter_entries.places() {
-            return Next::Over;
-        }
-        if let Some(filter) = self.subscriptions.filter_entries.get(round.filter) {
-            round.member = round.member.min(filter.members.len());
-            if let Some(place) = round.member.checked_sub(1) {
-                round.member = place;
-                let member = self.subscriptions.members.get(&filter.members, place);
-                return member.map_or(Next::Nobody, Next::Subscription);
-            }
-        }
-        (round.filter, round.member) = (round.filter + 1, usize::MAX);
-        Next::Nobody
-    }
-
-    /// Subscriptions begin live here: if a round has passed them by, because a home's answer was on
-    /// its way, they are told what it told.
-    pub(crate) fn owe_if_told(&mut self, index: ConnIndex, beginnings: &[Beginning]) {
-        let is_passed_by = |beginning: &Beginning| {
-            let known = self.subscriptions.positions.known.get(&beginning.partition);
-            !beginning.is_replaying && known.is_some_and(|known| known.told > beginning.through)
-        };
-        if beginnings.iter().any(is_passed_by) {
-            self.connections.slots[index].set(flag::OWED);
-        }
+        self.subscriptions.put_round(round);
     }
 
     /// All that waited for a connection that is owed positions has been written.
     pub(crate) fn owe_positions(&mut self, index: ConnIndex) {
         self.connections.slots[index].clear(flag::OWED);
-        let key = self.connections.slots.key(index);
-        self.subscriptions.positions.owed.push_back((key, 0));
+        self.subscriptions.owe(self.connections.slots.key(index), 0);
     }
 
     fn tell_owed(&mut self, step: &mut Step) {
-        if self.subscriptions.positions.owed.is_empty() {
-            return;
-        }
-        let known = self.subscriptions.positions.known.iter();
-        let telling: Vec<(PartitionId, u64)> = known
-            .filter(|(_, known)| known.told > 0)
-            .map(|(partition, known)| (*partition, known.told))
-            .collect();
+        let telling = self.subscriptions.told_positions();
         while step.goes_on()
-            && let Some((key, looked)) = self.subscriptions.positions.owed.pop_front()
+            && let Some((key, looked)) = self.subscriptions.next_owed()
         {
             step.looked += 1;
-            if self.connections.slots.get(key).is_none() {
-                continue;
+            if self.connections.slots.get(key).is_some() {
+                self.tell_owed_connection(key, looked, &telling, step);
             }
-            let index = key.index;
-            let all: Vec<u32> = self.chain(index).skip(looked).collect();
-            let (now, later) = all.split_at(all.len().min(OWED_FILTERS_MAX));
-            for &subscription in now {
-                if self.subscriptions.table[subscription].is_filter() {
-                    self.tell_positions(subscription, &telling, true, step);
-                    if self.connections.slots[index].protocol == Protocol::Events {
-                        break;
-                    }
+        }
+    }
+
+    /// Tells some subscriptions of a connection that is owed positions; the others wait.
+    fn tell_owed_connection(
+        &mut self,
+        key: Key,
+        looked: usize,
+        telling: &[(PartitionId, u64)],
+        step: &mut Step,
+    ) {
+        let index = key.index;
+        let all: Vec<SubIndex> = self.chain(index).skip(looked).collect();
+        let (now, later) = all.split_at(all.len().min(OWED_FILTERS_MAX));
+        for &subscription in now {
+            if self.subscriptions[subscription].is_filter() {
+                self.tell_positions(subscription, telling, true, step);
+                if self.connections.slots[index].protocol == Protocol::Events {
+                    break;
                 }
             }
-            step.looked += looked + now.len();
-            if !later.is_empty() && self.connections.slots[index].protocol == Protocol::Native {
-                self.subscriptions.positions.owed.push_back((key, looked + now.len()));
-            }
+        }
+        step.looked += looked + now.len();
+        if !later.is_empty() && self.connections.slots[index].protocol == Protocol::Native {
+            self.subscriptions.owe(key, looked + now.len());
         }
     }
 
@@ -182,7 +126,7 @@ impl Edge {
         is_owed: bool,
         step: &mut Step,
     ) {
-        let entry = &self.subscriptions.table[subscription];
+        let entry = &self.subscriptions[subscription];
         let (index, client, stage) = (entry.connection, entry.client, entry.stage);
         let slot = &mut self.connections.slots[index];
         let protocol = slot.protocol;
@@ -191,7 +135,7 @@ impl Edge {
             return;
         }
         if stage != Stage::Wide {
-            return; // see `owe_if_told`
+            return; // see `have_missed_a_round`
         }
         if slot.is(flag::BLOCKED) {
             slot.set(flag::OWED);

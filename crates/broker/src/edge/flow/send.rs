@@ -36,7 +36,7 @@ impl Edge {
     /// Whether a plain subscription takes what ends at this offset: it does not lag, or lags only
     /// from there on.
     pub(crate) fn takes_through(&self, subscription: SubIndex, offset: u64) -> bool {
-        offset <= self.subscriptions.table[subscription].lag_from()
+        offset <= self.subscriptions[subscription].lag_from()
     }
 
     /// Puts a frame into the ring, after making room for it.

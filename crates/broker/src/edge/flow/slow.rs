@@ -15,7 +15,7 @@
 
 use crate::edge::Edge;
 use crate::edge::ends::End;
-use crate::edge::outbox::Excess;
+use crate::edge::excess::Excess;
 use crate::ids::ConnIndex;
 use crate::protocol::flag;
 use wire::native::CloseCode;

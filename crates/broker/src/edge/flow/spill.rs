@@ -7,13 +7,27 @@
 
 use crate::edge::Edge;
 use crate::edge::outbox::{Origin, Place};
-use crate::edge::slots::{Protocol, flag};
-use crate::edge::subscriptions::Stage;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
+use crate::protocol::{Protocol, flag};
 use std::collections::BTreeMap;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
+
+/// What has been given up of one outbox so far.
+struct Spill {
+    index: ConnIndex,
+    /// Places before it are given up; all of them without one.
+    limit: Option<Place>,
+    /// Events of a composite stream carry the cursors of all its topics: once one is left out, none
+    /// after it may go.
+    is_composite: bool,
+    is_broken: bool,
+    /// The number of the last message for filters that was dropped, for each partition.
+    dropped: BTreeMap<PartitionId, u64>,
+    /// The connection's open subscriptions to filters, once they are needed.
+    open_filters: Option<Vec<(u64, SubIndex)>>,
+}
 
 impl Edge {
     /// The ring is about to forget everything before `limit`.
@@ -38,86 +52,109 @@ impl Edge {
     pub(crate) fn spill(&mut self, index: ConnIndex, limit: Option<Place>) {
         let mut list = self.outboxes.take_places(&mut self.connections.slots, index);
         let mut kept = List::new();
-        // Events of a composite stream carry the cursors of all its topics: once one is left out,
-        // none after it may go.
-        let is_composite = self.connections.slots[index].protocol == Protocol::Events
-            && !self.connections.slots[index].is(flag::RAW);
-        let mut broken = false;
-        // Of partitions from which something for filters was dropped, the number of the last such
-        // message.
-        let mut dropped: BTreeMap<PartitionId, u64> = BTreeMap::new();
-        let mut filters = None;
+        let slot = &self.connections.slots[index];
+        let mut spill = Spill {
+            index,
+            limit,
+            is_composite: slot.protocol == Protocol::Events && !slot.is(flag::RAW),
+            is_broken: false,
+            dropped: BTreeMap::new(),
+            open_filters: None,
+        };
         while let Some(place) = self.outboxes.pop(&mut list) {
-            let old = limit.is_none_or(|limit| self.outboxes.is_before(place, limit));
-            let drop = old || (broken && self.outboxes.origin(place) != Origin::Private);
-            let keep = match self.outboxes.origin(place) {
-                Origin::Private if drop => {
-                    self.own(index, self.outboxes.copy_of(place));
-                    false
-                }
-                Origin::Private => true,
-                Origin::Told => {
-                    let keep = !drop && dropped.is_empty();
-                    if !keep {
-                        self.connections.slots[index].set(flag::OWED);
-                    }
-                    keep
-                }
-                Origin::Plain { home, index: topic, prev, offset } => {
-                    match self.find_plain(index, home, topic) {
-                        // It has ended: of what is left of it, all goes, so that no hole shows.
-                        None => {
-                            broken |= is_composite;
-                            false
-                        }
-                        Some(subscription) => {
-                            let lag_from = self.subscriptions.table[subscription].lag_from();
-                            if drop && offset <= lag_from {
-                                self.lag(subscription, prev);
-                                broken = is_composite;
-                            }
-                            if drop || offset > lag_from {
-                                self.refund_replay_credit(subscription);
-                            }
-                            !drop && offset <= lag_from
-                        }
-                    }
-                }
-                Origin::Named { partition, after, serial } => {
-                    let drop = drop || dropped.contains_key(&partition);
-                    if drop {
-                        let before = dropped.insert(partition, serial).unwrap_or(0);
-                        let all = filters.get_or_insert_with(|| self.open_filters(index));
-                        // Who was open before has gone back further already.
-                        let from = all.partition_point(|(opened, _)| *opened < before);
-                        let to = all.partition_point(|(opened, _)| *opened < serial);
-                        for (_, subscription) in &all[from..to] {
-                            self.lag_filter(*subscription, partition, after);
-                        }
-                    }
-                    !drop
-                }
-                Origin::Addressed { subscription, partition, after, is_paid } => {
-                    let drop = drop || dropped.contains_key(&partition);
-                    if drop {
-                        dropped.entry(partition).or_default();
-                        broken |= is_composite;
-                        // One that has ended goes on to the frame that says so, or ends here.
-                        if let Some(subscription) = self.live_subscription(subscription) {
-                            self.lag_filter(subscription, partition, after);
-                            if is_paid {
-                                self.refund_replay_credit(subscription);
-                            }
-                        }
-                    }
-                    !drop
-                }
-            };
-            if keep {
+            if self.keeps_place(&mut spill, place) {
                 self.outboxes.append(&mut kept, place);
             }
         }
         self.outboxes.put_places(&mut self.connections.slots[index], kept);
+    }
+
+    /// Whether a place stays in the outbox; deals with what is given up.
+    fn keeps_place(&mut self, spill: &mut Spill, place: Place) -> bool {
+        let origin = self.outboxes.origin(place);
+        let is_old = spill.limit.is_none_or(|limit| self.outboxes.is_before(place, limit));
+        let drop = is_old || (spill.is_broken && origin != Origin::Private);
+        match origin {
+            Origin::Private if drop => {
+                self.own(spill.index, self.outboxes.copy_of(place));
+                false
+            }
+            Origin::Private => true,
+            Origin::Told => {
+                let keep = !drop && spill.dropped.is_empty();
+                if !keep {
+                    self.connections.slots[spill.index].set(flag::OWED);
+                }
+                keep
+            }
+            Origin::Plain { home, index: topic, prev, offset } => {
+                let slot = &self.connections.slots[spill.index];
+                match self.subscriptions.find_plain(spill.index, slot, home, topic) {
+                    Some(subscription) => {
+                        self.keeps_plain(spill, drop, subscription, (prev, offset))
+                    }
+                    // It has ended: of what is left of it, all goes, so that no hole shows.
+                    None => {
+                        spill.is_broken |= spill.is_composite;
+                        false
+                    }
+                }
+            }
+            Origin::Named { partition, after, serial } => {
+                let drop = drop || spill.dropped.contains_key(&partition);
+                if drop {
+                    self.drop_shared(spill, partition, after, serial);
+                }
+                !drop
+            }
+            Origin::Addressed { subscription, partition, after, is_paid } => {
+                let drop = drop || spill.dropped.contains_key(&partition);
+                if drop {
+                    spill.dropped.entry(partition).or_default();
+                    spill.is_broken |= spill.is_composite;
+                    // One that has ended goes on to the frame that says so, or ends here.
+                    if let Some(subscription) = self.subscriptions.find(subscription) {
+                        self.lag_filter(subscription, partition, after);
+                        if is_paid {
+                            self.subscriptions.refund_credit(subscription);
+                        }
+                    }
+                }
+                !drop
+            }
+        }
+    }
+
+    /// Whether a message of a plain subscription stays.
+    fn keeps_plain(
+        &mut self,
+        spill: &mut Spill,
+        drop: bool,
+        subscription: SubIndex,
+        (prev, offset): (u64, u64),
+    ) -> bool {
+        let lag_from = self.subscriptions[subscription].lag_from();
+        if drop && offset <= lag_from {
+            self.lag(subscription, prev);
+            spill.is_broken = spill.is_composite;
+        }
+        if drop || offset > lag_from {
+            self.subscriptions.refund_credit(subscription);
+        }
+        !drop && offset <= lag_from
+    }
+
+    /// A message for all filters that cover its topic is dropped: who was open for it lags.
+    fn drop_shared(&mut self, spill: &mut Spill, partition: PartitionId, after: u64, serial: u64) {
+        let before = spill.dropped.insert(partition, serial).unwrap_or(0);
+        let slot = &self.connections.slots[spill.index];
+        let all = spill.open_filters.get_or_insert_with(|| self.subscriptions.open_filters(slot));
+        // Who was open before has gone back further already.
+        let from = all.partition_point(|(opened, _)| *opened < before);
+        let to = all.partition_point(|(opened, _)| *opened < serial);
+        for (_, subscription) in &all[from..to] {
+            self.lag_filter(*subscription, partition, after);
+        }
     }
 
     /// Has a connection own a frame. A connection for which that is too much ends.
@@ -131,17 +168,10 @@ impl Edge {
     /// From here on the subscription is read from the log, after `prev`, once the socket has
     /// drained.
     fn lag(&mut self, subscription: SubIndex, prev: u64) {
-        match self.subscriptions.table[subscription].stage {
-            Stage::Live => self.statistics.lagging += 1,
-            // What is on its way answers another question.
-            Stage::Reading => self.renew_key(subscription),
-            _ => {}
-        }
-        self.set_lagging(subscription);
-        let entry = &mut self.subscriptions.table[subscription];
-        entry.set_cursor(prev);
-        let connection = entry.connection;
-        self.connections.slots[connection].set(flag::LAGGING);
-        self.stream_at(connection, subscription, prev);
+        let was_live = self.subscriptions.lag(subscription, prev, &self.settings);
+        self.statistics.lagging += u64::from(was_live);
+        let index = self.subscriptions[subscription].connection;
+        self.connections.slots[index].set(flag::LAGGING);
+        self.stream_at(index, subscription, prev);
     }
 }

@@ -16,6 +16,7 @@ pub(crate) use ring::{BODY_COPY_MAX, Origin, Place};
 pub use writing::Written;
 pub(super) use writing::{Flushed, Writer};
 
+use super::excess::Excess;
 use super::slots::{NONE, Slot, Slots, flag};
 use crate::mail::HomeId;
 use crate::settings::Limits;
@@ -61,15 +62,6 @@ struct Owned {
 struct Part {
     bytes: Slice,
     ends_frame: bool,
-}
-
-/// The bound that a slow connection has passed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(crate) enum Excess {
-    /// `outbox_bytes_max`, of the connection alone.
-    Own,
-    /// `pinned_bytes_max`, of all connections of the edge.
-    Shared,
 }
 
 /// State of a connection's queue after a frame.

@@ -4,8 +4,9 @@
 //! Step 10 of the path. Invariant: what the socket does not take of a frame becomes owned, so that
 //! the ring may forget the frame.
 
+use super::super::excess::Excess;
 use super::super::slots::{NONE, Slots, flag};
-use super::{Excess, Outboxes};
+use super::Outboxes;
 use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::io::IoSlice;

@@ -12,35 +12,47 @@
 //!   what came before the first one dropped, and nothing is sent again or left out.
 //! - A frame without an address is for every subscription of the connection that covers the topic.
 //!   It is sent only where none of them is behind in the partition; otherwise each gets a frame of
-//!   its own. So whoever was open when such a frame was queued has to go back when it is dropped,
-//!   and nobody else.
+//!   its own. So exactly the subscriptions that were open when such a frame was queued go back when
+//!   it is dropped.
 //! - A page answers the question that it repeats (`after`) or nobody's.
 //! - The tables hold what is behind or opening, at most an entry for each partition and member;
 //!   pages on their way are bounded for each connection, and so are the cursors ([`Held`]).
 
-use super::reads::Reads;
-use super::{Held, Opening};
-use crate::ids::NONE;
-use crate::mail::PartitionId;
+use super::held::Held;
+use super::opening::Opening;
+use super::reads::{Reads, Turn};
+use super::{Slot, Stage, Subscriptions};
+use crate::edge::excess::Excess;
+use crate::ids::{ConnIndex, NONE, SubIndex};
+use crate::mail::{FilterPage, HomeId, PageLimits, PartitionId, ReadFilter};
+use crate::protocol::flag;
+use crate::settings::Settings;
 use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
 use stdx::handing::Hand;
+use stdx::memory::tree_bytes;
 
-/// Who is behind: the connection, the subscription (or [`STREAM`]), the partition.
-pub(crate) type Member = (u32, u32, PartitionId);
+/// The key of cursors: the connection, and the subscription or [`STREAM`].
+pub(crate) type Reader = (ConnIndex, SubIndex);
+/// Where a cursor stands: its reader and the partition.
+pub(super) type Member = (ConnIndex, SubIndex, PartitionId);
 
 /// In place of a subscription: all filters of an event stream.
-pub(crate) const STREAM: u32 = NONE;
+pub(crate) const STREAM: SubIndex = NONE;
+/// Readers of one connection that are looked at to know whether one is behind in a partition; more
+/// count as yes.
+const READERS_LOOKED_AT_MAX: usize = 8;
 
 /// The tables; see the module.
 #[derive(Default, Hand)]
-pub(crate) struct Behind {
-    pub cursors: BTreeMap<Member, Cursor>,
-    pub(crate) reads: Reads,
-    pub(crate) opening: BTreeMap<(u32, u32), Opening>,
-    pub(crate) held: Held,
+pub(super) struct Behind {
+    cursors: BTreeMap<Member, Cursor>,
+    pub reads: Reads,
+    pub opening: BTreeMap<Reader, Opening>,
+    pub held: Held,
 }
 
-/// Where a member is read from in one partition.
+/// Where a reader is read from in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) struct Cursor {
     pub after: u64,
@@ -49,4 +61,310 @@ pub(crate) struct Cursor {
     /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags
     /// takes none.
     pub is_paid: bool,
+}
+
+/// A page that was asked for: where its frames go, and how far it leads.
+pub(crate) struct PageTaken {
+    pub reader: Reader,
+    pub is_paid: bool,
+    /// Where it is read from next; none if the page catches up.
+    pub rest: Option<Cursor>,
+}
+
+pub(super) fn all_of((index, subscription): Reader) -> RangeInclusive<Member> {
+    (index, subscription, 0)..=(index, subscription, PartitionId::MAX)
+}
+
+pub(super) fn all_of_connection(index: ConnIndex) -> RangeInclusive<Member> {
+    (index, 0, 0)..=(index, SubIndex::MAX, PartitionId::MAX)
+}
+
+impl Behind {
+    pub fn memory_bytes(&self) -> usize {
+        self.held.memory_bytes()
+            + self.reads.memory_bytes()
+            + tree_bytes(self.opening.len(), size_of::<(Reader, Opening)>())
+    }
+
+    /// Whether a reader is read from the log in a partition.
+    pub fn has(&self, member: &Member) -> bool {
+        self.cursors.contains_key(member)
+    }
+
+    fn partitions_of(&self, reader: Reader) -> Vec<PartitionId> {
+        self.cursors.range(all_of(reader)).map(|(at, _)| at.2).collect()
+    }
+
+    /// A subscription of a stream that has gone waits for no home any more.
+    pub fn forget_question(&mut self, index: ConnIndex, subscription: SubIndex) {
+        if let Some(opening) = self.opening.get_mut(&(index, STREAM)) {
+            opening.waiting.retain(|(asked, _)| *asked != subscription);
+        }
+    }
+
+    /// Sets or takes away a cursor. An error if the connection has no room for another one.
+    fn put(
+        &mut self,
+        at: Member,
+        cursor: Option<Cursor>,
+        slot: &mut Slot,
+        settings: &Settings,
+    ) -> Result<(), Excess> {
+        let index = at.0;
+        if cursor.is_some() && !self.cursors.contains_key(&at) {
+            self.held.hold(index, slot.is(flag::DEAD), &settings.limits)?;
+        }
+        let before = match cursor {
+            Some(cursor) => self.cursors.insert(at, cursor),
+            None => self.cursors.remove(&at),
+        };
+        if cursor.is_none() && before.is_some() {
+            self.held.let_go(index);
+        }
+        let log = settings.log_number(at.2);
+        self.reads.change(at, log, before, cursor);
+        let mut all = self.cursors.range(all_of_connection(index));
+        match cursor.is_some() || all.next().is_some() {
+            true => slot.set(flag::BEHIND),
+            false => slot.clear(flag::BEHIND),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, at: Member, slot: &mut Slot, settings: &Settings) {
+        let result = self.put(at, None, slot, settings);
+        debug_assert!(result.is_ok(), "only a new cursor needs room");
+    }
+}
+
+impl Subscriptions {
+    /// The connection of a subscription to a filter, and by what its cursors are found.
+    #[inline]
+    pub fn reader_of(&self, subscription: SubIndex) -> Reader {
+        let entry = &self.table[subscription];
+        match entry.is_of_stream() {
+            true => (entry.connection, STREAM),
+            false => (entry.connection, subscription),
+        }
+    }
+
+    /// The subscriptions that a reader stands for, in one stage.
+    pub fn filters_of(&self, reader: Reader, slot: &Slot, stage: Stage) -> Vec<SubIndex> {
+        let is_wanted = |at: &SubIndex| {
+            let entry = &self.table[*at];
+            entry.is_filter() && entry.stage == stage
+        };
+        match reader.1 {
+            STREAM => self.chain(slot.subscriptions).filter(is_wanted).collect(),
+            subscription => Some(subscription).filter(is_wanted).into_iter().collect(),
+        }
+    }
+
+    /// Whether a subscription to a filter is read from the log in a partition. Its slot says by
+    /// [`flag::BEHIND`] whether it may be.
+    pub fn is_behind(&self, subscription: SubIndex, partition: PartitionId) -> bool {
+        let (index, reader) = self.reader_of(subscription);
+        self.behind.has(&(index, reader, partition))
+    }
+
+    /// Whether the subscription has to be read again from this place or from before it.
+    pub fn is_behind_at(&self, subscription: SubIndex, partition: PartitionId, after: u64) -> bool {
+        let (index, reader) = self.reader_of(subscription);
+        let cursor = self.behind.cursors.get(&(index, reader, partition));
+        cursor.is_some_and(|cursor| cursor.after <= after)
+    }
+
+    /// Whether any filter of an event stream is read from the log.
+    pub fn is_stream_behind(&self, index: ConnIndex) -> bool {
+        self.behind.cursors.range(all_of((index, STREAM))).next().is_some()
+    }
+
+    /// Where a subscription to a filter is read from the log, by partition, ascending.
+    pub fn cursors_of(&self, subscription: SubIndex) -> Vec<(PartitionId, u64)> {
+        let cursors = self.behind.cursors.range(all_of(self.reader_of(subscription)));
+        cursors.map(|(&(_, _, partition), cursor)| (partition, cursor.after)).collect()
+    }
+
+    /// Where a reader is read from in a partition.
+    pub fn cursor_of(&self, (index, reader): Reader, partition: PartitionId) -> Option<&Cursor> {
+        self.behind.cursors.get(&(index, reader, partition))
+    }
+
+    /// Whether some subscription to filters of the connection is behind in a partition, or may be.
+    pub fn may_be_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
+        let cursors = &self.behind.cursors;
+        let end = *all_of_connection(index).end();
+        let mut from = (index, 0, 0);
+        for _ in 0..READERS_LOOKED_AT_MAX {
+            let Some((&(_, reader, _), _)) = cursors.range(from..=end).next() else {
+                return false;
+            };
+            if cursors.contains_key(&(index, reader, partition)) {
+                return true;
+            }
+            let Some(next) = reader.checked_add(1) else {
+                return false;
+            };
+            from = (index, next, 0);
+        }
+        true
+    }
+
+    /// A subscription to a filter is read from the log in a partition from now on, after `after` or
+    /// earlier. The place, and whether it was not behind there before.
+    pub fn lag_filter(
+        &mut self,
+        subscription: SubIndex,
+        partition: PartitionId,
+        after: u64,
+        slot: &mut Slot,
+        settings: &Settings,
+    ) -> (u64, bool, Result<(), Excess>) {
+        let (index, reader) = self.reader_of(subscription);
+        let at = (index, reader, partition);
+        let before = self.behind.cursors.get(&at).copied();
+        let cursor = match before {
+            Some(before) if before.after <= after => before,
+            _ => Cursor {
+                after,
+                is_reading: false,
+                is_paid: before.is_some_and(|before| before.is_paid),
+            },
+        };
+        let result = self.behind.put(at, Some(cursor), slot, settings);
+        (cursor.after, before.is_none(), result)
+    }
+
+    /// The replay that the client asked for begins in a partition.
+    pub fn replay_filter(
+        &mut self,
+        (index, reader): Reader,
+        partition: PartitionId,
+        after: u64,
+        slot: &mut Slot,
+        settings: &Settings,
+    ) -> Result<(), Excess> {
+        let cursor = Cursor { after, is_reading: false, is_paid: true };
+        self.behind.put((index, reader, partition), Some(cursor), slot, settings)
+    }
+
+    /// The connection's subscriptions to filters that are open, with the number of the last message
+    /// before.
+    pub fn open_filters(&self, slot: &Slot) -> Vec<(u64, SubIndex)> {
+        let mut open: Vec<(u64, SubIndex)> = self
+            .chain(slot.subscriptions)
+            .filter(|&at| self.table[at].stage == Stage::Wide)
+            .map(|at| (self.table[at].cursor(), at))
+            .collect();
+        open.sort_unstable();
+        open
+    }
+
+    /// The next cursor of a connection and log that waits for a page.
+    pub fn next_to_read(&self, index: ConnIndex, log: u16, from: Bound<Turn>) -> Option<Turn> {
+        self.behind.reads.next(index, log, from)
+    }
+
+    /// Whether a connection may ask for no more pages of a log for filters for now.
+    pub fn has_all_filter_reads(&self, index: ConnIndex, log: u16) -> bool {
+        self.behind.reads.is_full(index, log)
+    }
+
+    /// Whether the replay that a reader asked for has to wait. It has one page on its way, so that
+    /// its credit is kept to.
+    pub fn is_without_credit(&self, reader: Reader) -> bool {
+        let mut cursors = self.behind.cursors.range(all_of(reader));
+        self.credits.get(reader.1).is_some_and(|credit| {
+            credit == 0 || cursors.any(|(_, cursor)| cursor.is_paid && cursor.is_reading)
+        })
+    }
+
+    /// The next page of a partition, to be asked for; from here on it is on its way.
+    pub fn read_filter(
+        &mut self,
+        reader: Reader,
+        partition: PartitionId,
+        slot: &mut Slot,
+        settings: &Settings,
+    ) -> Option<(HomeId, ReadFilter)> {
+        let at = (reader.0, reader.1, partition);
+        let Some(&cursor) = self.behind.cursors.get(&at) else {
+            debug_assert!(false, "only cursors wait");
+            return None;
+        };
+        let readers = self.filters_of(reader, slot, Stage::Wide);
+        let Some(&first) = readers.first() else {
+            debug_assert!(false, "who is behind is open");
+            self.behind.remove(at, slot, settings);
+            return None;
+        };
+        let entries = readers.iter().filter_map(|&at| self.table[at].filter());
+        let filters = entries
+            .filter_map(|at| self.filters.entries.get(at))
+            .map(|filter| filter.name.clone())
+            .collect();
+        let limits = &settings.limits;
+        let credit = self.credits.get(reader.1).filter(|_| cursor.is_paid);
+        let limits = PageLimits {
+            records_max: limits.page_records_max.min(credit.unwrap_or(u32::MAX)),
+            bytes_max: limits.page_bytes,
+        };
+        let mode = self.filter_read_mode(at, slot);
+        let reading = Cursor { is_reading: true, ..cursor };
+        let result = self.behind.put(at, Some(reading), slot, settings);
+        debug_assert!(result.is_ok(), "the cursor is there");
+        let read = ReadFilter {
+            partition,
+            filters,
+            subscription: self.key(first),
+            after: cursor.after,
+            mode,
+            limits,
+        };
+        Some((settings.home_of(partition), read))
+    }
+
+    /// A page has come: it is read on after it, or live. None if the page was not asked for.
+    pub fn take_filter_page(
+        &mut self,
+        subscription: SubIndex,
+        page: &FilterPage,
+        slot: &mut Slot,
+        settings: &Settings,
+    ) -> Option<PageTaken> {
+        let reader = self.reader_of(subscription);
+        let at = (reader.0, reader.1, page.partition);
+        let asked = self.behind.cursors.get(&at).copied();
+        let asked = asked.filter(|asked| asked.is_reading && asked.after == page.after)?;
+        let rest = (!page.caught_up).then_some(Cursor {
+            after: page.through,
+            is_reading: false,
+            is_paid: asked.is_paid,
+        });
+        let result = self.behind.put(at, rest, slot, settings);
+        debug_assert!(result.is_ok(), "the cursor is there");
+        Some(PageTaken { reader, is_paid: asked.is_paid, rest })
+    }
+
+    /// A reader has caught up in a partition: with its last paid cursor, its credit ends.
+    pub fn end_filter_replay(&mut self, reader: Reader) {
+        let mut others = self.behind.cursors.range(all_of(reader));
+        if !others.any(|(_, cursor)| cursor.is_paid) {
+            self.credits.remove(reader.1);
+        }
+    }
+
+    /// A reader goes: a subscription to a filter, or a stream.
+    pub(super) fn forget_reader(&mut self, reader: Reader, slot: &mut Slot, settings: &Settings) {
+        self.recovering.forget_reader(reader);
+        self.behind.opening.remove(&reader);
+        for partition in self.behind.partitions_of(reader) {
+            self.behind.remove((reader.0, reader.1, partition), slot, settings);
+        }
+    }
+
+    /// A connection has no subscriptions any more.
+    pub fn forget_stream(&mut self, index: ConnIndex, slot: &mut Slot, settings: &Settings) {
+        self.forget_reader((index, STREAM), slot, settings);
+    }
 }

@@ -1,39 +1,326 @@
-//! Subscriptions to filters at an edge: a trie of its own filters, and for each topic that homes
-//! have announced, which of them match.
+//! Filters of an edge: a trie of them, and for each topic that homes have announced, which of them
+//! match.
 //!
 //! Step 8 of the path. Invariants: every subscription asks every home, which says where it begins
 //! in each partition, and is open when all have answered; the last one to a filter takes it back
 //! from all homes; what matches a topic is found again only when the set of filters has changed.
 //! What is not simply live is in `behind`.
 
-use stdx::blocks::List;
+use super::large::FILTERS;
+use super::{Slot, Stage, Subscription, Subscriptions, Unused};
+use crate::filters::FilterTrie;
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
+use crate::mail::{HomeId, PartitionId};
+use crate::protocol::flag;
+use crate::settings::Limits;
+use crate::topic::Filter;
+use std::collections::BTreeMap;
+use stdx::blocks::{List, ListPool};
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
-use stdx::memory::vector_bytes;
+use stdx::memory::{tree_bytes, vector_bytes};
+use stdx::slab::Slab;
+
+/// A filter in the edge's table.
+pub(crate) type FilterIndex = u32;
+/// A topic's name in the edge's table.
+pub(crate) type NamedIndex = u32;
 
 /// One filter with its subscriptions.
 #[derive(Hand)]
-pub(crate) struct FilterEntry {
+pub(super) struct FilterEntry {
     pub name: Slice,
     pub members: List,
 }
 
 /// A topic that some home has announced to this edge.
 #[derive(Hand)]
-pub(crate) struct NamedTopic {
-    pub name: Slice,
+struct NamedTopic {
+    name: Slice,
     /// The version of the set of filters that `filters` was found with.
-    pub version: u64,
+    version: u64,
     /// Filters of this edge that match.
-    pub filters: Vec<u32>,
+    filters: Vec<FilterIndex>,
 }
 
 /// In place of a version.
-pub(crate) const NEVER_MATCHED: u64 = u64::MAX;
+const NEVER_MATCHED: u64 = u64::MAX;
 
 impl NamedTopic {
-    /// Bytes of its name, a copy of its own, and of the list.
-    pub fn owned_bytes(&self) -> usize {
-        Slice::HEAD_BYTES + self.name.len() + vector_bytes::<u32>(self.filters.capacity())
+    /// How many bytes its name, a copy of its own, and the list take.
+    fn owned_bytes(&self) -> usize {
+        Slice::HEAD_BYTES + self.name.len() + vector_bytes::<FilterIndex>(self.filters.capacity())
+    }
+}
+
+/// The filters of an edge, and the topics that they match.
+#[derive(Hand)]
+pub(super) struct Filters {
+    trie: FilterTrie<FilterIndex>,
+    pub(super) entries: Slab<FilterEntry>,
+    /// Rises with every change of the set.
+    version: u64,
+    /// Subscriptions to filters by connection, where these have a bound of their own.
+    held: BTreeMap<ConnIndex, u32>,
+    named: Slab<NamedTopic>,
+    /// Bytes that the named topics own.
+    named_bytes: usize,
+    /// Messages to filters so far.
+    messages: u64,
+    /// The number of the newest frame for filters, by which a connection gets it once.
+    serial: u32,
+}
+
+impl Filters {
+    pub fn new() -> Filters {
+        Filters {
+            trie: FilterTrie::default(),
+            entries: Slab::new(),
+            version: 0,
+            held: BTreeMap::new(),
+            named: Slab::new(),
+            named_bytes: 0,
+            messages: 0,
+            serial: 0,
+        }
+    }
+
+    pub fn begin_serial_at(&mut self, value: u32) {
+        self.serial = value;
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.trie.memory_bytes()
+            + self.entries.memory_bytes()
+            + self.named.memory_bytes()
+            + self.named_bytes
+            + tree_bytes(self.held.len(), size_of::<(ConnIndex, u32)>())
+    }
+
+    fn add(&mut self, filter: Filter<'_>) -> FilterIndex {
+        let at = self.entries.insert(FilterEntry {
+            // Of its own: a part of an area would keep all of that for as long as the filter lives.
+            name: Slice::copy_of(filter.as_str().as_bytes()),
+            members: List::new(),
+        });
+        self.trie.insert(filter, at);
+        self.version += 1;
+        at
+    }
+
+    /// Takes a filter without members away.
+    fn remove(&mut self, at: FilterIndex) -> Option<Slice> {
+        let filter = self.entries.remove(at)?;
+        if let Ok(parsed) = Filter::parse(std::str::from_utf8(&filter.name).unwrap_or_default()) {
+            self.trie.remove(parsed);
+        }
+        self.version += 1;
+        Some(filter.name)
+    }
+
+    fn hold(&mut self, index: ConnIndex, limits: &Limits) -> u32 {
+        if limits.filters_per_session_max >= limits.subscriptions_per_session_max {
+            return 0;
+        }
+        let held = self.held.entry(index).or_default();
+        *held += 1;
+        *held
+    }
+
+    fn release(&mut self, index: ConnIndex) {
+        if let Some(held) = self.held.get_mut(&index) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&index);
+            }
+        }
+    }
+
+    /// Finds which filters match, if the set of filters has changed since.
+    fn match_name(&mut self, named: NamedIndex) {
+        let topic = &mut self.named[named];
+        if topic.version != self.version {
+            topic.version = self.version;
+            self.named_bytes -= topic.owned_bytes();
+            topic.filters.clear();
+            let name = std::str::from_utf8(&topic.name).unwrap_or_default();
+            let filters = &mut topic.filters;
+            self.trie.matches(name, &mut |&filter| filters.push(filter));
+            self.named_bytes += topic.owned_bytes();
+        }
+    }
+
+    /// The topic that had the name is released.
+    pub fn forget_name(&mut self, named: NamedIndex) {
+        if let Some(named) = self.named.remove(named) {
+            self.named_bytes -= named.owned_bytes();
+        }
+    }
+
+    /// Subscriptions that match a topic by filter.
+    pub fn members_count(&self, named: NamedIndex) -> usize {
+        let filters = self.named.get(named).map_or(&[][..], |named| &named.filters[..]);
+        let entries = filters.iter().filter_map(|filter| self.entries.get(*filter));
+        entries.map(|filter| filter.members.len()).sum()
+    }
+
+    fn takers(&self, named: NamedIndex, members: &ListPool, takers: &mut Vec<SubIndex>) {
+        for &filter in &self.named[named].filters {
+            if let Some(filter) = self.entries.get(filter) {
+                takers.extend(members.iter(&filter.members));
+            }
+        }
+    }
+}
+
+/// Why a subscription to a filter is refused at once.
+pub(crate) enum FilterRefusal {
+    /// The connection has it already.
+    AlreadySubscribed,
+    /// The edge holds as many filters as it may.
+    EdgeIsFull,
+}
+
+impl Subscriptions {
+    /// Enters a new subscription in its filter's list; the filter's name is for all homes.
+    pub fn join_filter(
+        &mut self,
+        subscription: SubIndex,
+        slot: &mut Slot,
+        filter: Filter<'_>,
+        limits: &Limits,
+    ) -> Result<Slice, FilterRefusal> {
+        let index = self.table[subscription].connection;
+        let known = self.filters.trie.get(filter).copied();
+        if known.is_some_and(|at| self.holds_filter(index, slot, at)) {
+            return Err(FilterRefusal::AlreadySubscribed);
+        }
+        let at = match known {
+            Some(at) => at,
+            None if self.filters.entries.len() >= limits.filters_per_shard_max as usize => {
+                return Err(FilterRefusal::EdgeIsFull);
+            }
+            None => self.filters.add(filter),
+        };
+        let filter = &mut self.filters.entries[at];
+        let entry = &mut self.table[subscription];
+        entry.position = filter.members.len() as u32;
+        entry.target = at;
+        self.members.push(&mut filter.members, subscription);
+        let name = filter.name.clone();
+        self.note_if_large(slot, subscription);
+        Ok(name)
+    }
+
+    /// Counts a new subscription to a filter for its connection until it is removed; how many the
+    /// connection has. They are counted only where fewer are allowed than subscriptions in all.
+    pub fn count_filter(&mut self, index: ConnIndex, limits: &Limits) -> u32 {
+        self.filters.hold(index, limits)
+    }
+
+    /// Whether the connection has a subscription to the filter.
+    fn holds_filter(&self, index: ConnIndex, slot: &Slot, filter: FilterIndex) -> bool {
+        if slot.is(flag::LARGE) {
+            return self.large.of_topic(index, FILTERS, filter).is_some();
+        }
+        let members = &self.filters.entries[filter].members;
+        if members.len() < slot.subscriptions_count as usize {
+            return self.members.iter(members).any(|other| self.table[other].connection == index);
+        }
+        self.chain(slot.subscriptions).any(|other| self.table[other].filter() == Some(filter))
+    }
+
+    /// Takes a removed subscription out of its filter; the last one takes the filter with it.
+    pub(super) fn leave_filter(
+        &mut self,
+        subscription: SubIndex,
+        entry: &Subscription,
+    ) -> Option<Unused> {
+        self.filters.release(entry.connection);
+        let at = entry.filter()?;
+        let filter = self.filters.entries.get_mut(at)?;
+        let position = entry.position as usize;
+        debug_assert_eq!(self.members.get(&filter.members, position), Some(subscription));
+        if let Some(moved) = self.members.swap_remove_at(&mut filter.members, position) {
+            self.table[moved].position = entry.position;
+        }
+        let is_unused = filter.members.is_empty();
+        is_unused.then(|| self.filters.remove(at)).flatten().map(Unused::Filter)
+    }
+
+    /// Whether there are filters, and so positions to be told.
+    pub fn has_filters(&self) -> bool {
+        !self.filters.entries.is_empty()
+    }
+
+    /// How many filters the edge has.
+    pub fn filters_count(&self) -> usize {
+        self.filters.entries.len()
+    }
+
+    /// The name of a subscription's filter.
+    pub fn filter_name(&self, subscription: SubIndex) -> Option<&str> {
+        let filter = self.table[subscription].filter()?;
+        std::str::from_utf8(&self.filters.entries.get(filter)?.name).ok()
+    }
+
+    /// A home names a topic that filters of this edge match.
+    pub fn announce(
+        &mut self,
+        home: HomeId,
+        index: TopicIndex,
+        partition: PartitionId,
+        name: Slice,
+    ) {
+        let topic = self.topics[usize::from(home)].at(index);
+        topic.partition = partition;
+        if topic.named == 0 {
+            let named = NamedTopic { name, version: NEVER_MATCHED, filters: Vec::new() };
+            self.filters.named_bytes += named.owned_bytes();
+            topic.named = self.filters.named.insert(named) + 1;
+        }
+    }
+
+    /// A message has come for filters: appends the subscriptions that match its topic. The topic's
+    /// name.
+    #[inline]
+    pub fn takers_by_filter(&mut self, named: NamedIndex, takers: &mut Vec<SubIndex>) -> Slice {
+        self.filters.match_name(named);
+        self.filters.messages += 1;
+        // Odd numbers for connections that have it, even ones for those where each subscription
+        // gets its own.
+        self.filters.serial = (self.filters.serial.wrapping_add(2) | 1).max(3);
+        self.filters.takers(named, &self.members, takers);
+        self.filters.named[named].name.clone()
+    }
+
+    /// The number of the newest message for filters, by which a connection gets it once.
+    #[inline]
+    pub fn serial(&self) -> u32 {
+        self.filters.serial
+    }
+
+    /// How many messages for filters there have been.
+    #[inline]
+    pub fn messages_by_filter(&self) -> u64 {
+        self.filters.messages
+    }
+
+    /// A subscription to a filter is open: it takes messages from the next one on.
+    pub(super) fn open_filter(&mut self, subscription: SubIndex) {
+        let entry = &mut self.table[subscription];
+        entry.stage = Stage::Wide;
+        entry.set_cursor(self.filters.messages);
+    }
+
+    /// All subscriptions to filters.
+    pub fn all_by_filter(&self) -> Vec<SubIndex> {
+        let entries = self.filters.entries.iter();
+        entries.flat_map(|(_, entry)| self.members.iter(&entry.members)).collect()
+    }
+
+    /// How many bytes filters, the topics that they match and their cursors take.
+    pub fn filters_bytes(&self) -> usize {
+        self.filters.memory_bytes() + self.behind.memory_bytes()
     }
 }

@@ -6,6 +6,7 @@
 //! waits for a blocked connection: `outbox_bytes_max` for one, `pinned_bytes_max` for all of an
 //! edge together, counted apart from that.
 
+use crate::edge::excess::Excess;
 use crate::ids::ConnIndex;
 use crate::settings::Limits;
 use std::collections::BTreeMap;
@@ -17,9 +18,9 @@ const CURSOR_BYTES: u64 = 64;
 
 /// Cursors held.
 #[derive(Default, Hand)]
-pub(crate) struct Held {
-    /// By connection; who holds none is not here.
-    of_connections: BTreeMap<u32, u64>,
+pub(super) struct Held {
+    /// How many each connection holds; one without any is not here.
+    of_connections: BTreeMap<ConnIndex, u64>,
     all: u64,
 }
 
@@ -30,22 +31,29 @@ impl Held {
         more == 0 || self.have_own_room(index, more, limits) && all <= limits.pinned_bytes_max
     }
 
-    /// The same of its own bound alone.
-    pub fn have_own_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
+    /// Whether its own bound allows so many more.
+    fn have_own_room(&self, index: ConnIndex, more: usize, limits: &Limits) -> bool {
         let own = self.of_connections.get(&index).copied().unwrap_or(0);
         bytes_of(own, more) <= u64::from(limits.outbox_bytes_max)
     }
 
-    /// Bytes of the cursors, and of the table of who has how many.
+    /// How many bytes the cursors take, and the table of counts.
     pub fn memory_bytes(&self) -> usize {
         (self.all * CURSOR_BYTES) as usize
-            + tree_bytes(self.of_connections.len(), size_of::<(u32, u64)>())
+            + tree_bytes(self.of_connections.len(), size_of::<(ConnIndex, u64)>())
     }
 
-    /// A connection holds one more.
-    pub fn hold(&mut self, index: ConnIndex) {
+    /// A connection holds one more; an error without room for it. A dead connection has none.
+    pub fn hold(&mut self, index: ConnIndex, is_dead: bool, limits: &Limits) -> Result<(), Excess> {
+        if is_dead || !self.have_room(index, 1, limits) {
+            return Err(match self.have_own_room(index, 1, limits) {
+                true => Excess::Shared,
+                false => Excess::Own,
+            });
+        }
         *self.of_connections.entry(index).or_default() += 1;
         self.all += 1;
+        Ok(())
     }
 
     /// A connection holds one less.

@@ -5,17 +5,78 @@
 //! ([`crate::home`]), and the edge looks once for all of them: before the next letter of another
 //! kind, or with the flush.
 
+use super::{Stage, Subscriptions};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{HomeId, PartitionId};
+use crate::settings::Settings;
 use std::collections::BTreeMap;
+use stdx::handing::Hand;
 
 /// Streams that have lost something, and the last offset that they have brought.
-pub(crate) type Lost = BTreeMap<(HomeId, PartitionId), u64>;
+#[derive(Default, Hand)]
+pub(crate) struct Lost {
+    streams: BTreeMap<(HomeId, PartitionId), u64>,
+}
 
-/// Takes in a loss. Of two in a row the first counts: behind it the stream has gone on, and has
-/// brought nothing before it lost again.
-pub(crate) fn note_loss(lost: &mut Lost, stream: (HomeId, PartitionId), from: u64) {
-    let first = lost.entry(stream).or_insert(from);
-    *first = from.min(*first);
+impl Lost {
+    /// Takes in a loss. Of two in a row the first counts: behind it the stream has gone on, and has
+    /// brought nothing before it lost again.
+    fn note(&mut self, stream: (HomeId, PartitionId), from: u64) {
+        let first = self.streams.entry(stream).or_insert(from);
+        *first = from.min(*first);
+    }
+
+    /// Partitions whose streams have lost something, and the last offset before.
+    pub fn partitions(&self) -> impl Iterator<Item = (PartitionId, u64)> {
+        self.streams.iter().map(|(&(_, partition), &from)| (partition, from))
+    }
+}
+
+impl Subscriptions {
+    /// The stream of a partition has lost records after `from`.
+    pub fn note_loss(&mut self, home: HomeId, partition: PartitionId, from: u64) {
+        self.lost.note((home, partition), from);
+    }
+
+    /// Whether a stream has lost something, and it has not been dealt with.
+    #[inline]
+    pub fn have_losses(&self) -> bool {
+        !self.lost.streams.is_empty()
+    }
+
+    /// The losses, to be dealt with now.
+    pub fn take_losses(&mut self) -> Lost {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Live subscriptions to topics of streams that have lost something lag from now on, and
+    /// recover. Their connections, in order.
+    pub fn leave_lost(&mut self, lost: &Lost, settings: &Settings) -> Vec<ConnIndex> {
+        let mut concerned: Vec<(SubIndex, u64)> = Vec::new();
+        for (home, topics) in (0..).zip(&self.topics) {
+            let mut of_home = lost.streams.range((home, 0)..=(home, PartitionId::MAX));
+            if of_home.next().is_none() {
+                continue;
+            }
+            for topic in topics.iter() {
+                if let Some(from) = lost.streams.get(&(home, topic.partition)) {
+                    let members = self.members.iter(&topic.subscribers);
+                    concerned.extend(members.map(|member| (member, *from)));
+                }
+            }
+        }
+        concerned.retain(|(subscription, _)| self.table[*subscription].stage == Stage::Live);
+        let connections = concerned.into_iter().map(|(subscription, from)| {
+            let entry = &mut self.table[subscription];
+            // One that resumed on a lagging stream is ahead of it.
+            entry.set_cursor(from.max(entry.cursor()));
+            let index = entry.connection;
+            self.set_lagging(subscription, settings);
+            self.recovers(subscription);
+            index
+        });
+        connections.collect()
+    }
 }
 
 #[cfg(test)]
@@ -24,10 +85,10 @@ mod tests {
 
     #[test]
     fn of_two_losses_in_a_row_the_first_counts() {
-        let mut lost = Lost::new();
+        let mut lost = Lost::default();
         for (stream, from) in [((0, 1), 38), ((0, 2), 7), ((0, 1), 40)] {
-            note_loss(&mut lost, stream, from);
+            lost.note(stream, from);
         }
-        assert_eq!(lost, Lost::from([((0, 1), 38), ((0, 2), 7)]));
+        assert_eq!(lost.streams, BTreeMap::from([((0, 1), 38), ((0, 2), 7)]));
     }
 }

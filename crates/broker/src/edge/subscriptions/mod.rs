@@ -1,12 +1,17 @@
 //! Subscriptions of an edge, and the topics that it has interest in.
 //!
-//! Steps 4 and 8 of the path. A topic is known by the index that its home gave to this edge; its
-//! name stays at home. Invariants: a subscription is in its topic's list from the grant on and in
-//! its connection's chain from the start; an edge releases an index when its last plain
-//! subscription goes, with the newest generation that it has seen; a subscription takes live
-//! messages in stage [`Stage::Live`] only, and is read from the log in the others.
+//! Steps 4 and 8 of the path. Owner of everything that is found by a subscription, a topic of this
+//! edge or a filter. It knows a connection by its index and by the slot that its caller lends;
+//! requests that follow from a change are returned to the caller.
+//!
+//! A topic is known by the index that its home gave to this edge; its name stays at home.
+//! Invariants: a subscription is in its topic's list from the grant on and in its connection's
+//! chain from the start; an edge releases an index when its last plain subscription goes, with the
+//! newest generation that it has seen; a subscription takes live messages in stage [`Stage::Live`]
+//! only, and is read from the log in the others.
 
 mod behind;
+mod credits;
 mod filters;
 mod held;
 mod lagging;
@@ -16,58 +21,63 @@ mod opening;
 mod policies;
 mod positions;
 mod reads;
+mod subscription;
 mod topics;
 
-pub(crate) use behind::{Behind, Cursor, Member, STREAM};
-pub(crate) use filters::{FilterEntry, NEVER_MATCHED, NamedTopic};
-pub(crate) use held::Held;
-pub(crate) use lagging::{Laggards, READS_MAX};
-pub(crate) use large::{CHAIN_WALK_MAX, FILTERS, Large, topic_of};
-pub(crate) use lost::{Lost, note_loss};
-pub(crate) use opening::{GrantedStart, Opening};
-pub(crate) use policies::{Recovering, Terms};
-pub(crate) use positions::{Positions, Round};
-pub(crate) use topics::Topics;
+pub(crate) use behind::Reader;
+pub(crate) use filters::{FilterRefusal, NamedIndex};
+pub(crate) use lost::Lost;
+pub(crate) use opening::Opened;
+pub(crate) use positions::Next;
+pub(crate) use subscription::{Kind, Stage, Subscription, Terms};
 
-use crate::filters::FilterTrie;
-use crate::ids::{ConnIndex, TopicIndex};
-use crate::mail::HomeId;
-use crate::settings::LagPolicy;
-use std::collections::BTreeMap;
+use super::slots::Slot;
+use crate::ids::{ConnIndex, NONE, SubIndex, TopicIndex};
+use crate::mail::{Grant, HomeId, SubscriptionKey};
+use crate::settings::Settings;
+use behind::Behind;
+use credits::Credits;
+use filters::Filters;
+use lagging::Laggards;
+use large::Large;
+use policies::Recovering;
+use positions::Positions;
+use std::ops::Index;
 use stdx::blocks::ListPool;
+use stdx::chunk::Slice;
 use stdx::handing::Hand;
+use stdx::key::Key;
 use stdx::slab::Slab;
+use topics::Topics;
 
 /// Owner of everything that is found by a subscription, a topic of this edge or a filter.
 #[derive(Hand)]
 pub(crate) struct Subscriptions {
-    pub table: Slab<Subscription>,
+    table: Slab<Subscription>,
     /// The newest generation given to a subscription.
-    pub generation: u32,
-    pub large: Large,
-    pub replay_credits: BTreeMap<u32, u32>,
-    pub recovering: Recovering,
+    generation: u32,
+    large: Large,
+    credits: Credits,
+    recovering: Recovering,
     /// Topics by their homes.
-    pub topics: Vec<Topics>,
+    topics: Vec<Topics>,
     /// Lists of subscriptions: those of each topic and of each filter.
-    pub members: ListPool,
-    pub filters: FilterTrie<u32>,
-    pub filter_entries: Slab<FilterEntry>,
-    /// Subscriptions to filters by connection, where these have a bound of their own.
-    pub filters_held: BTreeMap<u32, u32>,
-    pub behind: Behind,
+    members: ListPool,
+    filters: Filters,
+    behind: Behind,
     /// Losses of streams, to be dealt with before the next letter of another kind.
-    pub lost: Lost,
-    pub laggards: Laggards,
-    pub positions: Positions,
-    /// Messages to filters so far.
-    pub named_frames: u64,
-    pub filters_version: u64,
-    pub named: Slab<NamedTopic>,
-    /// Bytes that the named topics own.
-    pub named_bytes: usize,
-    /// The number of the newest frame for filters, by which a connection gets it once.
-    pub serial: u32,
+    lost: Lost,
+    laggards: Laggards,
+    positions: Positions,
+}
+
+/// A topic or filter without subscriptions: homes are to forget the edge's interest.
+#[derive(Debug)]
+pub(crate) enum Unused {
+    /// The index is to be released.
+    Topic { home: HomeId, index: TopicIndex, generation: u32 },
+    /// The filter is to be removed from every home.
+    Filter(Slice),
 }
 
 impl Subscriptions {
@@ -77,100 +87,205 @@ impl Subscriptions {
             table: Slab::new(),
             generation: 0,
             large: Large::default(),
-            replay_credits: BTreeMap::new(),
+            credits: Credits::default(),
             recovering: Recovering::default(),
             topics: (0..homes_count).map(|_| Topics::default()).collect(),
             members: ListPool::default(),
-            filters: FilterTrie::default(),
-            filter_entries: Slab::new(),
-            filters_held: BTreeMap::new(),
+            filters: Filters::new(),
             behind: Behind::default(),
-            lost: Lost::new(),
+            lost: Lost::default(),
             laggards: Laggards::default(),
             positions: Positions::default(),
-            named_frames: 0,
-            filters_version: 0,
-            named: Slab::new(),
-            named_bytes: 0,
-            serial: 0,
         }
     }
-}
 
-/// Where a subscription stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(crate) enum Stage {
-    /// Asked for; its home (or, for a filter, some home) has not answered.
-    Pending,
-    /// Takes live messages.
-    Live,
-    /// A page is on its way.
-    Reading,
-    /// To be read from the log, after the cursor, when the socket has drained.
-    Lagging,
-    /// To a filter: takes live messages of all topics that match, but in partitions where it is
-    /// behind.
-    Wide,
-}
-
-/// One subscription.
-#[derive(Hand)]
-pub(crate) struct Subscription {
-    pub generation: u32,
-    pub connection: ConnIndex,
-    /// The next one of the connection, and the one before.
-    pub next: u32,
-    pub previous: u32,
-    /// The topic's index at this edge, or the filter's.
-    pub topic: TopicIndex,
-    /// Place in the topic's or filter's list.
-    pub position: u32,
-    /// The client's own number for it.
-    pub client: u32,
-    /// Everything up to here is settled; two halves, so that the entry stays small. To a filter:
-    /// the number of the last message for filters before it was open.
-    pub cursor: [u32; 2],
-    pub home: HomeId,
-    pub stage: Stage,
-    pub terms: Terms,
-}
-
-/// What a subscription is to, and what becomes of one that cannot begin where it was to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// To a topic; a gap is announced.
-    Plain,
-    /// To a topic; refused instead.
-    PlainWithoutGap,
-    /// To a filter; a gap is announced.
-    Filter,
-    /// To a filter; refused instead.
-    FilterWithoutGap,
-}
-
-const _: () = assert!(size_of::<Subscription>() <= 40);
-
-impl Subscription {
-    pub fn is_filter(&self) -> bool {
-        matches!(self.terms.kind(), Kind::Filter | Kind::FilterWithoutGap)
+    /// Counters that begin anew after 32 bits begin here.
+    pub fn begin_counters_at(&mut self, value: u32) {
+        self.filters.begin_serial_at(value);
+        self.generation = value;
     }
 
-    /// What becomes of it when its client does not keep up.
-    pub fn policy(&self) -> LagPolicy {
-        self.terms.policy()
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.table.len()
     }
 
-    /// Everything up to this offset is settled.
-    pub fn cursor(&self) -> u64 {
-        u64::from(self.cursor[0]) | u64::from(self.cursor[1]) << 32
+    /// How many bytes the subscriptions take, and what is found by them.
+    pub fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+            + self.members.memory_bytes()
+            + self.large.memory_bytes()
+            + self.credits.memory_bytes()
+            + self.recovering.memory_bytes()
+            + self.laggards.memory_bytes()
     }
 
-    pub fn set_cursor(&mut self, offset: u64) {
-        self.cursor = [offset as u32, (offset >> 32) as u32];
+    /// A new subscription of a connection, which is asked for next.
+    pub fn insert(
+        &mut self,
+        index: ConnIndex,
+        slot: &mut Slot,
+        client: u32,
+        home: HomeId,
+        terms: Terms,
+    ) -> SubIndex {
+        self.generation = self.generation.wrapping_add(1);
+        let subscription = self.table.insert(Subscription {
+            generation: self.generation,
+            next: slot.subscriptions,
+            ..Subscription::new(index, client, home, terms)
+        });
+        let next = std::mem::replace(&mut slot.subscriptions, subscription);
+        slot.subscriptions_count += 1;
+        if let Some(next) = self.table.get_mut(next) {
+            next.previous = subscription;
+        }
+        self.note_if_large(slot, subscription);
+        subscription
     }
 
-    /// What lies beyond this is read from the log again.
-    pub fn lag_from(&self) -> u64 {
-        if self.stage == Stage::Live { u64::MAX } else { self.cursor() }
+    /// The subscription, if it is still there.
+    #[inline]
+    pub fn get(&self, subscription: SubIndex) -> Option<&Subscription> {
+        self.table.get(subscription)
+    }
+
+    /// The key by which homes know the subscription.
+    pub fn key(&self, subscription: SubIndex) -> SubscriptionKey {
+        Key { index: subscription, generation: self.table[subscription].generation }
+    }
+
+    /// Letters under the subscription's key of before find nobody.
+    fn renew_key(&mut self, subscription: SubIndex) {
+        self.generation = self.generation.wrapping_add(1);
+        self.table[subscription].generation = self.generation;
+    }
+
+    /// The subscription of a key, if it is still there.
+    #[inline]
+    pub fn find(&self, key: SubscriptionKey) -> Option<SubIndex> {
+        let entry = self.table.get(key.index)?;
+        (entry.generation == key.generation).then_some(key.index)
+    }
+
+    /// The connection's subscriptions from this one on, newest first.
+    pub fn chain(&self, first: SubIndex) -> impl Iterator<Item = SubIndex> {
+        std::iter::successors((first != NONE).then_some(first), |&at| {
+            let next = self.table[at].next;
+            (next != NONE).then_some(next)
+        })
+    }
+
+    /// Takes in what the home has said of a topic, even if its subscription has gone.
+    pub fn note_grant(&mut self, home: HomeId, grant: &Grant) {
+        let topic = self.topics[usize::from(home)].at(grant.index);
+        topic.generation = grant.generation;
+        topic.partition = grant.partition;
+    }
+
+    /// A granted subscription takes messages of its topic, or is to be read from the log.
+    pub fn begin(
+        &mut self,
+        subscription: SubIndex,
+        slot: &mut Slot,
+        home: HomeId,
+        grant: &Grant,
+        settings: &Settings,
+    ) {
+        let subscribers = &mut self.topics[usize::from(home)].at(grant.index).subscribers;
+        let position = subscribers.len() as u32;
+        self.members.push(subscribers, subscription);
+        let entry = &mut self.table[subscription];
+        entry.target = grant.index;
+        entry.position = position;
+        entry.stage = Stage::Live;
+        entry.set_cursor(grant.position.offset);
+        if grant.replaying {
+            self.set_lagging(subscription, settings);
+        }
+        self.note_if_large(slot, subscription);
+        if !grant.replaying {
+            self.credits.remove(subscription);
+        }
+    }
+
+    /// The subscription takes live messages after `offset`: a page has come. Where pages are left,
+    /// it lags instead.
+    pub fn go_on(
+        &mut self,
+        subscription: SubIndex,
+        offset: u64,
+        is_lagging: bool,
+        settings: &Settings,
+    ) {
+        self.leave_reading(subscription, settings);
+        let entry = &mut self.table[subscription];
+        entry.stage = Stage::Live;
+        entry.set_cursor(offset);
+        if is_lagging {
+            self.set_lagging(subscription, settings);
+        }
+    }
+
+    /// A live message has come. False if the subscription does not take it: it is read from the
+    /// log, or has settled it, as a client may know more than a lagging stream has carried.
+    #[inline]
+    pub fn take_live(&mut self, subscription: SubIndex, offset: u64) -> bool {
+        let entry = &mut self.table[subscription];
+        let takes = entry.stage == Stage::Live && offset > entry.cursor();
+        if takes {
+            entry.set_cursor(offset);
+        }
+        takes
+    }
+
+    /// Forgets a subscription in whatever stage.
+    pub fn remove(
+        &mut self,
+        subscription: SubIndex,
+        slot: &mut Slot,
+        settings: &Settings,
+    ) -> Option<Unused> {
+        let entry = self.table.get(subscription)?;
+        let (next, previous) = (entry.next, entry.previous);
+        match self.table.get_mut(previous) {
+            None => slot.subscriptions = next,
+            Some(previous) => previous.next = next,
+        }
+        if let Some(next) = self.table.get_mut(next) {
+            next.previous = previous;
+        }
+        slot.subscriptions_count -= 1;
+        self.leave_lagging(subscription, settings);
+        let entry = self.table.remove(subscription)?;
+        self.credits.remove(subscription);
+        self.recovering.forget((entry.connection, subscription));
+        self.forget_if_large(slot, &entry);
+        if entry.is_filter() {
+            if !entry.is_of_stream() {
+                self.forget_reader((entry.connection, subscription), slot, settings);
+            } else {
+                self.behind.forget_question(entry.connection, subscription);
+            }
+            return self.leave_filter(subscription, &entry);
+        }
+        // One that was not granted yet has no topic; the grant will find nobody.
+        let (home, index) = entry.topic()?;
+        let subscribers = &mut self.topics[usize::from(home)].at(index).subscribers;
+        let moved = self.members.swap_remove_at(subscribers, entry.position as usize);
+        if let Some(moved) = moved {
+            self.table[moved].position = entry.position;
+        }
+        let generation = self.unused_generation(home, index)?;
+        Some(Unused::Topic { home, index, generation })
+    }
+}
+
+impl Index<SubIndex> for Subscriptions {
+    type Output = Subscription;
+
+    #[inline]
+    fn index(&self, subscription: SubIndex) -> &Subscription {
+        &self.table[subscription]
     }
 }

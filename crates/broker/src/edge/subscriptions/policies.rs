@@ -16,64 +16,128 @@
 //! the client has settled: the `prev` of the first frame that was given up, after frames that all
 //! went out.
 
-use super::{Kind, Member};
+use super::behind::{Member, Reader, all_of, all_of_connection};
+use super::{Slot, Stage, Subscriptions};
+use crate::ids::{ConnIndex, SubIndex};
+use crate::mail::{PartitionId, ReadMode};
 use crate::settings::LagPolicy;
 use std::collections::BTreeSet;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// A subscription's kind and policy in one byte.
-#[derive(Clone, Copy, Hand)]
-pub(crate) struct Terms(u8);
-
-impl Terms {
-    pub fn new(kind: Kind, policy: LagPolicy) -> Terms {
-        let kind = match kind {
-            Kind::Plain => 0,
-            Kind::PlainWithoutGap => 1,
-            Kind::Filter => 2,
-            Kind::FilterWithoutGap => 3,
-        };
-        let policy = match policy {
-            LagPolicy::Replay => 0,
-            LagPolicy::Conflate => 1,
-            LagPolicy::Drop => 2,
-            LagPolicy::Disconnect => 3,
-        };
-        Terms(policy << 2 | kind)
-    }
-
-    pub fn kind(self) -> Kind {
-        match self.0 & 3 {
-            0 => Kind::Plain,
-            1 => Kind::PlainWithoutGap,
-            2 => Kind::Filter,
-            _ => Kind::FilterWithoutGap,
-        }
-    }
-
-    pub fn policy(self) -> LagPolicy {
-        match self.0 >> 2 {
-            0 => LagPolicy::Replay,
-            1 => LagPolicy::Conflate,
-            2 => LagPolicy::Drop,
-            _ => LagPolicy::Disconnect,
-        }
-    }
-}
-
 /// Subscriptions that are owed a replay in spite of their policy, by connection.
 #[derive(Default, Hand)]
-pub(crate) struct Recovering {
-    pub subscriptions: BTreeSet<(u32, u32)>,
+pub(super) struct Recovering {
+    subscriptions: BTreeSet<(ConnIndex, SubIndex)>,
     /// Those to filters, by partition.
-    pub partitions: BTreeSet<Member>,
+    partitions: BTreeSet<Member>,
 }
 
 impl Recovering {
-    /// Bytes of both sets, about.
+    /// About how many bytes both sets take.
     pub fn memory_bytes(&self) -> usize {
-        tree_bytes(self.subscriptions.len(), size_of::<(u32, u32)>())
+        tree_bytes(self.subscriptions.len(), size_of::<(ConnIndex, SubIndex)>())
             + tree_bytes(self.partitions.len(), size_of::<Member>())
+    }
+
+    /// The subscription goes.
+    pub fn forget(&mut self, at: (ConnIndex, SubIndex)) {
+        if !self.subscriptions.is_empty() {
+            self.subscriptions.remove(&at);
+        }
+    }
+
+    /// A subscription to a filter goes, or all filters of a stream.
+    pub fn forget_reader(&mut self, reader: Reader) {
+        let gone: Vec<Member> = self.partitions.range(all_of(reader)).copied().collect();
+        for member in gone {
+            self.partitions.remove(&member);
+        }
+    }
+}
+
+impl Subscriptions {
+    /// The subscription is owed all that the log has after its cursor.
+    pub fn recovers(&mut self, subscription: SubIndex) {
+        let entry = &self.table[subscription];
+        if entry.policy() != LagPolicy::Replay {
+            self.recovering.subscriptions.insert((entry.connection, subscription));
+        }
+    }
+
+    /// The reader is owed all that the log has in a partition after its cursor.
+    pub fn filter_recovers(&mut self, reader: Reader, partition: PartitionId, slot: &Slot) {
+        if self.filter_policy(reader, slot) != LagPolicy::Replay {
+            self.recovering.partitions.insert((reader.0, reader.1, partition));
+        }
+    }
+
+    /// All that waited for the connection has been written: what is live has its replay.
+    pub fn end_recoveries(&mut self, index: ConnIndex) {
+        if !self.recovering.partitions.is_empty() {
+            let recovering = self.recovering.partitions.range(all_of_connection(index)).copied();
+            let done: Vec<Member> = recovering.filter(|at| !self.behind.has(at)).collect();
+            for member in done {
+                self.recovering.partitions.remove(&member);
+            }
+        }
+        if self.recovering.subscriptions.is_empty() {
+            return;
+        }
+        let all = (index, 0)..=(index, SubIndex::MAX);
+        let recovering = self.recovering.subscriptions.range(all).copied();
+        let done: Vec<(ConnIndex, SubIndex)> =
+            recovering.filter(|&(_, at)| self.table[at].stage == Stage::Live).collect();
+        for entry in done {
+            self.recovering.subscriptions.remove(&entry);
+        }
+    }
+
+    /// What becomes of a subscription to a filter, or of a stream's filters together.
+    fn filter_policy(&self, reader: Reader, slot: &Slot) -> LagPolicy {
+        let filters = self.filters_of(reader, slot, Stage::Wide);
+        let mut policies = filters.iter().map(|at| self.table[*at].policy());
+        let first = policies.next().unwrap_or_default();
+        match policies.all(|policy| policy == first) {
+            true => first,
+            false => LagPolicy::Replay,
+        }
+    }
+
+    /// What the next page of a partition is to bring.
+    pub(super) fn filter_read_mode(&self, at: Member, slot: &Slot) -> ReadMode {
+        match self.filter_policy((at.0, at.1), slot) {
+            LagPolicy::Conflate if !self.recovering.partitions.contains(&at) => ReadMode::Newest,
+            LagPolicy::Drop if !self.recovering.partitions.contains(&at) => ReadMode::Skip,
+            _ => ReadMode::Replay,
+        }
+    }
+
+    /// A subscription of the reader, if it is behind, has no replay to finish and is to end for it.
+    pub fn ends_by_policy(&self, reader: Reader, slot: &Slot) -> Option<SubIndex> {
+        let ends = self.filter_policy(reader, slot) == LagPolicy::Disconnect
+            && self.recovering.partitions.range(all_of(reader)).next().is_none();
+        let filters = self.filters_of(reader, slot, Stage::Wide);
+        filters.last().copied().filter(|_| ends)
+    }
+
+    /// What holds for a plain subscription that is to be read from the log.
+    pub fn policy_now(&self, subscription: SubIndex) -> LagPolicy {
+        let entry = &self.table[subscription];
+        let recovers = || self.recovering.subscriptions.contains(&(entry.connection, subscription));
+        match entry.policy() {
+            LagPolicy::Replay => LagPolicy::Replay,
+            _ if recovers() => LagPolicy::Replay,
+            policy => policy,
+        }
+    }
+
+    /// What its next page is to bring.
+    pub(super) fn read_mode(&self, subscription: SubIndex) -> ReadMode {
+        match self.policy_now(subscription) {
+            LagPolicy::Conflate => ReadMode::Newest,
+            LagPolicy::Drop => ReadMode::Skip,
+            LagPolicy::Replay | LagPolicy::Disconnect => ReadMode::Replay,
+        }
     }
 }

@@ -8,8 +8,9 @@
 //! Invariants: `waiting` holds exactly the cursors that are not being read; `under_way` counts the
 //! others.
 
-use super::{Cursor, Member, READS_MAX};
-use crate::ids::ConnIndex;
+use super::behind::{Cursor, Member};
+use super::lagging::READS_MAX;
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -19,14 +20,14 @@ use stdx::memory::tree_bytes;
 /// The place of a waiting cursor among those of its connection and log: the member, whether the
 /// cursor is paid, the partition. Paid ones of a member come last, so that all of them can be
 /// passed over when there is no credit.
-pub(crate) type Turn = (u32, bool, PartitionId);
+pub(crate) type Turn = (SubIndex, bool, PartitionId);
 
 /// See the module.
 #[derive(Default, Hand)]
-pub(crate) struct Reads {
-    /// By connection and log.
-    under_way: BTreeMap<(u32, u16), usize>,
-    waiting: BTreeSet<(u32, u16, Turn)>,
+pub(super) struct Reads {
+    /// How many pages are on their way, by connection and log.
+    under_way: BTreeMap<(ConnIndex, u16), usize>,
+    waiting: BTreeSet<(ConnIndex, u16, Turn)>,
 }
 
 impl Reads {
@@ -75,7 +76,7 @@ impl Reads {
 
     /// The next waiting cursor of a connection in a log.
     pub fn next(&self, index: ConnIndex, log: u16, from: Bound<Turn>) -> Option<Turn> {
-        const LAST: Turn = (u32::MAX, true, PartitionId::MAX);
+        const LAST: Turn = (SubIndex::MAX, true, PartitionId::MAX);
         let from = match from {
             Bound::Unbounded => Bound::Included((index, log, (0, false, 0))),
             Bound::Included(turn) => Bound::Included((index, log, turn)),
@@ -86,9 +87,9 @@ impl Reads {
         self.waiting.range((from, to)).next().map(|at| at.2)
     }
 
-    /// Bytes of both, about.
+    /// About how many bytes both take.
     pub fn memory_bytes(&self) -> usize {
-        tree_bytes(self.under_way.len(), size_of::<((u32, u16), usize)>())
-            + tree_bytes(self.waiting.len(), size_of::<(u32, u16, Turn)>())
+        tree_bytes(self.under_way.len(), size_of::<((ConnIndex, u16), usize)>())
+            + tree_bytes(self.waiting.len(), size_of::<(ConnIndex, u16, Turn)>())
     }
 }

@@ -1,15 +1,17 @@
 //! Topics that an edge has interest in, by the indexes that their homes gave to it. Names stay at
 //! home.
 
-use crate::ids::TopicIndex;
-use crate::mail::PartitionId;
+use super::Subscriptions;
+use super::filters::NamedIndex;
+use crate::ids::{SubIndex, TopicIndex};
+use crate::mail::{HomeId, PartitionId};
 use stdx::blocks::List;
 use stdx::handing::Hand;
 use stdx::pages::Pages;
 
 /// A topic that this edge has interest in.
 #[derive(Default, Hand)]
-pub(crate) struct Topic {
+pub(super) struct Topic {
     /// Plain subscriptions.
     pub subscribers: List,
     /// The newest grant's; 0 when there was none.
@@ -21,9 +23,17 @@ pub(crate) struct Topic {
 
 const _: () = assert!(size_of::<Topic>() <= 24);
 
+impl Topic {
+    /// The handle of its name, once a filter has brought it.
+    #[inline]
+    pub fn name(&self) -> Option<NamedIndex> {
+        self.named.checked_sub(1)
+    }
+}
+
 /// Topics of one home, by index; grows by pages.
 #[derive(Default, Hand)]
-pub(crate) struct Topics {
+pub(super) struct Topics {
     topics: Pages<Topic, PAGE>,
 }
 
@@ -31,6 +41,7 @@ const PAGE: usize = 256;
 
 impl Topics {
     /// The topic at an index that the home has given.
+    #[inline]
     pub fn at(&mut self, index: TopicIndex) -> &mut Topic {
         self.topics.grow_to(index, Topic::default);
         &mut self.topics[index]
@@ -41,12 +52,82 @@ impl Topics {
         self.topics.get(index)
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Topic)> {
-        (0..).zip(self.topics.iter_mut())
+    pub fn iter(&self) -> impl Iterator<Item = &Topic> {
+        self.topics.iter()
     }
 
-    /// Bytes touched.
+    /// How many bytes are touched.
     pub fn memory_bytes(&self) -> usize {
         self.topics.memory_bytes()
+    }
+}
+
+/// Who takes a live message of a topic.
+pub(crate) struct Takers {
+    /// The only plain subscription, if there is just one.
+    pub single: Option<SubIndex>,
+    /// The topic's name, if filters may match it.
+    pub named: Option<NamedIndex>,
+    pub partition: PartitionId,
+}
+
+impl Subscriptions {
+    /// Who takes a message of a topic. Several plain subscriptions are appended to `several`.
+    #[inline]
+    pub fn takers(
+        &mut self,
+        home: HomeId,
+        index: TopicIndex,
+        several: &mut Vec<SubIndex>,
+    ) -> Takers {
+        let topic = self.topics[usize::from(home)].at(index);
+        let mut single = None;
+        match topic.subscribers.len() {
+            0 => {}
+            1 => single = self.members.first(&topic.subscribers),
+            _ => several.extend(self.members.iter(&topic.subscribers)),
+        }
+        Takers { single, named: topic.name(), partition: topic.partition }
+    }
+
+    /// How many plain subscriptions a topic has, and how many match it by filter.
+    pub fn counts_of_topic(&self, home: HomeId, index: TopicIndex) -> (u32, u32) {
+        let topics = self.topics.get(usize::from(home));
+        let Some(topic) = topics.and_then(|topics| topics.get(index)) else {
+            return (0, 0);
+        };
+        let by_filter = topic.name().map_or(0, |named| self.filters.members_count(named));
+        (topic.subscribers.len() as u32, by_filter as u32)
+    }
+
+    /// The partition of a topic of this edge.
+    pub fn partition_of_topic(&mut self, home: HomeId, index: TopicIndex) -> PartitionId {
+        self.topics[usize::from(home)].at(index).partition
+    }
+
+    /// Where a plain subscription's topic lives; none before the grant.
+    pub fn partition_of(&self, subscription: SubIndex) -> Option<PartitionId> {
+        let (home, index) = self.table[subscription].topic()?;
+        self.topics[usize::from(home)].get(index).map(|topic| topic.partition)
+    }
+
+    /// The newest grant's generation, if the topic has no plain subscription: it is to be released.
+    pub fn unused_generation(&mut self, home: HomeId, index: TopicIndex) -> Option<u32> {
+        let topic = self.topics[usize::from(home)].at(index);
+        topic.subscribers.is_empty().then_some(topic.generation)
+    }
+
+    /// The home has taken the index back.
+    pub fn release_topic(&mut self, home: HomeId, index: TopicIndex) {
+        let topic = std::mem::take(self.topics[usize::from(home)].at(index));
+        debug_assert!(topic.subscribers.is_empty(), "a home releases what the edge has released");
+        if let Some(named) = topic.name() {
+            self.filters.forget_name(named);
+        }
+    }
+
+    /// How many bytes all topics take.
+    pub fn topics_bytes(&self) -> usize {
+        self.topics.iter().map(|topics| topics.memory_bytes()).sum()
     }
 }

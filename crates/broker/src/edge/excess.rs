@@ -1,0 +1,12 @@
+//! The bounds of what is kept for a connection that does not take what it is sent.
+
+use stdx::handing::Hand;
+
+/// The bound that a slow connection has passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub(crate) enum Excess {
+    /// `outbox_bytes_max`, of the connection alone.
+    Own,
+    /// `pinned_bytes_max`, of all connections of the edge.
+    Shared,
+}
