@@ -2,26 +2,13 @@
 
 use crate::refusal::Refusal;
 use broker::entitlement::Judged;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use stdx::metrics::Metrics;
 use wire::native::ErrorCode;
 
-/// Counters of all I/O threads.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub accepted: AtomicU64,
-    pub unauthorized: AtomicU64,
-    pub expired: AtomicU64,
-    pub revoked: AtomicU64,
-    pub not_ready: AtomicU64,
-    pub cache_hits: AtomicU64,
-    pub signatures: AtomicU64,
-    pub fetches: AtomicU64,
-    pub fetches_failed: AtomicU64,
-}
-
 /// Counters and gauges of the authenticator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, stdx::Counters, Metrics)]
+#[counters(shared = Counters)]
 pub struct Statistics {
     /// Accepted credentials.
     pub accepted: u64,
@@ -33,21 +20,29 @@ pub struct Statistics {
     pub revoked: u64,
     /// Credentials refused temporarily because keys were missing.
     pub not_ready: u64,
-    /// Tokens found in the cache of verified signatures.
+    /// Tokens whose signature was in the cache of verified signatures.
+    #[metric("crore_token_cache_hits_total")]
     pub cache_hits: u64,
-    /// Computed signatures, one for each key that a token was tried with.
+    /// Tokens whose signature was verified by computation.
+    #[metric("crore_token_signatures_total")]
     pub signatures: u64,
-    /// Fetches of key sets.
+    /// Fetches of the issuer's key set.
+    #[metric("crore_key_set_fetches_total")]
     pub fetches: u64,
-    /// Failed fetches.
+    /// Failed fetches of the issuer's key set; the current keys stay in use.
+    #[metric("crore_key_set_fetches_failed_total")]
     pub fetches_failed: u64,
-    /// Present number of keys that verify tokens.
+    /// Keys that verify tokens.
+    #[metric("crore_token_keys")]
     pub keys: u64,
-    /// Present number of API keys.
+    /// API keys.
+    #[metric("crore_api_keys")]
     pub api_keys: u64,
-    /// Present number of tokens in the cache.
+    /// Tokens in the cache of verified signatures.
+    #[metric("crore_verified_tokens")]
     pub verified_tokens: u64,
-    /// Present number of revocations in force.
+    /// Revocations in force.
+    #[metric("crore_revocations")]
     pub revocations: u64,
 }
 
@@ -62,22 +57,6 @@ impl Counters {
             Err(_) => &self.unauthorized,
         };
         counter.fetch_add(1, Relaxed);
-    }
-
-    pub fn statistics(&self) -> Statistics {
-        let of = |counter: &AtomicU64| counter.load(Relaxed);
-        Statistics {
-            accepted: of(&self.accepted),
-            unauthorized: of(&self.unauthorized),
-            expired: of(&self.expired),
-            revoked: of(&self.revoked),
-            not_ready: of(&self.not_ready),
-            cache_hits: of(&self.cache_hits),
-            signatures: of(&self.signatures),
-            fetches: of(&self.fetches),
-            fetches_failed: of(&self.fetches_failed),
-            ..Statistics::default()
-        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use stdx::metrics::Metrics;
 use stdx::networks::{Networks, address_of, number_of};
 use stdx::rate::{Allowance, Bucket};
 use stdx::slab::Slab;
@@ -100,17 +101,22 @@ pub enum Limit {
 }
 
 /// Counts of refusals, and the size of the table; several can be added.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Metrics)]
 pub struct AdmissionStatistics {
     /// Connections refused because their listener kind has reached its maximum.
+    #[metric(limit = "listen.connections_max")]
     pub entrance_connections: u64,
     /// Connections refused because of the rate of their listener kind.
+    #[metric(limit = "listen.connect_rate_max")]
     pub entrance_rate: u64,
     /// Connections refused because their address has reached its maximum.
+    #[metric(limit = "connections_per_address_max")]
     pub address_connections: u64,
     /// Connections refused because of the rate of their address.
+    #[metric(limit = "connect_rate_per_address_max")]
     pub address_rate: u64,
-    /// Number of stored prefixes.
+    /// Address prefixes with open connections or a recorded rate.
+    #[metric("crore_addresses_remembered")]
     pub addresses: u64,
 }
 

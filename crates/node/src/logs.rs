@@ -31,6 +31,7 @@ use stdx::Counters;
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use stdx::histogram::Histogram;
+use stdx::metrics::Metrics;
 
 /// Approximate size of the records of one batch, in bytes.
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -58,44 +59,61 @@ pub struct LogTime {
 }
 
 /// Counts of a log thread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters, Metrics)]
 pub struct LogStatistics {
-    /// Durable batches.
+    /// Batches made durable, each with one write and one sync.
+    #[metric("crore_disk_batches_total")]
     pub batches: u64,
-    /// Records in durable batches.
+    /// Messages in durable batches.
+    #[metric("crore_disk_batch_records_total")]
     pub batch_records: u64,
-    /// Bytes of these records.
+    /// Bytes of messages in durable batches.
+    #[metric("crore_disk_batch_bytes_total")]
     pub batch_bytes: u64,
-    /// Failed batches.
+    /// Batches that failed to be written.
+    #[metric("crore_disk_batches_failed_total")]
     pub batches_failed: u64,
-    /// Records refused because of failed batches.
+    /// Publications refused because their batch failed to be written.
+    #[metric("crore_disk_records_refused_total")]
     pub records_refused: u64,
-    /// Durations of batches, write and sync.
+    /// Time of a batch of a log on disk, write and sync.
+    #[metric("crore_disk_sync_seconds")]
     pub syncs: Histogram,
     /// The longest duration, in microseconds.
     #[counters(max)]
     pub sync_us_max: u64,
-    /// Completed reads.
+    /// Requests answered from the disk: pages, and starts of histories.
+    #[metric("crore_disk_reads_total")]
     pub reads: u64,
-    /// Reads that failed on the disk.
+    /// Requests that the disk failed to answer.
+    #[metric("crore_disk_reads_failed_total")]
     pub reads_failed: u64,
-    /// Reads that found damaged records.
+    /// Pages from the disk without their damaged messages; the readers received a gap.
+    #[metric("crore_disk_reads_damaged_total")]
     pub reads_damaged: u64,
-    /// Bytes on disk.
+    /// Bytes of segments and indexes on disk.
+    #[metric("crore_disk_log_bytes")]
     pub bytes: u64,
-    /// Dropped segments.
+    /// Segments that logs on disk dropped because of age or size.
+    #[metric("crore_disk_segments_dropped_total")]
     pub segments_dropped: u64,
-    /// Retention checks that failed on the disk.
+    /// Times that a log on disk failed to drop a segment, or to look for one, because of a disk
+    /// error.
+    #[metric("crore_disk_expiries_failed_total")]
     pub expiries_failed: u64,
-    /// Failed removals of files.
+    /// Times that an obsolete file of a log on disk could not be removed.
+    #[metric("crore_disk_removals_failed_total")]
     pub removals_failed: u64,
-    /// Retained messages lost with their segment because they could not be copied.
+    /// Retained messages lost on disk: their segment expired, and they could not be read or copied.
+    #[metric("crore_disk_retained_lost_total")]
     pub retained_lost: u64,
     /// Logs that accept nothing at present.
     pub unavailable: u64,
-    /// Bytes cut from the tail at the start; none of them had been acknowledged.
+    /// Bytes that the start cut from the ends of logs; none of them had been acknowledged.
+    #[metric("crore_disk_torn_bytes")]
     pub torn_bytes: u64,
-    /// Damaged places found at the start.
+    /// Damaged places that the start found; acknowledged messages may be lost.
+    #[metric("crore_disk_damages")]
     pub damages: u64,
     /// Memory in bytes: the indexes of segments, and the batch being written.
     pub memory_bytes: u64,

@@ -40,19 +40,9 @@ pub struct ProxiedOptions {
     pub timeout: Duration,
 }
 
-/// Counts of proxies' connections of one thread; only this thread writes them, and any thread may
-/// read them.
-#[derive(Debug, Default)]
-pub struct ProxiedCounters {
-    headers: AtomicU64,
-    refused: AtomicU64,
-    malformed: AtomicU64,
-    late: AtomicU64,
-    gone: AtomicU64,
-}
-
-/// The counts at one moment; those of several threads can be added.
+/// Counts of proxies' connections at one moment; those of several threads can be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
+#[counters(shared = ProxiedCounters)]
 pub struct ProxiedStatistics {
     /// Removed headers.
     pub headers: u64,
@@ -64,20 +54,6 @@ pub struct ProxiedStatistics {
     pub late: u64,
     /// Connections closed by the peer before the header was complete.
     pub gone: u64,
-}
-
-impl ProxiedCounters {
-    /// The present counts.
-    pub fn statistics(&self) -> ProxiedStatistics {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ProxiedStatistics {
-            headers: read(&self.headers),
-            refused: read(&self.refused),
-            malformed: read(&self.malformed),
-            late: read(&self.late),
-            gone: read(&self.gone),
-        }
-    }
 }
 
 fn count(counter: &AtomicU64) {

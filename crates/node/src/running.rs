@@ -37,6 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components};
+use stdx::metrics::Metrics;
 use stdx::networks::Networks;
 
 /// The start parameters of a node.
@@ -119,7 +120,7 @@ pub struct ProxyOptions {
 }
 
 /// Counts of admission and of proxies' connections, of all threads.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Metrics)]
 pub struct DoorStatistics {
     /// Counts by address and listener.
     pub admission: AdmissionStatistics,
@@ -131,9 +132,11 @@ pub struct DoorStatistics {
     pub without_memory: u64,
     /// The memory pressure, 0 to 3.
     pub pressure: u8,
-    /// The memory in use that counts; 0 without a watcher.
+    /// Memory in use that counts against the ceiling.
+    #[metric("crore_memory_used_bytes")]
     pub memory_used_bytes: u64,
-    /// The memory ceiling; 0 without a watcher.
+    /// Memory ceiling of the process.
+    #[metric("crore_memory_ceiling_bytes")]
     pub memory_ceiling_bytes: u64,
 }
 

@@ -12,6 +12,7 @@
 
 use stdx::Counters;
 use stdx::histogram::Histogram;
+use stdx::metrics::Metrics;
 
 /// Work above which a turn counts as long.
 const LONG_TURN_US: u64 = 10_000;
@@ -29,16 +30,20 @@ pub struct Stamps {
 }
 
 /// The measurements of one I/O thread, or of all together.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Counters, Metrics)]
 pub struct Timings {
-    /// Work of turns, from the return of the poll to the end.
+    /// Duration of a turn of an I/O thread.
+    #[metric("crore_turn_seconds")]
     pub turns: Histogram,
-    /// Turns of more than ten milliseconds.
+    /// Turns of I/O threads that took more than ten milliseconds.
+    #[metric("crore_turns_long_total")]
     pub long_turns: u64,
-    /// Time from the sending of a batch to the turn that receives it.
+    /// Time from the sending of a batch to another I/O thread to the turn that receives it.
+    #[metric("crore_mailbox_delay_seconds")]
     pub mailboxes: Histogram,
     /// Time from the turn that read a publication to the end of the turn that wrote it to a
-    /// subscriber, for each delivery.
+    /// subscriber, for each live delivery.
+    #[metric("crore_publish_to_write_seconds")]
     pub deliveries: Histogram,
 }
 

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use stdx::metrics::Metrics;
 
 /// Parts with a lock each.
 const PARTS_COUNT: usize = 64;
@@ -29,11 +30,13 @@ pub struct Users {
 type Part = HashMap<[u32; 2], u32>;
 
 /// What the table has refused, and how much is in it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Metrics)]
 pub struct UserStatistics {
     /// Connections refused because their user has as many as may be.
+    #[metric(limit = "connections_per_user_max")]
     pub refused: u64,
-    /// Users with connections that count, now.
+    /// Users with connections, if connections of users are limited.
+    #[metric("crore_users")]
     pub users: u64,
 }
 

@@ -13,6 +13,7 @@ pub mod hash;
 pub mod histogram;
 pub mod key;
 pub mod memory;
+pub mod metrics;
 pub mod names;
 pub mod networks;
 pub mod pages;

@@ -98,3 +98,67 @@ fn counters_are_added_and_maxima_kept() {
     sum += Outer { count: 0, longest_us: 12, inner: Inner(0, 0) };
     assert_eq!(sum.longest_us, 12);
 }
+
+#[test]
+fn a_field_declares_its_metric() {
+    use stdx::histogram::Histogram;
+    use stdx::metrics::{Metrics, Read};
+
+    #[derive(Metrics)]
+    struct Refused {
+        full: u64,
+        #[metric(limit = "rate_max")]
+        too_fast: u64,
+    }
+
+    #[derive(Metrics)]
+    struct Counted {
+        /// Pings sent to
+        /// quiet connections.
+        #[metric("pings_total", limit = "ping_rate_max")]
+        pings: u64,
+        /// Refusals.
+        #[metric("refusals_total", by = "reason")]
+        refused: Refused,
+        /// Turns.
+        #[metric("turn_seconds")]
+        turns: Histogram,
+        unseen: u64,
+    }
+
+    let refused = Refused { full: 1, too_fast: 2 };
+    let counted = Counted { pings: 3, refused, turns: Histogram::default(), unseen: 4 };
+    let shown = Counted::METRICS.iter().map(|metric| {
+        let samples = match metric.read {
+            Read::Number(read) => read(&counted).to_string(),
+            Read::By(label, read) => format!("{label} {:?}", read(&counted)),
+            Read::Histogram(read) => read(&counted).count().to_string(),
+        };
+        format!("{}: {} {samples}", metric.name, metric.help)
+    });
+    let expected = [
+        "pings_total: Pings sent to quiet connections. 3",
+        "refusals_total: Refusals. reason [(\"full\", 1), (\"too_fast\", 2)]",
+        "turn_seconds: Turns. 0",
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+    assert_eq!(counted.named(), [("pings", 3), ("unseen", 4)]);
+    assert_eq!(counted.limits(), [("ping_rate_max", 3)]);
+    assert_eq!(counted.refused.limits(), [("rate_max", 2)]);
+}
+
+#[test]
+fn shared_counters_are_read_at_once() {
+    use std::sync::atomic::Ordering;
+
+    #[derive(Debug, PartialEq, Counters)]
+    #[counters(shared = Counting)]
+    struct Counted {
+        pings: u64,
+        errors: u64,
+    }
+
+    let counting = Counting::default();
+    counting.errors.fetch_add(2, Ordering::Relaxed);
+    assert_eq!(counting.statistics(), Counted { pings: 0, errors: 2 });
+}

@@ -6,16 +6,20 @@ use crate::entitlement::Action;
 use stdx::Counters;
 use stdx::handing::Hand;
 use stdx::histogram::Histogram;
+use stdx::metrics::Metrics;
 use wire::native::ErrorCode;
 
 /// Counters and gauges of one edge, since its start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters, Metrics)]
 pub struct EdgeStatistics {
     /// Connections accepted.
+    #[metric("crore_connections_accepted_total")]
     pub accepted: u64,
-    /// Connections ended, for whatever reason.
+    /// Connections closed, for any reason.
+    #[metric("crore_connections_closed_total")]
     pub closed: u64,
-    /// Connections now.
+    /// Open connections.
+    #[metric("crore_connections")]
     pub connections: u64,
     /// Of these: native sessions.
     pub native_sessions: u64,
@@ -27,64 +31,94 @@ pub struct EdgeStatistics {
     pub long_polls: u64,
     /// Connections ended, by code or cause.
     pub ends: EndCounts,
-    /// How long connections took from being accepted to HELLO answered, or to the head of their
-    /// first request, in whole milliseconds.
+    /// Time from the accept of a connection to the head of its first request, or to HELLO if it
+    /// begins a session, including TLS. In whole milliseconds.
+    #[metric("crore_handshake_seconds")]
     pub handshakes: Histogram,
     /// Errors told to clients, by code.
     pub errors: ErrorCounts,
-    /// Subscriptions now.
+    /// Current subscriptions.
+    #[metric("crore_subscriptions")]
     pub subscriptions: u64,
     /// Subscriptions refused.
+    #[metric("crore_subscriptions_refused_total")]
     pub subscriptions_refused: u64,
     /// Distinct filters now.
     pub filters: u64,
-    /// Distinct credentials whose clients are here now.
+    /// Distinct tokens and API keys of connected clients.
+    #[metric("crore_entitlements")]
     pub entitlements: u64,
-    /// Credentials that the shell was asked about.
+    /// Tokens and API keys that needed a check.
+    #[metric("crore_credential_questions_total")]
     pub questions: u64,
-    /// Credentials that were refused.
+    /// Tokens and API keys that were refused.
+    #[metric("crore_credentials_refused_total")]
     pub credentials_refused: u64,
-    /// Actions that were not permitted.
+    /// Actions that the client's token, or the permissions of clients without a token, do not
+    /// allow.
+    #[metric("crore_forbidden_total", by = "action")]
     pub forbidden: Forbidden,
-    /// Sessions that went on with a new token.
+    /// Sessions that renewed their token.
+    #[metric("crore_renewals_total")]
     pub renewals: u64,
-    /// Connections ended because their token had expired.
+    /// Connections closed because their token expired.
+    #[metric("crore_tokens_expired_total")]
     pub tokens_expired: u64,
-    /// Connections ended because their token was revoked.
+    /// Connections closed because their token was revoked.
+    #[metric("crore_revoked_total")]
     pub revoked: u64,
     /// HTTP requests.
+    #[metric("crore_http_requests_total")]
     pub http_requests: u64,
     /// HTTP answers of 400 and above.
+    #[metric("crore_http_errors_total")]
     pub http_errors: u64,
-    /// Frames and WebSocket messages that broke their protocol.
+    /// Frames and messages that violated their protocol.
+    #[metric("crore_protocol_errors_total")]
     pub protocol_errors: u64,
     /// Publications received from clients.
+    #[metric("crore_publishes_received_total")]
     pub publishes: u64,
-    /// Messages handed to connections (each receiver counts).
+    /// Messages handed to connections; each receiver counts.
+    #[metric("crore_messages_delivered_total")]
     pub delivered: u64,
-    /// Of these: messages read from a log for one subscription, and retained ones.
+    /// Messages handed to connections that were read from a log for one replaying or lagging
+    /// subscription, and retained messages.
+    #[metric("crore_messages_replayed_total")]
     pub replayed: u64,
-    /// Subscriptions that came with a position.
+    /// Subscriptions with a position, by result: all messages after it followed, there was a gap,
+    /// or the subscription was refused because of a gap.
+    #[metric("crore_recoveries_total", by = "result")]
     pub recoveries: Recoveries,
-    /// Times that a subscription fell behind what the ring keeps.
+    /// Times that a subscription fell behind the recent frames and continued from the log.
+    #[metric("crore_subscriptions_lagged_total")]
     pub lagging: u64,
-    /// Times that a subscription was brought to its newest message, past others.
+    /// Times that a slow subscription skipped to its newest message.
+    #[metric("crore_subscriptions_conflated_total")]
     pub conflated: u64,
-    /// Times that a subscription was told to have missed messages, and went on live.
+    /// Times that a slow subscription continued live without its missed messages.
+    #[metric("crore_subscriptions_dropped_total")]
     pub dropped: u64,
-    /// Subscriptions ended because their client did not keep up.
+    /// Subscriptions ended because their client was too slow.
+    #[metric("crore_subscriptions_disconnected_total")]
     pub disconnected: u64,
-    /// Sessions and event streams that were told to go, and when to return.
+    /// Sessions and event streams that the drain has told to reconnect.
+    #[metric("crore_sent_away_total")]
     pub sent_away: u64,
     /// Resume tickets issued.
+    #[metric("crore_tickets_issued_total")]
     pub tickets_issued: u64,
-    /// Sessions that came back with one.
+    /// Sessions resumed with a ticket.
+    #[metric("crore_tickets_resumed_total")]
     pub tickets_resumed: u64,
-    /// Tickets that did not hold.
+    /// Resume tickets that were refused.
+    #[metric("crore_tickets_refused_total")]
     pub tickets_refused: u64,
     /// Pages read for replaying and lagging subscriptions.
+    #[metric("crore_pages_total")]
     pub pages: u64,
-    /// Gaps announced.
+    /// Gaps reported to subscribers.
+    #[metric("crore_gaps_total")]
     pub gaps: u64,
     /// Connections closed because they did not drain.
     pub slow_closed: u64,
@@ -95,64 +129,87 @@ pub struct EdgeStatistics {
     /// Connections whose first request did not arrive in time.
     pub handshake_timeouts: u64,
     /// Connections closed because they did not answer pings.
+    #[metric(limit = "ping_interval")]
     pub ping_timeouts: u64,
     /// Connections lost because the peer's host acknowledged nothing any more.
     pub unacknowledged: u64,
-    /// Pings sent.
+    /// Pings sent to quiet connections.
+    #[metric("crore_pings_total")]
     pub pings: u64,
-    /// Bytes received.
+    /// Bytes read from clients.
+    #[metric("crore_received_bytes_total")]
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes written to clients.
+    #[metric("crore_sent_bytes_total")]
     pub written_bytes: u64,
-    /// Bytes owned by blocked connections now.
+    /// Output bytes held by blocked connections.
+    #[metric("crore_pinned_bytes")]
     pub pinned_bytes: u64,
-    /// Bytes of segments of logs that large frames of the ring keep now.
+    /// Bytes of log segments that large outgoing frames keep in memory, including dropped segments.
+    #[metric("crore_ring_segment_bytes")]
     pub ring_segment_bytes: u64,
-    /// Bytes of unfinished frames, messages and bodies now.
+    /// Buffered bytes of incomplete frames, messages and bodies.
+    #[metric("crore_kept_input_bytes")]
     pub kept_bytes: u64,
     /// Connections closed because these were too many.
     pub input_closed: u64,
     /// Connections closed because what they had begun to send did not go on.
+    #[metric(limit = "unfinished_input_timeout")]
     pub input_timeouts: u64,
-    /// Messages compressed; one for many receivers counts once.
+    /// Compressed messages; a message for several receivers counts once.
+    #[metric("crore_compressed_messages_total")]
     pub compressed: u64,
-    /// Their bytes before.
+    /// Bytes of compressed messages before compression.
+    #[metric("crore_compressed_input_bytes_total")]
     pub compressed_plain_bytes: u64,
-    /// Their bytes after.
+    /// Bytes of compressed messages after compression.
+    #[metric("crore_compressed_output_bytes_total")]
     pub compressed_bytes: u64,
-    /// Messages that did not get shorter, and went as they are.
+    /// Messages sent uncompressed because compression did not make them smaller.
+    #[metric("crore_incompressible_messages_total")]
     pub incompressible: u64,
-    /// Messages inflated.
+    /// Compressed messages received from clients.
+    #[metric("crore_inflated_messages_total")]
     pub inflated: u64,
-    /// Messages that would have inflated to more than a message may have; their connections were
+    /// Compressed messages that exceeded the maximum size when decompressed; their connections were
     /// closed.
+    #[metric("crore_inflate_refusals_total")]
     pub inflate_too_large: u64,
-    /// Publications on `$sys/...` that were given up because their home had no room.
+    /// Publications on $sys/... that were dropped because the queue of their home shard was full.
+    #[metric("crore_sys_publications_lost_total")]
     pub own_publications_lost: u64,
     /// Who was turned away because of how fast they were, or because memory was short.
     pub turned_away: TurnedAway,
 }
 
 /// Who was turned away, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters, Metrics)]
 pub struct TurnedAway {
     /// Publications refused because their connection publishes faster than it may.
+    #[metric(limit = "publish_rate_max")]
     pub publishes_too_fast: u64,
     /// HTTP requests refused for the same reason.
+    #[metric(limit = "requests_rate_max")]
     pub requests_too_fast: u64,
     /// Connections closed because their client pinged faster than it may.
+    #[metric(limit = "ping_rate_max")]
     pub ping_floods: u64,
     /// Connections closed because too much of what they sent was refused.
+    #[metric(limit = "errors_max")]
     pub error_floods: u64,
     /// Subscriptions refused because their session, or its token, has as many as it may.
     pub subscriptions_too_many: u64,
     /// Filters refused because their session holds as many as it may.
+    #[metric(limit = "filters_per_session_max")]
     pub filters_too_many: u64,
     /// Subscriptions refused because their session begins them faster than it may.
+    #[metric(limit = "subscribe_rate_max")]
     pub subscriptions_too_fast: u64,
     /// Filters refused because their user has as many as it may.
+    #[metric(limit = "filters_per_user_max")]
     pub filters_of_user: u64,
-    /// Requests of trusted proxies that did not say whose they are.
+    /// Requests of trusted proxies without the client's address, or with a malformed one.
+    #[metric("crore_forwarded_unknown_total")]
     pub clients_unknown: u64,
     /// Clients behind trusted proxies refused because their address has as much as it may.
     pub clients_refused: u64,
@@ -198,7 +255,7 @@ fn place_of(code: ErrorCode) -> usize {
 }
 
 /// What was not permitted, by what was wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct Forbidden {
     /// Subscriptions.
     pub subscribe: u64,
@@ -225,7 +282,7 @@ impl Forbidden {
 }
 
 /// What became of subscriptions that came with a position.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct Recoveries {
     /// Everything behind the position follows.
     pub complete: u64,

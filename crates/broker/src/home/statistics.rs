@@ -4,95 +4,122 @@ use super::{Home, Interests};
 use crate::mail::Code;
 use stdx::Counters;
 use stdx::handing::Hand;
+use stdx::metrics::Metrics;
 
 /// Counters since the start and present sizes of one home.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct HomeStatistics {
-    /// Topics known.
+    /// Known topics.
+    #[metric("crore_topics")]
     pub topics: u64,
     /// Bytes of names, topic entries and their hash slots.
     pub topics_bytes: u64,
     /// Indexes that edges hold.
     pub indexes: u64,
-    /// Filters known.
+    /// Filters with wildcards known to home shards.
+    #[metric("crore_filters")]
     pub filters: u64,
-    /// Records present in the logs.
+    /// Messages in the logs.
+    #[metric("crore_log_records")]
     pub records: u64,
     /// Bytes of records present, with the headers of their segments.
     pub log_bytes: u64,
     /// Bytes of the indexes of segments.
     pub index_bytes: u64,
     /// Retained messages.
+    #[metric("crore_retained_messages")]
     pub retained: u64,
     /// Bytes of retained messages.
     pub retained_bytes: u64,
-    /// Producers remembered, each for every partition that it publishes to.
+    /// Known producers, counted once for each partition that they publish to.
+    #[metric("crore_producers")]
     pub producers: u64,
-    /// Idempotency keys remembered.
+    /// Known idempotency keys.
+    #[metric("crore_idempotency_keys")]
     pub idempotency_keys: u64,
     /// Bytes of what is remembered of both.
     pub dedup_bytes: u64,
-    /// Streams (partition, edge) that are being read from the log.
+    /// Streams between a partition and an I/O thread that are currently read from the log.
+    #[metric("crore_streams_lagging")]
     pub lagging_streams: u64,
-    /// Messages appended.
+    /// Messages appended to a log.
+    #[metric("crore_messages_appended_total")]
     pub published: u64,
-    /// Publications that had been appended before, answered with their first position.
+    /// Repeated publications that were already appended; the answer has their first position.
+    #[metric("crore_publishes_duplicate_total")]
     pub duplicates: u64,
-    /// Live messages posted to edges.
+    /// Live messages that home shards posted to I/O threads.
+    #[metric("crore_messages_posted_total")]
     pub delivered: u64,
-    /// Times that a stream began to lag.
+    /// Times that such a stream began to lag.
+    #[metric("crore_streams_lagged_total")]
     pub lagged: u64,
-    /// Publishes, subscribes and filters refused.
+    /// Publishes, subscribes and filters that a home shard refused.
+    #[metric("crore_refusals_total", by = "reason")]
     pub refused: HomeRefusals,
-    /// Segments evicted.
+    /// Segments that the logs dropped because of age or size.
+    #[metric("crore_log_evicted_segments_total")]
     pub evicted_segments: u64,
-    /// Records evicted with them.
+    /// Messages that the logs dropped because of age or size.
+    #[metric("crore_log_evicted_records_total")]
     pub evicted_records: u64,
-    /// Topics forgotten.
+    /// Idle topics removed from memory; their positions stay comparable.
+    #[metric("crore_topics_forgotten_total")]
     pub forgotten: u64,
     /// Gaps told to subscriptions.
     pub gaps: u64,
-    /// Streams that lost records to eviction.
+    /// Times that such a stream lost records to eviction.
+    #[metric("crore_stream_gaps_total")]
     pub stream_gaps: u64,
     /// Pages read for subscriptions.
     pub pages_read: u64,
     /// Pages of history read.
+    #[metric("crore_histories_total")]
     pub histories_read: u64,
     /// Publications that wait for a disk.
+    #[metric("crore_publishes_staged")]
     pub staged: u64,
     /// Logs on disk that take no publications at present.
     pub logs_unavailable: u64,
-    /// Times that a log on disk got nothing done for so long that what needed its disk was refused.
+    /// Times that a log on disk made no progress within the stall timeout, so that a home shard
+    /// refused requests for its disk.
+    #[metric("crore_disk_logs_stalled_total", limit = "log_stall_timeout")]
     pub logs_stalled: u64,
     /// Durable records that memory had no room for.
     pub uncached: u64,
     /// Questions to disks.
     pub disk_reads: u64,
-    /// Requests that wait for a disk to answer.
+    /// Requests that wait for an answer from a disk.
+    #[metric("crore_disk_reads_waiting")]
     pub disk_reads_waiting: u64,
-    /// Pages that wait for their turn.
+    /// Pages and histories that wait for their turn at a home shard.
+    #[metric("crore_pages_waiting")]
     pub pages_waiting: u64,
 }
 
 /// What a home refused, by reason.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct HomeRefusals {
     /// `topics_max`.
+    #[metric(limit = "topics_max")]
     pub topics_full: u64,
     /// `filters_per_shard_max`.
     pub filters_full: u64,
     /// `retained_bytes_max`.
+    #[metric(limit = "retained_bytes_max")]
     pub retained_full: u64,
     /// A record that the log's bounds have no room for.
+    #[metric(limit = "log_bytes_max")]
     pub log_full: u64,
     /// No memory for another segment or name.
     pub memory_full: u64,
     /// `message_bytes_max`.
     pub message_too_large: u64,
     /// `producers_max`.
+    #[metric(limit = "producers_max")]
     pub producers_full: u64,
     /// Publications of a producer that a newer connection had taken over.
-    pub fenced: u64,
+    pub producer_fenced: u64,
     /// Publications of a producer below what is remembered of it.
     pub out_of_order: u64,
     /// Publications for another epoch.
@@ -100,6 +127,7 @@ pub struct HomeRefusals {
     /// The log's disk takes nothing, or could not be read.
     pub log_unavailable: u64,
     /// `publish_rate_max` of a rule.
+    #[metric(limit = "rule.publish_rate_max")]
     pub rate_limited: u64,
     /// Anything else.
     pub other: u64,
@@ -116,7 +144,7 @@ impl HomeRefusals {
             Code::MemoryFull => &mut self.memory_full,
             Code::MessageTooLarge => &mut self.message_too_large,
             Code::ProducersFull => &mut self.producers_full,
-            Code::ProducerFenced => &mut self.fenced,
+            Code::ProducerFenced => &mut self.producer_fenced,
             Code::OutOfOrder => &mut self.out_of_order,
             Code::EpochMismatch => &mut self.epoch_mismatch,
             Code::RateLimited => &mut self.rate_limited,
@@ -135,7 +163,7 @@ impl HomeRefusals {
             + self.memory_full
             + self.message_too_large
             + self.producers_full
-            + self.fenced
+            + self.producer_fenced
             + self.out_of_order
             + self.epoch_mismatch
             + self.rate_limited

@@ -1,11 +1,11 @@
-//! What `/metrics` says of who was turned away, and why: at the door, at a limit of a connection,
-//! for want of memory.
+//! Families of refusals that several counters make: at the door, at a limit of a connection, and
+//! without memory.
 
 use super::families::Families;
 use broker::edge::TurnedAway;
 use node::DoorStatistics;
 
-/// Families of limits. They stand there without limits too, as zeros.
+/// Families of refusals; all zero without limits.
 pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &TurnedAway) {
     let admission = &door.admission;
     families.counters(
@@ -41,16 +41,6 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
         "reason",
         &[("pings", turned_away.ping_floods), ("errors", turned_away.error_floods)],
     );
-    families.gauge(
-        "crore_addresses_remembered",
-        "Address prefixes with open connections or a recorded rate.",
-        admission.addresses,
-    );
-    families.gauge(
-        "crore_users",
-        "Users with connections, if connections of users are limited.",
-        door.users.users,
-    );
     let proxied = &door.proxied;
     families.counters(
         "crore_proxy_headers_total",
@@ -64,11 +54,6 @@ pub fn write(families: &mut Families, door: &DoorStatistics, turned_away: &Turne
             ("gone", proxied.gone),
         ],
     );
-    families.counter(
-        "crore_forwarded_unknown_total",
-        "Requests of trusted proxies without the client's address, or with a malformed one.",
-        turned_away.clients_unknown,
-    );
     write_memory(families, door, turned_away);
 }
 
@@ -77,16 +62,6 @@ fn write_memory(families: &mut Families, door: &DoorStatistics, turned_away: &Tu
         "crore_memory_pressure",
         "Memory pressure: 0 none, 1 recoveries wait, 2 new connections and subscriptions are refused, 3 publications are refused.",
         door.pressure,
-    );
-    families.gauge(
-        "crore_memory_used_bytes",
-        "Memory in use that counts against the ceiling.",
-        door.memory_used_bytes,
-    );
-    families.gauge(
-        "crore_memory_ceiling_bytes",
-        "Memory ceiling of the process.",
-        door.memory_ceiling_bytes,
     );
     families.counters(
         "crore_memory_refusals_total",

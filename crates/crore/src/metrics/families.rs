@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use stdx::histogram::Histogram;
+use stdx::metrics::{Metric, Metrics, Read};
 
 /// What a family counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,9 +97,9 @@ impl From<usize> for Number {
 /// What a sample says.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
-    /// Of a counter or a gauge.
+    /// The value of a counter or a gauge.
     Number(Number),
-    /// Of a histogram.
+    /// The buckets of a histogram.
     Histogram(Histogram),
 }
 
@@ -132,6 +133,20 @@ pub struct Family {
 pub struct Families(Vec<Family>);
 
 impl Families {
+    /// The families that counters declare themselves.
+    pub fn declared<T: Metrics>(&mut self, counters: &T) {
+        for Metric { name, help, read } in T::METRICS {
+            match read {
+                Read::Number(read) if name.ends_with("_total") => {
+                    self.counter(name, help, read(counters));
+                }
+                Read::Number(read) => self.gauge(name, help, read(counters)),
+                Read::By(label, read) => self.counters(name, help, label, &read(counters)),
+                Read::Histogram(read) => self.histogram(name, help, read(counters)),
+            }
+        }
+    }
+
     /// A counter without labels; its name ends in `_total`.
     pub fn counter(&mut self, name: &'static str, help: &'static str, number: impl Into<Number>) {
         self.push(name, help, Kind::Counter, vec![plain(number.into())]);

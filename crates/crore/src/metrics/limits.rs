@@ -1,55 +1,43 @@
-//! What `/metrics` says of limits: how often each one was reached, under the name that it has in
-//! the configuration.
+//! The family of limits: how often each one was reached, under the name that it has in the
+//! configuration.
 //!
-//! The numbers are those of other families, brought together by the question that an operator has:
-//! which bound is too low?
+//! A counter that is about one limit names it at its field (`stdx::metrics`). Here stand limits that
+//! are refused with a code of their own, or that several counters are about.
 
 use super::families::Families;
 use broker::edge::EdgeStatistics;
 use broker::mail::Code;
 use node::NodeStatistics;
+use stdx::metrics::Metrics;
 
 /// The family of limits.
 pub fn write(families: &mut Families, statistics: &NodeStatistics) {
     let NodeStatistics { edge, home, door, .. } = statistics;
-    let refused = &home.refused;
-    let turned_away = &edge.turned_away;
-    let admission = &door.admission;
     let of = |code| edge.errors.of(code);
-    let limits = [
-        ("connections_max", statistics.sockets.refused),
-        ("listen.connections_max", admission.entrance_connections),
-        ("listen.connect_rate_max", admission.entrance_rate),
-        ("connections_per_address_max", admission.address_connections),
-        ("connect_rate_per_address_max", admission.address_rate),
+    let mut limits = vec![
         ("memory_bytes_max", without_memory(edge, door.without_memory)),
-        ("topics_max", refused.topics_full),
         ("filters_per_shard_max", of(Code::FiltersFull)),
         ("filter_levels_max", of(Code::FilterTooWide)),
         ("subscriptions_per_session_max", of(Code::TooManySubscriptions)),
-        ("filters_per_session_max", turned_away.filters_too_many),
-        ("filters_per_user_max", turned_away.filters_of_user),
-        ("subscribe_rate_max", turned_away.subscriptions_too_fast),
-        ("connections_per_user_max", door.users.refused),
-        ("publish_rate_max", turned_away.publishes_too_fast),
-        ("rule.publish_rate_max", refused.rate_limited),
-        ("requests_rate_max", turned_away.requests_too_fast),
-        ("ping_rate_max", turned_away.ping_floods),
-        ("errors_max", turned_away.error_floods),
         ("message_bytes_max", of(Code::MessageTooLarge)),
         ("request_bytes_max", of(Code::RequestTooLarge)),
         ("frame_bytes_max", edge.ends.of_node(FRAME_TOO_LARGE)),
         ("head_bytes_max", of(Code::HeaderTooLarge)),
         ("handshake_timeout", edge.handshake_timeouts + door.proxied.late),
-        ("ping_interval", edge.ping_timeouts),
         ("outbox_bytes_max", edge.slow_closed - edge.slow_closed_for_all),
         ("pinned_bytes_max", edge.input_closed + edge.slow_closed_for_all),
-        ("unfinished_input_timeout", edge.input_timeouts),
-        ("log_bytes_max", refused.log_full),
-        ("retained_bytes_max", refused.retained_full),
-        ("producers_max", refused.producers_full),
-        ("log_stall_timeout", home.logs_stalled),
     ];
+    for declared in [
+        statistics.sockets.limits(),
+        door.admission.limits(),
+        door.users.limits(),
+        edge.limits(),
+        edge.turned_away.limits(),
+        home.limits(),
+        home.refused.limits(),
+    ] {
+        limits.extend(declared);
+    }
     families.counters(
         "crore_limits_hit_total",
         "Times that a limit was reached, by the name of the limit in the configuration.",
@@ -67,4 +55,29 @@ fn without_memory(edge: &EdgeStatistics, connections: u64) -> u64 {
         + turned_away.histories_without_memory
         + turned_away.subscriptions_without_memory
         + turned_away.publishes_without_memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::options::{LOG_OPTIONS, OPTIONS, RULE_OPTIONS};
+
+    #[test]
+    fn limits_have_the_names_of_their_options() {
+        let mut known: Vec<String> = Vec::new();
+        for spec in OPTIONS.iter() {
+            let name = spec.key.split_once('.').map(|(_, name)| name);
+            known.extend([Some(spec.key), name].into_iter().flatten().map(String::from));
+        }
+        known.extend(
+            LOG_OPTIONS.iter().flat_map(|spec| [spec.key.into(), format!("log_{}", spec.key)]),
+        );
+        known.extend(RULE_OPTIONS.iter().map(|spec| format!("rule.{}", spec.key)));
+        let mut families = Families::default();
+        write(&mut families, &NodeStatistics::default());
+        for sample in families.finish().into_iter().flat_map(|family| family.samples) {
+            let (_, limit) = &sample.labels[0];
+            assert!(known.iter().any(|name| name == limit), "{limit} is not the name of an option");
+        }
+    }
 }

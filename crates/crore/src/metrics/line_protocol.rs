@@ -52,8 +52,8 @@ fn field(number: Number) -> String {
     }
 }
 
-/// Of a tag's value. A backslash at its end would escape what follows, and a line's end would end
-/// it.
+/// A tag's value, escaped. A backslash at its end would escape the next character, and a line's end
+/// would end the line.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,8 +1,9 @@
 //! The node's metrics: what the shards have counted, folded, and what the process uses. Never a
 //! label for a topic or a client.
 //!
-//! One list of families ([`collect`]), written for whoever asks: [`text`] for Prometheus, and
-//! `line_protocol` for those that are pushed ([`push`]). Two counters stand where a gauge would
+//! A family of one counter is declared at the counter's field (`stdx::metrics`); modules here make
+//! those of several. One list of all ([`collect`]) is written as [`text`] for Prometheus, and as
+//! `line_protocol` where metrics are pushed ([`push`]). Two counters stand where a gauge would
 //! race: connections are `accepted` and `closed`, and also the gauge, which is their difference at
 //! one moment.
 
@@ -14,11 +15,9 @@ mod exposition;
 mod families;
 #[cfg(test)]
 mod hanging;
-mod latency;
 mod limits;
 mod line_protocol;
 mod log;
-mod messages;
 mod process;
 pub mod push;
 pub mod reference;
@@ -68,25 +67,31 @@ pub fn collect(sources: &Sources<'_>) -> Vec<Family> {
         ("node", sources.node_name),
     ];
     families.information("crore_build_info", "Version, commit and name of the node.", &labels);
+    families.declared(edge);
     connections::write(&mut families, edge);
     connections::write_transports(&mut families, edge, &statistics.tls);
-    connections::write_drain(&mut families, statistics.is_draining, edge.sent_away);
-    connections::write_shortages(&mut families, &statistics.sockets);
+    families.declared(&statistics.sockets);
+    families.declared(&edge.turned_away);
+    families.declared(&statistics.door);
+    families.declared(&statistics.door.admission);
+    families.declared(&statistics.door.users);
     door::write(&mut families, &statistics.door, &edge.turned_away);
     limits::write(&mut families, statistics);
-    messages::write(&mut families, edge, home);
-    latency::write(&mut families, statistics);
-    entitlement::write_edge(&mut families, edge);
+    families.declared(home);
     topics::write(&mut families, home);
+    families.declared(&statistics.timings);
+    families.declared(&statistics.log);
     disks::write(&mut families, statistics);
+    families.declared(&statistics.tls);
     tls::write(&mut families, &statistics.tls);
+    families.declared(&sources.judge);
     entitlement::write(&mut families, &sources.judge);
     process::write_threads(&mut families, statistics);
     let rest = memory::rest(&statistics.memory);
     process::write_memory(&mut families, &statistics.memory, rest);
     process::write_process(&mut families);
     write_reloads(&mut families, sources.reloads);
-    log::write(&mut families, &sources.log, edge.own_publications_lost);
+    log::write(&mut families, &sources.log);
     write_pushes(&mut families, sources.pushes);
     families.finish()
 }

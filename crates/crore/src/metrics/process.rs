@@ -6,8 +6,13 @@ use crate::process::memory::Rest;
 use node::NodeStatistics;
 use stdx::memory::Components;
 
-/// Families of I/O threads and their turns.
+/// Families of the node's state and of its threads.
 pub fn write_threads(families: &mut Families, statistics: &NodeStatistics) {
+    families.gauge(
+        "crore_draining",
+        "1 if the node is draining or stopping, else 0.",
+        u8::from(statistics.is_draining),
+    );
     families.gauge("crore_io_threads", "I/O threads.", statistics.io_threads);
     families.gauge(
         "crore_io_threads_silent",
@@ -28,11 +33,6 @@ pub fn write_threads(families: &mut Families, statistics: &NodeStatistics) {
         "crore_turns_total",
         "Turns of all I/O threads.",
         statistics.timings.turns.count(),
-    );
-    families.counter(
-        "crore_turns_long_total",
-        "Turns of I/O threads that took more than ten milliseconds.",
-        statistics.timings.long_turns,
     );
 }
 

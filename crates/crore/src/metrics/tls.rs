@@ -1,10 +1,9 @@
-//! What `/metrics` says of TLS: handshakes and how they ended, connections by version, and bytes.
+//! Families of TLS that several counters make: handshakes, connections by version, and bytes.
 
 use super::families::Families;
 use tls::Statistics;
 
-/// Families of TLS. They stand there without TLS too, as zeros, so that dashboards need no special
-/// case.
+/// Families of TLS; all zero without TLS, so that dashboards need no special case.
 pub fn write(families: &mut Families, tls: &Statistics) {
     families.counters(
         "crore_tls_handshakes_total",
@@ -24,31 +23,11 @@ pub fn write(families: &mut Families, tls: &Statistics) {
             ("gone", tls.failed_gone),
         ],
     );
-    families.gauge(
-        "crore_tls_handshaking",
-        "Connections before or in their TLS handshake.",
-        tls.handshaking,
-    );
     families.gauges(
         "crore_tls_connections",
         "Established TLS connections, by version.",
         "version",
         &[("1.2", tls.open_tls12), ("1.3", tls.open_tls13)],
-    );
-    families.counter(
-        "crore_tls_faults_total",
-        "Established TLS connections closed because of a faulty record or an alert of the client.",
-        tls.faults,
-    );
-    families.counter(
-        "crore_tls_truncated_total",
-        "TLS connections that the client closed without a close_notify.",
-        tls.truncated,
-    );
-    families.counter(
-        "crore_tls_key_updates_total",
-        "Key updates of TLS 1.3 sent by the node.",
-        tls.key_updates,
     );
     families.gauges(
         "crore_tls_bytes",

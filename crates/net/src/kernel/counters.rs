@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use stdx::Counters;
+use stdx::metrics::Metrics;
 
 /// Counters of one [`super::Kernel`], shared with whoever reports them. Relaxed: each number is
 /// right by itself.
@@ -32,29 +33,34 @@ pub(super) enum Count {
 }
 
 /// The numbers at one moment; every number only grows, and those of several threads can be added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters, Metrics)]
 pub struct Statistics {
     /// Connections accepted and kept on this thread, those from other threads included.
     pub accepted: u64,
-    /// Accepted here and passed on to a thread with room.
+    /// Connections that a full I/O thread passed to another I/O thread.
+    #[metric("crore_connections_passed_on_total")]
     pub passed_on: u64,
     /// Received from a thread that was full; also counted in `accepted`.
     pub taken_over: u64,
-    /// Told that there is no room for them, and closed.
+    /// Connections refused because the node has reached its maximum number of connections.
+    #[metric("crore_connections_refused_total", limit = "connections_max")]
     pub refused: u64,
     /// Connections that we began.
     pub connecting: u64,
     /// Connections of all kinds whose descriptor is closed again, refused ones included.
     pub closed: u64,
-    /// Writes for which the system had no memory (`net.ipv4.tcp_mem`); they are tried again.
+    /// Writes that failed because the system had no TCP memory; the node repeats them.
+    #[metric("crore_writes_without_memory_total")]
     pub starved_writes: u64,
-    /// Accepts, registrations and hand-overs that failed, each for one connection or one attempt.
+    /// Failed accepts by cause: the descriptor table was full, the machine had no open files or no
+    /// memory left, epoll had no watches left, or the peer had closed the connection.
+    #[metric("crore_accept_errors_total", by = "reason")]
     pub accept_errors: AcceptErrors,
 }
 
 /// Why connections could not be taken. What had not been accepted yet waits in the listener's queue
 /// and is tried again; what had been is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters, Metrics)]
 pub struct AcceptErrors {
     /// The thread's descriptor table is full (`EMFILE`, `ulimit -n`).
     pub descriptors: u64,

@@ -107,7 +107,7 @@ impl World {
                     "published {} duplicates {} fenced {} out-of-order {} mismatch {} producers {} keys {}",
                     s.published,
                     s.duplicates,
-                    s.refused.fenced,
+                    s.refused.producer_fenced,
                     s.refused.out_of_order,
                     s.refused.epoch_mismatch,
                     s.producers,

@@ -1,5 +1,5 @@
-//! Metrics pushed every so often to whoever takes InfluxDB's line protocol: a file, a UDP socket,
-//! or an HTTP server, Telegraf mostly.
+//! Pushes metrics at an interval in InfluxDB's line protocol: to a file, a UDP socket, or an HTTP
+//! server, mostly Telegraf.
 //!
 //! On a thread of its own, which asks the node as a scrape does: no message waits for it.
 //! Invariants: one push at a time, and what could not be sent is gone, so that nothing gathers;

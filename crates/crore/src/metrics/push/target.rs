@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// A datagram that no network between here and there has to cut.
 const DATAGRAM_BYTES_MAX: usize = 1_400;
-/// For connecting, sending and the answer together.
+/// Time limit of connecting, sending and the answer together.
 const HTTP_PATIENCE: Duration = Duration::from_secs(5);
 /// The head of an answer; more is not read.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
@@ -128,7 +128,7 @@ fn append(path: &PathBuf, bytes_max: u64, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// As many lines in a datagram as fit; a longer one goes alone.
+/// Sends datagrams of as many lines as fit; a longer line gets one of its own.
 fn send_datagrams(address: &str, lines: &[String]) -> io::Result<()> {
     let to = resolve(address)?;
     let from: SocketAddr = match to {
