@@ -446,7 +446,7 @@ complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subco
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -l algorithm -d 'HS256, HS384 or HS512 for a secret; RS256, RS384, RS512, ES256, ES384 or EdDSA for a key pair. Without it, an API key' -r
-complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -s o -l out -d 'For a secret or an API key: a file that only its owner can read; without it, the command prints the key. For a key pair: a directory for private.pem and public.pem, created if it is missing; without it, the current directory' -r -F
+complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -s o -l out -d 'Secret or API key: a file that only its owner can read; without it, the command prints the key. Key pair: a directory for private.pem and public.pem, created if it is missing; without it, the current directory' -r -F
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -l name -d 'Name of the API key, for the table that is printed with it' -r
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -s h -l help -d 'Print help'
 complete -c crore -n "__fish_crore_using_subcommand token; and __fish_seen_subcommand_from key" -s V -l version -d 'Print version'

@@ -150,153 +150,156 @@ macro_rules! limits {
 }
 
 limits! {
-    /// A longer request head is answered 431.
+    /// Bytes of the head of one request; a longer one is answered 431.
     head_bytes_max: u32 = 16 * KIB,
         "http.head_bytes_max", bytes(KIB, MIB), Reload;
-    /// From the connection's start to the end of its first request head; then it is closed.
+    /// Time from the start of a connection to the end of its first request head. Then the node
+    /// closes the connection.
     handshake_timeout_ms: u32 = 10_000,
         "http.handshake_timeout", milliseconds(100, 600_000), Reload;
-    /// A connection without a request is closed after so long.
+    /// Time without a request after which the node closes a connection.
     keep_alive_timeout_ms: u32 = 75_000,
         "http.keep_alive_timeout", milliseconds(100, DAY_S * 1_000), Reload;
-    /// The longest long-poll; a greater `wait` is cut to it.
+    /// The longest long poll; a greater `wait` is cut to it.
     wait_max_ms: u32 = 60_000,
         "http.wait_max", milliseconds(0, 600_000), Reload;
-    /// A quiet event stream carries a comment this often, so that nothing on its way closes it.
+    /// Interval of comments on a quiet event stream, which keep proxies from closing it.
     heartbeat_interval_s: u32 = 15,
         "http.heartbeat_interval", seconds(1, 3_600), Reload;
-    /// HTTP requests of one connection in a second, and as many at once; further ones are answered
-    /// 429. Auto: no limit.
+    /// HTTP requests of one connection in a second, with a burst of the same number; more are
+    /// answered 429. Auto: no limit.
     requests_rate_max: u32 = 0,
         "http.requests_rate_max", count(1, MANY).or_auto(0), Reload;
-    /// A longer native frame or WebSocket message from a client closes its connection (1009).
+    /// Bytes of one native frame or WebSocket message from a client; a longer one closes its
+    /// connection (1009).
     frame_bytes_max: u32 = 2 * MIB,
         "websocket.frame_bytes_max", bytes(KIB, GIB), Reload;
-    /// The same for /echo.
+    /// Bytes of one message to /echo; a longer one closes its connection (1009).
     echo_bytes_max: u32 = 16 * MIB,
         "websocket.echo_bytes_max", bytes(KIB, GIB), Reload;
-    /// A quiet connection is pinged this often, unless its client negotiates otherwise. 0s: never.
+    /// Interval of pings to a quiet connection, unless its client negotiates another. 0s: no pings.
     ping_interval_s: u32 = 60,
         "websocket.ping_interval", seconds(0, DAY_S), Reload;
-    /// Pings of one client in a second, and as many at once; one more closes its connection (3509).
-    /// Auto: no limit.
+    /// Pings of one client in a second, with a burst of the same number; one more closes its
+    /// connection (3509). Auto: no limit.
     ping_rate_max: u32 = 0,
         "websocket.ping_rate_max", count(1, MANY).or_auto(0), Reload;
-    /// Connections of one I/O thread; further ones are answered 503. Auto: as many as descriptors
-    /// allow.
+    /// Connections of one I/O thread; more are answered 503. Auto: as many as descriptors allow.
     connections_max: u32 = UNBOUNDED,
         "limits.connections_max", count(1, MANY).or_auto(UNBOUNDED), Restart;
     /// Topics known to one home shard; a publish or subscribe that needs one more is refused.
     topics_max: u32 = 50_000_000,
         "limits.topics_max", count(1, 1_000_000_000), Reload;
-    /// Filters with wildcards known to one shard; a further one is refused.
+    /// Filters with wildcards known to one shard; more are refused.
     filters_per_shard_max: u32 = 100_000,
         "limits.filters_per_shard_max", count(1, 10_000_000), Reload;
-    /// Of these, filters that one user has brought, where tokens are asked for; a further one is
-    /// refused (too_many_filters). A filter counts for the user who subscribed to it first, until
-    /// nobody subscribes to it. All clients without a credential are one user.
+    /// Filters with wildcards that one user has brought to a shard, if clients present tokens; more
+    /// are refused (too_many_filters). A filter counts for the user who subscribed to it first,
+    /// until nobody subscribes to it. All clients without a credential are one user.
     filters_per_user_max: u32 = 25_000,
         "limits.filters_per_user_max", count(1, 10_000_000), Reload;
     /// Levels of a filter with wildcards; a deeper one is refused.
     filter_levels_max: u32 = 32,
         "limits.filter_levels_max", count(1, 128), Reload;
-    /// Subscriptions of one connection; a further one is refused.
+    /// Subscriptions of one connection; more are refused.
     subscriptions_per_session_max: u32 = 10_000,
         "limits.subscriptions_per_session_max", count(1, 10_000_000), Reload;
-    /// Of these, subscriptions to filters with wildcards.
+    /// Subscriptions of one connection to filters with wildcards; more are refused.
     filters_per_session_max: u32 = 10_000,
         "limits.filters_per_session_max", count(1, 10_000_000), Reload;
-    /// Subscriptions that one session begins in a second; at once it may begin as many, and
-    /// subscriptions_per_session_max more. Further ones are refused (rate_limited). Auto: no limit.
+    /// Subscriptions that one session begins in a second, with a burst of the same number and
+    /// subscriptions_per_session_max more; further ones are refused (rate_limited). Auto: no limit.
     subscribe_rate_max: u32 = 1_000,
         "limits.subscribe_rate_max", count(1, MANY).or_auto(0), Reload;
-    /// Messages that one connection may publish in a second, and as many at once; further ones are
-    /// refused (rate_limited, 429). Auto: no limit.
+    /// Messages that one connection publishes in a second, with a burst of the same number; more
+    /// are refused (rate_limited, 429). Auto: no limit.
     publish_rate_max: u32 = 0,
         "limits.publish_rate_max", count(1, MANY).or_auto(0), Reload;
-    /// Payload bytes of these. A request with more bytes, up to limits.request_bytes_max, goes when
-    /// nothing was published for a while. Auto: no limit.
+    /// Payload bytes that one connection publishes in a second. A larger request, up to
+    /// limits.request_bytes_max, is accepted if the connection has not published for a while. Auto:
+    /// no limit.
     publish_bytes_rate_max: u64 = 0,
         "limits.publish_bytes_rate_max", bytes(KIB, 64 << 30).or_auto(0), Reload;
-    /// What one connection may be refused in a minute for faults of its own; one more closes it
+    /// Refusals that one connection causes in a minute by its own faults; one more closes it
     /// (3509). Auto: no limit.
     errors_max: u32 = 10_000,
         "limits.errors_max", count(1, MANY).or_auto(0), Reload;
-    /// Payload of one message; a longer one is refused. A rule may say less.
+    /// Payload bytes of one message; a longer one is refused. A rule may set a lower limit.
     message_bytes_max: u32 = MIB,
         "limits.message_bytes_max", bytes(1, PAYLOAD_BYTES_MAX as u64), Reload;
     /// Bytes that one POST /publish appends: payload, content type and tags of each message, once
-    /// for each of its topics. A request with more is refused whole (request_too_large, 413).
+    /// for each of its topics. A larger request is refused as a whole (request_too_large, 413).
     request_bytes_max: u32 = 8 * MIB,
         "limits.request_bytes_max", bytes(KIB, GIB), Reload;
-    /// Messages that may wait for one blocked connection; then its subscriptions lag, and are fed
-    /// from the log when it drains.
+    /// Messages that wait for one blocked connection. Beyond that its subscriptions lag, and read
+    /// from the log once the connection drains.
     outbox_len_max: u32 = 256,
         "limits.outbox_len_max", count(1, 65_535), Reload;
-    /// Answers and begun frames that one blocked connection may own; beyond that it is closed, to
-    /// resume.
+    /// Bytes of answers and of frames under way that one blocked connection holds; beyond that the
+    /// node closes it, and its client resumes.
     outbox_bytes_max: u32 = 4 * MIB,
         "limits.outbox_bytes_max", bytes(4 * KIB, GIB), Reload;
-    /// The same for all connections of one I/O thread together. Unfinished input counts apart, with
-    /// the same bound: above it the connection with the most of it is closed.
+    /// Bytes of answers and of frames under way that all blocked connections of one I/O thread
+    /// hold. Incomplete input has the same limit of its own: beyond it the node closes the
+    /// connection with the most.
     pinned_bytes_max: u64 = 256 * MIB,
         "limits.pinned_bytes_max", bytes(64 * KIB, 64 * GIB), Reload;
     /// The longest WebSocket message before HELLO. With entitlement.mode = "tokens" also the
-    /// longest message (1009) and HTTP body (message_too_large, 413) of a client that has shown no
-    /// accepted credential. A request's head has http.head_bytes_max.
+    /// longest message (1009) and HTTP body (message_too_large, 413) of a client without an
+    /// accepted credential. The head of a request has http.head_bytes_max.
     anonymous_input_bytes_max: u32 = 32 * KIB,
         "limits.anonymous_input_bytes_max", bytes(32 * KIB, 256 * MIB), Reload;
-    /// A frame, message, head or body that has begun must, in each such time, become complete or go
-    /// on by 1 KiB for each second of it. Otherwise its connection is closed: 3010, 408. An HTTP
-    /// request has http.keep_alive_timeout for all of it, too.
+    /// Within this time a frame, message, head or body that has begun must be complete, or have
+    /// grown by 1 KiB for each second. Otherwise the node closes its connection: 3010, 408.
+    /// http.keep_alive_timeout limits a whole HTTP request, too.
     unfinished_input_timeout_ms: u32 = 30_000,
         "limits.unfinished_input_timeout", milliseconds(1_000, 600_000), Reload;
-    /// Recent frames that one I/O thread keeps for slow connections.
+    /// Bytes of recent frames that one I/O thread keeps for slow connections.
     ring_bytes: u32 = 4 * MIB,
         "limits.ring_bytes", bytes(64 * KIB, 2 * GIB), Restart;
-    /// Requests on their way from one I/O thread to one home shard; beyond that the connections
-    /// concerned are not read.
+    /// Requests without an answer from one I/O thread to one home shard. Beyond that the node stops
+    /// reading the connections concerned.
     requests_inflight_max: u32 = 4_096,
         "limits.requests_inflight_max", count(16, 1 << 20), Reload;
-    /// A log on disk that gets nothing done for so long, though it is asked, refuses what needs its
-    /// disk until it does.
+    /// Disk stall timeout: a log on disk that makes no progress in this time refuses requests for
+    /// its disk until it continues.
     log_stall_timeout_ms: u32 = 10_000,
         "limits.log_stall_timeout", milliseconds(100, 3_600_000), Reload;
-    /// Live messages on their way from one home shard to one I/O thread; beyond that the home reads
-    /// the log later instead.
+    /// Bytes of live messages on their way from one home shard to one I/O thread. Beyond that the
+    /// home shard reads the log later instead.
     stream_credit_bytes: u32 = 8 * MIB,
         "limits.stream_credit_bytes", bytes(64 * KIB, 2 * GIB), Reload;
-    /// Frames handled for one connection before others have their turn.
+    /// Frames of one connection that the node handles before it turns to the next connection.
     turn_frames_max: u32 = 64,
         "limits.turn_frames_max", count(1, 65_536), Reload;
-    /// One page of history or replay. One message always fits.
+    /// Bytes of one page of history or replay. One message always fits.
     page_bytes: u32 = 64 * KIB,
         "limits.page_bytes", bytes(KIB, 64 * MIB), Restart;
-    /// Messages of one such page.
+    /// Messages of one page of history or replay.
     page_records_max: u32 = 256,
         "limits.page_records_max", count(1, 65_536), Reload;
-    /// Bytes of the log that one page of a filter's replay looks at.
+    /// Bytes of the log that one page of a replay of a filter examines.
     scan_bytes_max: u32 = 256 * KIB,
         "limits.scan_bytes_max", bytes(KIB, 64 * MIB), Reload;
-    /// Idempotency keys that one home shard remembers, 48 bytes each; beyond that the oldest is
-    /// forgotten, and its message would be appended again.
+    /// Idempotency keys that one home shard remembers, 48 bytes each; beyond that it forgets the
+    /// oldest, and a repetition of its message is appended again.
     idempotency_keys_max: u32 = 1_000_000,
         "limits.idempotency_keys_max", count(0, 1 << 30), Restart;
-    /// For how long it remembers them at most.
+    /// The longest time that a home shard remembers an idempotency key.
     idempotency_window_ms: u32 = 300_000,
         "limits.idempotency_window", milliseconds(1_000, 7 * DAY_S * 1_000), Restart;
     /// Producers that one home shard remembers, each counted for every partition that it publishes
-    /// to. One without a message in the log gives way to a new one; if all have some, the new one
-    /// is refused.
+    /// to. A new one replaces one without a message in the log; if all have some, the new one is
+    /// refused.
     producers_max: u32 = 100_000,
         "limits.producers_max", count(1, 100_000_000), Restart;
-    /// The newest messages of a producer of which a repetition is recognised. It should be no less
-    /// than what a client has unanswered.
+    /// The newest messages of a producer whose repetition is recognised. It should be at least the
+    /// number of messages that a client has without an answer.
     producer_window_max: u32 = 4_096,
         "limits.producer_window_max", count(1, 1 << 20), Restart;
-    /// Such messages of all producers of one home shard together, 20 to 80 bytes each; beyond that
-    /// the producer that has been quiet for longest loses its oldest ones, down to its last: a
-    /// repetition of them is refused with out_of_order.
+    /// The newest messages of all producers of one home shard, 20 to 80 bytes each. Beyond that the
+    /// producer that has been quiet for longest loses its oldest ones, down to its last: their
+    /// repetition is refused (out_of_order).
     producer_window_entries_max: u32 = 1_000_000,
         "limits.producer_window_entries_max", count(0, 1 << 30), Restart;
 }

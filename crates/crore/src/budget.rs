@@ -33,12 +33,12 @@ pub mod connection {
 pub mod fixed {
     /// The binary and its libraries.
     pub const PROCESS_BYTES: f64 = 4_350_000.0;
-    /// Of each I/O thread, before it has served.
+    /// One I/O thread, before it has served a connection.
     pub const THREAD_BYTES: f64 = 130_000.0;
     /// What the first connections touch for the first time: pages that fill up, caches of the
     /// allocator. docs/performance.md, "What a plan is worth".
     pub const FIRST_USE_BYTES: f64 = 90_000.0;
-    /// The same of each I/O thread.
+    /// What the first connections of each I/O thread touch for the first time.
     pub const THREAD_FIRST_USE_BYTES: f64 = 45_000.0;
 }
 

@@ -79,7 +79,7 @@ impl Log {
         Flushing(self)
     }
 
-    /// The same log, for another target.
+    /// This log, for another target.
     pub fn to(self, target: Target) -> Log {
         Log { target, ..self }
     }

@@ -77,7 +77,7 @@ pub fn watch_window(mut handle: impl FnMut() -> bool + Send + 'static) {
     let _ = thread::Builder::new().name("window".into()).spawn(wait);
 }
 
-/// For commands that hold nothing that needs an orderly end.
+/// Ends the process at a signal: for commands without an orderly end.
 pub fn exit_at_signal() {
     watch(|signal| std::process::exit(i32::from(signal.exit_code())));
 }

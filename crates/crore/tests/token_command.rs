@@ -447,7 +447,7 @@ fn revocations_hold_at_once_and_after_a_restart() {
     let listed = done(&["token", "revoke", "--url", &node.operators, "--list"]);
     assert_eq!(listed, "{\"id\":1,\"jti\":\"t1\"}\n");
     drop(node);
-    // A file that cannot be read is no empty list.
+    // An unreadable file does not pass for an empty list.
     let file = Path::new(&directory.file("data")).join("revocations.json");
     std::fs::write(&file, "{").unwrap();
     let mut serve = vec!["serve", "--config", &configuration];

@@ -175,7 +175,7 @@ fn a_reload_needs_a_request_that_no_page_can_make() {
     }
 }
 
-/// A gate that holds up whoever comes by, until it is opened for one of them.
+/// A gate that blocks each caller until it is opened for one of them.
 fn gate() -> (impl Fn() + Send + Sync, Receiver<()>, Sender<()>) {
     let (comes, has_come) = channel();
     let (open, is_open) = channel();

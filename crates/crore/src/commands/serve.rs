@@ -118,7 +118,18 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
     operating::announce(socket.as_ref(), (&sessions, &own_url), log);
     log.announce("ready", &[]);
 
-    let wish = loop {
+    let wish = wait_for_end(&wishes, &reloader, &upgrader, &operating)?;
+    end(&serving, wish, (&reloader, &operating), log)
+}
+
+/// Reloads and upgrades at signals, until something ends the node.
+fn wait_for_end(
+    wishes: &mpsc::Receiver<Wish>,
+    reloader: &Reloader,
+    upgrader: &Upgrader,
+    operating: &admin::Ending,
+) -> Result<Wish, Ending> {
+    loop {
         match wishes.recv().context("the signal thread has ended")? {
             Wish::Signal(Signal::Hangup) => {
                 // The reload has logged its result.
@@ -131,10 +142,9 @@ fn serve(arguments: &Arguments, inherited: &Inherited) -> Result<(), Ending> {
                     upgrader.end(given, || wishes.try_iter().any(Wish::is_end));
                 }
             }
-            wish => break wish,
+            wish => return Ok(wish),
         }
-    };
-    end(&serving, wish, (&reloader, &operating), log)
+    }
 }
 
 fn raise_descriptor_limit(log: Log) {

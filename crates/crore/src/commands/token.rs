@@ -127,8 +127,8 @@ struct Key {
     /// pair. Without it, an API key.
     #[arg(long, value_name = "NAME", value_parser = algorithm)]
     algorithm: Option<Algorithm>,
-    /// For a secret or an API key: a file that only its owner can read; without it, the command
-    /// prints the key. For a key pair: a directory for private.pem and public.pem, created if it is
+    /// Secret or API key: a file that only its owner can read; without it, the command prints
+    /// the key. Key pair: a directory for private.pem and public.pem, created if it is
     /// missing; without it, the current directory.
     #[arg(long, short, value_name = "PATH")]
     out: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! From options to what the node takes: settings, limits, logs, rules, addresses.
+//! From options to the settings of a node: limits, logs, rules, addresses.
 
 use super::fault::Origin;
 use super::options::milliseconds_of;
@@ -22,7 +22,7 @@ use tls::ServerSettings;
 
 /// `listen.open` without `listen.clients`: every IPv4 address of the machine.
 const OPEN_ADDRESS: &str = "0.0.0.0:8800";
-/// The same of `tls.listen`.
+/// `listen.open` without `tls.listen`.
 const OPEN_TLS_ADDRESS: &str = "0.0.0.0:8843";
 
 /// Whether a text is a filter.
@@ -91,7 +91,7 @@ fn addresses(configuration: &Configuration, key: &str, open_address: &str) -> Ve
     }
 }
 
-/// What shards are told. `configuration` has been checked; `cores` is how many the process may use.
+/// The settings of shards. `configuration` has been checked; `cores` is how many the process may use.
 pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
     let cores = cores.clamp(1, 1_024) as u64;
     // Only one of the two may be given: "auto" follows the other.
@@ -260,7 +260,7 @@ fn tickets(configuration: &Configuration) -> TicketSettings {
     }
 }
 
-/// Of a log in memory whose `age_max` is not given.
+/// `age_max` of a log in memory, if it is not given.
 pub(super) const MEMORY_AGE_MAX_MS: u64 = 180_000;
 
 fn logs(configuration: &Configuration) -> Vec<LogSettings> {

@@ -41,7 +41,7 @@ pub fn journal(configuration: &Configuration) -> JournalSettings {
     journal_of(rates, &levels(configuration))
 }
 
-/// The same with what these levels need.
+/// The journal that these levels need.
 pub fn journal_of(journal: JournalSettings, levels: &Levels) -> JournalSettings {
     let audit = levels.of(Target::Audit);
     JournalSettings {

@@ -267,7 +267,7 @@ impl Entry {
         self.values.get(key)
     }
 
-    /// As [`Configuration::number`].
+    /// The number of a key, like [`Configuration::number`].
     pub fn number(&self, key: &str) -> Option<u64> {
         self.get(key).and_then(|(value, _)| number_of(value))
     }

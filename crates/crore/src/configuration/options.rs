@@ -41,10 +41,9 @@ pub struct OptionSpec {
 /// The default of an option.
 #[derive(Clone, Copy, Debug)]
 enum Default {
-    /// As an environment variable would have it; empty where a value must be given, or the list is
-    /// empty.
+    /// Text, as in an environment variable; empty where a value must be given, or the list is empty.
     Text(&'static str),
-    /// Of a count, a size in bytes, or a duration in milliseconds.
+    /// A count, a size in bytes, or a duration in milliseconds.
     Number(u64),
 }
 
@@ -90,25 +89,25 @@ impl OptionSpec {
 
 /// The sections, in the order of the file, with a sentence for each.
 pub const SECTIONS: &[(&str, &str)] = &[
-    ("node", "The node: its name, threads and end."),
-    ("listen", "Addresses, and what the kernel is asked for each connection."),
+    ("node", "The node: its name, threads and shutdown."),
+    ("listen", "Addresses, and settings of the kernel for each connection."),
     (
         "tls",
         "TLS for clients, beside the plain addresses. On when a certificate is given. A reload reads certificate and key again.",
     ),
     operators::SECTION,
-    ("logging", "What the node says about itself on standard output. Never payloads."),
+    ("logging", "Log lines on standard output. They never contain payloads."),
     ("http", "HTTP/1.1, and everything before a connection is upgraded."),
     ("websocket", "WebSocket: the native protocol and the echo."),
     (
         "tickets",
-        "Resume tickets: what a client of the native protocol comes back with. Nodes that take each other's share keys.",
+        "Resume tickets of the native protocol. Nodes with the same keys accept each other's tickets.",
     ),
     (
         "metrics",
-        "Metrics that the node pushes. Prometheus scrapes them at /metrics of the operators' port, whatever stands here.",
+        "Metrics that the node pushes. Prometheus can always scrape them at /metrics of the operators' port.",
     ),
-    ("limits", "Bounds of a node, and of each of its shards, sessions and messages."),
+    ("limits", "Limits of a node, and of each of its shards, sessions and messages."),
     entitlement::SECTION,
     sys::SECTION,
 ];
@@ -122,7 +121,7 @@ const fn option(
     OptionSpec { key, kind, default: Default::Text(default), apply: Apply::Restart, help }
 }
 
-/// The same of an option that a running node takes.
+/// An option that a running node takes.
 const fn live(
     key: &'static str,
     kind: Kind,
@@ -192,13 +191,13 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "node.name",
         Kind::Text { bytes_max: 64 },
         "crore",
-        "The node's name, as told to clients and operators.",
+        "The node's name, as clients and operators see it.",
     ),
     option(
         "node.io_threads",
         count_or_auto(1, 1_024),
         "auto",
-        "I/O threads. Auto: one for each core that the process may use, which is best. Many more are allowed; with private descriptor tables each brings its own descriptor limit.",
+        "I/O threads. Auto: one for each core that the process may use, which is best. More are allowed; with private descriptor tables each adds its own descriptor limit.",
     ),
     option(
         "node.home_shards_count",
@@ -210,61 +209,61 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "node.private_tables",
         Kind::Boolean,
         "true",
-        "Give each I/O thread a descriptor table of its own. Where the system refuses, all share one and the start says so.",
+        "Give each I/O thread a descriptor table of its own. If the system refuses, all threads share one, and the node logs it at the start.",
     ),
     option(
         "node.registered_sockets",
         Kind::Boolean,
         "true",
-        "Hold connections that the descriptor limit has no room for in io_uring instances, up to a million more for each I/O thread. Where the system refuses (Linux before 6.8, many containers) the descriptor limit is the end.",
+        "Hold connections beyond the descriptor limit in io_uring instances, up to a million more for each I/O thread. If the system refuses (Linux before 6.8, many containers), the descriptor limit holds.",
     ),
     option(
         "node.data_dir",
         Kind::Text { bytes_max: 4_096 },
         "",
-        "The directory of logs on disk, each in one of its own by the log's name. Needed when there is one.",
+        "The directory of logs on disk; each log has a directory in it, with the name of the log. Must be given if there is one.",
     ),
     option(
         "node.user",
         Kind::Text { bytes_max: 64 },
         "",
-        "Started as root, the node becomes this user before it does anything else, by name or number, and keeps nothing but the right to bind low ports until it listens. Files of logs and TLS have to be this user's to read.",
+        "If the node starts as root, it becomes this user first, by name or number. Until it listens it keeps only the right to bind low ports. This user must be able to read the files of logs and TLS.",
     ),
     option(
         "node.group",
         Kind::Text { bytes_max: 64 },
         "",
-        "The group that goes with node.user. Not given: that user's own.",
+        "The group for node.user. Not given: the primary group of that user.",
     ),
     option(
         "node.core_dumps",
         Kind::Boolean,
         "false",
-        "Let the system write a core dump if the node crashes. It would hold keys, tokens and messages.",
+        "Let the system write a core dump if the node crashes. It contains keys, tokens and messages.",
     ),
     live(
         "node.drain_delay",
         seconds(0, DAY_S),
         "0s",
-        "At the end the node is not ready for so long before it does anything else, so that load balancers send nobody more.",
+        "Time at the end during which the node reports not-ready and serves as before, so that load balancers stop sending new clients.",
     ),
     live(
         "node.other_addresses",
         Kind::Urls,
         "",
-        "Where clients that are led away find other nodes. Each is the first that some of them try; without any they return to this one.",
+        "Addresses of other nodes for clients that a drain sends away, spread evenly over them. Without any, clients return to this node.",
     ),
     live(
         "node.drain_window",
         seconds(0, DAY_S),
         "5s",
-        "At the end, clients are told to return, spread over so long. The node has ended when all have gone, and at the latest then. 0s: nobody is told.",
+        "Time over which the node asks its clients to reconnect at its end. The node ends when all have gone, at the latest after this time. 0s: clients are not asked.",
     ),
     option(
         "listen.clients",
         Kind::Addresses,
         "127.0.0.1:8800",
-        "Addresses for clients. Anything but loopback needs entitlement.mode = \"tokens\", or listen.open.",
+        "Addresses for clients. An address beyond loopback needs entitlement.mode = \"tokens\", or listen.open.",
     ),
     option(
         "listen.open",
@@ -282,49 +281,49 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "listen.backlog",
         count(1, 1 << 20),
         "4096",
-        "Connections that the kernel may hold ready for each I/O thread. The kernel caps it at net.core.somaxconn.",
+        "Connections that the kernel queues for each I/O thread. The kernel limits it to net.core.somaxconn.",
     ),
     option(
         "listen.socket_send_bytes",
         size(4 * KIB, 16 * MIB),
         "32KiB",
-        "The kernel's send buffer for each connection. Without this bound it keeps megabytes for every client that does not read.",
+        "The kernel's send buffer for each connection. Without this limit it keeps megabytes for every client that does not read.",
     ),
     option(
         "listen.proxy_protocol",
         Kind::Choice(&["off", "required"]),
         "off",
-        "Required: connections to listen.clients come from proxies (listen.proxies) and begin with a header of the PROXY protocol, version 1 or 2, that tells the client's address. Others are closed.",
+        "Required: connections to listen.clients come from proxies (listen.proxies) and begin with a header of the PROXY protocol, version 1 or 2, with the client's address. The node closes others.",
     ),
     option(
         "listen.proxies",
         Kind::Networks,
         "",
-        "Who may send such a header, here and where TLS is served.",
+        "Addresses of proxies that may send a PROXY header, to listen.clients and tls.listen.",
     ),
     option(
         "listen.connections_max",
         count_or_auto(1, MANY),
         "auto",
-        "Connections of listen.clients together; further ones are answered 503. Auto: as many as there is room for.",
+        "Connections of listen.clients together; more are answered 503. Auto: as many as there is room for.",
     ),
     option(
         "listen.connect_rate_max",
         count_or_auto(1, MANY),
         "auto",
-        "Connects to listen.clients in a second, and as many at once; further ones are answered 429. Auto: no limit.",
+        "New connections of listen.clients in a second, with a burst of the same number; more are answered 429. Auto: no limit.",
     ),
     option(
         "tls.listen",
         Kind::Addresses,
         "127.0.0.1:8843",
-        "Addresses for clients that speak TLS (https, wss). Anything but loopback needs entitlement.mode = \"tokens\", or listen.open, with which it is 0.0.0.0:8843 where it is not given.",
+        "Addresses for clients with TLS (https, wss). An address beyond loopback needs entitlement.mode = \"tokens\", or listen.open, which makes it 0.0.0.0:8843 if it is not given.",
     ),
     option(
         "tls.certificate_file",
         Kind::Text { bytes_max: 4_096 },
         "",
-        "The certificate in PEM, followed by those between it and the root. `crore tls self-signed` makes one to try.",
+        "The certificate in PEM, followed by its intermediate certificates. `crore tls self-signed` generates one to try.",
     ),
     option(
         "tls.key_file",
@@ -336,7 +335,7 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "tls.version_min",
         Kind::Choice(&["1.2", "1.3"]),
         "1.2",
-        "The oldest version of TLS that a client may speak.",
+        "The oldest version of TLS that the node accepts.",
     ),
     option(
         "tls.proxy_protocol",
@@ -348,86 +347,91 @@ const NODE_OPTIONS: &[OptionSpec] = &[
         "tls.connections_max",
         count_or_auto(1, MANY),
         "auto",
-        "Connections of tls.listen together; further ones are closed. Auto: as many as there is room for.",
+        "Connections of tls.listen together; the node closes more. Auto: as many as there is room for.",
     ),
     option(
         "tls.connect_rate_max",
         count_or_auto(1, MANY),
         "auto",
-        "Connects to tls.listen in a second, and as many at once; further ones are closed. Auto: no limit.",
+        "New connections of tls.listen in a second, with a burst of the same number; the node closes more. Auto: no limit.",
     ),
 ];
 
 const SERVING_OPTIONS: &[OptionSpec] = &[
-    option("logging.format", Kind::Choice(&["text", "json"]), "text", "How log lines are written."),
+    option("logging.format", Kind::Choice(&["text", "json"]), "text", "Format of log lines."),
     live(
         "logging.level",
         Kind::Choice(&["error", "warn", "info", "debug"]),
         "info",
-        "The least severe level that is written.",
+        "The least severe level that the node writes.",
     ),
     live(
         "logging.levels",
         Kind::Words,
         "",
-        "Levels of single targets, such as [\"access=info\", \"tls=debug\"]; off writes nothing. Targets: node, configuration, operators, entitlement, tls, tickets, limits, log, logging; and off unless they are named here: access (clients that come and go, HTTP requests) and audit (what clients were permitted, info, and refused, warn). Operators can change them until the next reload.",
+        "Levels of single targets, such as [\"access=info\", \"tls=debug\"]; off writes nothing. Targets: node, configuration, operators, entitlement, tls, tickets, limits, log, logging; and access (clients that come and go, HTTP requests) and audit (permitted actions, info, and refused ones, warn), which are off unless named here. Operators can change them until the next reload.",
     ),
     live(
         "logging.access_rate_max",
         count(1, 100_000),
         "1000",
-        "Lines about access in a second, each I/O thread its share; how many were left out is said when the second is over.",
+        "Access lines in a second, divided over the I/O threads; the node logs how many it left out when the second is over.",
     ),
-    live("logging.audit_rate_max", count(1, 100_000), "1000", "The same of audit."),
+    live(
+        "logging.audit_rate_max",
+        count(1, 100_000),
+        "1000",
+        "Audit lines in a second, divided over the I/O threads; the node logs how many it left out when the second is over.",
+    ),
     live(
         "http.allowed_origins",
         Kind::Origins,
         "",
-        "Web pages of these origins may use the node, beside its own pages. [\"*\"] allows all.",
+        "Origins of web pages that may use the node, beside its own pages. [\"*\"] allows all.",
     ),
     live(
         "http.trusted_proxies",
         Kind::Networks,
         "",
-        "Requests that come from here are those of the client that http.forwarded_field names: the rightmost address in it that is no trusted proxy.",
+        "Addresses of trusted proxies. A request from one of them counts for the client in http.forwarded_field: the rightmost address in it that does not belong to a trusted proxy.",
     ),
     live(
         "http.forwarded_field",
         Kind::Choice(&["x-forwarded-for", "forwarded"]),
         "x-forwarded-for",
-        "The field in which trusted proxies tell the client's address: X-Forwarded-For, or Forwarded (RFC 7239). The other one may be the client's own words.",
+        "The field in which trusted proxies give the client's address: X-Forwarded-For, or Forwarded (RFC 7239). Clients may write anything into the other one.",
     ),
     live(
         "websocket.compression",
         Kind::Boolean,
         "false",
-        "Compress messages for clients that offer permessage-deflate, and take theirs. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. About 330 KiB for each I/O thread once it is used, twice that with large messages.",
+        "Compress messages for clients that offer permessage-deflate, and accept compressed ones. A message is compressed once for all its receivers of an I/O thread; no connection has a compressor. About 330 KiB for each I/O thread once it is used, twice that with large messages.",
     ),
     live(
         "websocket.compression_bytes_min",
         size(16, MIB),
         "256B",
-        "Shorter messages go as they are.",
+        "Shorter messages are sent uncompressed.",
     ),
-    live("websocket.compression_level", count(1, 9), "1", "1 is quick, 9 is small."),
+    live("websocket.compression_level", count(1, 9), "1", "From 1, fast, to 9, small."),
     live(
         "tickets.keys",
         Kind::Keys,
         "",
-        "The first signs, all are believed: put a new one in front, take the old one away when its tickets have expired. Without any, the node keeps its own in ticket.keys in node.data_dir; without a data directory too, a random one for each start.",
+        "Keys of tickets: the first signs, all are accepted. To change the key, put a new one in front, and remove the old one when its tickets have expired. Not given: the node keeps its own in ticket.keys in node.data_dir; without a data directory, each start makes a random one.",
     ),
     option(
         "tickets.key_age_max",
         seconds(1, 3_650 * DAY_S),
         "30d",
-        "Of the keys in ticket.keys: a start at which the newest is older makes a new one sign.",
+        "Age of the newest key in ticket.keys at which a start adds a new one.",
     ),
-    live("tickets.lifetime", seconds(1, 365 * DAY_S), "1d", "How long a ticket holds."),
+    live("tickets.lifetime", seconds(1, 365 * DAY_S), "1d", "Lifetime of a ticket."),
     live(
         "tickets.revoked_before",
         Kind::Moment,
         "0",
-        "Tickets that were issued before are refused.",
+        "Tickets that were issued before this moment are refused.",
     ),
 ];
 

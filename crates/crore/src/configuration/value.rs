@@ -197,7 +197,7 @@ impl Kind {
     /// The value that an environment variable or a flag gave: a list is separated by commas.
     ///
     /// # Errors
-    /// As for [`Kind::read`].
+    /// The errors of [`Kind::read`].
     pub fn read_text(&self, text: &str) -> Result<Value, Refusal> {
         let raw = match self {
             Kind::Boolean => text.parse().map_or_else(|_| Raw::Text(text.into()), Raw::Boolean),
@@ -292,57 +292,61 @@ impl Kind {
                 let span_ms = bounded(parse_duration(text)?, *min_ms, *max_ms)?;
                 span_ms.is_multiple_of(*step_ms).then_some(Value::Duration(span_ms))
             }
-            (Kind::Text { bytes_max }, Raw::Text(text)) => {
-                let fits = !text.is_empty()
-                    && text.len() <= *bytes_max
-                    && !text.chars().any(char::is_control);
-                fits.then(|| Value::Text(text.clone()))
-            }
             (Kind::Boolean, Raw::Boolean(switch)) => Some(Value::Boolean(*switch)),
-            (Kind::Choice(words), Raw::Text(text)) => {
-                words.contains(&text.as_str()).then(|| Value::Text(text.clone()))
-            }
-            (Kind::Filter, Raw::Text(text)) => {
-                super::assemble::filter_is_valid(text).then(|| Value::Text(text.clone()))
-            }
-            (Kind::Addresses, Raw::Text(text)) => Some(Value::Addresses(vec![text.parse().ok()?])),
-            (Kind::Addresses, Raw::Array(parts)) => parts
-                .iter()
-                .map(|part| part.text()?.parse().ok())
-                .collect::<Option<_>>()
-                .map(Value::Addresses),
-            (Kind::Origins, Raw::Array(parts)) => parts
-                .iter()
-                .map(|part| part.text().filter(|text| is_origin(text)).map(String::from))
-                .collect::<Option<_>>()
-                .map(Value::Texts),
-            (Kind::Urls, Raw::Array(parts)) if parts.len() <= URLS_MAX => texts(parts, is_url),
-            (Kind::Networks, Raw::Array(parts)) => parts
-                .iter()
-                .map(|part| Some(Network::parse(part.text()?)?.to_string()))
-                .collect::<Option<_>>()
-                .map(Value::Texts),
-            (Kind::Keys, Raw::Array(parts)) => parts
-                .iter()
-                .map(|part| part.text().and_then(parse_key))
-                .collect::<Option<_>>()
-                .map(Value::Keys),
-            (Kind::Filters, Raw::Array(parts)) if parts.len() <= LIST_LEN_MAX => {
-                texts(parts, super::assemble::filter_is_valid)
-            }
-            (Kind::Words, Raw::Array(parts)) if parts.len() <= LIST_LEN_MAX => {
-                texts(parts, |text| !text.is_empty() && text.len() <= WORD_BYTES_MAX)
-            }
-            (Kind::Secret, Raw::Text(text)) => {
-                let fits = !text.is_empty() && text.len() <= SECRET_BYTES_MAX;
-                fits.then(|| Value::Secret(Secret(text.clone())))
-            }
-            (Kind::Hash, Raw::Text(text)) => parse_hex(text).map(Value::Hash),
             (Kind::Moment, Raw::Integer(seconds)) => {
                 let seconds = u64::try_from(*seconds).ok()?;
                 seconds.checked_mul(1_000).map(Value::Moment)
             }
-            (Kind::Moment, Raw::Text(text)) => parse_moment(text).map(Value::Moment),
+            (_, Raw::Text(text)) => self.convert_text(text),
+            (_, Raw::Array(parts)) => self.convert_list(parts),
+            _ => None,
+        }
+    }
+
+    fn convert_text(&self, text: &str) -> Option<Value> {
+        let words = || text.to_owned();
+        match self {
+            Kind::Text { bytes_max } => {
+                let fits = !text.is_empty()
+                    && text.len() <= *bytes_max
+                    && !text.chars().any(char::is_control);
+                fits.then(|| Value::Text(words()))
+            }
+            Kind::Choice(choices) => choices.contains(&text).then(|| Value::Text(words())),
+            Kind::Filter => super::assemble::filter_is_valid(text).then(|| Value::Text(words())),
+            Kind::Addresses => Some(Value::Addresses(vec![text.parse().ok()?])),
+            Kind::Secret => {
+                let fits = !text.is_empty() && text.len() <= SECRET_BYTES_MAX;
+                fits.then(|| Value::Secret(Secret(words())))
+            }
+            Kind::Hash => parse_hex(text).map(Value::Hash),
+            Kind::Moment => parse_moment(text).map(Value::Moment),
+            _ => None,
+        }
+    }
+
+    fn convert_list(&self, parts: &[Raw]) -> Option<Value> {
+        let found = parts.iter().map(Raw::text);
+        match self {
+            Kind::Addresses => {
+                let addresses: Option<_> = found.map(|text| text?.parse().ok()).collect();
+                addresses.map(Value::Addresses)
+            }
+            Kind::Origins => texts(parts, is_origin),
+            Kind::Urls if parts.len() <= URLS_MAX => texts(parts, is_url),
+            Kind::Networks => {
+                let networks = found.map(|text| Some(Network::parse(text?)?.to_string()));
+                networks.collect::<Option<_>>().map(Value::Texts)
+            }
+            Kind::Keys => {
+                found.map(|text| parse_key(text?)).collect::<Option<_>>().map(Value::Keys)
+            }
+            Kind::Filters if parts.len() <= LIST_LEN_MAX => {
+                texts(parts, super::assemble::filter_is_valid)
+            }
+            Kind::Words if parts.len() <= LIST_LEN_MAX => {
+                texts(parts, |text| !text.is_empty() && text.len() <= WORD_BYTES_MAX)
+            }
             _ => None,
         }
     }
@@ -376,7 +380,7 @@ impl fmt::Display for Raw {
 }
 
 impl Value {
-    /// As JSON: sizes and durations as the texts that they are in the file, secrets by their names.
+    /// The value in JSON: sizes and durations as texts like in the file, secrets by their names.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Value::Count(number) => (*number).into(),
@@ -390,7 +394,7 @@ impl Value {
     }
 }
 
-/// As TOML.
+/// The value in TOML.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |formatter: &mut fmt::Formatter<'_>, words: Vec<String>| {

@@ -73,7 +73,7 @@ pub struct Finding {
     pub verdict: Verdict,
     /// Maximum number of connections, if this limits it.
     pub connections_max: Option<u64>,
-    /// The same maximum after all advice has been followed.
+    /// This maximum after all advice has been followed.
     pub connections_after: Option<u64>,
     /// Advice: sentences and commands.
     pub advice: Vec<String>,

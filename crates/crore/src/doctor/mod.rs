@@ -193,7 +193,7 @@ fn is_agreed(output: &mut impl Write) -> Result<bool, Ending> {
     let input = std::io::stdin();
     if !input.is_terminal() {
         return Err(Ending::Usage(
-            "--apply asks before it changes anything, and standard input is no terminal: add --yes"
+            "--apply asks before it changes anything, and standard input is not a terminal: add --yes"
                 .into(),
         ));
     }

@@ -32,7 +32,7 @@ pub enum Level {
     Warn,
     /// Know if you look.
     Info,
-    /// For debugging.
+    /// Details for debugging.
     Debug,
 }
 

@@ -9,8 +9,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Of a limit that is not ours to choose, so much is the ceiling, in hundredths: the rest is for
-/// what comes between two looks.
+/// The ceiling in percent of a limit that the system sets; the rest is for growth between two
+/// measurements.
 const CEILING_PART: u64 = 90;
 /// A cgroup with this limit or more has none.
 const NO_LIMIT: u64 = 1 << 60;
@@ -103,8 +103,8 @@ impl Group {
     }
 }
 
-/// Of the groups that the process is in (`/proc/self/cgroup`), with those around them, the one that
-/// has the lowest limit.
+/// The group with the lowest limit, of those of the process (`/proc/self/cgroup`) and the groups
+/// around them.
 fn tightest(root: &Path, groups: &str) -> Option<Group> {
     let mut tightest: Option<Group> = None;
     for line in groups.lines() {

@@ -9,9 +9,9 @@ use serde_json::Value;
 pub struct Row {
     /// What it is, with its unit.
     pub name: &'static str,
-    /// By the budget.
+    /// The number that the budget gives.
     pub predicted: f64,
-    /// By the report.
+    /// The number in the report.
     pub measured: f64,
 }
 

@@ -80,7 +80,7 @@ pub fn total(parts: &[Part]) -> f64 {
 }
 
 impl Prediction {
-    /// Of a demand.
+    /// The prediction of a demand.
     pub fn of(demand: &Demand) -> Prediction {
         let deliveries = demand.rate * demand.fan_out;
         // Log threads and the operators' port are few.
@@ -194,7 +194,7 @@ fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
     let publications = in_cores(demand.rate, processor::PUBLISH_US);
     let sends = in_cores(deliveries, processor::DELIVERY_US + cold_us(demand));
     let sealing = in_cores(deliveries + demand.rate, seal);
-    // Whoever receives often enough is not pinged.
+    // A client that receives often enough is not pinged.
     let quiet = match demand.ping_interval_s > 0.0 {
         true => {
             let pings = demand.connections / demand.ping_interval_s;

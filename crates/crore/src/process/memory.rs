@@ -14,7 +14,7 @@ use stdx::memory::Components;
 /// Proportional set sizes of the mappings of a process, in bytes, by what they are.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mappings {
-    /// Of files: the binary and its libraries, with what was written into their data.
+    /// Files: the binary and its libraries, with what was written into their data.
     pub files: u64,
     /// Stacks of threads.
     pub stacks: u64,
@@ -53,7 +53,7 @@ impl Mappings {
         self.files + self.stacks + self.shared + self.anonymous
     }
 
-    /// Of the text of `/proc/<pid>/smaps`; with the arenas of the allocator.
+    /// Reads the text of `/proc/<pid>/smaps`; gives the arenas of the allocator, too.
     fn parse(text: &str) -> (Mappings, Vec<Arena>) {
         let mut mappings = Mappings::default();
         let mut arenas = Vec::new();
@@ -111,7 +111,7 @@ impl Arena {
     }
 }
 
-/// Of an entry of `/proc/<pid>/pagemap`, in the last of its eight bytes: present, or swapped out.
+/// Bits in the last byte of an entry of `/proc/<pid>/pagemap`: present, or swapped out.
 const PAGE_IS_THERE: u8 = 0b1100_0000;
 /// Entries read at once.
 const PAGES_LOOKED_AT: usize = 64;
@@ -157,7 +157,7 @@ struct Head<'a> {
 /// The stack of a thread that the standard library starts, and room for what the system adds.
 const STACK_BYTES_MAX: u64 = (2 << 20) + (64 << 10);
 const GUARD_BYTES_MAX: u64 = 64 << 10;
-/// Of a heap of a thread of the C library, on 64 bits.
+/// Size of a heap of a thread of the C library, on 64 bits.
 const ARENA_BYTES_MAX: u64 = 64 << 20;
 
 impl<'a> Head<'a> {

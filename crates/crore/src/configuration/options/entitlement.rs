@@ -1,4 +1,4 @@
-//! Options of who may do what: the section `[entitlement]`, and the tables `[[token_key]]` and
+//! Options of access control: the section `[entitlement]`, and the tables `[[token_key]]` and
 //! `[[api_key]]`.
 
 use super::{DAY_S, OptionSpec, count, live, option, seconds};
@@ -7,7 +7,7 @@ use crate::configuration::value::Kind;
 /// The section, with its sentence.
 pub const SECTION: (&str, &str) = (
     "entitlement",
-    "Who may do what. Clients show a token (JWT) or an API key; keys stand in [[token_key]], [[api_key]], or in a key set of the issuer.",
+    "Access control. Clients present a token (JWT) or an API key; keys are in [[token_key]], [[api_key]], or in a key set of the issuer.",
 );
 
 /// Longest path of a file.
@@ -19,85 +19,85 @@ pub const ENTITLEMENT_OPTIONS: &[OptionSpec] = &[
         "entitlement.mode",
         Kind::Choice(&["open", "tokens"]),
         "open",
-        "open: everybody may do everything, for development. tokens: a client may do what its token or API key permits, and without one what the anonymous lists permit.",
+        "open: every client may do everything, for development. tokens: a client may do what its token or API key permits, and without one what the anonymous lists permit.",
     ),
     live(
         "entitlement.issuers",
         Kind::Words,
         "",
-        "Tokens must be of one of these issuers (`iss`). Not given, or [\"*\"]: of any whose key is known.",
+        "Issuers (`iss`) whose tokens are accepted. Not given, or [\"*\"]: all whose key is known.",
     ),
     live(
         "entitlement.audiences",
         Kind::Words,
         "",
-        "Tokens must be for one of these audiences (`aud`). [\"*\"]: for any, and those without `aud`. Must be given with jwks_url: an issuer's keys sign for its other applications, too. Elsewhere not given means any.",
+        "Audiences (`aud`) whose tokens are accepted. [\"*\"]: all, and tokens without `aud`. Must be given with jwks_url: an issuer signs for its other applications, too. Not given without jwks_url: all.",
     ),
     live(
         "entitlement.token_types",
         Kind::Words,
         "",
-        "`typ` in the header of tokens must be one of these, such as \"at+jwt\" (RFC 9068). Not given: any, or none.",
+        "Types (`typ` in the header) of accepted tokens, such as \"at+jwt\" (RFC 9068). Not given: all, and tokens without a type.",
     ),
     live(
         "entitlement.leeway",
         seconds(0, 300),
         "5s",
-        "Clocks of issuers may differ by so much: `exp` counts later, `nbf` and `iat` earlier.",
+        "Tolerated difference from the clocks of issuers: `exp` counts later, `nbf` and `iat` earlier.",
     ),
     live(
         "entitlement.token_lifetime_max",
         seconds(0, 3_650 * DAY_S),
         "0s",
-        "Tokens must have `exp`, at most so long after `iat`; revocations are then forgotten after so long. 0s: no bound, and tokens need not expire.",
+        "The longest time from `iat` to `exp` of a token; revocations are forgotten after it. 0s: no limit, and tokens need not expire.",
     ),
     live(
         "entitlement.secret",
         Kind::Secret,
         "",
-        "One secret of at least 32 bytes with which tokens are signed (HS256): the shortest way to begin. Others stand in [[token_key]].",
+        "One secret of at least 32 bytes that signs tokens (HS256): the shortest way to begin. [[token_key]] has others.",
     ),
     live(
         "entitlement.jwks_file",
         PATH,
         "",
-        "A key set (JWKS) of the issuer, as a file. Read at the start and at a reload.",
+        "A file with a key set (JWKS) of the issuer, read at the start and at a reload.",
     ),
     option(
         "entitlement.jwks_url",
         Kind::Text { bytes_max: 2_048 },
         "",
-        "A key set (JWKS) of the issuer, at its address (https or http). Old keys hold while it cannot be had.",
+        "URL (https or http) of a key set (JWKS) of the issuer. If a fetch fails, the current keys stay in use.",
     ),
     option(
         "entitlement.jwks_ca_file",
         PATH,
         "",
-        "Certificates to believe for jwks_url, in PEM. Not given: those of the system.",
+        "Trusted certificates for jwks_url, in PEM. Not given: those of the system.",
     ),
     option(
         "entitlement.jwks_refresh",
         seconds(1, 30 * DAY_S),
         "10m",
-        "The key set at jwks_url is fetched this often.",
+        "Interval of fetches of the key set at jwks_url.",
     ),
     option(
         "entitlement.jwks_refresh_min",
         seconds(1, DAY_S),
         "30s",
-        "And at most this often, when a token names a key that is not known or a fetch has failed.",
+        "The shortest interval of these fetches, when a token names an unknown key or a fetch has failed.",
     ),
     live(
         "entitlement.notice_before",
         seconds(0, DAY_S),
         "60s",
-        "Clients are told so long before their token expires.",
+        "Time before the end of its token at which a client receives a notice.",
     ),
     option(
         "entitlement.verified_max",
         count(0, 100_000_000),
         "1000000",
-        "Tokens that are known to be signed well, so that clients that come back cost no signature; about 50 bytes each.",
+        "Tokens in the cache of verified signatures, which saves returning clients a verification; about 50 bytes each.",
     ),
     live(
         "entitlement.anonymous_subscribe",
@@ -125,7 +125,7 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
         "id",
         Kind::Text { bytes_max: 255 },
         "",
-        "By which tokens name it (`kid`). Keys without one are tried in order, at most four.",
+        "The name that tokens use for it (`kid`). Keys without one are tried in order, at most four.",
     ),
     live(
         "algorithm",
@@ -133,21 +133,21 @@ pub const TOKEN_KEY_OPTIONS: &[OptionSpec] = &[
             "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA",
         ]),
         "",
-        "The only algorithm that it verifies. Must be given.",
+        "The only algorithm that the key verifies. Must be given.",
     ),
     live(
         "issuer",
         Kind::Text { bytes_max: 255 },
         "",
-        "Whose key it is: tokens that it has signed must name this issuer (`iss`). Give it where keys of several issuers are known. Not given: it may sign for any.",
+        "The issuer of the key: tokens that it signs must name this issuer (`iss`). Give it if there are keys of several issuers. Not given: any issuer.",
     ),
     live("secret", Kind::Secret, "", "For HS256, HS384, HS512: the secret, at least 32 bytes."),
-    live("secret_file", PATH, "", "The same from a file, without the line's end."),
+    live("secret_file", PATH, "", "A file with the secret, without the end of the line."),
     live(
         "secret_encoding",
         Kind::Choice(&["text", "base64", "hex"]),
         "text",
-        "How the secret is written.",
+        "Encoding of the secret.",
     ),
     live("public_key_file", PATH, "", "For the other algorithms: the public key in PEM."),
 ];
@@ -158,7 +158,7 @@ pub const API_KEY_OPTIONS: &[OptionSpec] = &[
         "name",
         Kind::Text { bytes_max: 255 },
         "",
-        "Who shows it; `{sub}` in its filters. Must be given.",
+        "Name of the client that presents the key; `{sub}` in its filters. Must be given.",
     ),
     live(
         "sha256",
@@ -166,15 +166,15 @@ pub const API_KEY_OPTIONS: &[OptionSpec] = &[
         "",
         "SHA-256 of the key. `crore token key` makes both. Must be given.",
     ),
-    live("subscribe", Kind::Filters, "", "Filters that it may subscribe to."),
-    live("publish", Kind::Filters, "", "Filters that it may publish to."),
-    live("history", Kind::Filters, "", "Filters whose history it may read."),
-    live("expires", Kind::Moment, "", "It is refused from then on. Not given: never."),
+    live("subscribe", Kind::Filters, "", "Filters that the client may subscribe to."),
+    live("publish", Kind::Filters, "", "Filters that the client may publish to."),
+    live("history", Kind::Filters, "", "Filters whose history the client may read."),
+    live("expires", Kind::Moment, "", "The moment at which the key expires. Not given: never."),
     live(
         "operate",
         Kind::Boolean,
         "false",
-        "It may look at clients and topics, and change things, at the operators' addresses that are not loopback.",
+        "Whether the client may inspect clients and topics, and change things, at the operators' addresses beyond loopback.",
     ),
 ];
 

@@ -10,13 +10,13 @@ pub(super) const METRICS_OPTIONS: &[OptionSpec] = &[
         "metrics.push_to",
         Kind::Text { bytes_max: 2_048 },
         "",
-        "Where the metrics are pushed in InfluxDB's line protocol, for Telegraf and its like: file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH. Not given: nowhere. A push that fails is counted, told in the log, and not repeated.",
+        "Target of the metrics in InfluxDB's line protocol, for Telegraf and others: file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH. Not given: none. A failed push is counted and logged, and not repeated.",
     ),
-    option("metrics.push_interval", seconds(1, 3_600), "10s", "How often."),
+    option("metrics.push_interval", seconds(1, 3_600), "10s", "Interval of pushes."),
     option(
         "metrics.push_file_bytes_max",
         size(MIB, 64 * GIB),
         "64MiB",
-        "Bytes of the file of file:PATH; when it is full it gets .1 behind its name, in place of the one before, and a new one begins.",
+        "Bytes of the file of file:PATH. A full file is renamed to its name with .1, which replaces the one before, and a new one begins.",
     ),
 ];

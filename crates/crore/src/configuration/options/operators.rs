@@ -6,7 +6,7 @@ use crate::configuration::value::Kind;
 /// The section.
 pub const SECTION: (&str, &str) = (
     "operators",
-    "Who may operate the node, at the operators' port (listen.operators) and by a socket of this machine.",
+    "Access of operators, at the operators' port (listen.operators) and by a socket of this machine.",
 );
 
 /// Its options.
@@ -15,30 +15,30 @@ pub const OPERATORS_OPTIONS: &[OptionSpec] = &[
         "operators.api_key",
         Kind::Choice(&["always", "beyond_loopback"]),
         "always",
-        "Always: what shows clients, topics or messages, and what changes something, takes an API key with operate = true, a browser that has logged in, or the operators' socket. Beyond_loopback: requests over loopback that show no sign of a proxy need none. That is for machines without other users and without a proxy: one that adds no field, such as nginx by its defaults, looks like this machine.",
+        "Always: a request that shows clients, topics or messages, or changes something, needs an API key with operate = true, a browser session, or the operators' socket. Beyond_loopback: requests over loopback without a sign of a proxy need none. Choose that only for machines without other users and without a proxy: a proxy that adds no field, such as nginx by its defaults, looks like this machine.",
     ),
     option(
         "operators.socket",
         Kind::Text { bytes_max: 100 },
         "auto",
-        "A Unix socket for operators: the node's own user and root need no key there, and commands such as `crore top` use it by themselves. Auto: operators-PORT.sock, by the port of the first address of listen.operators, in $RUNTIME_DIRECTORY, /run/crore, $XDG_RUNTIME_DIR/crore or $TMPDIR/crore-UID. Off: none. Else its path, which begins with a slash.",
+        "A Unix socket for operators: the node's own user and root need no key there, and commands such as `crore top` use it by themselves. Auto: operators-PORT.sock, by the port of the first address of listen.operators, in $RUNTIME_DIRECTORY, /run/crore, $XDG_RUNTIME_DIR/crore or $TMPDIR/crore-UID. Off: none. Otherwise a path that begins with a slash.",
     ),
     option(
         "operators.socket_group",
         Kind::Text { bytes_max: 64 },
         "",
-        "A group, by name or number, whose members may use the socket, too. Its folder has to let them in.",
+        "A group, by name or number, whose members may use the socket, too. They need access to its directory.",
     ),
     option(
         "operators.origins",
         Kind::Origins,
         "",
-        "Origins by which browsers come to the operators' port through a proxy, such as https://ops.example.com: on loopback the port answers to these hosts, too, and their pages may change things once they have logged in.",
+        "Origins of browsers that reach the operators' port through a proxy, such as https://ops.example.com: on loopback the port answers to these hosts, too, and their pages may change things after a login.",
     ),
     option(
         "operators.connections_max",
         count(16, 65_536),
         "256",
-        "Connections to each address of listen.operators, and to the socket. A further one takes the place of the connection that has been silent for longest.",
+        "Connections to each address of listen.operators, and to the socket. A further one replaces the connection that has been silent for longest.",
     ),
 ];

@@ -5,49 +5,48 @@ use crate::configuration::value::Kind;
 
 /// Keys of each `[[log]]`.
 pub const LOG_OPTIONS: &[OptionSpec] = &[
-    option("name", Kind::Text { bytes_max: 64 }, "memory", "By which rules name it."),
+    option("name", Kind::Text { bytes_max: 64 }, "memory", "The name that rules use."),
     option(
         "durability",
         Kind::Choice(&["memory", "disk"]),
         "memory",
-        "Where acknowledged messages are kept: in memory until the node ends, or on disk (in node.data_dir) before anybody sees them.",
+        "Place of acknowledged messages: in memory until the node ends, or on disk (in node.data_dir) before they are delivered.",
     ),
     option(
         "partitions_count",
         count(1, 65_536),
         "64",
-        "Topics are spread over so many partitions, as Kafka's default partitioner does.",
+        "Partitions, over which topics are spread as Kafka's default partitioner does.",
     ),
     option(
         "bytes_max",
         size(64 * KIB, 64 << 40),
         "256MiB",
-        "All its messages together; beyond that the oldest segments are dropped. Of a log on disk, its bytes there.",
+        "Bytes of all its messages, on disk for a log on disk; beyond that the log drops its oldest segments.",
     ),
     option(
         "cache_bytes",
         size(64 * KIB, 64 << 40),
         "64MiB",
-        "Of a log on disk: its newest messages up to so many bytes are kept in memory, too; older ones are read from the disk.",
+        "Bytes of the newest messages of a log on disk that memory holds, too; older ones are read from the disk.",
     ),
     option(
         "age_max",
         Kind::Duration { min_ms: 1_000, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true },
         "auto",
-        "Segments whose newest message is older are dropped. Auto: 180s of a log in memory; of one on disk only bytes_max counts.",
+        "Age of the newest message of a segment at which the log drops the segment. Auto: 180s for a log in memory; a log on disk drops by bytes_max only.",
     ),
     option(
         "segment_bytes",
         size(64 * KIB, 2 * GIB),
         "2MiB",
-        "Capacity of one segment, the unit in which the log forgets. On disk at most 256MiB and a quarter of bytes_max; \
-         not given, a 32nd of bytes_max from 2MiB to 64MiB.",
+        "Capacity of one segment, the unit that a log drops. On disk at most 256MiB and a quarter of bytes_max; not given, a 32nd of bytes_max from 2MiB to 64MiB.",
     ),
     live(
         "retained_bytes_max",
         size(0, 64 << 40),
         "256MiB",
-        "All its retained messages together; beyond that a retaining publish is refused.",
+        "Bytes of all its retained messages; beyond that a retaining publish is refused.",
     ),
 ];
 
@@ -57,60 +56,60 @@ pub const RULE_OPTIONS: &[OptionSpec] = &[
         "filter",
         Kind::Filter,
         "",
-        "The topics that the rule is for; the most specific filter wins. Must be given.",
+        "Filter of the topics of the rule; the most specific filter applies. Must be given.",
     ),
     option(
         "log",
         Kind::Text { bytes_max: 64 },
         "",
-        "The log that keeps them. Where it is not given: the first.",
+        "The log of its topics. Not given: the first log.",
     ),
     live(
         "history_messages_max",
         count(0, 100_000_000),
         "1000",
-        "Of each topic at most so many of the newest messages are served. 0 serves none.",
+        "The newest messages of each topic that are served as history. 0: none.",
     ),
     live(
         "history_age_max",
         Kind::Duration { min_ms: 0, max_ms: 3_650 * DAY_S * 1_000, step_ms: 1, auto: true },
         "auto",
-        "Older messages are not served. Auto: as long as the log keeps them.",
+        "Age up to which messages are served as history. Auto: as long as the log keeps them.",
     ),
     live(
         "message_bytes_max",
         Kind::Size { min: 1, max: 256 * MIB, auto: true },
         "auto",
-        "Payload of one message. Auto: limits.message_bytes_max.",
+        "Payload bytes of one message. Auto: limits.message_bytes_max.",
     ),
     live(
         "when_lagging",
         Kind::Choice(&["replay", "conflate", "drop", "disconnect"]),
         "replay",
-        "What becomes of a subscription whose client does not keep up, unless it says so itself: all is read from the log again; the newest message only; none, and on with what comes; the subscription ends, to be resumed.",
+        "Lag policy of subscriptions that do not choose one: replay reads all messages from the log again; conflate sends the newest message only; drop skips messages and continues live; disconnect ends the subscription, and its client resumes.",
     ),
     live(
         "publishers",
         Kind::Choice(&["all", "entitled", "api_keys", "none"]),
         "all",
-        "Who may publish: whoever the entitlement lets; of these, who has shown a token or an API key; servers with an API key only; nobody but the node itself. A rule only takes away.",
+        "Clients that may publish, of those whose entitlement permits it: all; entitled, with a token or an API key; api_keys, with an API key only; none, only the node itself. A rule never adds a permission.",
     ),
     live(
         "publish_from",
         Kind::Networks,
         "",
-        "Publications are taken from these addresses only. Without any, from everywhere.",
+        "Addresses from which publications are accepted. Not given: all.",
     ),
     live(
         "publish_rate_max",
         count(0, 1_000_000),
         "0",
-        "Messages that one topic takes in a second, a second's worth at once; further ones are refused with rate_limited. 0: no bound.",
+        "Messages that one topic accepts in a second, with a burst of the same number; more are refused (rate_limited). 0: no limit.",
     ),
     live(
         "retained",
         Kind::Boolean,
         "true",
-        "Whether a message may be kept as its topic's retained one. Where not, a publication that asks for it is refused; what is retained already stays.",
+        "Whether messages may be retained. If not, a publication that asks for it is refused; messages that are already retained stay.",
     ),
 ];

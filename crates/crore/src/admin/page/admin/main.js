@@ -36,7 +36,7 @@ async function start() {
   let refusal = "";
   const link = new URLSearchParams(location.hash.slice(1)).get("link");
   if (link) {
-    // A secret that is used up is no address to keep.
+    // The secret works once; the history keeps no address with it.
     history.replaceState(null, "", location.pathname);
     await ask("/api/v1/session", { method: "POST", body: { link } }).catch((error) => (refusal = error.message));
   }

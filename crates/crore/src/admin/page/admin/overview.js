@@ -72,7 +72,7 @@ function statusesOf(now, health, samples) {
   const before = samples.length === 0 ? "just started" : `last ${span(whole(Math.min(SPAN_MS, samples.reduce((all, { interval_ms: ms }) => all + ms, 0))))}`;
   const isReady = health.status === "ready";
   const [pressure, pressureWord] = PRESSURES[Math.min(now.memory_pressure, 3)];
-  // What is older than the charts is told, but is no warning.
+  // Older events than the charts show are counted, without a warning.
   const counted = (name, number, all) => [name, number ? "warn" : "good", number ? count(number) : "None", all > number ? `${before}; ${count(all)} since the start` : before];
   return [
     ["Node", isReady ? "good" : "bad", isReady ? "Ready" : sentence(health.status), `up ${span(Math.floor(now.uptime_ms / 1000))}`],
