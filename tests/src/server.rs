@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::process::{Ended, Process};
 use crate::tools;
 
-/// A buffer for tests that transfer megabytes. On loopback a segment holds 64 KiB: the default send buffer
-/// has room for one, so that each waits for the receiver's delayed acknowledgement, 40 to 200 ms.
-/// Real networks do not behave like that.
+/// A buffer for tests that transfer megabytes. On loopback a segment holds 64 KiB: the default send
+/// buffer has room for one, so that each waits for the receiver's delayed acknowledgement, 40 to
+/// 200 ms. Real networks do not behave like that.
 pub const WIDE_SEND_BUFFER: &str = "[listen]\nsocket_send_bytes = \"512KiB\"\n";
 
 /// The variable of `operators.api_key`.

@@ -25,7 +25,8 @@ fn assert_revoked(server: &Server, token: &str, is_revoked: bool) {
     }
 }
 
-/// Revocations by `jti`, by `sub`, by time: immediately for live connections and new ones, and over `kill -9`.
+/// Revocations by `jti`, by `sub`, by time: immediately for live connections and new ones, and over
+/// `kill -9`.
 #[test]
 fn revocations_take_effect_at_once_and_survive_a_kill() {
     let (mut place, issuer, server) = started("");

@@ -150,7 +150,7 @@ fn the_tutorial_works_word_by_word() {
             "json" => reader.expect_printed(text),
             "sh" => {
                 reader.run(text);
-                // What the page's text says about the browser after these commands.
+                // The page's text about the browser after these commands.
                 match text {
                     SERVE_PAGE => {
                         let both = [reader.next(), reader.next()];

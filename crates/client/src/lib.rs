@@ -17,8 +17,8 @@
 //! client.subscribe("prices/eur", Start::Live)?;
 //! for event in events {
 //!     match event {
-//!         Event::Message(message) => println!("{}: {} bytes", message.topic, message.payload.len()),
-//!         Event::Gap { filter, from, to, .. } => println!("{filter}: lost between {from:?} and {to:?}"),
+//!         Event::Message(message) => println!("{}: {:?}", message.topic, message.payload),
+//!         Event::Gap { filter, from, to, .. } => println!("{filter}: lost {from:?} to {to:?}"),
 //!         _ => {}
 //!     }
 //! }

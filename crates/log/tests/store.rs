@@ -22,8 +22,8 @@ fn damage_is_reported() {
     }
 }
 
-/// Repeats the worlds with hand-overs to other processes and back between calls: nothing changes, and
-/// a new process writes nothing before it owns the log.
+/// Repeats the worlds with hand-overs to other processes and back between calls: nothing changes,
+/// and a new process writes nothing before it owns the log.
 #[test]
 fn a_hand_over_changes_nothing() {
     let mut handed = 0;

@@ -199,9 +199,9 @@ pub enum Event {
     /// A message.
     Message(Message),
     /// Everything up to `position` was delivered or reported; live from here. Occurs at least once
-    /// after each [`Event::Subscribed`] of a topic, and for each replayed partition of a filter.
-    /// A live filter receives it repeatedly while other topics keep a partition busy, so that the position
-    /// does not fall behind the log's oldest record.
+    /// after each [`Event::Subscribed`] of a topic, and for each replayed partition of a filter. A
+    /// live filter receives it repeatedly while other topics keep a partition busy, so that the
+    /// position does not fall behind the log's oldest record.
     CaughtUp {
         /// The subscription.
         subscription: SubscriptionId,

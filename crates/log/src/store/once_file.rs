@@ -1,11 +1,14 @@
 //! The part of an index file with the identities of publications; it follows the names of topics.
 //!
 //! ```text
-//!     producers    32 bytes each, by partition and id: partition u32, start of the id u32, length of the id u16, 0 u16,
-//!                  first of its publications u32, count u32, position of its last record u32, time of that u64
-//!     publications sequence u64, offset u64, row of the topic u32; by producer, in the order of the log
-//!     keys         offset u64, time u64, row of the topic u32, start u32, length u16, 0 u16; in the order of the log
-//!     bytes        ids of the producers, then the keys
+//!      producers    32 bytes each, by partition and id: partition u32, start of the id u32,
+//!                   length of the id u16, 0 u16, first of its publications u32, count u32,
+//!                   position of its last record u32, time of that u64
+//!      publications sequence u64, offset u64, row of the topic u32; by producer, in the order of
+//!                   the log
+//!      keys         offset u64, time u64, row of the topic u32, start u32, length u16, 0 u16; in
+//!                   the order of the log
+//!      bytes        ids of the producers, then the keys
 //! ```
 
 use super::disk::Disk;

@@ -5,9 +5,9 @@ use log::store::Recovered;
 use std::collections::BTreeMap;
 
 impl World {
-    /// Checks each lost record: retention had dropped its place, its topic's last offset is at least
-    /// as high, or damage of its partition reaches as far. The last batch need not be reported: no
-    /// proof of it may exist.
+    /// Checks each lost record: retention had dropped its place, its topic's last offset is at
+    /// least as high, or damage of its partition reaches as far. The last batch need not be
+    /// reported: no proof of it may exist.
     pub(super) fn check_damage(&mut self, recovered: &Recovered, lost: &[Place]) {
         let mut known = BTreeMap::new();
         let store = self.store.as_mut().unwrap();

@@ -272,7 +272,7 @@ pub struct HistoryRecord<'a> {
     pub offset: u64,
     /// The topic has no record between this offset and `offset`.
     pub prev: u64,
-    /// When the server accepted it, milliseconds since 1970.
+    /// The time when the server accepted it, milliseconds since 1970.
     pub time_ms: u64,
     /// Whether it was published with RETAIN.
     pub retained: Retained,

@@ -41,6 +41,26 @@ const PHRASES: &[&str] = &[
 /// Openings of doc comments that have no subject.
 const OPENINGS: &[&str] = &["/// Of ", "/// By ", "/// For ", "/// As ", "/// The same "];
 
+/// Question words at the beginning of a doc comment instead of a noun: "How it ends".
+const QUESTIONS: &[&str] = &["What ", "Who ", "How ", "Where ", "When ", "Why "];
+
+/// The question words that are no better in other comments. "When it ends, ..." is fine there.
+const PRONOUNS: &[&str] = &["What ", "Who "];
+
+/// Words of comments that hide the subject. Split for the same reason as [`PHRASES`].
+const DIALECT: &[&str] = &[
+    concat!("no", "body"),
+    concat!("is ", "told"),
+    concat!("are ", "told"),
+    concat!("was ", "told"),
+    concat!("by ", "what"),
+    concat!("of ", "what"),
+    concat!("what ", "is"),
+    concat!("what ", "has"),
+    concat!("what ", "was"),
+    concat!("goes ", "on"),
+];
+
 /// Words after which "is no" is ordinary English.
 const AFTER_IS_NO: &[&str] = &["longer", "more", "other", "such", "need", "reason", "room"];
 
@@ -56,6 +76,11 @@ const COUNTS: &[Count] = &[
         name: "wording",
         advice: "write subject, verb and the field's noun (CONTRIBUTING.md, \"Style\")",
         lines: wording,
+    },
+    Count {
+        name: "dialect",
+        advice: "begin a comment with a noun or a verb, and name the subject (CONTRIBUTING.md, \"Style\")",
+        lines: dialect,
     },
     Count { name: "wide-comments", advice: "break comments at 100 columns", lines: wide_comments },
     Count {
@@ -112,15 +137,14 @@ pub fn store(tree: &Tree, root: &Path) -> Result<()> {
     fs::write(root.join(STORED), text).context(STORED)
 }
 
-/// Today's numbers, limited to the stored ones. Without stored ones, all of today's.
+/// Today's numbers, limited to the stored ones. Without stored ones of a rule, all of today's.
 fn lowered(tree: &Tree, stored: Option<Numbers>) -> Numbers {
     let mut numbers = Numbers::new();
     for count in COUNTS {
         let areas = numbers.entry(count.name.into()).or_default();
         for (area, places) in places(tree, count) {
-            let max = stored.as_ref().map_or(usize::MAX, |stored| {
-                stored.get(count.name).and_then(|areas| areas.get(&area)).copied().unwrap_or(0)
-            });
+            let stored = stored.as_ref().and_then(|stored| stored.get(count.name));
+            let max = stored.map_or(usize::MAX, |areas| areas.get(&area).copied().unwrap_or(0));
             let number = places.len().min(max);
             if number > 0 {
                 areas.insert(area, number);
@@ -206,6 +230,39 @@ fn is_no_noun(lower: &str) -> bool {
     })
 }
 
+/// Comments of Rust files, each line by itself. A question word counts at the beginning of a
+/// comment only, not in the middle of a sentence that was broken there.
+fn dialect(file: &File) -> Vec<usize> {
+    if !file.path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let mut numbers = Vec::new();
+    let mut continues = false;
+    for (number, line) in file.lines() {
+        let trimmed = line.trim_start();
+        let comment = trimmed.strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']));
+        let text = comment.map_or("", str::trim);
+        let lower = text.to_lowercase();
+        let is_doc = trimmed.starts_with("///") || trimmed.starts_with("//!");
+        let words = if is_doc { QUESTIONS } else { PRONOUNS };
+        let is_question = !continues && words.iter().any(|word| text.starts_with(word));
+        if is_question || DIALECT.iter().any(|phrase| contains_words(&lower, phrase)) {
+            numbers.push(number);
+        }
+        continues = !text.is_empty() && !text.ends_with('.');
+    }
+    numbers
+}
+
+/// Whether a text contains a phrase as whole words.
+fn contains_words(text: &str, phrase: &str) -> bool {
+    let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    text.match_indices(phrase).any(|(start, _)| {
+        !is_letter(text[..start].chars().next_back())
+            && !is_letter(text[start + phrase.len()..].chars().next())
+    })
+}
+
 fn wide_comments(file: &File) -> Vec<usize> {
     if !file.path.ends_with(".rs") {
         return Vec::new();
@@ -250,6 +307,29 @@ mod tests {
             assert_eq!(number_of("a.rs", &format!("    {opening}frames.\n")), 1, "{opening}");
             assert_eq!(number_of("a.md", &format!("    {opening}frames.\n")), 0, "{opening}");
         }
+    }
+
+    #[test]
+    fn comments_begin_with_a_noun_or_verb() {
+        for word in QUESTIONS {
+            assert_eq!(number_of("a.rs", &format!("    /// {word}it keeps.\n")), 1, "{word}");
+            assert_eq!(number_of("a.md", &format!("    /// {word}it keeps.\n")), 0, "{word}");
+            let broken = format!("// The reason, and\n// {word}it keeps.\n");
+            assert_eq!(number_of("a.rs", &broken), 0, "{word}");
+        }
+        for phrase in DIALECT {
+            assert_eq!(number_of("a.rs", &format!("//! Then {phrase} kept.\n")), 1, "{phrase}");
+            assert_eq!(number_of("a.rs", &format!("let a = \"{phrase}\";\n")), 0, "{phrase}");
+        }
+        assert_eq!(number_of("a.rs", "// When it ends, the file is closed.\n"), 0);
+    }
+
+    #[test]
+    fn a_new_rule_stores_todays_numbers() {
+        let file = File { path: "crates/a/b.rs".into(), text: "// What it keeps.\n".into() };
+        let tree = Tree { files: vec![file] };
+        let older = Numbers::from([("wording".into(), BTreeMap::new())]);
+        assert_eq!(lowered(&tree, Some(older))["dialect"]["crates/a"], 1);
     }
 
     #[test]
