@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+mod layers;
 mod manifests;
 mod ratchet;
 mod sources;
@@ -33,6 +34,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "arrows", find: manifests::arrows },
     Rule { name: "lint table", find: manifests::lint_table },
     Rule { name: "architecture", find: manifests::architecture },
+    Rule { name: "layers", find: layers::edge },
     Rule { name: "documents", find: manifests::documents },
     Rule { name: "unsafe code", find: sources::unsafe_code },
     Rule { name: "opening", find: sources::opening },
