@@ -52,6 +52,7 @@ mod interests;
 mod memory;
 mod occupancy;
 mod partitions;
+mod proposals;
 mod publication;
 mod publish;
 mod queue;
@@ -70,6 +71,7 @@ mod window;
 mod work;
 
 pub use partitions::segments_max;
+pub use proposals::Settled;
 pub use statistics::{HomeRefusals, HomeStatistics};
 pub use turn::HomeOutputs;
 pub use window::FoundWindow;
@@ -283,6 +285,21 @@ impl Home {
                 self.set_log_available(log, is_available);
             }
         }
+    }
+
+    /// Takes the answer of a log's sequencer to proposals that wait; `log` is the log's index in
+    /// the settings.
+    pub fn settle(
+        &mut self,
+        now: Now,
+        log: u16,
+        settled: Settled,
+        memory: &mut dyn Memory,
+        out: &mut HomeOutputs,
+    ) {
+        self.steady.advance(now);
+        let turn = &mut Turn { now_ms: now.unix_ms, memory, out };
+        self.settle_proposals(usize::from(log), settled, turn);
     }
 
     /// Reads lagging streams on while their edges have credit, evicts by age, and serves pages that

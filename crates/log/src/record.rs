@@ -205,6 +205,16 @@ impl<'a> RecordView<'a> {
         head
     }
 
+    /// The fixed part, with another offset and `prev` and without the checksum, which such a change
+    /// makes wrong.
+    pub fn head_at(&self, offset: u64, prev: u64) -> [u8; RECORD_HEADER_BYTES] {
+        let mut head = self.fixed(0);
+        head[4..8].fill(0);
+        head[8..16].copy_from_slice(&offset.to_le_bytes());
+        head[16..24].copy_from_slice(&prev.to_le_bytes());
+        head
+    }
+
     /// The record's offset in the partition.
     pub fn offset(&self) -> u64 {
         u64::from_le_bytes(self.fixed(8))

@@ -29,13 +29,13 @@
 //!
 //! # Publications that are not settled
 //!
-//! A durable log gives an offset at once and makes it visible later. Such a publication is noted
-//! when it gets its offset. A duplicate of it is found like any other, with an offset above the
-//! partition's settled head: the home must then let it wait, and answer it after and like the
-//! original. When a batch is refused, the home takes *all* publications that are not settled back
-//! at once, newest first ([`Dedup::take_back`]), before it looks at another request: otherwise a
-//! retry of the first would be found to be out of order behind the second. Then it says so
-//! ([`Dedup::refused`]), so that nothing that is on its way comes before that retry.
+//! A publication that waits for its sequencer is noted by its proposal, and gets its offset when it
+//! is placed ([`Dedup::placed`]). A repetition of it is found like any other, as
+//! [`Verdict::Proposed`]: the home lets it wait, and answers it after and like the original. When a
+//! batch is refused, the home takes *all* publications that are not settled back at once, newest
+//! first ([`Dedup::take_back`]), before it looks at another request: otherwise a retry of the first
+//! would be found to be out of order behind the second. Then it says so ([`Dedup::refused`]), so
+//! that nothing that is on its way comes before that retry.
 
 mod holds;
 mod keys;
@@ -73,6 +73,37 @@ pub(super) enum Verdict {
     New,
     /// It has this offset already.
     Duplicate(u64),
+    /// It is proposed under this number, and not placed yet.
+    Proposed(u64),
+}
+
+/// Where a publication stands when it is noted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Noted {
+    /// It lies at this offset.
+    At(u64),
+    /// It is proposed under this number of its partition.
+    Proposed(u64),
+}
+
+/// A number with this bit is that of a proposal. No offset has it.
+const PROPOSED: u64 = 1 << 63;
+
+impl Noted {
+    fn number(self) -> u64 {
+        match self {
+            Noted::At(offset) => offset,
+            Noted::Proposed(proposal) => PROPOSED | proposal,
+        }
+    }
+}
+
+/// The verdict on a publication that was noted with this number.
+fn known(number: u64) -> Verdict {
+    match number & PROPOSED {
+        0 => Verdict::Duplicate(number),
+        _ => Verdict::Proposed(number & !PROPOSED),
+    }
 }
 
 /// The names of a publication, as the home hashes them; from [`Dedup::names_of`].
@@ -142,24 +173,37 @@ impl Dedup {
     /// if the producer is held.
     pub fn check(&mut self, now_ms: u64, names: &Names, is_asked: bool) -> Result<Verdict, Code> {
         if let Some(sequenced) = &names.producer {
-            if let Found::Duplicate(offset) = self.producers.check(sequenced)? {
-                return Ok(Verdict::Duplicate(offset));
+            if let Found::Duplicate(number) = self.producers.check(sequenced)? {
+                return Ok(known(number));
             }
             if is_asked {
                 self.holds.check(now_ms, sequenced)?;
             }
         }
-        let known = names.key.and_then(|key| self.keys.find(now_ms, key));
-        Ok(known.map_or(Verdict::New, Verdict::Duplicate))
+        let number = names.key.and_then(|key| self.keys.find(now_ms, key));
+        Ok(number.map_or(Verdict::New, known))
     }
 
-    /// A publication that was checked has got its offset.
-    pub fn note(&mut self, now_ms: u64, partition: u32, names: &Names, offset: u64) {
+    /// A publication that was checked lies in the log, or is proposed.
+    pub fn note(&mut self, now_ms: u64, partition: u32, names: &Names, noted: Noted) {
+        let number = noted.number();
         if let Some(sequenced) = &names.producer {
-            self.producers.note(partition, sequenced, offset);
+            self.producers.note(partition, sequenced, number);
         }
         if let Some(key) = names.key {
-            self.keys.note(now_ms, key, offset);
+            self.keys.note(now_ms, key, number);
+        }
+    }
+
+    /// A proposal has been placed: this is its record.
+    pub fn placed(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>, proposal: u64) {
+        let names = self.names_of_record(partition, topic, record);
+        let (noted, offset) = (Noted::Proposed(proposal).number(), record.offset());
+        if let Some(sequenced) = &names.producer {
+            self.producers.placed(sequenced, noted, offset);
+        }
+        if let Some(key) = names.key {
+            self.keys.placed(key, noted, offset);
         }
     }
 
@@ -207,12 +251,12 @@ impl Dedup {
         }
     }
 
-    /// The newest publication of its partition has been refused by the disk: it was never appended.
-    /// See the module for the order of calls. What it is called comes back, of its producer's
-    /// newest connection.
+    /// The newest proposal of its partition has been refused; `record` is as it was proposed. See
+    /// the module for the order of calls. Its names come back, of its producer's newest
+    /// connection.
     pub fn take_back(&mut self, partition: u32, topic: &[u8], record: &RecordView<'_>) -> Names {
         let mut names = self.names_of_record(partition, topic, record);
-        self.take_back_names(&names, record.offset());
+        self.take_back_names(&names, Noted::Proposed(record.offset()));
         if let Some(sequenced) = &mut names.producer {
             sequenced.connection = self.producers.owner(sequenced.producer);
         }
@@ -247,12 +291,13 @@ impl Dedup {
             + self.holds.allocated_bytes()
     }
 
-    fn take_back_names(&mut self, names: &Names, offset: u64) {
+    fn take_back_names(&mut self, names: &Names, noted: Noted) {
+        let number = noted.number();
         if let Some(sequenced) = &names.producer {
-            self.producers.take_back(sequenced, offset);
+            self.producers.take_back(sequenced, number);
         }
         if let Some(key) = names.key {
-            self.keys.take_back(key, offset);
+            self.keys.take_back(key, number);
         }
     }
 

@@ -1,13 +1,34 @@
 //! A publication on its way into a log, as data: what its checks have found, and where it was
 //! placed.
 
+use super::work::Caller;
 use crate::mail::{Code, Publication, Reply};
 use log::{AppendError, Flags, NewRecord, Producer};
 use std::num::NonZeroU32;
 use stdx::chunk::Slice;
+use stdx::handing::Hand;
 use wire::native::Attributes;
 
-/// What has been appended.
+/// Who sent a publication, and who waits for its acknowledgement.
+#[derive(Clone, Copy, Debug, Hand)]
+pub(super) struct Publisher {
+    pub from: Caller,
+    pub reply: Option<Reply>,
+}
+
+impl Publisher {
+    /// Whether somebody waits for the acknowledgement.
+    pub fn is_asked(&self) -> bool {
+        self.waiting().is_some()
+    }
+
+    /// Who waits for the acknowledgement.
+    pub fn waiting(&self) -> Option<Reply> {
+        self.reply.filter(|reply| reply.request != Reply::REFUSALS_ONLY)
+    }
+}
+
+/// A record that lies in the log.
 pub(super) struct Placed {
     pub local: u32,
     pub topic: u32,
@@ -51,11 +72,6 @@ impl Checked<'_> {
             payload: &publication.payload,
         }
     }
-}
-
-/// Whether somebody waits for the acknowledgement.
-pub(super) fn is_asked(reply: Option<Reply>) -> bool {
-    reply.is_some_and(|reply| reply.request != Reply::REFUSALS_ONLY)
 }
 
 /// What a publisher is told.

@@ -1,19 +1,21 @@
 //! Publishing: checks, room, append, acknowledgement; retained messages.
 //!
-//! Publications to a log in memory are appended at once; those to a log on disk go through
-//! `staging` and come back here when they are durable: from there on both take the same path.
+//! Every publication is proposed to the sequencer of its partition (`proposals`). One that waits
+//! for the answer lies in `staging`, and comes back here when its record is placed: from there on
+//! all take the same path.
 //!
 //! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged
 //! lies in the log.
 
 use super::Home;
-use super::dedup::{Names, Verdict};
+use super::dedup::{Names, Noted, Verdict};
 use super::partitions::{HomePartition, SEGMENT_AGE_PART};
-use super::publication::{Checked, Placed, RecordAttributes, code_of, is_asked};
+use super::proposals::Proposed;
+use super::publication::{Checked, Placed, Publisher, RecordAttributes, code_of};
 use super::topics::NONE;
 use super::turn::Turn;
 use super::work::Caller;
-use crate::mail::{Appended, Code, Publication, Publish, PublishRefusal, Reply, ToEdge};
+use crate::mail::{Appended, Code, Publication, Publish, PublishRefusal, ToEdge};
 use crate::position::Position;
 use log::{AppendError, Flags, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use stdx::chunk::Slice;
@@ -30,26 +32,26 @@ enum Outcome {
 
 impl Home {
     pub(super) fn publish(&mut self, from: Caller, publish: &Publish, turn: &mut Turn<'_>) {
-        let reply = publish.reply;
-        match self.place(from, publish, turn) {
-            Ok(Outcome::Placed(placed)) => self.published(from, reply, &placed, turn),
+        let publisher = Publisher { from, reply: publish.reply };
+        match self.place(publisher, publish, turn) {
+            Ok(Outcome::Placed(placed)) => self.published(publisher, &placed, turn),
             Ok(Outcome::Duplicate(local, offset)) => {
-                self.repeated(from, reply, local, offset, turn);
+                self.repeated(publisher, local, offset, turn);
             }
             Ok(Outcome::Waits) => {}
-            Err(refusal) => self.refuse_publication(from, reply, refusal, turn),
+            Err(refusal) => self.refuse_publication(publisher, refusal, turn),
         }
     }
 
-    /// Looks at the epoch, then appends or stages a publication; what is refused for the moment
-    /// holds what follows it.
+    /// Looks at the epoch, then proposes a publication; one that is refused for the moment holds
+    /// those that follow it.
     fn place(
         &mut self,
-        from: Caller,
+        publisher: Publisher,
         publish: &Publish,
         turn: &mut Turn<'_>,
     ) -> Result<Outcome, PublishRefusal> {
-        let Publish { partition, reply, ref publication, .. } = *publish;
+        let Publish { partition, ref publication, .. } = *publish;
         let local = self.local(partition).ok_or(Code::Internal)?;
         let HomePartition { epoch, ref log, .. } = self.partitions[local as usize];
         let head = log.head();
@@ -60,35 +62,34 @@ impl Home {
             });
         }
         let names = self.dedup.names_of(local, publication);
-        let is_asked = is_asked(reply);
-        let placed = self.place_named(from, local, publish, (&names, is_asked), turn);
+        let placed = self.place_named(publisher, local, publish, &names, turn);
         if let Err(code) = placed
-            && is_asked
+            && publisher.is_asked()
         {
             self.dedup.refused(self.steady.ms, &names, code);
         }
         Ok(placed?)
     }
 
-    /// Appends or stages a publication of the present epoch, unless that has been done before.
+    /// Proposes a publication of the present epoch, unless that has been done before.
     fn place_named(
         &mut self,
-        from: Caller,
+        publisher: Publisher,
         local: u32,
         publish: &Publish,
-        (names, is_asked): (&Names, bool),
+        names: &Names,
         turn: &mut Turn<'_>,
     ) -> Result<Outcome, Code> {
-        let Publish { rule, reply, ref publication, .. } = *publish;
-        let head = self.partitions[local as usize].log.head();
-        if !names.is_empty()
-            && let Verdict::Duplicate(offset) = self.dedup.check(self.steady.ms, names, is_asked)?
-        {
-            if offset > head {
-                self.wait_for_staged(local, offset, from, reply)?;
-                return Ok(Outcome::Waits);
+        let Publish { rule, ref publication, .. } = *publish;
+        if !names.is_empty() {
+            match self.dedup.check(self.steady.ms, names, publisher.is_asked())? {
+                Verdict::New => {}
+                Verdict::Duplicate(offset) => return Ok(Outcome::Duplicate(local, offset)),
+                Verdict::Proposed(proposal) => {
+                    self.wait_for_staged(local, proposal, publisher)?;
+                    return Ok(Outcome::Waits);
+                }
             }
-            return Ok(Outcome::Duplicate(local, offset));
         }
         let checked = self.check(local, rule, publication)?;
         if let Some(rate_max) = checked.rate_max
@@ -96,32 +97,22 @@ impl Home {
         {
             return Err(Code::RateLimited);
         }
-        let (outcome, offset) = match self.is_durable(local) {
-            true => {
-                let offset = self.stage(from, reply, publication, &checked, turn)?;
-                (Outcome::Waits, offset)
+        let (outcome, noted) = match self.propose(publisher, publication, &checked, turn)? {
+            Proposed::Placed(placed) => {
+                let noted = Noted::At(placed.offset);
+                (Outcome::Placed(placed), noted)
             }
-            false => {
-                let placed = self.append(publication, &checked, turn)?;
-                let offset = placed.offset;
-                (Outcome::Placed(placed), offset)
-            }
+            Proposed::Waits(proposal) => (Outcome::Waits, Noted::Proposed(proposal)),
         };
         if !names.is_empty() {
-            self.dedup.note(self.steady.ms, local, names, offset);
+            self.dedup.note(self.steady.ms, local, names, noted);
         }
         Ok(outcome)
     }
 
     /// The record lies in the log: acknowledges it and sends it to everybody with interest.
-    pub(super) fn published(
-        &mut self,
-        from: Caller,
-        reply: Option<Reply>,
-        placed: &Placed,
-        turn: &mut Turn<'_>,
-    ) {
-        self.acknowledge(from, reply, placed.local, placed.offset, false, turn);
+    pub(super) fn published(&mut self, publisher: Publisher, placed: &Placed, turn: &mut Turn<'_>) {
+        self.acknowledge(publisher, placed.local, placed.offset, false, turn);
         self.statistics.published += 1;
         self.fan_out(placed.topic, placed.local, placed.offset, &placed.record, turn);
     }
@@ -129,46 +120,42 @@ impl Home {
     /// It had been published before, at this offset.
     pub(super) fn repeated(
         &mut self,
-        from: Caller,
-        reply: Option<Reply>,
+        publisher: Publisher,
         local: u32,
         offset: u64,
         turn: &mut Turn<'_>,
     ) {
-        self.acknowledge(from, reply, local, offset, true, turn);
+        self.acknowledge(publisher, local, offset, true, turn);
         self.statistics.duplicates += 1;
     }
 
     fn acknowledge(
         &mut self,
-        from: Caller,
-        reply: Option<Reply>,
+        publisher: Publisher,
         local: u32,
         offset: u64,
         duplicate: bool,
         turn: &mut Turn<'_>,
     ) {
-        self.consumed(from);
-        let waiting = reply.filter(|reply| reply.request != Reply::REFUSALS_ONLY);
-        if let Some(reply) = waiting {
+        self.consumed(publisher.from);
+        if let Some(reply) = publisher.waiting() {
             let position = Position { epoch: self.partitions[local as usize].epoch, offset };
             let result = Ok(Appended { position, duplicate });
-            turn.out.post(from.edge, ToEdge::Published { reply, result });
+            turn.out.post(publisher.from.edge, ToEdge::Published { reply, result });
         }
     }
 
     pub(super) fn refuse_publication(
         &mut self,
-        from: Caller,
-        reply: Option<Reply>,
+        publisher: Publisher,
         refusal: PublishRefusal,
         turn: &mut Turn<'_>,
     ) {
-        self.consumed(from);
+        self.consumed(publisher.from);
         self.statistics.refused.count(refusal.code);
-        if let Some(reply) = reply {
+        if let Some(reply) = publisher.reply {
             let result = Err(refusal);
-            turn.out.post(from.edge, ToEdge::Published { reply, result });
+            turn.out.post(publisher.from.edge, ToEdge::Published { reply, result });
         }
     }
 
@@ -215,7 +202,7 @@ impl Home {
     }
 
     /// Appends to a log in memory, making room for it.
-    fn append(
+    pub(super) fn append(
         &mut self,
         publication: &Publication,
         checked: &Checked<'_>,

@@ -1,19 +1,20 @@
-//! Publications to a log on disk: staged until their batch is durable, then published as any other.
+//! Publications that wait for the sequencer of their log: staged until they are placed, then
+//! published as any other.
 //!
-//! Invariants: what is staged has its offset and its `prev`, and nobody but the log thread has seen
-//! it. It is committed or refused in the order of its offsets. After a refusal everything staged is
-//! refused with it, and the offsets that it had are never given again; so the `prev` of a record
-//! that is committed never names one that was refused. A topic with staged records is not
-//! forgotten, so that the topic id in them stays right.
+//! Invariants: nobody but the sequencer has seen what is staged. A refusal refuses everything that
+//! is staged, and its numbers are never given again; the `prev` of a record is written when it is
+//! placed, and never names one that was refused. A log on disk answers in the order of the
+//! proposals and keeps them as they are, so its records have their `prev` from the beginning. A
+//! topic with staged records is not forgotten, so that the topic id in them stays right.
 
 use super::Home;
-use super::publication::{Checked, Placed, code_of, is_asked};
+use super::proposals::Settled;
+use super::publication::{Checked, Placed, Publisher, code_of};
 use super::stall::Silence;
 use super::turn::Turn;
-use super::work::Caller;
 use crate::disk::DiskRequest;
-use crate::mail::{Code, Publication, Reply};
-use log::{AppendError, NewRecord, RecordView, SEGMENT_HEADER_BYTES};
+use crate::mail::{Code, Publication};
+use log::{AppendError, NewRecord, RECORD_HEADER_BYTES, RecordView, SEGMENT_HEADER_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::chunk::{ChunkWriter, Slice};
 use stdx::handing::Hand;
@@ -50,13 +51,13 @@ pub(super) struct Staging {
 struct Staged {
     local: u32,
     topic: u32,
-    offset: u64,
+    /// Its number within the partition, and the offset in its record.
+    proposal: u64,
     record: Slice,
     retain: Retain,
-    from: Caller,
-    reply: Option<Reply>,
+    publisher: Publisher,
     /// Repetitions of it, which are answered with it.
-    repeated: Vec<(Caller, Option<Reply>)>,
+    repeated: Vec<Publisher>,
 }
 
 /// What a publication does to its topic's retained message.
@@ -78,10 +79,14 @@ pub(super) struct StagedTopic {
 }
 
 impl Staged {
+    /// Whether it is this proposal.
+    fn is(&self, local: u32, proposal: u64) -> bool {
+        self.proposal == proposal && self.local == local
+    }
+
     /// Whether somebody waits for its acknowledgement, or for that of a repetition.
     fn is_asked(&self) -> bool {
-        let mut replies = self.repeated.iter().map(|(_, reply)| *reply);
-        is_asked(self.reply) || replies.any(is_asked)
+        self.publisher.is_asked() || self.repeated.iter().any(Publisher::is_asked)
     }
 }
 
@@ -128,6 +133,14 @@ impl Staging {
     /// Publications staged.
     pub fn len(&self) -> usize {
         self.staged.len()
+    }
+
+    /// Takes a proposal out. Those of a log on disk are answered in their order.
+    fn take(&mut self, local: u32, proposal: u64) -> Option<Staged> {
+        let place = self.staged.iter().position(|staged| staged.is(local, proposal))?;
+        let staged = self.staged.remove(place)?;
+        self.staged_bytes -= staged.record.len() as u64;
+        Some(staged)
     }
 
     fn encode(&mut self, offset: u64, record: &NewRecord<'_>) -> Result<Slice, AppendError> {
@@ -184,11 +197,10 @@ impl Home {
         staged.map_or_else(|| self.retained_bytes_of(topic), |staged| staged.retained_bytes)
     }
 
-    /// Gives a publication its offset and sends it to the log thread.
+    /// Proposes a publication to the log thread, under the next number of its partition.
     pub(super) fn stage(
         &mut self,
-        from: Caller,
-        reply: Option<Reply>,
+        publisher: Publisher,
         publication: &Publication,
         checked: &Checked<'_>,
         turn: &mut Turn<'_>,
@@ -242,11 +254,10 @@ impl Home {
         disk.staged.push_back(Staged {
             local,
             topic,
-            offset,
+            proposal: offset,
             record: record.clone(),
             retain,
-            from,
-            reply,
+            publisher,
             repeated: Vec::new(),
         });
         turn.out.ask(
@@ -260,16 +271,15 @@ impl Home {
     pub(super) fn wait_for_staged(
         &mut self,
         local: u32,
-        offset: u64,
-        from: Caller,
-        reply: Option<Reply>,
+        proposal: u64,
+        publisher: Publisher,
     ) -> Result<(), Code> {
         let share = self.partitions[local as usize].share;
         let disk = self.shares[share].disk.as_mut().ok_or(Code::Internal)?;
-        let is_it = |staged: &&mut Staged| staged.offset == offset && staged.local == local;
+        let is_it = |staged: &&mut Staged| staged.is(local, proposal);
         let staged = disk.staged.iter_mut().rev().find(is_it);
         let staged = staged.ok_or(Code::Internal)?;
-        staged.repeated.push((from, reply));
+        staged.repeated.push(publisher);
         Ok(())
     }
 
@@ -287,23 +297,44 @@ impl Home {
             return;
         };
         if let Err(code) = result {
-            disk.generation = disk.generation.wrapping_add(1);
-            return self.refuse_staged(share, code, turn);
+            return self.settle_proposals(share, Settled::Refused(code), turn);
         }
         debug_assert!(count as usize <= disk.staged.len(), "a log commits what it was sent");
         for _ in 0..count {
-            let Some(disk) = self.shares[share].disk.as_mut() else {
+            let disk = self.shares[share].disk.as_ref();
+            let Some(oldest) = disk.and_then(|disk| disk.staged.front()) else {
                 return;
             };
-            if let Some(staged) = disk.staged.pop_front() {
-                disk.staged_bytes -= staged.record.len() as u64;
-                self.commit(share, staged, turn);
-            }
+            let partition = self.partitions[oldest.local as usize].id;
+            let proposal = oldest.proposal;
+            // A log on disk keeps the number.
+            let placed = Settled::Placed { partition, proposal, offset: proposal };
+            self.settle_proposals(share, placed, turn);
         }
     }
 
-    fn commit(&mut self, share: usize, staged: Staged, turn: &mut Turn<'_>) {
-        let Staged { local, topic, offset, record, retain, from, reply, repeated } = staged;
+    /// The record of a proposal lies at an offset: it is published.
+    pub(super) fn place_staged(
+        &mut self,
+        share: usize,
+        (local, proposal): (u32, u64),
+        offset: u64,
+        turn: &mut Turn<'_>,
+    ) {
+        let disk = self.shares.get_mut(share).and_then(|share| share.disk.as_mut());
+        let Some(staged) = disk.and_then(|disk| disk.take(local, proposal)) else {
+            return; // it was refused in the meantime
+        };
+        let Staged { topic, record, retain, publisher, repeated, .. } = staged;
+        let partition = &mut self.partitions[local as usize];
+        debug_assert!(offset > partition.log.head(), "a sequencer counts upwards");
+        partition.next_staged = partition.next_staged.max(offset + 1);
+        let last = self.interests.topics.get(topic).map_or(0, |topic| topic.last());
+        let record = placed_at(record, offset, partition.reach(last));
+        if let Some(view) = RecordView::parse(&record) {
+            let name = self.interests.topics.name(topic);
+            self.dedup.placed(local, name, &view, proposal);
+        }
         let record = self.cache(local, topic, record, turn);
         if let Some(entry) = self.interests.topics.get_mut(topic) {
             entry.set_last(offset);
@@ -319,9 +350,9 @@ impl Home {
             disk.unstage(topic, change);
         }
         let placed = Placed { local, topic, offset, record };
-        self.published(from, reply, &placed, turn);
-        for (from, reply) in repeated {
-            self.repeated(from, reply, local, offset, turn);
+        self.published(publisher, &placed, turn);
+        for publisher in repeated {
+            self.repeated(publisher, local, offset, turn);
         }
     }
 
@@ -357,10 +388,12 @@ impl Home {
     }
 
     /// The log could not make something durable: nothing that is staged will be.
-    fn refuse_staged(&mut self, share: usize, code: Code, turn: &mut Turn<'_>) {
-        let Some(disk) = &mut self.shares[share].disk else {
+    pub(super) fn refuse_staged(&mut self, share: usize, code: Code, turn: &mut Turn<'_>) {
+        let disk = self.shares.get_mut(share).and_then(|share| share.disk.as_mut());
+        let Some(disk) = disk else {
             return;
         };
+        disk.generation = disk.generation.wrapping_add(1);
         let staged = std::mem::take(&mut disk.staged);
         let topics = std::mem::take(&mut disk.topics);
         disk.staged_bytes = 0;
@@ -377,13 +410,23 @@ impl Home {
             }
         }
         for staged in staged {
-            self.refuse_publication(staged.from, staged.reply, code.into(), turn);
-            for (from, reply) in staged.repeated {
-                self.refuse_publication(from, reply, code.into(), turn);
+            for publisher in std::iter::once(staged.publisher).chain(staged.repeated) {
+                self.refuse_publication(publisher, code.into(), turn);
             }
         }
         for topic in topics.into_keys() {
             self.forget_if_idle(topic, turn);
         }
+    }
+}
+
+/// A record as the sequencer of its partition has placed it; a log on disk leaves it as it is.
+fn placed_at(record: Slice, offset: u64, prev: u64) -> Slice {
+    match RecordView::parse(&record) {
+        Some(view) if (view.offset(), view.prev()) != (offset, prev) => {
+            let rest = view.bytes().get(RECORD_HEADER_BYTES..).unwrap_or_default();
+            Slice::concatenation_of(&[&view.head_at(offset, prev), rest])
+        }
+        _ => record,
     }
 }

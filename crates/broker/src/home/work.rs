@@ -1,5 +1,5 @@
-//! What a home has to do, as data: requests that wait for their turn or for a disk, what the disk is
-//! asked for them, and what it has answered.
+//! What a home has to do, as data: requests that wait for their turn or for a disk, the questions
+//! to the disk, and its answers.
 //!
 //! `queue` holds work, handlers take it and return a [`Step`]; only [`super::Home`] knows both.
 

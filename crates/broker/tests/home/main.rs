@@ -12,5 +12,6 @@ mod filters;
 mod once;
 mod script;
 mod scripts;
+mod sequencer;
 mod starts;
 mod support;

@@ -96,6 +96,22 @@ impl Keys {
         }
     }
 
+    /// A key that stands for `from` stands for an offset from now on.
+    pub fn placed(&mut self, key: Identity, from: u64, offset: u64) {
+        let (pages, first) = (&self.pages, self.first);
+        let same = |number: &u32| {
+            entry_at(pages, first, *number).is_some_and(|e| e.key == key && e.offset == from)
+        };
+        let Some(number) = self.tables[table_of(key)].find(key[0], same).copied() else {
+            return;
+        };
+        let place = number.wrapping_sub(self.first) as usize;
+        let page = self.pages.get_mut(place / PAGE_ENTRIES);
+        if let Some(entry) = page.and_then(|page| page.get_mut(place % PAGE_ENTRIES)) {
+            entry.offset = offset;
+        }
+    }
+
     /// Forgets a key if it stands for this offset.
     pub fn take_back(&mut self, key: Identity, offset: u64) {
         let (pages, first) = (&self.pages, self.first);

@@ -226,7 +226,7 @@ proptest! {
                     prop_assert_eq!(verdict, naive.check(partition, &op), "{:?}", op);
                     if verdict == Ok(Verdict::New) {
                         let offset = naive.note(partition, &op);
-                        dedup.note(naive.now_ms, partition, &names, offset);
+                        dedup.note(naive.now_ms, partition, &names, Noted::At(offset));
                     }
                 }
                 Op::Evict(partition, left) => {
@@ -245,7 +245,7 @@ proptest! {
                         };
                         let op = Op::Publish(taken.topic, taken.producer, taken.key);
                         let names = dedup.names_of(taken.partition, &publication(&op));
-                        dedup.take_back_names(&names, taken.offset);
+                        dedup.take_back_names(&names, Noted::At(taken.offset));
                     }
                 }
                 Op::Time(step_ms) => naive.now_ms += step_ms,

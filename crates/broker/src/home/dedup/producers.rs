@@ -231,6 +231,26 @@ impl Producers {
         false
     }
 
+    /// A recent publication of a producer that was noted with `from` has got an offset.
+    pub fn placed(&mut self, publication: &Sequenced, from: u64, offset: u64) {
+        let Some(number) = self.find(publication.producer) else {
+            return;
+        };
+        let Some(producer) = self.producers.get_mut(number) else {
+            return;
+        };
+        let mut recent = producer.recent.iter_mut().rev();
+        let Some(found) = recent.find(|recent| recent.offset() == from) else {
+            return;
+        };
+        found.offset = halves(offset);
+        if producer.oldest > offset {
+            self.oldest.remove(&(producer.partition, producer.oldest, number));
+            producer.oldest = offset;
+            self.oldest.insert((producer.partition, offset, number));
+        }
+    }
+
     /// Forgets the newest publication of a producer if it has this offset.
     pub fn take_back(&mut self, publication: &Sequenced, offset: u64) {
         let Some(number) = self.find(publication.producer) else {

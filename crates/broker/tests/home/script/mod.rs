@@ -5,7 +5,7 @@ mod text;
 
 use crate::support::{START, START_MS, Setup};
 use broker::disk::{DiskLetter, DiskRequest};
-use broker::home::{Home, HomeOutputs};
+use broker::home::{Home, HomeOutputs, Settled};
 use broker::mail::*;
 use broker::now::Now;
 use broker::position::Position;
@@ -215,6 +215,16 @@ impl World {
                 let letter = self.disk.commit(count.parse().unwrap());
                 self.hear(letter)
             }
+            // A sequencer of its own answers, in place of the disk.
+            ["place", proposal, "at", offset] => {
+                let (proposal, offset) = (proposal.parse().unwrap(), offset.parse().unwrap());
+                self.settle(Settled::Placed { partition: 0, proposal, offset });
+                None
+            }
+            ["refuse"] => {
+                self.settle(Settled::Refused(Code::LogUnavailable));
+                None
+            }
             ["fail", ref code @ ..] => {
                 let code = match code {
                     ["full"] => Code::LogFull,
@@ -277,6 +287,10 @@ impl World {
             }
             _ => panic!("no such command: {words:?}"),
         }
+    }
+
+    fn settle(&mut self, settled: Settled) {
+        self.home.settle(self.now, 0, settled, &mut self.memory, &mut self.out);
     }
 
     fn hear(&mut self, letter: Option<DiskLetter>) -> Option<String> {
