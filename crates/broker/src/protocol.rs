@@ -165,17 +165,17 @@ pub(crate) mod flag {
     pub const ASKED: u32 = 1 << 22;
     /// It has been told that its token expires.
     pub const WARNED: u32 = 1 << 23;
-    /// It counts for the user of its token (`edge::users`).
+    /// It counts for the user of its token (`edge::flow::users`).
     pub const COUNTED: u32 = 1 << 24;
     /// It has been told to go: it is answered, and subscribes to nothing more.
     pub const AWAY: u32 = 1 << 25;
     /// Not read any more: it closes when what it has asked for is answered.
     pub const HELD: u32 = 1 << 26;
-    /// It has sent something that is not complete (`edge::kept`).
+    /// It has sent something that is not complete (`edge::connections::kept`).
     pub const KEEPS: u32 = 1 << 27;
-    /// It ends because it did not take what it was sent (`edge::slow`).
+    /// It ends because it did not take what it was sent (`edge::flow::slow`).
     pub const ENDING: u32 = 1 << 28;
-    /// It has published with a producer's id (`edge::producers`).
+    /// It has published with a producer's id (`edge::connections::producers`).
     pub const PRODUCES: u32 = 1 << 29;
     /// It came by TLS, which this node ends itself.
     pub const ENCRYPTED: u32 = 1 << 30;

@@ -18,16 +18,16 @@ pub(crate) struct Slot {
     /// Against reuse of the index; from the network.
     pub generation: u32,
     pub protocol: Protocol,
-    /// Why it ends (`ends`), and one; 0: it does not.
-    pub end: u8,
+    /// The cause of its end (`End::place`), and one; 0: it does not end.
+    end: u8,
     pub flags: u32,
     /// Seconds of silence after which a ping is due; 0: none.
     pub ping_interval_s: u16,
-    /// Frames that wait for the socket, by their places in the ring.
+    /// Frames that wait for the socket, by their sequence numbers in the ring.
     pub places: List,
     /// Bytes that wait before these, owned because the ring could not keep them.
     pub owned: u32,
-    /// The unfinished tail of what has been read.
+    /// Unfinished input.
     pub input: u32,
     /// State that only some protocols need at some times.
     pub state: u32,
@@ -39,8 +39,7 @@ pub(crate) struct Slot {
     /// When its session began, or before that the connection: milliseconds of the monotonic clock,
     /// their low half. See `producers`.
     pub hello_ms: u32,
-    /// What its client is entitled to ([`super::entitled`]); [`NONE`]: to what anonymous clients
-    /// are.
+    /// What its client is entitled to, in `edge::access`; [`NONE`]: to what anonymous clients are.
     pub entitlement: u32,
 }
 
@@ -89,14 +88,14 @@ impl Slot {
 }
 
 impl Slot {
-    /// Notes why it ends, unless that is known.
+    /// Notes the cause of its end, unless there is one.
     pub fn note_end(&mut self, end: End) {
         if self.end == 0 {
             self.end = end.place() + 1;
         }
     }
 
-    /// Why it ends. A connection that goes without a word is lost.
+    /// The cause of its end. A connection without one is lost.
     pub fn end(&self) -> End {
         match self.end {
             0 => End::LOST,
@@ -111,8 +110,8 @@ pub(crate) const PAGE: usize = 256;
 /// All connections of an edge; grows by pages, so that growth never moves what is there.
 #[derive(Hand)]
 pub(crate) struct Slots {
-    pub slots: Pages<Slot, PAGE>,
-    pub count: u32,
+    slots: Pages<Slot, PAGE>,
+    count: u32,
 }
 
 impl Slots {
@@ -174,7 +173,7 @@ impl Slots {
     }
 }
 
-impl std::ops::Index<u32> for Slots {
+impl std::ops::Index<ConnIndex> for Slots {
     type Output = Slot;
 
     fn index(&self, index: ConnIndex) -> &Slot {
@@ -182,7 +181,7 @@ impl std::ops::Index<u32> for Slots {
     }
 }
 
-impl std::ops::IndexMut<u32> for Slots {
+impl std::ops::IndexMut<ConnIndex> for Slots {
     fn index_mut(&mut self, index: ConnIndex) -> &mut Slot {
         &mut self.slots[index]
     }

@@ -16,11 +16,9 @@ use crate::entitlement::{
     Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
     Question,
 };
-use crate::ids::ConnIndex;
-use crate::ids::NONE;
+use crate::ids::{ConnIndex, NONE};
 use crate::journal::Deed;
-use crate::protocol::Protocol;
-use crate::protocol::flag;
+use crate::protocol::{Protocol, flag};
 use crate::session::{Credential, State};
 use crate::sys;
 use crate::topic::Filter;

@@ -7,8 +7,7 @@ use crate::edge::Edge;
 use crate::edge::ends::End;
 use crate::edge::outbox::{Flushed, Writer};
 use crate::ids::ConnIndex;
-use crate::protocol::Protocol;
-use crate::protocol::flag;
+use crate::protocol::{Protocol, flag};
 use stdx::key::Key;
 
 impl Edge {

@@ -22,7 +22,7 @@ use stdx::key::Key;
 use wire::native::CloseCode;
 
 /// Who asks homes when operators do.
-const OPERATOR: Key = Key { index: ConnIndex::MAX, generation: 0 };
+const OPERATOR: Key = Key { index: u32::MAX, generation: 0 };
 
 impl Edge {
     /// Answers a question of an operator. None: a home is asked, and the answer comes in
@@ -84,7 +84,7 @@ impl Edge {
 
     fn list_connections(
         &self,
-        from: u32,
+        from: ConnIndex,
         wanted: &ConnectionsWanted,
         len_max: u32,
         peer_of: PeerOf<'_>,
@@ -122,10 +122,10 @@ impl Edge {
     }
 
     /// The place of a connection that is there.
-    fn index_of(&self, id: ConnectionId) -> Option<u32> {
+    fn index_of(&self, id: ConnectionId) -> Option<ConnIndex> {
         let index = id.index();
         let is_there = index < self.connections.slots.places()
-            && self.connections.slots[index].protocol != Protocol::Free
+            && self.connections.slots.is_present(index)
             && self.connection_number(index) == id.0;
         is_there.then_some(index)
     }

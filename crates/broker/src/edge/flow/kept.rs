@@ -6,10 +6,8 @@
 use crate::edge::Edge;
 use crate::edge::connections::kept::Came;
 use crate::edge::ends::End;
-use crate::ids::ConnIndex;
-use crate::ids::NONE;
-use crate::protocol::Protocol;
-use crate::protocol::flag;
+use crate::ids::{ConnIndex, NONE};
+use crate::protocol::{Protocol, flag};
 use wire::native::CloseCode;
 
 impl Edge {

@@ -15,8 +15,7 @@
 
 use crate::edge::Edge;
 use crate::edge::access::users::{CountedUser, UserChange};
-use crate::ids::ConnIndex;
-use crate::ids::NONE;
+use crate::ids::{ConnIndex, NONE};
 use crate::protocol::flag;
 use crate::session::{Credential, State};
 use stdx::key::Key;
@@ -80,7 +79,7 @@ impl Edge {
 
     /// All connections that count: what a shell that has just been given this edge counts again.
     pub fn counted_users(&self) -> impl Iterator<Item = CountedUser> + '_ {
-        let counted = |index: &u32| self.connections.slots[*index].is(flag::COUNTED);
+        let counted = |index: &ConnIndex| self.connections.slots[*index].is(flag::COUNTED);
         let user = |index: ConnIndex| {
             let at = self.entry_of_user(index)?;
             let entitlements = &self.access.judging.entitlements;

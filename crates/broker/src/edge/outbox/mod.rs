@@ -2,8 +2,8 @@
 //! the ring cannot keep them.
 //!
 //! Steps 9 and 10 of the path. Outboxes know frames and connections, not subscriptions: the edge
-//! decides what a dropped frame means ([`super::spilling`]) and what an empty outbox allows
-//! ([`super::flushing`]). Invariants: owned bytes go before places; only a frame begun on the wire
+//! decides what a dropped frame means (`edge::flow::spill`) and what an empty outbox allows
+//! (`edge::flow::flush`). Invariants: owned bytes go before places; only a frame begun on the wire
 //! and answers that the ring could not keep are owned, within `outbox_bytes_max` and
 //! `pinned_bytes_max`.
 
@@ -11,14 +11,15 @@ mod ended;
 mod ring;
 mod writing;
 
-use crate::ids::{ConnIndex, TopicIndex};
 pub(crate) use ring::{BODY_COPY_MAX, Origin, Place};
 pub use writing::Written;
 pub(super) use writing::{Flushed, Writer};
 
+use super::connections::slots::{Slot, Slots};
 use super::excess::Excess;
-use super::slots::{NONE, Slot, Slots, flag};
+use crate::ids::{ConnIndex, NONE, TopicIndex};
 use crate::mail::HomeId;
+use crate::protocol::flag;
 use crate::settings::Limits;
 use std::collections::VecDeque;
 use stdx::blocks::{List, ListPool};

@@ -4,10 +4,12 @@
 //! Step 10 of the path. Invariant: what the socket does not take of a frame becomes owned, so that
 //! the ring may forget the frame.
 
+use super::super::connections::slots::Slots;
 use super::super::excess::Excess;
-use super::super::slots::{NONE, Slots, flag};
 use super::Outboxes;
 use crate::ids::ConnIndex;
+use crate::ids::NONE;
+use crate::protocol::flag;
 use crate::settings::Limits;
 use std::io::IoSlice;
 use stdx::chunk::Slice;
