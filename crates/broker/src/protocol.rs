@@ -171,7 +171,7 @@ pub(crate) mod flag {
     pub const AWAY: u32 = 1 << 25;
     /// Not read any more: it closes when what it has asked for is answered.
     pub const HELD: u32 = 1 << 26;
-    /// It has sent something that is not complete (`edge::connections::kept`).
+    /// It has sent something that is not complete (`edge::connections::buffered`).
     pub const KEEPS: u32 = 1 << 27;
     /// It ends because it did not take what it was sent (`edge::flow::slow`).
     pub const ENDING: u32 = 1 << 28;

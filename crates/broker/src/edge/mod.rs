@@ -37,7 +37,7 @@ pub use statistics::{EdgeStatistics, ErrorCounts, Forbidden, Recoveries, TurnedA
 
 pub(crate) use crate::ids::NONE;
 pub(crate) use crate::protocol::{Protocol, flag};
-pub(crate) use access::judging::Shown;
+pub(crate) use access::Shown;
 pub(crate) use connections::handshakes::Deadline;
 pub(crate) use connections::input::{Progress, make_room};
 use connections::slots;
@@ -182,7 +182,7 @@ impl Edge {
             || self.subscriptions.have_losses()
             || self.has_more_to_drain()
             || self.may_wake_readers()
-            || self.access.judging.has_work()
+            || self.access.has_work()
     }
 
     /// A peer has connected from this address.
@@ -263,8 +263,8 @@ impl Edge {
             filters: self.subscriptions.filters_count() as u64,
             pinned_bytes: self.outboxes.pinned_bytes(),
             ring_segment_bytes: self.outboxes.ring_segment_bytes() as u64,
-            kept_bytes: self.connections.kept.bytes(),
-            entitlements: self.access.judging.entitlements.len() as u64,
+            kept_bytes: self.connections.buffered.bytes(),
+            entitlements: self.access.entitlements.len() as u64,
             long_polls: self.sessions.polls.len() as u64,
             ..self.statistics
         }

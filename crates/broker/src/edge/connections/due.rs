@@ -99,7 +99,7 @@ impl Connections {
         let shortest_s = [
             has_streams.then_some(limits.heartbeat_interval_s),
             has_expiring.then_some(EXPIRY_INTERVAL_S),
-            (!self.kept.is_empty()).then_some(unfinished_s),
+            (!self.buffered.is_empty()).then_some(unfinished_s),
         ];
         Pace::of(shortest_s.into_iter().flatten().fold(self.ping_interval_min_s, u32::min))
     }

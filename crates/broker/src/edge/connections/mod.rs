@@ -4,10 +4,10 @@
 //! Owner of everything that is found by a connection's index. It knows nothing of subscriptions,
 //! homes or credentials: it tells which connection is due for what, and the flows act.
 
+pub(crate) mod buffered;
 mod due;
 pub(crate) mod handshakes;
 pub(crate) mod input;
-pub(crate) mod kept;
 pub(crate) mod peers;
 pub(crate) mod producers;
 pub(crate) mod rates;
@@ -21,9 +21,9 @@ use crate::ids::{ConnIndex, NONE};
 use crate::now::Now;
 use crate::protocol::flag;
 use crate::settings::{Limits, Settings};
+use buffered::Buffered;
 use handshakes::{Deadline, Handshakes};
 use input::{Driven, Input};
-use kept::Kept;
 use peers::Peers;
 use producers::OldSessions;
 use rates::Rates;
@@ -53,7 +53,7 @@ pub(crate) struct Connections {
     /// Connections that end with this turn.
     aborted: Vec<ConnIndex>,
     inputs: Slab<Input>,
-    pub kept: Kept,
+    pub buffered: Buffered,
     /// Connections that go on with buffered input.
     resumed: Vec<Key>,
     /// Connections without a share of this turn left; they go on in the next, after those that had
@@ -79,7 +79,7 @@ impl Connections {
             ending: Vec::new(),
             aborted: Vec::new(),
             inputs: Slab::new(),
-            kept: Kept::default(),
+            buffered: Buffered::default(),
             resumed: Vec::new(),
             spent: Vec::new(),
             handshakes: Handshakes::default(),
@@ -105,7 +105,7 @@ impl Connections {
     pub fn close(&mut self, index: ConnIndex) {
         self.rates.release(index);
         self.old_sessions.release(index);
-        self.release_kept(index);
+        self.release_buffered(index);
         self.inputs.remove(self.slots[index].input);
         self.slots.free(index);
     }
@@ -245,10 +245,10 @@ impl Connections {
     }
 
     /// The connection has no unfinished input any more.
-    pub fn release_kept(&mut self, index: ConnIndex) {
+    pub fn release_buffered(&mut self, index: ConnIndex) {
         if self.slots[index].is(flag::KEEPS) {
             self.slots[index].clear(flag::KEEPS);
-            self.kept.release(index);
+            self.buffered.release(index);
         }
     }
 
@@ -259,7 +259,7 @@ impl Connections {
 
     /// Bytes of buffered input.
     pub fn buffered_bytes(&self) -> usize {
-        self.inputs.memory_bytes() + self.kept.bytes() as usize + self.kept.memory_bytes()
+        self.inputs.memory_bytes() + self.buffered.bytes() as usize + self.buffered.memory_bytes()
     }
 
     /// Bytes of lists and tables that only some connections are in.

@@ -11,7 +11,7 @@
 //! when it comes.
 
 use crate::edge::Edge;
-use crate::edge::access::judging::Shown;
+use crate::edge::access::Shown;
 use crate::entitlement::{
     Action, CREDENTIAL_BYTES_MAX, CredentialKind, Digest, Entitlement, Judge, NEVER, Purpose,
     Question,
@@ -98,7 +98,7 @@ impl Edge {
             return Ok(());
         };
         let at = self.connections.slots[index].entitlement;
-        let entitlements = &self.access.judging.entitlements;
+        let entitlements = &self.access.entitlements;
         let permitted =
             entitlements.permit(at, &settings.anonymous, (action, wanted), self.unix_s());
         self.count_forbidden(action, permitted)
@@ -132,7 +132,7 @@ impl Edge {
             return Ok(());
         };
         let at = self.connections.slots[index].entitlement;
-        let entitlements = &self.access.judging.entitlements;
+        let entitlements = &self.access.entitlements;
         let permitted = entitlements.permit_some(at, &settings.anonymous, action, self.unix_s());
         if let Err(refusal @ (ErrorCode::Unauthorized | ErrorCode::Forbidden)) = permitted {
             self.statistics.forbidden.count(action);
@@ -143,27 +143,27 @@ impl Edge {
 
     /// Whether an entry entitles to anything now.
     pub(crate) fn check_entitlement(&self, at: u32) -> Result<(), ErrorCode> {
-        self.access.judging.entitlements.check(at, self.unix_s())
+        self.access.entitlements.check(at, self.unix_s())
     }
 
     /// How many subscriptions a connection may have.
     pub(crate) fn subscriptions_max(&self, index: ConnIndex) -> u32 {
         let of_session = self.settings.limits.subscriptions_per_session_max;
         let at = self.connections.slots[index].entitlement;
-        self.access.judging.entitlements.subscriptions_max(at, of_session)
+        self.access.entitlements.subscriptions_max(at, of_session)
     }
 
     /// What a connection has shown; none of one that has shown nothing.
     pub(crate) fn shown_kind(&self, index: ConnIndex) -> Option<CredentialKind> {
         let at = self.entitlement_of(index)?;
-        Some(self.access.judging.entitlements.kind(at))
+        Some(self.access.entitlements.kind(at))
     }
 
     /// How many messages a connection's entitlement lets it publish in a second; none without a
     /// bound of its own.
     pub(crate) fn own_publish_rate(&self, index: ConnIndex) -> Option<u32> {
         let at = self.entitlement_of(index)?;
-        self.access.judging.entitlements.terms(at).limits.publish_rate_max
+        self.access.entitlements.terms(at).limits.publish_rate_max
     }
 
     /// A connection shows a credential.
@@ -184,7 +184,7 @@ impl Edge {
             return Err(refusal);
         }
         let digest = Digest::of(kind, credential);
-        if let Some(at) = self.access.judging.entitlements.find(digest) {
+        if let Some(at) = self.access.entitlements.find(digest) {
             let checked = self.check_entitlement(at);
             if let Err(refusal) = self.count_refusal(checked) {
                 self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
@@ -194,7 +194,7 @@ impl Edge {
             if self.entitlement_of(index) != Some(at) {
                 self.tell_decision_of(index, Some(at), Deed::Authenticate, "", None);
             }
-            self.access.judging.entitlements.hold(at);
+            self.access.entitlements.hold(at);
             return Ok(Shown::Known(at));
         }
         self.statistics.questions += 1;
@@ -217,11 +217,11 @@ impl Edge {
         &mut self,
         entitlement: &Entitlement,
     ) -> Result<u32, ErrorCode> {
-        let at = self.access.judging.entitlements.enter(entitlement);
+        let at = self.access.entitlements.enter(entitlement);
         let at = at.ok_or(ErrorCode::Overloaded)?;
         let checked = self.check_entitlement(at);
         if checked.is_err() {
-            self.access.judging.entitlements.release(at);
+            self.access.entitlements.release(at);
         }
         checked.map(|()| at)
     }
@@ -254,7 +254,7 @@ impl Edge {
         }
         let verdict = verdict.and_then(|entitlement| self.enter_entitlement(&entitlement));
         if let Ok(at) = verdict {
-            self.access.judging.note_decision(at, self.now.monotonic_ms);
+            self.access.note_decision(at, self.now.monotonic_ms);
         }
         let verdict = self.count_refusal(verdict);
         let of = verdict.ok().or_else(|| self.entitlement_of(index));
@@ -288,7 +288,7 @@ impl Edge {
         }
         if before != NONE {
             self.change_user(index, before, at);
-            self.access.judging.entitlements.release(before);
+            self.access.entitlements.release(before);
         }
     }
 
@@ -300,7 +300,7 @@ impl Edge {
     /// What a connection is entitled to, as values.
     pub(crate) fn entitlement_to_keep(&self, index: ConnIndex) -> Option<Entitlement> {
         let at = self.entitlement_of(index)?;
-        Some(self.access.judging.entitlements.get(at))
+        Some(self.access.entitlements.get(at))
     }
 
     /// The connection goes, with what its state holds.
@@ -308,7 +308,7 @@ impl Edge {
         self.forget_user(index);
         let of_state = self.credential(index).and_then(Credential::held);
         for at in of_state.into_iter().chain(self.entitlement_of(index)) {
-            self.access.judging.entitlements.release(at);
+            self.access.entitlements.release(at);
         }
         self.forget_renewal(index);
     }
@@ -317,7 +317,7 @@ impl Edge {
     pub(crate) fn have_looked_at(&mut self, index: ConnIndex) {
         self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
         let key = self.connections.slots.key(index);
-        self.access.judging.look_at_ticket_of(key);
+        self.access.look_at_ticket_of(key);
     }
 
     /// Something has been revoked, or is not any more, or keys have changed: all entitlements are
@@ -325,7 +325,7 @@ impl Edge {
     /// credential from now on is judged anew.
     pub fn revocations_changed(&mut self) {
         let timeout_ms = u64::from(self.settings.limits.handshake_timeout_ms);
-        self.access.judging.revocations_changed(self.now.monotonic_ms + timeout_ms);
+        self.access.revocations_changed(self.now.monotonic_ms + timeout_ms);
     }
 
     /// Goes on with what only the judge can tell: entitlements of tickets that came in this turn,
@@ -333,10 +333,10 @@ impl Edge {
     /// before the flush; without work it costs nothing, and [`Edge::has_more`] says whether some is
     /// left.
     pub fn recheck(&mut self, judge: &dyn Judge) {
-        for key in self.access.judging.take_tickets() {
+        for key in self.access.take_tickets() {
             self.look_at_ticket(key, judge);
         }
-        self.access.judging.recheck(judge);
+        self.access.recheck(judge);
         self.end_revoked();
     }
 
@@ -349,16 +349,16 @@ impl Edge {
         let Some(at) = self.credential(key.index).and_then(Credential::of_ticket) else {
             return;
         };
-        self.access.judging.look_at(at, judge);
+        self.access.look_at(at, judge);
         self.connections.slots[key.index].clear(flag::ASKED);
         self.ticket_looked_at(key.index, at);
     }
 
     fn end_revoked(&mut self) {
         let places = self.connections.slots.places();
-        for index in self.access.judging.next_connections(places) {
+        for index in self.access.next_connections(places) {
             if let Some(at) = self.entitlement_of(index)
-                && !self.access.judging.entitlements.is_standing(at)
+                && !self.access.entitlements.is_standing(at)
             {
                 self.end_entitled(index, ErrorCode::TokenRevoked);
             }
@@ -375,7 +375,7 @@ impl Edge {
         if let Err(code) = self.check_entitlement(at) {
             return self.end_entitled(index, code);
         }
-        let expires_s = self.access.judging.entitlements.expires_s(at);
+        let expires_s = self.access.entitlements.expires_s(at);
         let notice_s = match &self.settings.entitlement {
             Some(settings) if expires_s != NEVER => settings.notice_before_s,
             _ => return false,

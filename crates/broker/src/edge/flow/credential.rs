@@ -212,7 +212,7 @@ impl Edge {
 
     /// The verdict of HELLO's token.
     pub(crate) fn hello_judged(&mut self, index: ConnIndex, verdict: Result<u32, ErrorCode>) {
-        let waited = self.take_kept_state(index);
+        let waited = self.take_buffered_state(index);
         let Some(State::Credential(Credential::Hello { frame, .. })) = waited else {
             return;
         };
@@ -224,7 +224,7 @@ impl Edge {
 
     /// The entitlement of HELLO's ticket has been looked at.
     pub(crate) fn ticket_looked_at(&mut self, index: ConnIndex, at: u32) {
-        let waited = self.take_kept_state(index);
+        let waited = self.take_buffered_state(index);
         let Some(State::Credential(Credential::Ticket { frame, .. })) = waited else {
             return;
         };
@@ -233,7 +233,7 @@ impl Edge {
         match checked {
             Ok(()) => self.entitle_hello(index, at, frame),
             Err(code) => {
-                self.access.judging.entitlements.release(at);
+                self.access.entitlements.release(at);
                 self.refuse_hello(index, code);
             }
         }
@@ -246,25 +246,25 @@ impl Edge {
             return self.answer_hello(index, &frame);
         }
         self.ask_for_user(index, at, Credential::User { at, frame });
-        self.count_kept(index);
+        self.count_buffered(index);
     }
 
     /// Whether a connection may count for its user is known: what waited for that goes on.
     pub(crate) fn user_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
-        match self.take_kept_state(index) {
+        match self.take_buffered_state(index) {
             Some(State::Credential(Credential::User { at, frame })) => match verdict {
                 Ok(()) => {
                     self.entitle(index, at);
                     self.answer_hello(index, &frame);
                 }
                 Err(code) => {
-                    self.access.judging.entitlements.release(at);
+                    self.access.entitlements.release(at);
                     self.refuse_hello(index, code);
                 }
             },
             Some(State::Credential(Credential::Judged { digest, verdict: Ok(at) })) => {
                 if verdict.is_err() {
-                    self.access.judging.entitlements.release(at);
+                    self.access.entitlements.release(at);
                 }
                 let verdict = verdict.map(|()| at);
                 let judged = Credential::Judged { digest, verdict };

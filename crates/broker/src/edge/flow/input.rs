@@ -8,8 +8,8 @@
 
 use crate::edge::Edge;
 use crate::edge::compression::WORK_BYTES_FRAME;
+use crate::edge::connections::buffered::Came;
 use crate::edge::connections::input::{Driven, Input, Progress};
-use crate::edge::connections::kept::Came;
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE};
 use crate::protocol::{Protocol, flag};
@@ -60,9 +60,9 @@ impl Edge {
     }
 
     /// Takes the state of a connection that waited with input of its own.
-    pub(crate) fn take_kept_state(&mut self, index: ConnIndex) -> Option<State> {
+    pub(crate) fn take_buffered_state(&mut self, index: ConnIndex) -> Option<State> {
         let state = self.take_state(index);
-        self.count_kept(index);
+        self.count_buffered(index);
         state
     }
 

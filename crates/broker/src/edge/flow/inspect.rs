@@ -132,7 +132,7 @@ impl Edge {
 
     fn subject_of(&self, index: ConnIndex) -> Option<&str> {
         let at = self.entitlement_of(index)?;
-        Some(self.access.judging.entitlements.subject(at))
+        Some(self.access.entitlements.subject(at))
     }
 
     fn address_of(&self, index: ConnIndex, peer_of: PeerOf<'_>) -> Option<IpAddr> {
@@ -143,7 +143,7 @@ impl Edge {
     fn describe_connection(&self, index: ConnIndex, peer_of: PeerOf<'_>) -> Connection {
         let slot = &self.connections.slots[index];
         let entitlement = self.entitlement_of(index);
-        let expires_s = entitlement.map(|at| self.access.judging.entitlements.expires_s(at));
+        let expires_s = entitlement.map(|at| self.access.entitlements.expires_s(at));
         Connection {
             id: ConnectionId(self.connection_number(index)),
             key: self.connections.slots.key(index),

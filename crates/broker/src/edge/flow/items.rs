@@ -70,7 +70,7 @@ impl Edge {
                 self.go_on_later(index);
             }
         }
-        self.count_kept(index);
+        self.count_buffered(index);
         !self.has_items(index)
     }
 

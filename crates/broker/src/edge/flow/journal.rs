@@ -38,7 +38,7 @@ impl Edge {
 
     fn client_of(&self, index: ConnIndex, entitlement: Option<u32>) -> Client {
         let origin = self.journal.origin(self.connections.slots.key(index));
-        let subject = entitlement.map_or("", |at| self.access.judging.entitlements.subject(at));
+        let subject = entitlement.map_or("", |at| self.access.entitlements.subject(at));
         Client {
             connection: self.connection_number(index),
             transport: self.connections.slots[index].protocol.facts().transport,

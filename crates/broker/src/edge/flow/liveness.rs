@@ -57,7 +57,7 @@ impl Edge {
 
     fn pace(&self) -> Pace {
         let has_streams = self.statistics.event_streams > 0;
-        let has_expiring = self.access.judging.entitlements.have_expiring();
+        let has_expiring = self.access.entitlements.have_expiring();
         self.connections.pace(has_streams, has_expiring, &self.settings.limits)
     }
 
@@ -98,7 +98,7 @@ impl Edge {
             return;
         }
         let slot = &self.connections.slots[index];
-        if slot.is(flag::KEEPS) && !slot.is(flag::CLOSING) && self.sweep_kept(index) {
+        if slot.is(flag::KEEPS) && !slot.is(flag::CLOSING) && self.sweep_buffered(index) {
             return;
         }
         match self.connections.due(index, &self.settings.limits) {

@@ -17,10 +17,7 @@ impl Edge {
         memory.add(Component::Subscriptions, self.subscriptions.memory_bytes());
         memory.add(Component::EdgeTopics, self.subscriptions.topics_bytes());
         memory.add(Component::Filters, self.subscriptions.filters_bytes());
-        memory.add(
-            Component::Entitlements,
-            self.access.judging.memory_bytes() + self.access.renewals.memory_bytes(),
-        );
+        memory.add(Component::Entitlements, self.access.memory_bytes());
         memory.add(Component::Ring, self.outboxes.ring_memory_bytes());
         memory.add(Component::Outboxes, self.outboxes.memory_bytes());
         memory.add(Component::Input, self.input_bytes());

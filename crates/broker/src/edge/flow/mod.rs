@@ -5,6 +5,7 @@
 
 mod admission;
 mod authenticate;
+mod buffered;
 mod command;
 mod compress;
 mod credential;
@@ -22,7 +23,6 @@ mod input;
 mod inspect;
 mod items;
 mod journal;
-mod kept;
 mod links;
 mod liveness;
 mod lost;

@@ -78,14 +78,14 @@ impl Edge {
     /// The new token holds.
     fn renew(&mut self, index: ConnIndex, request: u32, at: u32) {
         let Some(before) = self.entitlement_of(index) else {
-            return self.access.judging.entitlements.release(at);
+            return self.access.entitlements.release(at);
         };
-        let entitlements = &self.access.judging.entitlements;
+        let entitlements = &self.access.entitlements;
         // Whoever an API key names is not the user of that name.
         if entitlements.kind(before) != entitlements.kind(at)
             || !entitlements.are_of_one_user(before, at)
         {
-            self.access.judging.entitlements.release(at);
+            self.access.entitlements.release(at);
             self.refuse_renewal(index, request, ErrorCode::Forbidden);
             return self.resume(index);
         }
@@ -182,7 +182,7 @@ impl Edge {
         self.connections.slots[index].clear(flag::ASKED);
         // It may have ended while the homes were asked.
         if let Err(code) = self.check_entitlement(renewal.at) {
-            self.access.judging.entitlements.release(renewal.at);
+            self.access.entitlements.release(renewal.at);
             self.refuse_renewal(index, renewal.request, code);
             return self.resume(index);
         }
@@ -199,7 +199,7 @@ impl Edge {
             };
             let filter = name.and_then(|name| Filter::parse(name).ok());
             filter.is_some_and(|filter| {
-                edge.access.judging.entitlements.permits(renewal.at, Action::Subscribe, filter)
+                edge.access.entitlements.permits(renewal.at, Action::Subscribe, filter)
             })
         };
         let ends: Vec<u32> = self.chain(index).filter(|&at| !is_covered(self, at)).collect();
@@ -242,7 +242,7 @@ impl Edge {
         let Renewal { request, at, .. } = renewal;
         self.entitle(index, at);
         self.statistics.renewals += 1;
-        let expires_ms = match self.access.judging.entitlements.expires_s(at) {
+        let expires_ms = match self.access.entitlements.expires_s(at) {
             NEVER => 0,
             expires_s => u64::from(expires_s) * 1_000,
         };
@@ -262,7 +262,7 @@ impl Edge {
     /// The connection goes, or its session ends.
     pub(crate) fn forget_renewal(&mut self, index: ConnIndex) {
         if let Some(renewal) = self.access.renewals.by_connection.remove(&index) {
-            self.access.judging.entitlements.release(renewal.at);
+            self.access.entitlements.release(renewal.at);
         }
     }
 }

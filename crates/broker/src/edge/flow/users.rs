@@ -48,7 +48,7 @@ impl Edge {
     /// it has.
     pub(crate) fn ask_for_user_again(&mut self, index: ConnIndex, at: u32) {
         self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
-        let entitlements = &self.access.judging.entitlements;
+        let entitlements = &self.access.entitlements;
         self.out.users.push(UserChange::Comes {
             connection: self.connections.slots.key(index),
             user: entitlements.user(at),
@@ -74,7 +74,7 @@ impl Edge {
         if self.settings.entitlement.is_none() {
             return 0;
         }
-        self.access.judging.entitlements.user_hash(self.entitlement_of(index))
+        self.access.entitlements.user_hash(self.entitlement_of(index))
     }
 
     /// All connections that count: what a shell that has just been given this edge counts again.
@@ -82,7 +82,7 @@ impl Edge {
         let counted = |index: &ConnIndex| self.connections.slots[*index].is(flag::COUNTED);
         let user = |index: ConnIndex| {
             let at = self.entry_of_user(index)?;
-            let entitlements = &self.access.judging.entitlements;
+            let entitlements = &self.access.entitlements;
             Some(CountedUser {
                 connection: self.connections.slots.key(index),
                 user: entitlements.user(at),
@@ -148,17 +148,17 @@ impl Edge {
 
     fn leave_user(&mut self, index: ConnIndex, at: u32) {
         self.connections.slots[index].clear(flag::COUNTED);
-        let user = self.access.judging.entitlements.user(at);
+        let user = self.access.entitlements.user(at);
         self.out.users.push(UserChange::Leaves { user });
     }
 
     fn is_counted(&self, at: u32) -> bool {
         let settings = self.settings.entitlement.as_ref();
         let users_are_counted = settings.is_some_and(|settings| settings.users_are_counted);
-        self.access.judging.entitlements.is_counted(at, users_are_counted)
+        self.access.entitlements.is_counted(at, users_are_counted)
     }
 
     fn are_of_one_user(&self, one: u32, other: u32) -> bool {
-        self.access.judging.entitlements.are_of_one_user(one, other)
+        self.access.entitlements.are_of_one_user(one, other)
     }
 }

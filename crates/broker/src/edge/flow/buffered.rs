@@ -1,10 +1,10 @@
 //! Unfinished input: counts what each connection buffers, and ends the connection with the most.
 //!
 //! Step 2 of the path, behind a test of one flag; the bounds are those of
-//! [`Kept`](super::super::connections::kept::Kept).
+//! [`Kept`](super::super::connections::buffered::Kept).
 
 use crate::edge::Edge;
-use crate::edge::connections::kept::Came;
+use crate::edge::connections::buffered::Came;
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE};
 use crate::protocol::{Protocol, flag};
@@ -17,36 +17,36 @@ impl Edge {
     pub(crate) fn count_input(&mut self, index: ConnIndex, came: Came) {
         let slot = &self.connections.slots[index];
         if slot.is(flag::KEEPS) || slot.input != NONE || slot.state != NONE {
-            self.count_kept_input(index, came);
+            self.count_buffered_input(index, came);
         }
     }
 
     /// The same where nothing has come: a state has changed, or whose connection it is.
-    pub(crate) fn count_kept(&mut self, index: ConnIndex) {
+    pub(crate) fn count_buffered(&mut self, index: ConnIndex) {
         self.count_input(index, Came::default());
     }
 
-    fn count_kept_input(&mut self, index: ConnIndex, came: Came) {
-        let Some(bytes) = self.kept_bytes_of(index) else {
-            return self.connections.release_kept(index);
+    fn count_buffered_input(&mut self, index: ConnIndex, came: Came) {
+        let Some(bytes) = self.buffered_bytes_of(index) else {
+            return self.connections.release_buffered(index);
         };
         let is_unentitled = self.is_anonymous(index);
         let now_s = self.now_s();
         self.connections.slots[index].set(flag::KEEPS);
-        self.connections.kept.hold(index, bytes, is_unentitled, came, now_s);
+        self.connections.buffered.hold(index, bytes, is_unentitled, came, now_s);
         let bytes_max = self.settings.limits.pinned_bytes_max;
-        while let Some(largest) = self.connections.kept.first_to_end(bytes_max) {
+        while let Some(largest) = self.connections.buffered.first_to_end(bytes_max) {
             self.statistics.input_closed +=
                 u64::from(!self.connections.slots[largest].is(flag::DEAD));
             self.note_end(largest, End::UNFINISHED_INPUT);
             self.kill(largest);
-            self.drop_kept(largest);
+            self.drop_buffered(largest);
         }
     }
 
     /// Bytes of buffers with unfinished frames, messages, heads and bodies of a connection; none if
     /// it has no such thing.
-    fn kept_bytes_of(&self, index: ConnIndex) -> Option<u64> {
+    fn buffered_bytes_of(&self, index: ConnIndex) -> Option<u64> {
         let slot = &self.connections.slots[index];
         if slot.is(flag::DEAD) {
             return None;
@@ -62,8 +62,8 @@ impl Edge {
     }
 
     /// Gives back what a connection keeps that ends with this turn.
-    fn drop_kept(&mut self, index: ConnIndex) {
-        self.connections.release_kept(index);
+    fn drop_buffered(&mut self, index: ConnIndex) {
+        self.connections.release_buffered(index);
         self.connections.drop_input(index);
         let state = self.sessions.get(self.connections.slots[index].state);
         if state.is_some_and(|state| state.is_open_unit()) {
@@ -73,7 +73,7 @@ impl Edge {
 
     /// Whether a buffer should be no larger than it has to be.
     pub(crate) fn is_short_of_input(&self) -> bool {
-        self.connections.kept.bytes() > self.settings.limits.pinned_bytes_max / 2
+        self.connections.buffered.bytes() > self.settings.limits.pinned_bytes_max / 2
     }
 
     /// Whether a node that asks for tokens has not accepted one from this client, so far.
@@ -105,12 +105,12 @@ impl Edge {
 
     /// Sweeps a connection with unfinished input. True: the input stands still, and the connection
     /// ends.
-    pub(crate) fn sweep_kept(&mut self, index: ConnIndex) -> bool {
+    pub(crate) fn sweep_buffered(&mut self, index: ConnIndex) -> bool {
         let now_s = self.now_s();
         let timeout_ms = u64::from(self.settings.limits.unfinished_input_timeout_ms);
         let slot = &self.connections.slots[index];
         let is_read = !slot.is(flag::PAUSED | flag::RESUMED | flag::CHOKED | flag::HELD);
-        if !self.connections.kept.stands_still(index, is_read, now_s, timeout_ms) {
+        if !self.connections.buffered.stands_still(index, is_read, now_s, timeout_ms) {
             return false;
         }
         self.statistics.input_timeouts += 1;

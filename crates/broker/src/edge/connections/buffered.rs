@@ -25,7 +25,7 @@ type BySize = BTreeSet<(u64, ConnIndex)>;
 
 /// All connections with unfinished input.
 #[derive(Default, Hand)]
-pub(crate) struct Kept {
+pub(crate) struct Buffered {
     holdings: BTreeMap<ConnIndex, Holding>,
     entitled: BySize,
     unentitled: BySize,
@@ -52,7 +52,7 @@ pub(crate) struct Came {
     pub is_whole: bool,
 }
 
-impl Kept {
+impl Buffered {
     /// Counts so many bytes of unfinished input of a connection, after `came`.
     pub fn hold(
         &mut self,
@@ -161,23 +161,23 @@ mod tests {
 
     const MAX: u64 = 800;
 
-    /// Which connections end while more than [`MAX`] is kept. `all`: bytes and whether entitled, by
+    /// Which connections end while more than [`MAX`] is buffered. `all`: bytes and whether entitled, by
     /// index.
     fn ended(all: &[(u64, bool)]) -> Vec<u32> {
-        let mut kept = Kept::default();
+        let mut buffered = Buffered::default();
         for (index, &(bytes, is_entitled)) in (0..).zip(all) {
-            kept.insert(
+            buffered.insert(
                 index,
                 Holding { bytes, is_unentitled: !is_entitled, since_s: 0, come_bytes: 0 },
             );
         }
         let mut ended = Vec::new();
-        while let Some(index) = kept.first_to_end(MAX) {
-            kept.release(index);
+        while let Some(index) = buffered.first_to_end(MAX) {
+            buffered.release(index);
             ended.push(index);
         }
         let left = all.iter().zip(0..).filter(|(_, at)| !ended.contains(at));
-        assert_eq!(left.map(|((bytes, _), _)| bytes).sum::<u64>(), kept.bytes);
+        assert_eq!(left.map(|((bytes, _), _)| bytes).sum::<u64>(), buffered.bytes);
         ended
     }
 
@@ -205,13 +205,13 @@ mod tests {
 
     #[test]
     fn a_holding_that_changes_is_counted_once() {
-        let mut kept = Kept::default();
+        let mut buffered = Buffered::default();
         for (bytes, is_unentitled) in [(5, true), (9, true), (7, false)] {
-            kept.insert(3, Holding { bytes, is_unentitled, since_s: 0, come_bytes: 0 });
+            buffered.insert(3, Holding { bytes, is_unentitled, since_s: 0, come_bytes: 0 });
         }
-        assert_eq!((kept.bytes, kept.unentitled_bytes), (7, 0));
-        assert!(kept.unentitled.is_empty() && kept.entitled.len() == 1);
-        kept.release(3);
-        assert!(kept.is_empty() && kept.entitled.is_empty() && kept.bytes == 0);
+        assert_eq!((buffered.bytes, buffered.unentitled_bytes), (7, 0));
+        assert!(buffered.unentitled.is_empty() && buffered.entitled.len() == 1);
+        buffered.release(3);
+        assert!(buffered.is_empty() && buffered.entitled.is_empty() && buffered.bytes == 0);
     }
 }
