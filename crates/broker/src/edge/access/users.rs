@@ -5,8 +5,8 @@ use stdx::key::Key;
 /// A change of how many connections a user has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserChange {
-    /// A connection comes, and waits for [`super::super::Edge::user_admitted`] or
-    /// [`super::super::Edge::user_refused`].
+    /// A connection comes, and waits for `Edge::user_admitted` or
+    /// `Edge::user_refused`.
     Comes {
         /// The connection that waits.
         connection: Key,

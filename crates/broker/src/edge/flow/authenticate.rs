@@ -1,14 +1,15 @@
-//! Questions, verdicts, and what becomes of connections whose entitlement ends.
+//! Authentication: credentials become entitlements, actions are permitted by them, and connections
+//! end when their entitlement does.
 //!
-//! Beside the path: a session that is shown a credential asks [`Edge::show`]. What the edge knows
-//! is answered at once; else a question goes out and the connection is not read until its verdict
-//! comes ([`Edge::judged`]), or its deadline. The sweep ends connections whose entitlement has
-//! expired, and tells them ahead. When revocations have changed, [`Edge::recheck`] looks at all
-//! entries, some in each turn, and then for the connections of those that were revoked.
+//! Beside the path: a session that gets a credential calls [`Edge::show`]. A credential that the
+//! edge knows is answered at once; otherwise a question goes out and the connection is not read
+//! until its decision comes ([`Edge::judged`]), or its deadline. The sweep ends connections whose
+//! entitlement has expired, after a notice. When revocations have changed, [`Edge::recheck`] looks
+//! at all entries, some in each turn, and then for the connections of those that were revoked.
 //!
-//! Invariants: a connection has at most one question on its way, and is paused meanwhile; a verdict
-//! for one that has gone or moved on changes nothing; whatever the sweep does, an action is checked
-//! when it comes.
+//! Invariants: a connection has at most one question under way, and is paused meanwhile; a decision
+//! for a connection that has gone or moved on changes nothing; whatever the sweep does, an action
+//! is checked when it comes.
 
 use crate::edge::Edge;
 use crate::edge::access::Shown;
@@ -26,8 +27,8 @@ use stdx::key::Key;
 use wire::native::ErrorCode;
 
 impl Edge {
-    /// What a connection may do with all topics that a filter covers; everything where nobody is
-    /// asked.
+    /// Whether a connection may do this with all topics that a filter covers; always where the node
+    /// asks for no credential.
     ///
     /// # Errors
     /// `unauthorized` without an accepted credential, `forbidden` with one; `token_expired`,
@@ -42,7 +43,7 @@ impl Edge {
         self.permit_as(index, action, wanted, true)
     }
 
-    /// The same; that it is permitted is only told if it is done at once.
+    /// [`Edge::permit`]; a permission enters the audit log only if the action is done at once.
     #[inline]
     pub(crate) fn permit_as(
         &mut self,
@@ -67,8 +68,8 @@ impl Edge {
         }
     }
 
-    /// The node's own topics: nobody else publishes there. Where nobody is asked for a token,
-    /// whether they can be read is for the configuration to say.
+    /// The node's own topics: no client publishes there. Where the node asks for no credential, the
+    /// configuration says whether clients read them.
     #[cold]
     fn permit_reserved(
         &mut self,
@@ -153,7 +154,7 @@ impl Edge {
         self.access.entitlements.subscriptions_max(at, of_session)
     }
 
-    /// What a connection has shown; none of one that has shown nothing.
+    /// The kind of credential that a connection has presented; none without one.
     pub(crate) fn shown_kind(&self, index: ConnIndex) -> Option<CredentialKind> {
         let at = self.entitlement_of(index)?;
         Some(self.access.entitlements.kind(at))
@@ -166,10 +167,10 @@ impl Edge {
         self.access.entitlements.terms(at).limits.publish_rate_max
     }
 
-    /// A connection shows a credential.
+    /// A connection presents a credential.
     ///
     /// # Errors
-    /// `unauthorized` for what cannot be one; `token_expired`.
+    /// `unauthorized` for bytes that cannot be one; `token_expired`.
     pub(crate) fn show(
         &mut self,
         index: ConnIndex,
@@ -190,7 +191,7 @@ impl Edge {
                 self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
                 return Err(refusal);
             }
-            // Whose connection it is already, each request says again.
+            // Each request presents the credential of its connection again.
             if self.entitlement_of(index) != Some(at) {
                 self.tell_decision_of(index, Some(at), Deed::Authenticate, "", None);
             }
@@ -271,7 +272,7 @@ impl Edge {
         }
     }
 
-    /// What a connection's state says of a credential.
+    /// The credential in a connection's state.
     pub(crate) fn credential(&self, index: ConnIndex) -> Option<&Credential> {
         match self.sessions.get(self.connections.slots[index].state) {
             Some(State::Credential(credential)) => Some(credential),
@@ -279,8 +280,8 @@ impl Edge {
         }
     }
 
-    /// The connection is entitled so from now on; takes over what the caller holds. [`NONE`]: to
-    /// what anonymous clients are.
+    /// Gives the connection this entitlement, and takes over the caller's hold. [`NONE`]: the
+    /// entitlement of anonymous clients.
     pub(crate) fn entitle(&mut self, index: ConnIndex, at: u32) {
         let before = std::mem::replace(&mut self.connections.slots[index].entitlement, at);
         if before != at {
@@ -292,7 +293,7 @@ impl Edge {
         }
     }
 
-    /// The entry of a connection; none of one that has shown nothing.
+    /// The entry of a connection; none if it has presented no credential.
     pub(crate) fn entitlement_of(&self, index: ConnIndex) -> Option<u32> {
         Some(self.connections.slots[index].entitlement).filter(|&at| at != NONE)
     }
@@ -303,7 +304,7 @@ impl Edge {
         Some(self.access.entitlements.get(at))
     }
 
-    /// The connection goes, with what its state holds.
+    /// The connection goes, with the entry that its state holds.
     pub(crate) fn forget_entitlement(&mut self, index: ConnIndex) {
         self.forget_user(index);
         let of_state = self.credential(index).and_then(Credential::held);
@@ -320,15 +321,15 @@ impl Edge {
         self.access.look_at_ticket_of(key);
     }
 
-    /// Something has been revoked, or is not any more, or keys have changed: all entitlements are
-    /// looked at again, in the calls of [`Edge::recheck`] that follow, and whoever shows a
-    /// credential from now on is judged anew.
+    /// Revocations or keys have changed: all entitlements are looked at again, in the calls of
+    /// [`Edge::recheck`] that follow, and credentials that clients present from now on are
+    /// authenticated anew.
     pub fn revocations_changed(&mut self) {
         let timeout_ms = u64::from(self.settings.limits.handshake_timeout_ms);
         self.access.revocations_changed(self.now.monotonic_ms + timeout_ms);
     }
 
-    /// Goes on with what only the judge can tell: entitlements of tickets that came in this turn,
+    /// Looks at entitlements that only the judge can check: those of tickets that came in this turn,
     /// and all of them when revocations have changed. Call it in each turn behind the input and
     /// before the flush; without work it costs nothing, and [`Edge::has_more`] says whether some is
     /// left.
@@ -365,8 +366,8 @@ impl Edge {
         }
     }
 
-    /// The sweep is at a connection with an entitlement. True if that has ended, and with it what
-    /// the connection did.
+    /// Sweeps a connection with an entitlement. True if the entitlement has ended, and the session
+    /// with it.
     #[inline(never)]
     pub(crate) fn sweep_entitlement(&mut self, index: ConnIndex, at: u32) -> bool {
         if self.connections.slots[index].is(flag::CLOSING) {
@@ -381,7 +382,7 @@ impl Edge {
             _ => return false,
         };
         if !self.connections.slots[index].protocol.facts().subscribes {
-            return false; // nobody there to be told, or not yet
+            return false; // no session, or none yet
         }
         let left_s = u64::from(expires_s).saturating_sub(self.unix_s());
         if left_s <= u64::from(notice_s) && !self.connections.slots[index].is(flag::WARNED) {
@@ -391,8 +392,8 @@ impl Edge {
         false
     }
 
-    /// Ends what a connection does under an entitlement that does not hold any more. False for an
-    /// HTTP connection that waits for nothing: its next request shows a credential of its own.
+    /// Ends the session of a connection whose entitlement does not hold any more. False for an HTTP
+    /// connection that waits for nothing: its next request presents a credential of its own.
     fn end_entitled(&mut self, index: ConnIndex, code: ErrorCode) -> bool {
         let slot = &self.connections.slots[index];
         if slot.is(flag::CLOSING) || matches!(slot.protocol, Protocol::Free) {
@@ -410,8 +411,7 @@ impl Edge {
                 }
                 is_over
             }
-            // What waits for it is not to be had any more, and no word of ours would reach it
-            // before that.
+            // The client may not have what waits for it, and a close frame would come behind that.
             _ if slot.is(flag::BLOCKED) => {
                 self.kill(index);
                 true

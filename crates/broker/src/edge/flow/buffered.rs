@@ -1,7 +1,7 @@
 //! Unfinished input: counts what each connection buffers, and ends the connection with the most.
 //!
 //! Step 2 of the path, behind a test of one flag; the bounds are those of
-//! [`Kept`](super::super::connections::buffered::Kept).
+//! `edge::connections::buffered`.
 
 use crate::edge::Edge;
 use crate::edge::connections::buffered::Came;
@@ -11,8 +11,8 @@ use crate::protocol::{Protocol, flag};
 use wire::native::CloseCode;
 
 impl Edge {
-    /// Counts what a connection keeps now, and ends the largest holders while all together keep too
-    /// much.
+    /// Counts what a connection buffers now, and ends the largest holders while all together buffer
+    /// too much.
     #[inline]
     pub(crate) fn count_input(&mut self, index: ConnIndex, came: Came) {
         let slot = &self.connections.slots[index];
@@ -21,7 +21,7 @@ impl Edge {
         }
     }
 
-    /// The same where nothing has come: a state has changed, or whose connection it is.
+    /// Counts it where nothing has come: the state or the user of the connection has changed.
     pub(crate) fn count_buffered(&mut self, index: ConnIndex) {
         self.count_input(index, Came::default());
     }
@@ -61,7 +61,7 @@ impl Edge {
             .map(|bytes| bytes as u64)
     }
 
-    /// Gives back what a connection keeps that ends with this turn.
+    /// Gives back the buffers of a connection that ends with this turn.
     fn drop_buffered(&mut self, index: ConnIndex) {
         self.connections.release_buffered(index);
         self.connections.drop_input(index);

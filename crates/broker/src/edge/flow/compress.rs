@@ -1,8 +1,7 @@
 //! Compressed messages: a frame is packed once for all subscribers that take it, and inflated when a
 //! client sends it so.
 //!
-//! Steps 2, 3 and 9 of the path. The bounds are those of
-//! [`Compression`](super::super::compression::Compression).
+//! Steps 2, 3 and 9 of the path. The bounds are those of `edge::compression`.
 
 use crate::edge::Edge;
 use crate::edge::compression::{Packed, fits};

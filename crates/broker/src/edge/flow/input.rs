@@ -1,10 +1,10 @@
-//! Input: what has been read and not yet understood.
+//! Input: bytes that have come are handed to the connection's session, unit after unit.
 //!
 //! Steps 1 to 3 of the path. The receive buffer belongs to the reactor; only the unfinished tail of
-//! a frame is kept, and what follows while the connection is paused. Invariants: at most one frame
-//! plus one receive buffer is kept; a connection that may not go on is not read; a turn handles a
-//! bounded number of frames of one connection; a buffer is never more than twice as long as what
-//! has come; what all connections keep is bounded ([`super::kept`]).
+//! a frame is buffered, and what follows while the connection is paused. Invariants: at most one
+//! frame plus one receive buffer is buffered; a connection that may not go on is not read; a turn
+//! handles a bounded number of frames of one connection; the buffers of all connections together
+//! are bounded (`edge::connections::buffered`).
 
 use crate::edge::Edge;
 use crate::edge::compression::WORK_BYTES_FRAME;
@@ -18,8 +18,7 @@ use stdx::key::Key;
 use wire::http::HeadScan;
 
 impl Edge {
-    /// Whether the reactor should read from the connection now. If not, it is told by
-    /// `out.readable` when to.
+    /// Whether the reactor should read from the connection now. If not, `out.readable` says when.
     pub fn wants_read(&mut self, key: Key) -> bool {
         self.connections.wants_read(key)
     }

@@ -26,7 +26,7 @@ const OPERATOR: Key = Key { index: u32::MAX, generation: 0 };
 
 impl Edge {
     /// Answers a question of an operator. None: a home is asked, and the answer comes in
-    /// [`super::Outputs::answers`] under this number, which is not 0.
+    /// `Outputs::answers` under this number, which is not 0.
     pub fn inspect(
         &mut self,
         question: Question,

@@ -1,7 +1,7 @@
 //! Entries for the access log and the audit log, and the life of clients and topics on `$sys/...`.
 //!
 //! Beside the path: where neither is on, a session passes by here with a branch, and a message not
-//! at all. The bounds are those of [`Journal`](super::super::journal::Journal).
+//! at all. The bounds are those of `edge::journal`.
 
 use crate::edge::Edge;
 use crate::edge::journal::Asked;

@@ -1,17 +1,17 @@
-//! How many connections a user has: who shows a token counts for its subject, once the shell has
-//! let it in.
+//! Connections of users: a client that presents a token counts for its subject, once the shell has
+//! admitted it.
 //!
-//! Place on the path: step 3, where a credential becomes an entitlement ([`Edge::entitle`]). A
-//! user's connections are spread over the edges of a node, so the shell counts them: changes go out
-//! in order ([`super::Outputs::users`]), and a connection that comes is paused until the answer,
-//! which is there in the same turn.
+//! Step 3 of the path, where a credential becomes an entitlement ([`Edge::entitle`]). A user's
+//! connections are spread over the edges of a node, so the shell counts them: changes go out in
+//! order (`Outputs::users`), and a connection that comes is paused until the answer, which is there
+//! in the same turn.
 //!
-//! Invariants: a connection counts for at most one user, that of the token which it has shown last,
-//! and whoever was let in leaves once; one that counts and is not entitled yet has the entry for
-//! which it was let in in its state; API keys, anonymous clients and empty subjects are nobody's.
-//! Where neither the node nor a token has a limit, nothing is asked. A renewal takes away nobody's
-//! place: a session that counts goes on counting, and one that did not has to be let in before the
-//! new token holds.
+//! Invariants: a connection counts for at most one user, that of the token which it has presented
+//! last, and each that was admitted leaves once; one that counts and is not entitled yet has the
+//! entry for which it was admitted in its state; API keys, anonymous clients and empty subjects
+//! count for no user. Where neither the node nor a token has a limit, the shell is not asked. A
+//! session that counts goes on counting when it renews its token, and one that does not has to be
+//! admitted before the new token holds.
 
 use crate::edge::Edge;
 use crate::edge::access::users::{CountedUser, UserChange};
@@ -22,30 +22,30 @@ use stdx::key::Key;
 use wire::native::ErrorCode;
 
 impl Edge {
-    /// Whether a connection may be entitled so at once. Otherwise it has to be let in first:
-    /// [`Edge::ask_for_user`].
+    /// Whether a connection may have this entitlement at once. Otherwise it has to be admitted first
+    /// ([`Edge::ask_for_user`]).
     pub(crate) fn may_entitle(&self, index: ConnIndex, at: u32) -> bool {
         if !self.is_counted(at) {
             return true;
         }
         let counts = self.connections.slots[index].is(flag::COUNTED);
         match self.entitlement_of(index) {
-            // Let in just now, for this entry.
+            // Admitted just now, for this entry.
             None => counts,
             Some(before) => counts && self.are_of_one_user(before, at),
         }
     }
 
     /// Asks whether the user of an entry may have one more connection. This one waits, with the
-    /// entry in its state, and counts for nobody meanwhile.
+    /// entry in its state, and counts for no user meanwhile.
     pub(crate) fn ask_for_user(&mut self, index: ConnIndex, at: u32, waits: Credential) {
         self.entitle(index, NONE);
         self.set_state(index, State::Credential(waits));
         self.ask_for_user_again(index, at);
     }
 
-    /// The same of a session that goes on with a new token: until the answer it keeps the one that
-    /// it has.
+    /// Asks the same for a session that renews its token: until the answer it keeps its present
+    /// one.
     pub(crate) fn ask_for_user_again(&mut self, index: ConnIndex, at: u32) {
         self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
         let entitlements = &self.access.entitlements;
@@ -68,8 +68,8 @@ impl Edge {
         self.settle_user(connection.index, Ok(()));
     }
 
-    /// The connection's user as a hash that is never 0: the subject of its issuer, by what it has
-    /// shown. All who have shown nothing are one user. 0 where nobody is asked.
+    /// The connection's user as a hash that is never 0: its issuer and subject. All anonymous clients
+    /// are one user. 0 where the node asks for no credential.
     pub(crate) fn user_hash(&self, index: ConnIndex) -> u64 {
         if self.settings.entitlement.is_none() {
             return 0;
@@ -77,7 +77,8 @@ impl Edge {
         self.access.entitlements.user_hash(self.entitlement_of(index))
     }
 
-    /// All connections that count: what a shell that has just been given this edge counts again.
+    /// All connections that count, for a shell that has just been given this edge and counts them
+    /// again.
     pub fn counted_users(&self) -> impl Iterator<Item = CountedUser> + '_ {
         let counted = |index: &ConnIndex| self.connections.slots[*index].is(flag::COUNTED);
         let user = |index: ConnIndex| {
@@ -93,13 +94,13 @@ impl Edge {
         places.filter(counted).filter_map(user)
     }
 
-    /// The entry by which a connection counts, if it does: it shows it, or waits with it.
+    /// The entry by which a connection counts, if it does: its own, or the one that it waits with.
     fn entry_of_user(&self, index: ConnIndex) -> Option<u32> {
         let held = self.credential(index).and_then(Credential::held);
         self.entitlement_of(index).or(held)
     }
 
-    /// The shell's answer: the user has as many connections as may be.
+    /// The shell's answer: the user has as many connections as it may.
     pub fn user_refused(&mut self, connection: Key) {
         if self.waits_for_user(connection) {
             self.connections.slots[connection.index].clear(flag::ASKED);
@@ -122,7 +123,7 @@ impl Edge {
                 || self.renewal_waits_for_user(index))
     }
 
-    /// The connection is not entitled by `before` any more, but by `after`.
+    /// The connection's entitlement changes from `before` to `after`.
     pub(crate) fn change_user(&mut self, index: ConnIndex, before: u32, after: u32) {
         if self.connections.slots[index].is(flag::COUNTED)
             && (after == NONE || !self.are_of_one_user(before, after))
@@ -131,7 +132,7 @@ impl Edge {
         }
     }
 
-    /// The connection goes, and with it what its state holds.
+    /// The connection goes, and with it the entry that its state holds.
     pub(crate) fn forget_user(&mut self, index: ConnIndex) {
         let at = self.entry_of_user(index);
         if let Some(at) = at.filter(|_| self.connections.slots[index].is(flag::COUNTED)) {
@@ -139,7 +140,7 @@ impl Edge {
         }
     }
 
-    /// The connection was let in for nothing: it stays what it was.
+    /// The connection was admitted, but its new token does not hold: it counts no more.
     pub(crate) fn count_no_more(&mut self, index: ConnIndex) {
         if let Some(at) = self.entitlement_of(index) {
             self.leave_user(index, at);
