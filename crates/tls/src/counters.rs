@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::Counters;
 use stdx::metrics::Metrics;
 
-/// The numbers of one [`crate::Tls`] at one moment; those of several threads can be added. [`Counters`]
-/// counts them, relaxed: each number is right by itself.
+/// The numbers of one [`crate::Tls`] at one moment; those of several threads can be added.
+/// [`Counters`] counts them, relaxed: each number is right by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters, Metrics)]
 #[counters(shared = Counters)]
 pub struct Statistics {

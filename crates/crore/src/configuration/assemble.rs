@@ -91,7 +91,8 @@ fn addresses(configuration: &Configuration, key: &str, open_address: &str) -> Ve
     }
 }
 
-/// The settings of shards. `configuration` has been checked; `cores` is how many the process may use.
+/// The settings of shards. `configuration` has been checked; `cores` is how many the process may
+/// use.
 pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
     let cores = cores.clamp(1, 1_024) as u64;
     // Only one of the two may be given: "auto" follows the other.

@@ -41,7 +41,8 @@ pub struct OptionSpec {
 /// The default of an option.
 #[derive(Clone, Copy, Debug)]
 enum Default {
-    /// Text, as in an environment variable; empty where a value must be given, or the list is empty.
+    /// Text, as in an environment variable; empty where a value must be given, or the list is
+    /// empty.
     Text(&'static str),
     /// A count, a size in bytes, or a duration in milliseconds.
     Number(u64),

@@ -187,8 +187,8 @@ impl Machine {
         interfaces
     }
 
-    /// The cgroup with the least left, of those with both files; "max" and values beyond any machine
-    /// do not count.
+    /// The cgroup with the least left, of those with both files; "max" and values beyond any
+    /// machine do not count.
     fn tightest(&self, max: &str, used: &str) -> Option<Share> {
         const NO_LIMIT: u64 = 1 << 60;
         let mut tightest: Option<Share> = None;

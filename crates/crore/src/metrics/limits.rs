@@ -1,8 +1,8 @@
 //! The family of limits: how often each one was reached, under the name that it has in the
 //! configuration.
 //!
-//! A counter that is about one limit names it at its field (`stdx::metrics`). Here stand limits that
-//! are refused with a code of their own, or that several counters are about.
+//! A counter that is about one limit names it at its field (`stdx::metrics`). Here stand limits
+//! that are refused with a code of their own, or that several counters are about.
 
 use super::families::Families;
 use broker::edge::EdgeStatistics;
