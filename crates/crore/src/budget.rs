@@ -1,5 +1,5 @@
-//! What a connection and a message cost, each with its unit and where it was measured. The one
-//! place of such numbers: `crore doctor` and `crore plan` reckon with these and no others.
+//! Costs of a connection and of a message, each with its unit and its source. `crore doctor` and
+//! `crore plan` use these numbers and no others.
 //!
 //! All were measured on two cores of a virtual machine with Linux 6.18, clients and server
 //! together. Memory and bytes carry over to other machines; processor time does so as far as the
@@ -24,7 +24,7 @@ pub mod connection {
     /// The state of an event stream, in place of a session of the native protocol.
     /// docs/performance.md, "Ten million, at a tenth".
     pub const EVENT_STREAM_BYTES: f64 = 205.0;
-    /// What has no name: the allocator's heads, the ends of pages.
+    /// The rest: heads of the allocator, ends of pages.
     pub const UNACCOUNTED_BYTES: f64 = 2.0;
 }
 
@@ -35,14 +35,14 @@ pub mod fixed {
     pub const PROCESS_BYTES: f64 = 4_350_000.0;
     /// One I/O thread, before it has served a connection.
     pub const THREAD_BYTES: f64 = 130_000.0;
-    /// What the first connections touch for the first time: pages that fill up, caches of the
-    /// allocator. docs/performance.md, "What a plan is worth".
+    /// Memory that the first connections touch for the first time: pages that fill up, caches of
+    /// the allocator. docs/performance.md, "What a plan is worth".
     pub const FIRST_USE_BYTES: f64 = 90_000.0;
-    /// What the first connections of each I/O thread touch for the first time.
+    /// Memory that the first connections of each I/O thread touch for the first time.
     pub const THREAD_FIRST_USE_BYTES: f64 = 45_000.0;
 }
 
-/// What the kernel keeps. docs/performance.md, "An idle connection".
+/// Memory of the kernel. docs/performance.md, "An idle connection".
 pub mod kernel {
     /// An established socket in epoll, one end: slab, with inode and directory entry, which the
     /// kernel calls reclaimable and cannot reclaim while the socket is open.

@@ -13,9 +13,9 @@ pub use derive::Metrics;
 pub struct Metric<T> {
     /// The name; that of a counter ends in `_total`.
     pub name: &'static str,
-    /// What it counts, in a sentence.
+    /// Its help, in a sentence.
     pub help: &'static str,
-    /// How to read it.
+    /// Reads its samples.
     pub read: Read<T>,
 }
 
@@ -38,6 +38,6 @@ pub trait Metrics: Sized + 'static {
     /// All numbers by the names of their fields.
     fn named(&self) -> Vec<(&'static str, u64)>;
 
-    /// How often limits were reached, for fields that name one.
+    /// Numbers of times that limits were reached, for fields that name one.
     fn limits(&self) -> Vec<(&'static str, u64)>;
 }

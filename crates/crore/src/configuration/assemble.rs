@@ -60,12 +60,12 @@ pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions 
     }
 }
 
-/// Where clients are served: with `listen.open` and no address given, everywhere.
+/// Addresses for clients; with `listen.open` and no address given, all of the machine.
 pub fn client_addresses(configuration: &Configuration) -> Vec<SocketAddr> {
     addresses(configuration, "listen.clients", OPEN_ADDRESS)
 }
 
-/// Where clients with TLS are served, if there are files for it; and what it is made from.
+/// Addresses for clients with TLS, and its settings; `None` without a certificate.
 pub fn tls_settings(configuration: &Configuration) -> Option<(Vec<SocketAddr>, ServerSettings)> {
     let file = |key| match configuration.given(key) {
         Some((Value::Text(path), _)) => Some(path.into()),
@@ -152,7 +152,7 @@ pub fn settings(configuration: &Configuration, cores: usize) -> Settings {
     }
 }
 
-/// What is published on `$sys/...`.
+/// Settings of publications on `$sys/...`.
 fn sys_settings(configuration: &Configuration) -> SysSettings {
     SysSettings {
         clients: configuration.is_on("sys.clients"),
@@ -313,7 +313,7 @@ fn default_rule(configuration: &Configuration) -> RuleSettings {
     }
 }
 
-/// What takes something away from who may publish; `None` where nothing does.
+/// Restrictions on publishing; `None` if there are none.
 fn publishing(entry: &Entry) -> Option<Box<PublishSettings>> {
     let prefixes = match entry.get("publish_from") {
         Some((Value::Texts(texts), _)) => &texts[..],

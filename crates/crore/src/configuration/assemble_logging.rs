@@ -27,7 +27,7 @@ pub fn levels(configuration: &Configuration) -> Levels {
     levels
 }
 
-/// What edges are to tell.
+/// Events of clients that edges report.
 pub fn journal(configuration: &Configuration) -> JournalSettings {
     let rate = |key| {
         let rate = configuration.number(key).unwrap_or(0);

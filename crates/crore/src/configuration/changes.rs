@@ -1,8 +1,8 @@
-//! What a reload changes: two configurations side by side, and what a running node has of the newer
-//! one.
+//! Changes of a reload: the differences of two configurations, and the one that a running node then
+//! has.
 //!
-//! Pure. `running` is what is in force, `wanted` what the sources say now. An option of which the
-//! declaration says `reload` is taken; of logs only what may be retained; of rules what
+//! Pure. `running` is the configuration in force, `wanted` the one of the sources. A running node
+//! takes options that declare `reload`, the retained bytes of logs, and the changes of rules that
 //! `broker::reload` takes. The rest waits for a restart.
 
 use super::options::{Apply, LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS};
@@ -17,18 +17,18 @@ pub struct Change {
     /// `section.name`; of a log or rule `log "name".key`, `rule "filter".key`, or without a key
     /// where all of it comes or goes.
     pub key: String,
-    /// What is in force, or was until now.
+    /// The value in force, or until now.
     pub old: String,
-    /// What is asked for.
+    /// The wanted value.
     pub new: String,
     /// It is in force; else it waits for a restart.
     pub is_in_force: bool,
 }
 
-/// What stands for nothing.
+/// The text for no value.
 const NOTHING: &str = "nothing";
 
-/// What differs, in the order of the declarations.
+/// All differences, in the order of the declarations.
 pub fn changes(
     running: &Configuration,
     wanted: &Configuration,
@@ -48,7 +48,7 @@ pub fn changes(
     changes
 }
 
-/// What is in force after a reload, if these rules wait.
+/// The configuration in force after a reload, if these rules wait.
 pub fn merge(
     running: &Configuration,
     wanted: &Configuration,
@@ -248,7 +248,7 @@ fn gone(key: String, old: String, is_in_force: bool) -> Change {
     Change { key, old, new: NOTHING.into(), is_in_force }
 }
 
-/// What was given of a table.
+/// The given values of a table.
 fn shown(specs: &[OptionSpec], entry: &Entry) -> String {
     let mut text = String::new();
     for spec in specs {

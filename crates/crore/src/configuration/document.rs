@@ -82,7 +82,7 @@ fn options_of(section: &str) -> impl Iterator<Item = &'static OptionSpec> {
         .filter(move |spec| spec.key.split_once('.').is_some_and(|(name, _)| name == section))
 }
 
-/// What `--help` says of the options: their sections, and where more is told.
+/// Help on options in `--help`: their sections, and the commands that print more.
 pub fn help_of_options() -> String {
     let mut text = String::from(
         "Every option of the configuration can be given as --set SECTION.NAME=VALUE, or as CRORE_SECTION_NAME in the\n\
@@ -150,7 +150,8 @@ fn write_help(text: &mut String, name: &str, spec: &OptionSpec) {
     let _ = writeln!(text, "  a change     needs a {}", spec.apply.word());
 }
 
-/// What is in force, for programs: each option by section and name, with its value and origin.
+/// The configuration in force, for programs: each option by section and name, with its value and
+/// origin.
 pub fn as_json(configuration: &Configuration) -> serde_json::Value {
     let told = |(value, origin): &(Value, Origin)| serde_json::json!({ "value": value.to_json(), "origin": origin.to_string() });
     let mut all = serde_json::Map::new();
@@ -200,7 +201,7 @@ pub fn limits(configuration: &Configuration) -> serde_json::Value {
     OPTIONS.iter().filter(is_limit).filter_map(told).collect()
 }
 
-/// What is in force, as a file that can be used again; each value with its origin.
+/// The configuration in force, as a file that can be used again; each value with its origin.
 pub fn in_force(configuration: &Configuration) -> String {
     let mut text = String::new();
     for (section, _) in SECTIONS {

@@ -9,7 +9,7 @@ use broker::filters::FilterTrie;
 use broker::topic::{Filter, TopicError, TopicName};
 use std::fmt::Write;
 
-/// What holds for a topic; of a filter what holds for all that it covers.
+/// Explains the log, the rule and the settings of a topic, or of all topics that a filter covers.
 ///
 /// # Errors
 /// It is neither.

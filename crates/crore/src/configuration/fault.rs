@@ -1,10 +1,10 @@
-//! What is wrong with a configuration: where, which key, and what was expected.
+//! Faults of a configuration: place, key, problem, and expected value.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where a value, or a fault, comes from.
+/// The origin of a value or a fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// The declaration.
@@ -20,13 +20,13 @@ pub enum Origin {
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Where it was found.
+    /// The place of the fault.
     pub origin: Origin,
     /// The key concerned, `section.name`; empty for the file as a whole.
     pub key: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What would be right.
+    /// The expected value.
     pub expected: String,
 }
 

@@ -51,11 +51,11 @@ const DISK_SEGMENT_BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct Entry {
     values: BTreeMap<&'static str, (Value, Origin)>,
-    /// Where the table begins.
+    /// The beginning of the table.
     pub origin: Origin,
 }
 
-/// What is laid over the defaults.
+/// Sources of values, which override the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// A configuration file.
@@ -115,7 +115,7 @@ fn secret_in_flag(spec: &OptionSpec) -> Refusal {
 /// Checks a whole that did not come from one reading of the sources.
 ///
 /// # Errors
-/// What does not fit together.
+/// Values that contradict each other.
 pub fn check(configuration: &Configuration) -> Result<(), Faults> {
     let mut faults = Vec::new();
     relations::check(configuration, &mut faults);
@@ -285,7 +285,7 @@ impl Entry {
         }
     }
 
-    /// Where a key's value comes from; the table's beginning where it was not given.
+    /// The origin of a key's value; the table's beginning if it was not given.
     pub fn origin_of(&self, key: &str) -> Origin {
         match self.get(key) {
             None | Some((_, Origin::Default)) => self.origin.clone(),

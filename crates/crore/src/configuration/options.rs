@@ -28,13 +28,13 @@ use sys::SYS_OPTIONS;
 pub struct OptionSpec {
     /// `section.name`; for the keys of `[[log]]` and `[[rule]]` the name alone.
     pub key: &'static str,
-    /// What it takes.
+    /// Its values.
     pub kind: Kind,
     /// Its default.
     default: Default,
     /// When a change of it takes effect.
     pub apply: Apply,
-    /// What it is for, in sentences.
+    /// Its help, in sentences.
     pub help: &'static str,
 }
 

@@ -9,10 +9,9 @@ use super::fault::{Fault, Origin};
 use crate::metrics::push::{Target, target};
 use std::collections::HashMap;
 
-/// What a frame or record may need beside its payload: topic, content type, tags, numbers.
+/// Bytes of a frame or record beside its payload, at most: topic, content type, tags, numbers.
 const ENVELOPE_BYTES: u64 = 8 << 10;
-/// What a message may append beside its payload: content type and tags, up to their bound, and
-/// names.
+/// Bytes that a message appends beside its payload, at most: content type, tags and names.
 const ATTRIBUTES_BYTES: u64 = 24 << 10;
 
 /// At least, at most: `(greater key, lesser key, bytes between them)`.

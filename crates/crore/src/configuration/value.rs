@@ -12,7 +12,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use stdx::networks::Network;
 
-/// What an option takes, with its bounds.
+/// Values of an option, with their bounds.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A whole number; where `auto` is set the word `"auto"` is allowed too.
@@ -138,12 +138,12 @@ pub enum Raw {
     Other(&'static str),
 }
 
-/// Why a value is refused.
+/// The reason why a value is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// What is wrong with what was found.
+    /// The problem with the value.
     pub problem: String,
-    /// What would be right.
+    /// The expected value.
     pub expected: String,
 }
 
@@ -216,7 +216,7 @@ impl Kind {
         self.read(&raw)
     }
 
-    /// What would be a right value, in words.
+    /// The expected value, in words.
     pub fn expectation(&self) -> String {
         let or_auto = |auto: bool| if auto { " or \"auto\"" } else { "" };
         match self {

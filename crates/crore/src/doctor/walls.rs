@@ -1,4 +1,4 @@
-//! What bounds the number of connections: descriptors, files, watches, memory, socket buffers,
+//! Limits of the number of connections: descriptors, files, watches, memory, socket buffers,
 //! tracked connections. Pure: a machine and a wish in, findings out.
 
 use super::finding::{Change, Finding, Verdict, bytes, count};
@@ -6,7 +6,7 @@ use super::machine::Machine;
 use crate::budget::{connection, kernel};
 use net::kernel::registered_room_for;
 
-/// What is judged against.
+/// The load that the machine is to carry.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// Connections that the machine is to hold.

@@ -1,22 +1,22 @@
-//! The metrics at one moment, as values: families with help, kind and samples. What Prometheus
-//! reads and what Telegraf is sent are two ways to write the same list.
+//! The metrics at one moment, as values: families with help, kind and samples. The texts for
+//! Prometheus and for Telegraf are written from this list.
 //!
-//! Invariants: a name stands once; a counter's ends in `_total` and no other does; labels have a
-//! few known values, but for those of the one family that says what runs here.
+//! Invariants: names are unique; those of counters, and only they, end in `_total`; labels have a
+//! few known values, except for the family that names the version and the node.
 
 use std::borrow::Cow;
 use std::fmt;
 use stdx::histogram::Histogram;
 use stdx::metrics::{Metric, Metrics, Read};
 
-/// What a family counts.
+/// The kind of a family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Only grows, until the node starts again.
+    /// A number that only grows, until the node starts again.
     Counter,
-    /// How things are now.
+    /// A number at this moment.
     Gauge,
-    /// How often something took how long, in seconds.
+    /// Durations by bucket, in seconds.
     Histogram,
 }
 
@@ -94,7 +94,7 @@ impl From<usize> for Number {
     }
 }
 
-/// What a sample says.
+/// The value of a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
     /// The value of a counter or a gauge.
@@ -109,9 +109,9 @@ pub type Label = (&'static str, Cow<'static, str>);
 /// One series of a family.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// Which of the family's series.
+    /// Labels that identify the series within its family.
     pub labels: Vec<Label>,
-    /// What it says.
+    /// Its value.
     pub value: Value,
 }
 
@@ -120,7 +120,7 @@ pub struct Sample {
 pub struct Family {
     /// The name.
     pub name: &'static str,
-    /// What it counts, in a sentence.
+    /// Its help, in a sentence.
     pub help: &'static str,
     /// How to read it.
     pub kind: Kind,

@@ -36,20 +36,20 @@ use node::NodeStatistics;
 use push::PushCounts;
 use std::sync::Arc;
 
-/// What the metrics are made of.
+/// Sources of the metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sources<'a> {
-    /// What the node is called.
+    /// Name of the node.
     pub node_name: &'a str,
-    /// What its shards, log threads and sockets have counted.
+    /// Counters of its shards, log threads and sockets.
     pub statistics: NodeStatistics,
-    /// What the judge of tokens has counted.
+    /// Counters of the authenticator.
     pub judge: OfJudge,
     /// Reloads of the configuration.
     pub reloads: Counts,
     /// Lines of the log.
     pub log: logging::Counts,
-    /// What was pushed.
+    /// Counters of pushes.
     pub pushes: PushCounts,
 }
 

@@ -1,4 +1,4 @@
-//! What `/metrics` says of the process: its threads, its memory by what it holds, its time.
+//! Families of the process: its state, threads, memory by component, and processor time.
 
 use super::families::Families;
 use crate::process;

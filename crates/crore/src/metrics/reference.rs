@@ -1,4 +1,4 @@
-//! What every metric means, as a page: `crore metrics`, `docs/metrics.md`.
+//! The reference of all metrics: `crore metrics`, `docs/metrics.md`.
 
 use super::families::{Family, Sample};
 use super::{Sources, collect};

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// One figure, predicted and measured.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// What it is, with its unit.
+    /// Name of the figure, with its unit.
     pub name: &'static str,
     /// The number that the budget gives.
     pub predicted: f64,
@@ -27,16 +27,16 @@ impl Row {
 pub struct Checked {
     /// The workload's name.
     pub workload: String,
-    /// What it demanded.
+    /// The load of the workload.
     pub demand: Demand,
-    /// What could be compared.
+    /// Figures in both.
     pub rows: Vec<Row>,
 }
 
 /// Compares a report with the prediction for what it did.
 ///
 /// # Errors
-/// What the report lacks.
+/// A figure that the report lacks.
 pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
     let number = |path: &str| report.pointer(path).and_then(Value::as_f64);
     let needed = |path: &str| number(path).ok_or(format!("the report lacks {path}"));

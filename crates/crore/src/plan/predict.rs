@@ -13,7 +13,7 @@ pub enum Transport {
     Sse,
 }
 
-/// What is asked of a node.
+/// The load of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Clients, each with one subscription.
@@ -46,16 +46,16 @@ pub struct Demand {
     pub ring_bytes: f64,
 }
 
-/// A part and how much it is.
+/// A part of a resource.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Part {
-    /// What.
+    /// Its name.
     pub name: &'static str,
-    /// In bytes, or in cores.
+    /// Its amount, in bytes or cores.
     pub amount: f64,
 }
 
-/// What it takes.
+/// Resources that a load needs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Prediction {
     /// User space, in bytes.
@@ -162,14 +162,14 @@ fn kernel_memory(demand: &Demand, deliveries: f64) -> Vec<Part> {
     ]
 }
 
-/// What waking threads adds to each event of so many per second.
+/// Time to wake threads, for each event at this rate per second.
 fn wake_us(demand: &Demand, rate: f64) -> f64 {
     let cores = demand.cores.min(demand.io_threads).max(1.0);
     let of_half = rate / (cores * processor::WAKE_HALF_RATE);
     processor::WAKE_US / (1.0 + of_half * of_half)
 }
 
-/// What an event of a connection costs more because its socket is in no cache.
+/// Extra time of an event whose socket is not in a cache.
 fn cold_us(demand: &Demand) -> f64 {
     processor::COLD_US * demand.connections
         / (demand.connections + processor::COLD_HALF_CONNECTIONS)

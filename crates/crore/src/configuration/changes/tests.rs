@@ -10,7 +10,8 @@ fn configuration(text: &str) -> Configuration {
     load_text(Path::new("crore.toml"), text).unwrap()
 }
 
-/// What a reload from one text to the other says, a line for each change; `now` or `restart` first.
+/// Checks the changes of a reload from one text to the other, a line each; `now` or `restart`
+/// first.
 fn check(before: &str, after: &str, expected: &[&str]) -> Configuration {
     let (running, wanted) = (configuration(before), configuration(after));
     let (_, waiting) = assemble::settings(&running, 1).renewed(assemble::settings(&wanted, 1));
@@ -158,7 +159,7 @@ fn other_value(spec: &OptionSpec) -> Option<Value> {
     Some(other)
 }
 
-/// What a declaration says of reload and restart is what `Settings::renewed` does.
+/// `Settings::renewed` takes exactly the options that declare `reload`.
 #[test]
 fn declarations_say_what_a_running_node_takes() {
     let settings = |configuration: &Configuration| {

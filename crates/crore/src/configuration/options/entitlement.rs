@@ -197,7 +197,7 @@ pub const WITHOUT_DEFAULT: &[&str] = &[
     "entitlement.jwks_ca_file",
 ];
 
-/// What stands in the file as an example where an option has no default.
+/// The example in `crore.toml` for an option without a default.
 pub fn example(name: &str) -> Option<&'static str> {
     Some(match name {
         "secret" => "at least 32 bytes that nobody guesses",

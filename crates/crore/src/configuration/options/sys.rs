@@ -9,7 +9,7 @@ pub(super) const SECTION: (&str, &str) = (
     "Topics of the node itself, $sys/...: ordinary topics with history and positions, to which only the node publishes. To subscribe, a client with a token needs a filter that names $sys; a filter that begins with a wildcard never matches it.",
 );
 
-/// What is published there.
+/// Options of the section.
 pub(super) const SYS_OPTIONS: &[OptionSpec] = &[
     live(
         "sys.statistics",

@@ -1,5 +1,4 @@
-//! What a node is told: defaults that agree with those of the broker, logs, rules, tickets,
-//! addresses.
+//! Settings of a node: defaults, logs, rules, tickets, addresses.
 
 use super::super::*;
 use super::sources;

@@ -1,4 +1,4 @@
-//! What is made of the declarations for people: the file, the page, help, and what is in force.
+//! Documents from the declarations: the file, the page, help, and the configuration in force.
 
 use super::super::*;
 use super::assemble_without_chance;

@@ -23,7 +23,7 @@ fn precedence() {
     assert!(matches!(configuration.get("limits.topics_max").1, Origin::File(_, 5)));
 }
 
-/// Who has set a variable for `crore pub` can start a node beside it.
+/// A variable for `crore pub` does not keep a node from starting.
 #[test]
 fn variables_of_commands_are_known() {
     fn variables(command: &clap::Command) -> Vec<String> {

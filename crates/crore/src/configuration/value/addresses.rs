@@ -5,7 +5,7 @@
 use super::Raw;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// What would be right; with a proposal for the first wrong address, where one can be guessed.
+/// The expected value, with a proposal for the first wrong address if it can be guessed.
 pub fn expectation(raw: &Raw, expected: String) -> String {
     let wrong = match raw {
         Raw::Text(text) => Some(text.as_str()),

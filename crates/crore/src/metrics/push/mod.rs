@@ -20,24 +20,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Between two lines of the log about pushes that fail.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// What becomes of pushes, counted for the metrics themselves.
+/// Counters of pushes.
 #[derive(Debug, Default)]
 pub struct PushCounters {
     sent: AtomicU64,
     failed: AtomicU64,
 }
 
-/// How many there were.
+/// Numbers of pushes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PushCounts {
-    /// Taken by the file, the system's socket, or the server.
+    /// Accepted by the file, the system's socket, or the server.
     pub sent: u64,
-    /// Not taken, or not in time.
+    /// Refused, or not accepted in time.
     pub failed: u64,
 }
 
 impl PushCounters {
-    /// Those until now.
+    /// The numbers now.
     pub fn counts(&self) -> PushCounts {
         PushCounts {
             sent: self.sent.load(Ordering::Relaxed),
@@ -46,19 +46,19 @@ impl PushCounters {
     }
 }
 
-/// What a pusher is started with.
+/// Settings of the pushes.
 pub struct Push {
-    /// Where to.
+    /// The target.
     pub target: Target,
-    /// How often.
+    /// The interval.
     pub interval: Duration,
     /// The node's name, for each line.
     pub node_name: String,
-    /// What there is to say.
+    /// Gathers the families.
     pub gather: Gather,
-    /// Where it counts.
+    /// Counts pushes.
     pub counters: Arc<PushCounters>,
-    /// Where it tells of failures.
+    /// Reports failures.
     pub log: Log,
 }
 
@@ -103,7 +103,7 @@ impl Push {
     }
 }
 
-/// What the log hears: the first failure, one a minute after that, and that it works again.
+/// Decides which results are logged: the first failure, then one a minute, and the recovery.
 #[derive(Debug, Default)]
 struct Telling {
     told_at: Option<Instant>,

@@ -1,4 +1,4 @@
-//! Where metrics are pushed: how it is written in the configuration, and how lines get there.
+//! The target of pushed metrics: its form in the configuration, and the way of lines to it.
 //!
 //! HTTP without TLS: it is for an agent on the same machine or in the same network, which speaks
 //! TLS and has credentials of its own.
@@ -17,10 +17,10 @@ const HTTP_PATIENCE: Duration = Duration::from_secs(5);
 /// The head of an answer; more is not read.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
 
-/// What the configuration may say here.
+/// The forms in the configuration.
 pub const EXPECTED: &str = "file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH, such as http://127.0.0.1:8086/write?db=crore";
 
-/// Where to.
+/// The target of pushes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     /// Appended to a file. One that would grow beyond the bound is renamed, with `.1` behind its
