@@ -10,7 +10,7 @@ mod source;
 use crate::doctor::bytes;
 use crate::logging::{Level, Log};
 use broker::edge::Pressure;
-use net::kernel::heap;
+use net::system::heap;
 use node::pressure::SharedPressure;
 use source::Source;
 use std::io;

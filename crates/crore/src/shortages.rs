@@ -8,7 +8,7 @@ mod limits;
 use crate::doctor::count;
 use crate::logging::{Level, Log};
 use limits::Limits;
-use net::kernel::Statistics;
+use net::Statistics;
 use node::Node;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};

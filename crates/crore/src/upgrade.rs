@@ -13,7 +13,7 @@ use crate::sockets::Sockets;
 use anyhow::{Context, anyhow};
 use broker::settings::TicketKey;
 use entitlement::TokenJudge;
-use net::kernel::{Passage, inherited_input};
+use net::system::{Passage, inherited_input};
 use node::Node;
 use node::upgrade::{Giving, INHERIT, Inheritance};
 use rustix::process::{Pid, Signal, kill_process};

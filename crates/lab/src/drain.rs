@@ -16,7 +16,8 @@ use anyhow::{bail, ensure};
 use bench::run::{Cores, Folder};
 use client::session::{Answer, Event as Said, Session, SubscriptionId};
 use client::{PublishOptions, Reason, Settings, Start, SubscribeOptions};
-use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker, raise_nofile_limit};
+use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
+use net::system::raise_nofile_limit;
 use net::{Close, Conn, Event, Net, Read, Write};
 
 use crate::process::{self, Process};

@@ -35,7 +35,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use stdx::memory::Components;
 
+mod counters;
 pub mod kernel;
+pub mod system;
+
+pub use counters::{AcceptErrors, Count, Counters, Statistics};
+
+/// Time for a handshake that has begun to complete after [`Net::stop_accepting`].
+pub const LISTENERS_END: Duration = Duration::from_millis(500);
 
 /// Names one connection of one [`Net`].
 ///
@@ -159,7 +166,7 @@ pub trait Net {
     fn pause_accepting(&mut self);
 
     /// Takes no further connections from any listener, for good: those that the system has begun to
-    /// take still come, then nobody listens any more.
+    /// take still come for [`LISTENERS_END`], then nobody listens any more.
     fn stop_accepting(&mut self) {
         self.pause_accepting();
     }

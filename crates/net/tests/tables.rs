@@ -14,10 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::{PATIENCE, Side, loopback};
-use net::kernel::{
-    Handover, Kernel, KernelOptions, ListenOptions, NofileLimit, Statistics, TableRefused, Waker,
-    nofile_limit, registered_room, unshare_table,
-};
+use net::Statistics;
+use net::kernel::{Handover, Kernel, KernelOptions, ListenOptions, Waker, registered_room};
+use net::system::{NofileLimit, TableRefused, nofile_limit, unshare_table};
 use net::{Close, Event, Net, Read, Wake};
 use rustix::process::{Resource, Rlimit, setrlimit};
 

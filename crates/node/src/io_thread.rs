@@ -20,11 +20,10 @@ use broker::entitlement::Judge;
 use broker::home::{Home, segments_max};
 use broker::now::Now;
 use broker::settings::Settings;
+use net::Counters;
 use net::Net;
-use net::kernel::{
-    AdoptedListener, Counters, Handover, Kernel, KernelOptions, ListenOptions, Passage, Waker,
-    give_up_low_ports, unshare_table,
-};
+use net::kernel::{AdoptedListener, Handover, Kernel, KernelOptions, ListenOptions, Waker};
+use net::system::{Passage, give_up_low_ports, unshare_table};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;

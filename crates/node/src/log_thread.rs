@@ -281,7 +281,7 @@ fn spawn(
     let name = &settings.logs[usize::from(log)].name;
     std::thread::Builder::new().name(format!("crore-log-{name}")).spawn(move || {
         let _vital = Vital;
-        net::kernel::give_up_low_ports()?;
+        net::system::give_up_low_ports()?;
         let Some(worker) = worker() else {
             return Ok(());
         };

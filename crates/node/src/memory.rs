@@ -1,8 +1,8 @@
 //! Memory of log segments: memfds, so that an upgrade can hand them over.
 
 use log::{Memory, MemoryRefused};
-use net::kernel::DESCRIPTORS_MAX;
-use net::kernel::memory::{MemoryFd, create, reopen};
+use net::system::DESCRIPTORS_MAX;
+use net::system::memory::{MemoryFd, create, reopen};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;

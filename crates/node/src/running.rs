@@ -24,8 +24,10 @@ use broker::entitlement::Judge;
 use broker::home::HomeStatistics;
 use broker::reload::Waiting;
 use broker::settings::Settings;
+use net::Counters;
 use net::Wake;
-use net::kernel::{Counters, Handover, Passage, Waker, check_free, nofile_limit};
+use net::kernel::{Handover, Waker, check_free};
+use net::system::{Passage, nofile_limit};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -175,7 +177,7 @@ pub struct NodeStatistics {
     /// Counters of the log threads.
     pub log: LogStatistics,
     /// Counters of the sockets.
-    pub sockets: net::kernel::Statistics,
+    pub sockets: net::Statistics,
     /// Counters of TLS, if there is any.
     pub tls: tls::Statistics,
     /// Counters of admission.
@@ -437,8 +439,8 @@ impl Node {
 
     /// Counters of the sockets of all threads. They are read without asking the threads, at almost
     /// no cost.
-    pub fn sockets(&self) -> net::kernel::Statistics {
-        let mut total = net::kernel::Statistics::default();
+    pub fn sockets(&self) -> net::Statistics {
+        let mut total = net::Statistics::default();
         for counters in &self.counters {
             total += counters.statistics();
         }

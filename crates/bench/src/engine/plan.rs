@@ -5,7 +5,8 @@
 
 use std::net::IpAddr;
 
-use net::kernel::{RESERVE, raise_nofile_limit, registered_room, unshare_table};
+use net::kernel::{RESERVE, registered_room};
+use net::system::{raise_nofile_limit, unshare_table};
 
 use crate::machine;
 use crate::source::Sources;

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use net::kernel::{Handover, Kernel, KernelOptions, Waker, unshare_table};
+use net::kernel::{Handover, Kernel, KernelOptions, Waker};
+use net::system::unshare_table;
 use net::{Close, Conn, Event, Net, Read, Write};
 use stdx::prng::Prng;
 use tls::Tls;

@@ -6,7 +6,7 @@
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 
-use net::kernel::nofile_limit;
+use net::system::nofile_limit;
 use rustix::io::Errno;
 
 use super::plan::ephemeral_ports;

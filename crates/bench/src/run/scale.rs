@@ -3,7 +3,8 @@
 //! Place: before anything is started. Costs are those of `docs/performance.md`, rounded up; a limit
 //! is told with what to do about it.
 
-use net::kernel::{raise_nofile_limit, registered_room, unshare_table};
+use net::kernel::registered_room;
+use net::system::{raise_nofile_limit, unshare_table};
 use serde::Serialize;
 
 use super::observe::kibibytes;

@@ -22,7 +22,7 @@ use crate::sockets::{self, Sockets};
 use crate::upgrade::{Inherited, Upgrader};
 use crate::{admin, journal, process, service_manager, shortages, sys_statistics};
 use anyhow::Context;
-use net::kernel::{give_up_low_ports, nofile_limit, raise_nofile_limit};
+use net::system::{give_up_low_ports, nofile_limit, raise_nofile_limit};
 use node::upgrade::fail_at;
 use serving::Serving;
 use std::net::{SocketAddr, TcpListener};

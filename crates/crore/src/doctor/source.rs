@@ -1,7 +1,8 @@
 //! The doctor's access to a machine: files below a root directory, and the results of tests. All of
 //! it is text, so that a capture can be written to a file and evaluated elsewhere.
 
-use net::kernel::{registered_room, unshare_table};
+use net::kernel::registered_room;
+use net::system::unshare_table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

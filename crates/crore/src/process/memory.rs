@@ -5,7 +5,7 @@
 //! `unaccounted`, is the difference. It is what says how true the others are, and tests hold it
 //! against the growth of a process.
 
-use net::kernel::heap;
+use net::system::heap;
 use rustix::param::page_size;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -5,7 +5,7 @@
 
 use super::{Sample, Shortage, held};
 use crate::doctor::{bytes, count};
-use net::kernel::nofile_limit;
+use net::system::nofile_limit;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 

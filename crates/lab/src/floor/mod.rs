@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use anyhow::Context;
-use net::kernel::{raise_nofile_limit, unshare_table};
+use net::system::{raise_nofile_limit, unshare_table};
 use rustix::event::{EventfdFlags, eventfd};
 
 use routes::Routes;

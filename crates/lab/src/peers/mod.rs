@@ -82,7 +82,7 @@ pub fn run(mut options: Options) -> anyhow::Result<ExitCode> {
     if options.rounds == 0 || options.clients < 3 {
         bail!("at least one round and three clients");
     }
-    net::kernel::raise_nofile_limit();
+    net::system::raise_nofile_limit();
     options.foreign = options.foreign.canonicalize().unwrap_or(options.foreign);
     let mut report = Report::new(&options);
     let mut servers: Vec<(Kind, String, Vec<Figures>)> = Vec::new();

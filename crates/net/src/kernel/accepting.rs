@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, SocketFlags, acceptfrom_with, getpeername, shutdown};
 
 use super::closing::make_room;
-use super::counters::Count;
 use super::handover::BATCH_MAX;
 use super::listener::{ListenOptions, canonical, open_listener};
 use super::slots::{DEAD, LINGERING, REFUSED};
 use super::{Kernel, LISTENERS_MAX, Listener};
 use crate::Event;
+use crate::counters::Count;
 
 /// Refused connections that wait for their peer to read the refusal; with the sockets of one
 /// hand-over message they fill the reserve, but for a few.

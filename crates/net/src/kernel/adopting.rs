@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use super::passage::{DESCRIPTORS_MAX, Passage};
 use super::slots::{CONNECTING, DEAD, ROOM_WATCHED, Socket, WRITE_BLOCKED};
 use super::{Kernel, Listener, interest, token};
 use crate::Conn;
+use crate::system::{DESCRIPTORS_MAX, Passage};
 use stdx::handing::{Hand, Input};
 
 /// Which connections a thread has, by index: the generation that was there last, and of those that

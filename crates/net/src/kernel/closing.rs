@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown, sockopt};
 
-use super::counters::Count;
 use super::slots::{LINGERING, REFUSED, Slots, Socket};
 use super::{How, Kernel};
 use crate::Conn;
+use crate::counters::Count;
 
 /// Bytes discarded at a time, without copying, and how many times in one turn: a peer that sends
 /// faster than that does not deserve an orderly end.

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use rustix::net::{bind, connect, sockopt};
 
 use super::Kernel;
-use super::counters::Count;
 use super::listener::open;
 use super::slots::CONNECTING;
 use crate::Conn;
+use crate::counters::Count;
 
 /// Options of one outgoing connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,7 +2,7 @@
 //! all threads accept from.
 //!
 //! They are numbers in the table that the process began with. Each thread keeps the number through
-//! [`super::unshare_table`] and listens on a duplicate of its own; siblings by `SO_REUSEPORT`
+//! [`crate::system::unshare_table`] and listens on a duplicate of its own; siblings by `SO_REUSEPORT`
 //! cannot be made of a socket that was bound without it. A connection that comes wakes every thread
 //! that sleeps, and one of them gets it. The service manager has the socket too: what waits in its
 //! queue when this process ends is served by the next.

@@ -7,7 +7,7 @@
 //! for a connection (`slots`), plus twenty-four while it is being closed.
 //!
 //! A node that wants private descriptor tables makes the [`Waker`]s and the [`Handover`] mesh
-//! first, then lets each thread call [`unshare_table`] with all their descriptors, and only then
+//! first, then lets each thread call [`crate::system::unshare_table`] with all their descriptors, and only then
 //! makes the thread's `Kernel`, which must stay on its thread (it is not `Send`) and be dropped
 //! there.
 
@@ -23,40 +23,28 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown, sockopt};
 
-use crate::{Close, Conn, Event, Net, Read, Write};
+use crate::system::{nofile_limit, open_count};
+use crate::{Close, Conn, Counters, Event, Net, Read, Statistics, Write};
 use stdx::memory::{Component, Components, vector_bytes};
 
 mod accepting;
 mod adopting;
 mod closing;
 mod connect;
-mod counters;
 mod handover;
-pub mod heap;
 mod inherited;
 mod listener;
-pub mod memory;
-mod passage;
-mod privileges;
 mod registered;
 mod retiring;
 mod slots;
 mod starving;
-mod succession;
-mod tables;
 mod wake;
 
 pub use adopting::{AdoptedListener, Copied, CopiedOut, Roster};
 pub use connect::ConnectOptions;
-pub use counters::{AcceptErrors, Counters, Statistics};
 pub use handover::Handover;
 pub use inherited::{inherited_address, inherited_listener};
 pub use listener::{ListenOptions, check_free};
-pub use passage::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
-pub use privileges::give_up_low_ports;
-pub use retiring::LISTENERS_END;
-pub use succession::{die, inherited_input, monotonic_ns, replace_input};
-pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
 pub use wake::Waker;
 
 use registered::{INSTANCES_MAX, Registered};
@@ -180,7 +168,7 @@ impl Kernel {
     /// Opens the epoll in the calling thread's table, and works out how many connections fit there.
     ///
     /// `handover` is this thread's end of the mesh, or [`Handover::alone`]. The limits should have
-    /// been raised before ([`raise_nofile_limit`]).
+    /// been raised before ([`crate::system::raise_nofile_limit`]).
     ///
     /// # Errors
     /// `QuotaExceeded` if the descriptor limit leaves no room for any connection; `Unsupported` if
@@ -638,7 +626,7 @@ pub fn registered_room_for(descriptors_max: u64) -> u32 {
 fn table_room(options: &KernelOptions) -> u32 {
     let limit = u32::try_from(nofile_limit().soft).unwrap_or(u32::MAX).min(SLOTS_MAX);
     // What is open now has small numbers: nothing is looked for far above.
-    let free = limit.saturating_sub(tables::open_count(limit.min(4096)));
+    let free = limit.saturating_sub(open_count(limit.min(4096)));
     let share = free / options.table_threads_count.max(1);
     let reserved = options.table_reserved.min(share / 2);
     (share - reserved).saturating_sub(RESERVE)

@@ -14,9 +14,8 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::Kernel;
+use crate::LISTENERS_END;
 
-/// How long a handshake that has begun may take to complete after [`crate::Net::stop_accepting`].
-pub const LISTENERS_END: Duration = Duration::from_millis(500);
 /// Queues that are not empty for so long after that are closed all the same.
 const EMPTYING_MAX: Duration = Duration::from_secs(1);
 

@@ -9,8 +9,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::Kernel;
-use super::counters::Count;
 use super::slots::WRITE_BLOCKED;
+use crate::counters::Count;
 use crate::{Conn, Event};
 
 /// Until a write that found no memory is tried again.

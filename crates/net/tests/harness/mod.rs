@@ -7,10 +7,8 @@ use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use net::kernel::{
-    ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Statistics, Waker,
-    registered_room,
-};
+use net::Statistics;
+use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Waker, registered_room};
 use net::{Conn, Event, Net, Read, Write};
 
 /// Far more than anything here takes; only a failing test waits so long.

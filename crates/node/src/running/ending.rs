@@ -2,7 +2,7 @@
 
 use super::{Node, NodeStatistics};
 use crate::mailbox::{Control, Post, ToLog};
-use net::kernel::LISTENERS_END;
+use net::LISTENERS_END;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;

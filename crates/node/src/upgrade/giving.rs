@@ -10,7 +10,7 @@ use super::{
     START_PATIENCE, STEP_PATIENCE, kind, receive, send,
 };
 use crate::mailbox::{Address, Control, Post, ToLog};
-use net::kernel::{Passage, monotonic_ns};
+use net::system::{Passage, monotonic_ns};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

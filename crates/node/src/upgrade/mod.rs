@@ -1,7 +1,7 @@
 //! Live upgrade: a node hands everything over to another process without a visible interruption.
 //!
 //! Beside the path. The old process starts the new one, whose standard input is one end of a
-//! control socket ([`net::kernel::Passage`]), and both go through two phases
+//! control socket ([`net::system::Passage`]), and both go through two phases
 //! (`docs/decisions/0011-live-upgrade.md`):
 //!
 //! 1. The old process continues to serve, and sends copies of its listeners and sockets. At the end
@@ -36,7 +36,7 @@ pub(crate) use taking::Adopting;
 pub use taking::{INHERIT, Inheritance};
 pub(crate) use thread::{Given, Order, adopt};
 
-use net::kernel::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
+use net::system::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::io_thread::Adoption;
 use crate::reactor::state_layout;
 use crate::running::{Node, NodeOptions, StartError, proxied_listeners};
 use broker::settings::Settings;
-use net::kernel::{Passage, monotonic_ns};
+use net::system::{Passage, monotonic_ns};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -8,7 +8,7 @@ use super::{HandedOver, Hello, LogWay, START_PATIENCE, fail_at, kind, receive, s
 use crate::mailbox::{Address, Control, Post};
 use crate::reactor::state_layout;
 use broker::settings::{LogSettings, Settings, TicketKey};
-use net::kernel::{Passage, inherited_input, monotonic_ns, replace_input};
+use net::system::{Passage, inherited_input, monotonic_ns, replace_input};
 use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -90,7 +90,7 @@ pub fn raise_nofile_limit() -> NofileLimit {
 }
 
 /// How many descriptors are open in the calling thread's table, looked at up to `numbers_max`.
-pub(super) fn open_count(numbers_max: u32) -> u32 {
+pub(crate) fn open_count(numbers_max: u32) -> u32 {
     let is_open = |number: &u32| {
         // SAFETY: F_GETFD reads a flag of whatever the number names, or fails; it changes nothing.
         unsafe { libc::fcntl(*number as RawFd, libc::F_GETFD) >= 0 }

@@ -103,7 +103,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::kernel::unshare_table;
+    use crate::system::unshare_table;
 
     #[test]
     fn what_is_appended_is_in_the_file_and_untouched_pages_cost_nothing() {

@@ -1,8 +1,7 @@
-//! What one thread's sockets have done: counters that only this thread writes and anybody may read,
-//! at any time.
+//! Counters of one thread's network: only this thread writes them, every thread may read them at any
+//! time.
 //!
-//! So whoever watches for shortages need not ask a thread that may be in trouble, nor wake one that
-//! is idle.
+//! So a watcher of shortages need not ask a thread that may be in trouble, nor wake an idle one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,25 +9,37 @@ use rustix::io::Errno;
 use stdx::Counters;
 use stdx::metrics::Metrics;
 
-/// Counters of one [`super::Kernel`], shared with whoever reports them. Relaxed: each number is
-/// right by itself.
+/// Counters of one thread's network, shared with the threads that report them. Relaxed: each number
+/// is right by itself.
 #[derive(Debug, Default)]
 pub struct Counters([AtomicU64; Count::OtherErrors as usize + 1]);
 
-/// One of the counters.
+/// The name of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Count {
+pub enum Count {
+    /// [`Statistics::accepted`].
     Accepted,
+    /// [`Statistics::passed_on`].
     PassedOn,
+    /// [`Statistics::taken_over`].
     TakenOver,
+    /// [`Statistics::refused`].
     Refused,
+    /// [`Statistics::connecting`].
     Connecting,
+    /// [`Statistics::closed`].
     Closed,
+    /// [`Statistics::starved_writes`].
     StarvedWrites,
+    /// [`AcceptErrors::descriptors`].
     NoDescriptors,
+    /// [`AcceptErrors::files`].
     NoFiles,
+    /// [`AcceptErrors::memory`].
     NoMemory,
+    /// [`AcceptErrors::watches`].
     NoWatches,
+    /// [`AcceptErrors::other`].
     OtherErrors,
 }
 
@@ -40,12 +51,12 @@ pub struct Statistics {
     /// Connections that a full I/O thread passed to another I/O thread.
     #[metric("crore_connections_passed_on_total")]
     pub passed_on: u64,
-    /// Received from a thread that was full; also counted in `accepted`.
+    /// Connections received from a full thread; also counted in `accepted`.
     pub taken_over: u64,
     /// Connections refused because the node has reached its maximum number of connections.
     #[metric("crore_connections_refused_total", limit = "connections_max")]
     pub refused: u64,
-    /// Connections that we began.
+    /// Connections begun from here.
     pub connecting: u64,
     /// Connections of all kinds whose descriptor is closed again, refused ones included.
     pub closed: u64,
@@ -75,15 +86,15 @@ pub struct AcceptErrors {
 }
 
 impl AcceptErrors {
-    /// All of them.
+    /// The sum.
     pub fn total(&self) -> u64 {
         self.descriptors + self.files + self.memory + self.watches + self.other
     }
 }
 
 impl Count {
-    /// What to count of an error that kept a connection from being taken.
-    pub(super) fn of(error: Errno) -> Count {
+    /// The counter of an error for which a connection was not accepted.
+    pub(crate) fn of(error: Errno) -> Count {
         match error {
             Errno::MFILE => Count::NoDescriptors,
             Errno::NFILE => Count::NoFiles,
@@ -93,15 +104,15 @@ impl Count {
         }
     }
 
-    /// Whether it is the want of something that others may give back: to try at once again would be
+    /// Whether the system lacks something that others may give back, so that an immediate retry is
     /// in vain.
-    pub(super) fn is_shortage(self) -> bool {
+    pub(crate) fn is_shortage(self) -> bool {
         matches!(self, Count::NoDescriptors | Count::NoFiles | Count::NoMemory | Count::NoWatches)
     }
 }
 
 impl Counters {
-    /// The numbers now.
+    /// The present numbers.
     pub fn statistics(&self) -> Statistics {
         let read = |count: Count| self.0[count as usize].load(Ordering::Relaxed);
         Statistics {
@@ -122,8 +133,8 @@ impl Counters {
         }
     }
 
-    /// One writer: no atomic addition is needed.
-    pub(super) fn add(&self, count: Count, amount: u64) {
+    /// Adds to a counter; only the network's own thread calls this, so it needs no atomic addition.
+    pub fn add(&self, count: Count, amount: u64) {
         let counter = &self.0[count as usize];
         counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
     }

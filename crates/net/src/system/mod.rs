@@ -1,0 +1,17 @@
+//! The operating system beside the network: descriptor tables, memory with a descriptor, messages
+//! between processes, privileges, the heap.
+//!
+//! Every transport may need them; none of them knows a connection.
+
+pub mod heap;
+pub mod memory;
+mod passage;
+mod privileges;
+mod succession;
+mod tables;
+
+pub use passage::{DESCRIPTORS_MAX, MESSAGE_BYTES_MAX, Passage};
+pub use privileges::give_up_low_ports;
+pub use succession::{die, inherited_input, monotonic_ns, replace_input};
+pub(crate) use tables::open_count;
+pub use tables::{NofileLimit, TableRefused, nofile_limit, raise_nofile_limit, unshare_table};
