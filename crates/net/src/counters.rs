@@ -1,5 +1,5 @@
-//! Counters of one thread's network: only this thread writes them, every thread may read them at any
-//! time.
+//! Counters of one thread's network: only this thread writes them, every thread may read them at
+//! any time.
 //!
 //! So a watcher of shortages need not ask a thread that may be in trouble, nor wake an idle one.
 

@@ -371,10 +371,10 @@ fn no_connection_is_taken_while_paused() {
     server.accepted();
 }
 
-/// Whoever the kernel has shaken hands with is accepted, also when nobody new is let in any more;
-/// then nobody listens.
+/// A client whose handshake has completed is accepted, even after the end of listening has begun;
+/// then the listener is closed.
 #[test]
-fn the_end_of_listening_loses_nobody() {
+fn the_end_of_listening_loses_no_connection() {
     let options = KernelOptions { accept_batch_max: 3, ..options() };
     let mut server = Side::with(options, Handover::alone());
     let address = server.listen();

@@ -8,11 +8,19 @@
 //! A backward step after a forward step is subtracted from it. Time during which the machine slept
 //! counts as a step.
 
-use crate::logs::LogTime;
 use stdx::handing::Hand;
 
 /// Maximum drift of the wall clock between two readings, in milliseconds, that is not a step.
 const DRIFT_MS_MAX: u64 = 1_000;
+
+/// The clocks of a log thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogTime {
+    /// Monotonic time in microseconds.
+    pub monotonic_us: u64,
+    /// Milliseconds since 1970.
+    pub unix_ms: u64,
+}
 
 /// The clock; see the module.
 #[derive(Debug, Hand)]
@@ -91,9 +99,9 @@ mod tests {
         assert_eq!(look(&mut clock, 5_000, -60_000), 5_000 - 60_000);
     }
 
-    /// Drift is no step; a log without an age needs no care.
+    /// A log without a retention time is not affected either.
     #[test]
-    fn drift() {
+    fn drift_does_not_count_as_a_step() {
         let mut clock = AgeClock::new(10_000);
         for second in 0..60 {
             let drift_ms = second as i64;

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_leaves_once() {
+    fn a_connection_leaves_once() {
         let admission = Arc::new(Admission::new(AdmissionOptions {
             connections_per_address_max: Some(1),
             ..AdmissionOptions::default()
@@ -283,10 +283,10 @@ mod tests {
         assert_eq!(door.listeners(at(1)), Listeners::Keep);
     }
 
-    /// What a door of the process before has let in counts behind this one, however much it is, and
-    /// leaves like anybody else.
+    /// Connections of the previous process count at this door even beyond the limits, and leave
+    /// like others.
     #[test]
-    fn whoever_was_here_before_counts() {
+    fn handed_over_connections_count() {
         let admission = Arc::new(Admission::new(AdmissionOptions {
             connections_per_address_max: Some(1),
             tls: EntranceLimits { connections_max: Some(2), connect_rate_max: None },

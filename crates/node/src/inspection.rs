@@ -2,9 +2,11 @@
 //!
 //! Place: beside [`Node::statistics`]; `broker::inspect` is the shards' part. Invariants: a caller
 //! waits at most [`ANSWER_TIMEOUT`] for a shard, and gets the part of a list found within
-//! `LIST_TIMEOUT`, with the place to continue from; at most [`QUESTIONS_MAX`] questions wait at a
+//! `LIST_TIMEOUT`, with the place to continue from; at most
+//! [`crate::asker::QUESTIONS_MAX`] questions wait at a
 //! shard, however many callers there are and however long it hangs.
 
+use crate::asker::enter;
 use crate::mailbox::{Control, Post};
 use crate::running::Node;
 use broker::inspect::{
@@ -16,9 +18,7 @@ use broker::position::Position;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time limit for the answer of one shard.
@@ -27,8 +27,6 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const LIST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for a publication or a page of history, which may need the disk.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum number of waiting questions at one shard.
-pub const QUESTIONS_MAX: u32 = 16;
 
 /// The place where a list continues: a shard, and a place there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,35 +92,6 @@ pub struct SubscribedTopic {
     pub topic: Topic,
     /// The names by edge, in the order of `topic.edges`.
     pub subscribers: Vec<Subscribers>,
-}
-
-/// The destination of an answer. The question counts as waiting while this exists.
-#[derive(Debug)]
-pub struct Asker {
-    answer: Sender<Answer>,
-    waiting: Arc<AtomicU32>,
-}
-
-impl Asker {
-    /// Sends the answer. If the caller has stopped waiting, nothing is lost.
-    pub fn answer(self, answer: Answer) {
-        let _ = self.answer.send(answer);
-    }
-}
-
-impl Drop for Asker {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// An entry in the queue of a shard, and the receiver of its answer.
-fn enter(waiting: &Arc<AtomicU32>) -> Option<(Asker, Receiver<Answer>)> {
-    let more = |count: u32| (count < QUESTIONS_MAX).then_some(count + 1);
-    waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-    let (answer, answered) = channel();
-    let waiting = Arc::clone(waiting);
-    Some((Asker { answer, waiting }, answered))
 }
 
 /// Milliseconds since 1970-01-01 UTC: the time stamps of records.
@@ -403,6 +372,9 @@ fn list<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asker::QUESTIONS_MAX;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
 
     #[test]
     fn a_cursor_there_and_back() {

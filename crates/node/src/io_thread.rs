@@ -1,7 +1,7 @@
-//! One I/O thread: its descriptor table, its sockets, the restored state of its home, and its
-//! reactor.
+//! One I/O thread: its network, the restored state of its home, and its reactor.
 //!
-//! A thread creates everything that it owns, after it has its own descriptor table.
+//! A thread creates everything that it owns, after its network has taken the thread's descriptor
+//! table.
 
 use crate::admission::Admission;
 use crate::door::{Door, DoorOptions};
@@ -9,28 +9,25 @@ use crate::journal::JournalSender;
 use crate::log_thread::LogError;
 use crate::mailbox::ThreadMailbox;
 use crate::memory::MemfdMemory;
+use crate::options::StartError;
 use crate::pressure::SharedPressure;
 use crate::proxied::{Proxied, ProxiedCounters, ProxiedOptions};
 use crate::reactor::{Clock, Reactor, ReactorParts};
 use crate::restore::Restoration;
-use crate::running::StartError;
-use crate::upgrade::{Given, Passing, adopt};
+use crate::upgrade::{Adoption, Given, adopt};
 use crate::users::Users;
 use broker::entitlement::Judge;
 use broker::home::{Home, segments_max};
 use broker::now::Now;
 use broker::settings::Settings;
-use net::Counters;
-use net::Net;
-use net::kernel::{AdoptedListener, Handover, Kernel, KernelOptions, ListenOptions, Waker};
-use net::system::{Passage, give_up_low_ports, unshare_table};
+use net::system::{Passage, give_up_low_ports};
+use net::{Counters, ListenerOptions, Net, OpenOptions, Opened, Passing, Unopened};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use stdx::handing::Input;
 use zeroize::Zeroizing;
 
 /// The answer to connections that no thread has room for.
@@ -47,13 +44,10 @@ const TLS_REFUSAL: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 /// The start parameters of all threads.
 pub(crate) struct Shared {
     pub settings: Arc<Settings>,
+    /// Descriptors of the starting thread that every thread uses.
     pub keep: Vec<RawFd>,
-    pub private_tables: bool,
-    pub registered_sockets: bool,
     /// Number of listeners without TLS; they are the first ones.
     pub plain_count: usize,
-    /// Addresses of listeners from the old process; all of them, or none.
-    pub adopted: Vec<SocketAddr>,
     pub tls: Option<Arc<tls::Server>>,
     /// Listeners for proxies, if any.
     pub proxied: Option<ProxiedOptions>,
@@ -63,10 +57,6 @@ pub(crate) struct Shared {
     /// Maximum connect rate per second of one thread.
     pub connect_rate_max: Option<u32>,
     pub pressure: Arc<SharedPressure>,
-    pub socket_send_bytes: usize,
-    pub backlog_max: i32,
-    /// Existing sockets, by their addresses.
-    pub inherited: Vec<(SocketAddr, RawFd)>,
     pub hash_seed: (u64, u64),
     pub judge: Option<Arc<dyn Judge>>,
     pub journal: Option<JournalSender>,
@@ -74,11 +64,10 @@ pub(crate) struct Shared {
 }
 
 /// A thread before its start.
-pub(crate) struct ThreadParts {
+pub(crate) struct ThreadParts<U> {
     pub id: u16,
+    pub network: U,
     pub mailbox: ThreadMailbox,
-    pub waker: Arc<Waker>,
-    pub handover: Handover,
     pub listen: Vec<SocketAddr>,
     pub shared: Arc<Shared>,
     /// The channel to the coordinator of an upgrade.
@@ -91,112 +80,59 @@ pub(crate) struct ThreadParts {
     pub ready: Sender<Result<Ready, StartError>>,
 }
 
-/// The hand-over of one thread of the old process.
-pub(crate) struct Adoption {
-    /// The source of the state.
-    pub way: Passage,
-    /// Reports the completed hand-over.
-    pub adopted: Sender<Result<(), String>>,
-    /// Receives the order to begin.
-    pub go: Receiver<()>,
-}
-
 /// The report to the starter.
 pub(crate) struct Ready {
     pub addresses: Vec<SocketAddr>,
     pub connections_max: u32,
-    pub table_refused: Option<String>,
+    /// The network's notice for the operator.
+    pub notice: Option<String>,
     pub counters: Arc<Counters>,
     pub tls_counters: Option<Arc<tls::Counters>>,
     pub proxied_counters: Option<Arc<ProxiedCounters>>,
 }
 
-impl ThreadParts {
+impl<U: Unopened> ThreadParts<U> {
     /// Creates the thread's resources, answers its starter, and takes turns until it is told to
     /// stop.
     ///
     /// # Errors
     /// The network as a whole fails.
     pub fn run(self) -> io::Result<()> {
-        let ThreadParts {
-            id,
-            mailbox,
-            waker,
-            handover,
-            listen,
-            shared,
-            own,
-            adoption,
-            restorations,
-            ready,
-        } = self;
-        let mut table_refused = None;
-        let mut is_private = shared.private_tables;
-        let mut keep = shared.keep.clone();
-        keep.extend(adoption.iter().map(|adoption| adoption.way.descriptor()));
-        if is_private && let Err(refused) = unshare_table(&keep) {
-            is_private = false;
-            table_refused = Some(format!("{refused:?}").to_lowercase());
-        }
-        let listen_on = if adoption.is_some() { &[][..] } else { &listen };
-        let opened = open_kernel(&shared, id, is_private, waker, handover, listen_on)
-            .and_then(|opened| give_up_low_ports().map(|()| opened).map_err(StartError::System));
-        let (kernel, addresses) = match opened {
-            Ok((kernel, _)) if adoption.is_some() => (kernel, listen),
-            Ok(opened) => opened,
+        let ready = self.ready.clone();
+        match self.open() {
+            Ok((opened, turning)) => turning.layered(opened, &ready),
             Err(error) => {
                 // The starter waits for this answer.
                 let _ = ready.send(Err(error));
-                return Ok(());
-            }
-        };
-        let mut memory = MemfdMemory::default();
-        let home = match restored_home(&shared, id, restorations, &mut memory) {
-            Ok(home) => home,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                return Ok(());
-            }
-        };
-        let connections_max = kernel.connections_max();
-        let counters = kernel.counters();
-        let as_ready = |tls_counters, proxied_counters| {
-            Ok(Ready {
-                addresses,
-                connections_max,
-                table_refused,
-                counters,
-                tls_counters,
-                proxied_counters,
-            })
-        };
-        let turning = Turning { mailbox, id, shared, memory, home, own, adoption };
-        // One kind of reactor for each combination of features, so that a node pays only for those
-        // in use.
-        let (server, proxied) = (turning.shared.tls.clone(), turning.shared.proxied.clone());
-        match (server, proxied) {
-            (None, None) => {
-                let _ = ready.send(as_ready(None, None));
-                turning.run(kernel)
-            }
-            (Some(server), None) => {
-                let net = turning.with_tls(kernel, &server);
-                let _ = ready.send(as_ready(Some(net.counters()), None));
-                turning.run(net)
-            }
-            (None, Some(proxied)) => {
-                let net = Proxied::new(kernel, proxied);
-                let _ = ready.send(as_ready(None, Some(net.counters())));
-                turning.run(net)
-            }
-            (Some(server), Some(proxied)) => {
-                let proxied = Proxied::new(kernel, proxied);
-                let counters = proxied.counters();
-                let net = turning.with_tls(proxied, &server);
-                let _ = ready.send(as_ready(Some(net.counters()), Some(counters)));
-                turning.run(net)
+                Ok(())
             }
         }
+    }
+
+    /// Opens the network first, because descriptors opened before would not be in its table.
+    fn open(self) -> Result<(Opened<U::Net>, Turning), StartError> {
+        let ThreadParts {
+            id, network, mailbox, listen, shared, own, adoption, restorations, ..
+        } = self;
+        let mut keep = shared.keep.clone();
+        keep.extend(adoption.iter().map(|adoption| adoption.way.descriptor()));
+        // Each segment of the thread's home needs a descriptor (`MemfdMemory`), even when
+        // connections fill the table.
+        let segments_max = match id < shared.settings.homes_count {
+            true => segments_max(&shared.settings, id),
+            false => 0,
+        };
+        let opened = network.open(&OpenOptions {
+            listeners: &shared.listeners(&listen),
+            are_adopted: adoption.is_some(),
+            connections_max: shared.settings.limits.connections_max,
+            keep: &keep,
+            descriptors_reserved: u32::try_from(segments_max).unwrap_or(u32::MAX),
+        })?;
+        give_up_low_ports().map_err(StartError::System)?;
+        let mut memory = MemfdMemory::default();
+        let home = restored_home(&shared, id, restorations, &mut memory)?;
+        Ok((opened, Turning { mailbox, id, shared, memory, home, own, adoption }))
     }
 }
 
@@ -212,6 +148,53 @@ struct Turning {
 }
 
 impl Turning {
+    /// Puts the layers in use over the network, and runs. One kind of reactor for each combination,
+    /// so that a node pays only for those in use.
+    fn layered<N: Passing>(
+        self,
+        opened: Opened<N>,
+        starter: &Sender<Result<Ready, StartError>>,
+    ) -> io::Result<()> {
+        let Opened { net, addresses, connections_max, counters, notice } = opened;
+        let mut ready = Ready {
+            addresses,
+            connections_max,
+            notice,
+            counters: counters.clone(),
+            tls_counters: None,
+            proxied_counters: None,
+        };
+        // The starter waits for this answer.
+        let answer = |ready| drop(starter.send(Ok(ready)));
+        let (server, proxied) = (self.shared.tls.clone(), self.shared.proxied.clone());
+        match (server, proxied) {
+            (None, None) => {
+                answer(ready);
+                self.run(net, counters)
+            }
+            (Some(server), None) => {
+                let net = self.with_tls(net, &server);
+                ready.tls_counters = Some(net.counters());
+                answer(ready);
+                self.run(net, counters)
+            }
+            (None, Some(proxied)) => {
+                let net = Proxied::new(net, proxied);
+                ready.proxied_counters = Some(net.counters());
+                answer(ready);
+                self.run(net, counters)
+            }
+            (Some(server), Some(proxied)) => {
+                let proxied = Proxied::new(net, proxied);
+                ready.proxied_counters = Some(proxied.counters());
+                let net = self.with_tls(proxied, &server);
+                ready.tls_counters = Some(net.counters());
+                answer(ready);
+                self.run(net, counters)
+            }
+        }
+    }
+
     fn with_tls<N: Net>(&self, net: N, server: &tls::Server) -> tls::Tls<N> {
         let mut net = tls::Tls::new(net);
         net.serve(self.shared.plain_count as u8, server);
@@ -228,15 +211,10 @@ impl Turning {
         (!is_open).then(|| Door::new(options))
     }
 
-    fn run(self, mut net: impl Passing) -> io::Result<()> {
+    fn run<N: Passing>(self, mut net: N, counters: Arc<Counters>) -> io::Result<()> {
         let door = self.door();
-        let taken = match &self.adoption {
-            Some(adoption) => {
-                let listeners = self.shared.adopted_listeners();
-                Some(adopt(&mut net, &self.memory, &adoption.way, &listeners))
-            }
-            None => None,
-        };
+        let taken: Option<io::Result<Zeroizing<Vec<u8>>>> =
+            self.adoption.as_ref().map(|adoption| adopt(&mut net, &self.memory, &adoption.way));
         let parts = ReactorParts {
             net,
             mailbox: self.mailbox,
@@ -260,50 +238,18 @@ impl Turning {
             },
             _ => Reactor::new(parts),
         };
-        Given::new(self.own, self.memory).run(reactor)
-    }
-}
-
-impl Adoption {
-    /// Creates the reactor, reports that, and waits for the order to begin. None if it does not
-    /// arrive, or something is missing.
-    fn take_over<N: Net>(
-        self,
-        parts: ReactorParts<N, ThreadMailbox, SystemClock>,
-        taken: io::Result<Zeroizing<Vec<u8>>>,
-    ) -> Option<Reactor<N, ThreadMailbox, SystemClock>> {
-        let taken = taken.map_err(|error| error.to_string());
-        let reactor = taken.and_then(|state| {
-            Reactor::take_over(parts, &mut Input::new(&state)).map_err(|error| error.to_string())
-        });
-        let (adopted, reactor) = match reactor {
-            Ok(reactor) => (Ok(()), Some(reactor)),
-            Err(error) => (Err(error), None),
-        };
-        // The starter lives as long as the process.
-        let _ = self.adopted.send(adopted);
-        self.go.recv().ok()?;
-        reactor
+        Given::new(self.own, self.memory, counters).run(reactor)
     }
 }
 
 impl Shared {
-    /// The answer of each listener when all threads are full.
-    fn refusal(&self, place: usize) -> &'static [u8] {
-        match place < self.plain_count {
-            true => REFUSAL,
-            false => TLS_REFUSAL,
-        }
-    }
-
-    /// The facts about the taken-over listeners, in order.
-    fn adopted_listeners(&self) -> Vec<AdoptedListener> {
-        let is_inherited = |address| self.inherited.iter().any(|(of, _)| of == address);
-        let known = |(place, address)| AdoptedListener {
-            refusal: self.refusal(place),
-            is_inherited: is_inherited(address),
-        };
-        self.adopted.iter().enumerate().map(known).collect()
+    /// The listeners at these addresses, with their answers when all threads are full.
+    fn listeners(&self, addresses: &[SocketAddr]) -> Vec<ListenerOptions> {
+        let refusal = |place| if place < self.plain_count { REFUSAL } else { TLS_REFUSAL };
+        let places = addresses.iter().enumerate();
+        places
+            .map(|(place, &address)| ListenerOptions { address, refusal: refusal(place) })
+            .collect()
     }
 }
 
@@ -329,50 +275,6 @@ fn restored_home(
     }
     home.restore_windows(now_ms, &windows);
     Ok(Some(home))
-}
-
-fn open_kernel(
-    shared: &Shared,
-    id: u16,
-    is_private: bool,
-    waker: Arc<Waker>,
-    handover: Handover,
-    listen: &[SocketAddr],
-) -> Result<(Kernel, Vec<SocketAddr>), StartError> {
-    let threads_count = u32::from(shared.settings.edges_count);
-    // Each segment of the thread's home needs a descriptor (`MemfdMemory`), even when connections
-    // fill the table.
-    let segments_max = match id < shared.settings.homes_count {
-        true => segments_max(&shared.settings, id),
-        false => 0,
-    };
-    let options = KernelOptions {
-        table_reserved: u32::try_from(segments_max).unwrap_or(u32::MAX),
-        connections_max: shared
-            .settings
-            .limits
-            .connections_max
-            .min(KernelOptions::default().connections_max),
-        table_threads_count: if is_private { 1 } else { threads_count },
-        registered_max: if shared.registered_sockets { u32::MAX } else { 0 },
-        ..KernelOptions::default()
-    };
-    let mut kernel = Kernel::new(options, waker, handover).map_err(StartError::System)?;
-    let mut addresses = Vec::new();
-    for (place, &address) in listen.iter().enumerate() {
-        let mut options = ListenOptions::new(address);
-        options.backlog_max = shared.backlog_max;
-        options.socket_send_bytes = Some(shared.socket_send_bytes);
-        options.refusal = shared.refusal(place);
-        let inherited = shared.inherited.iter().find(|(of, _)| *of == address);
-        let listening = match inherited {
-            Some((_, descriptor)) => kernel.listen_inherited(*descriptor, &options),
-            None => kernel.listen(&options),
-        };
-        let (_, bound) = listening.map_err(|error| StartError::Listen(address, error))?;
-        addresses.push(bound);
-    }
-    Ok((kernel, addresses))
 }
 
 struct SystemClock {

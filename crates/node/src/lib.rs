@@ -6,7 +6,9 @@
 
 pub mod admission;
 mod age_clock;
+mod asker;
 pub mod door;
+mod fail;
 pub mod inspection;
 mod io_thread;
 pub mod journal;
@@ -15,6 +17,8 @@ mod log_thread;
 pub mod logs;
 pub mod mailbox;
 mod memory;
+mod options;
+mod orders;
 pub mod pressure;
 pub mod proxied;
 pub mod reactor;
@@ -27,7 +31,5 @@ pub mod users;
 mod vital;
 
 pub use log_thread::{LogError, Troubles};
-pub use running::{
-    DoorStatistics, IO_THREADS_END, Node, NodeOptions, NodeStatistics, ProxyOptions, StartError,
-    TlsOptions, start,
-};
+pub use options::{NodeOptions, ProxyOptions, StartError, TlsOptions};
+pub use running::{DoorStatistics, IO_THREADS_END, Node, NodeStatistics, start};

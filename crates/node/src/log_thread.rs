@@ -2,14 +2,18 @@
 //!
 //! The thread takes all waiting requests from the channel before each batch: while one batch is
 //! synced, the next one gathers. It receives the steps of a live upgrade from the same channel
-//! (`upgrade`).
+//! (`orders`).
+
+mod adopting;
+
+pub(crate) use adopting::LogAdoption;
 
 use crate::logs::{HomeLetters, LogStatistics, LogTime, LogWorker};
 use crate::mailbox::{Address, Post, ToLog};
 use crate::memory::MemfdMemory;
+use crate::orders::{HandedOver, LogOrder};
 use crate::report::Asked;
 use crate::restore::Restoration;
-use crate::upgrade::{HandedOver, LogAdoption, LogOrder};
 use crate::vital::Vital;
 use broker::disk::DiskLetter;
 use broker::settings::{Durability, OlderEpoch, Settings};
@@ -154,11 +158,7 @@ pub(crate) fn open(
 }
 
 /// The settings of the store of a log.
-pub(crate) fn store_settings(
-    settings: &Settings,
-    log: u16,
-    options: &OpenOptions<'_>,
-) -> StoreSettings {
+fn store_settings(settings: &Settings, log: u16, options: &OpenOptions<'_>) -> StoreSettings {
     let configured = &settings.logs[usize::from(log)];
     StoreSettings {
         partitions_count: configured.partitions_count,
@@ -481,7 +481,7 @@ fn unix_ms() -> u64 {
 mod tests {
     use super::*;
 
-    /// Of logs in memory nobody is asked.
+    /// Logs in memory have no thread to ask.
     #[test]
     fn a_log_thread_that_hangs_is_silent() {
         let (hanging, _questions) = channel();

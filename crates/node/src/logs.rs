@@ -18,6 +18,7 @@ pub(crate) use handing::read_again;
 pub use handing::{HandOverError, HandedWorker};
 
 use crate::age_clock::AgeClock;
+pub use crate::age_clock::LogTime;
 use crate::timing::UNTIMED;
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest, Token};
 use broker::mail::{Code, HomeId, PageLimits, PartitionId};
@@ -48,15 +49,6 @@ const LETTER_TOPICS_MAX: usize = 1_024;
 const EXPIRE_INTERVAL_MS: u64 = 1_000;
 /// Time between two attempts to use an unavailable log, in milliseconds.
 const PROBE_INTERVAL_MS: u64 = 1_000;
-
-/// The clocks of a log thread.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogTime {
-    /// Monotonic time in microseconds.
-    pub monotonic_us: u64,
-    /// Milliseconds since 1970.
-    pub unix_ms: u64,
-}
 
 /// Counts of a log thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters, Metrics)]

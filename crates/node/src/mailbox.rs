@@ -4,10 +4,10 @@
 //! order, and one wake-up. Credit bounds their contents: edges and homes decide how much may be in
 //! flight (`broker::mail`), not this module.
 
-use crate::inspection::Asker;
+use crate::asker::Asker;
 use crate::logs::LogStatistics;
+use crate::orders::{LogOrder, Order};
 use crate::timing::{Stamps, Timings};
-use crate::upgrade::{LogOrder, Order};
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::edge::EdgeStatistics;
 use broker::home::HomeStatistics;

@@ -82,7 +82,8 @@ struct Beginning {
 pub struct Proxied<N> {
     net: N,
     options: ProxiedOptions,
-    /// By a connection's index: [`OPEN`], [`DEAD`], or 1 plus its index in `beginnings`.
+    /// The state of each connection by its index: [`OPEN`], [`DEAD`], or 1 plus its index in
+    /// `beginnings`.
     places: Vec<u32>,
     beginnings: Slab<Beginning>,
     /// Time limits of headers, the first one first; an entry whose connection no longer waits is
@@ -95,11 +96,6 @@ pub struct Proxied<N> {
 }
 
 impl<N: Net> Proxied<N> {
-    /// The network below.
-    pub(crate) fn net_mut(&mut self) -> &mut N {
-        &mut self.net
-    }
-
     /// Wraps `net`, which must have no connections yet.
     pub fn new(net: N, options: ProxiedOptions) -> Proxied<N> {
         Proxied {

@@ -1,125 +1,40 @@
-//! A running node: threads, their descriptor tables and listeners, and its interface for the
-//! process.
+//! A running node: its threads, and its interface for the process.
 
 mod ending;
 mod logs;
+mod starting;
+mod upgrading;
 
 pub use ending::IO_THREADS_END;
+pub use starting::start;
 
-use crate::admission::{Admission, AdmissionOptions, AdmissionStatistics};
-use crate::io_thread::{Ready, Shared, ThreadParts};
-use crate::journal::JournalSender;
-use crate::log_thread::{self, LogError, Troubles};
+use crate::admission::{Admission, AdmissionStatistics};
+use crate::log_thread::{self, Troubles};
 use crate::logs::LogStatistics;
-use crate::mailbox::{Address, Control, Post, Report, ThreadMailbox, ToLog};
+use crate::mailbox::{Address, Control, Post, Report, ToLog};
 use crate::pressure::SharedPressure;
-use crate::proxied::{ProxiedCounters, ProxiedOptions, ProxiedStatistics};
+use crate::proxied::{ProxiedCounters, ProxiedStatistics};
 use crate::report::Asked;
 use crate::timing::Timings;
-use crate::upgrade::{Adopting, Inheritance, Inherited};
+use crate::upgrade::Adopting;
 use crate::users::{UserStatistics, Users};
-use crate::vital::Vital;
 use broker::edge::{EdgeStatistics, Pressure};
-use broker::entitlement::Judge;
 use broker::home::HomeStatistics;
 use broker::reload::Waiting;
 use broker::settings::Settings;
 use net::Counters;
-use net::Wake;
-use net::kernel::{Handover, Waker, check_free};
-use net::system::{Passage, nofile_limit};
+use net::system::Passage;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components};
 use stdx::metrics::Metrics;
-use stdx::networks::Networks;
 
-/// The start parameters of a node.
-pub struct NodeOptions {
-    /// The settings of the shards; `edges_count` is the number of I/O threads.
-    pub settings: Settings,
-    /// Addresses for clients; port 0 selects a free one.
-    pub listen: Vec<SocketAddr>,
-    /// Existing sockets (`net::kernel::inherited_address`), by their addresses in `listen` and in
-    /// the TLS options. All threads accept from them. With an inheritance, only the addresses
-    /// count: it contains the sockets.
-    pub inherited: Vec<(SocketAddr, RawFd)>,
-    /// Clients with TLS, if any.
-    pub tls: Option<TlsOptions>,
-    /// Listeners behind proxies that send a PROXY header.
-    pub proxied: Option<ProxyOptions>,
-    /// Limits of connections.
-    pub admission: AdmissionOptions,
-    /// Maximum number of connections of one user; the settings' entitlement says whether they are
-    /// counted.
-    pub connections_per_user_max: Option<u32>,
-    /// Maximum connect rate per second of all threads together; faster connections wait in the
-    /// listeners' queues.
-    pub connect_rate_max: Option<u32>,
-    /// `SO_SNDBUF` of client sockets, in bytes.
-    pub socket_send_bytes: usize,
-    /// Length of the kernel's accept queue, for each thread.
-    pub backlog_max: i32,
-    /// Whether each I/O thread gets its own descriptor table, if the system allows it.
-    pub private_tables: bool,
-    /// Whether io_uring instances hold connections beyond the descriptor limit, if the system
-    /// allows it.
-    pub registered_sockets: bool,
-    /// A random secret for the hash of topic names.
-    pub hash_seed: (u64, u64),
-    /// Directory of the logs on disk, each in a subdirectory with its name; required if there is
-    /// such a log.
-    pub data_dir: Option<PathBuf>,
-    /// The authenticator; required if the settings have entitlement.
-    pub judge: Option<Arc<dyn Judge>>,
-    /// The destination of events of clients, if the settings enable them.
-    pub journal: Option<JournalSender>,
-    /// The hand-over of the process that this one replaces; then [`Node::take_over`] must be
-    /// called.
-    pub inheritance: Option<Inheritance>,
-}
-
-impl fmt::Debug for NodeOptions {
-    /// Shows the addresses only, because other values could be secret.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("NodeOptions")
-            .field("listen", &self.listen)
-            .field("data_dir", &self.data_dir)
-            .field("has_judge", &self.judge.is_some())
-            .finish_non_exhaustive()
-    }
-}
-
-/// Clients with TLS.
-#[derive(Clone, Debug)]
-pub struct TlsOptions {
-    /// Addresses for clients with TLS; port 0 selects a free one.
-    pub listen: Vec<SocketAddr>,
-    /// The certificate and key. The owner may reload them while the node runs.
-    pub server: Arc<tls::Server>,
-}
-
-/// The PROXY protocol.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProxyOptions {
-    /// Whether connections without TLS must send a header.
-    pub plain: bool,
-    /// Whether connections with TLS must send a header before the handshake.
-    pub tls: bool,
-    /// Networks that may send a header.
-    pub proxies: Networks,
-    /// Time limit for the header.
-    pub timeout: Duration,
-}
 
 /// Counts of admission and of proxies' connections, of all threads.
 #[derive(Clone, Copy, Debug, Default, Metrics)]
@@ -141,31 +56,6 @@ pub struct DoorStatistics {
     #[metric("crore_memory_ceiling_bytes")]
     pub memory_ceiling_bytes: u64,
 }
-
-/// The reason why a node did not start.
-#[derive(Debug)]
-pub enum StartError {
-    /// The address cannot be bound.
-    Listen(SocketAddr, io::Error),
-    /// The system refuses threads, descriptors or memory.
-    System(io::Error),
-    /// The log on disk with this name cannot be opened.
-    Log(String, LogError),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Listen(address, error) => {
-                write!(formatter, "cannot listen on {address}: {error}")
-            }
-            StartError::System(error) => write!(formatter, "cannot start: {error}"),
-            StartError::Log(name, error) => write!(formatter, "log \"{name}\": {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// Counters and gauges of all shards together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -246,154 +136,8 @@ impl fmt::Debug for Shards {
     }
 }
 
-/// Time limit for the threads of a failed start to stop.
-const GIVE_UP_WITHIN: Duration = Duration::from_secs(60);
 /// Time limit for a report; a longer turn is a larger problem.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Binds, starts the I/O threads, and returns when all of them accept.
-///
-/// # Errors
-/// [`StartError`]; nothing is left running then.
-pub fn start(mut options: NodeOptions) -> Result<Node, StartError> {
-    let plain_count = options.listen.len();
-    if let Some(tls) = &options.tls {
-        options.listen.extend_from_slice(&tls.listen);
-    }
-    let mut heir = match options.inheritance.take() {
-        Some(inheritance) => Some(Inherited::begin(inheritance, &mut options, plain_count)?),
-        None => None,
-    };
-    for &address in &options.listen {
-        let is_inherited = options.inherited.iter().any(|(of, _)| *of == address);
-        if address.port() != 0 && !is_inherited && heir.is_none() {
-            check_free(address).map_err(|error| StartError::Listen(address, error))?;
-        }
-    }
-    let count = usize::from(options.settings.edges_count);
-    let admission = Arc::new(Admission::new(options.admission.clone()));
-    admission.trust(options.settings.addresses.trusted_proxies.clone());
-    let users = Arc::new(Users::new(options.connections_per_user_max));
-    let pressure = Arc::new(SharedPressure::default());
-    let open_logs = match heir {
-        // The listeners still belong to the other process.
-        Some(_) => Vec::new(),
-        None => logs::open(&mut options)?,
-    };
-    let data_dir = options.data_dir.clone().unwrap_or_default();
-    let proxied = proxied_listeners(&options.proxied, options.listen.len(), plain_count);
-    let settings = Arc::new(options.settings);
-    let wakers: Vec<Arc<Waker>> =
-        (0..count).map(|_| Waker::new()).collect::<Result<_, _>>().map_err(StartError::System)?;
-    let handovers = Handover::mesh(count).map_err(StartError::System)?;
-    let (passages, own_passages) = passages(count).map_err(StartError::System)?;
-    let mut keep: Vec<RawFd> = wakers.iter().map(|waker| waker.descriptor()).collect();
-    keep.extend(handovers.iter().flat_map(|handover| handover.descriptors()));
-    if heir.is_none() {
-        keep.extend(options.inherited.iter().map(|(_, descriptor)| descriptor));
-    }
-    keep.extend(own_passages.iter().map(Passage::descriptor));
-    let dyn_wakers: Vec<Arc<dyn Wake>> =
-        wakers.iter().map(|waker| waker.clone() as Arc<dyn Wake>).collect();
-    let (logs, log_receivers) = log_thread::channels(&settings);
-    let (mailboxes, shards) = ThreadMailbox::mesh(dyn_wakers, logs.clone());
-    let began = heir.as_ref().map_or_else(Instant::now, |heir| heir.began);
-    let shared = Shared {
-        settings: settings.clone(),
-        keep,
-        private_tables: options.private_tables,
-        registered_sockets: options.registered_sockets,
-        plain_count,
-        adopted: heir.as_ref().map_or(Vec::new(), |_| options.listen.clone()),
-        proxied: proxied_options(options.proxied, &proxied),
-        tls: options.tls.map(|tls| tls.server),
-        admission: (!options.admission.is_off()).then(|| admission.clone()),
-        users: users.clone(),
-        connect_rate_max: options.connect_rate_max.map(|rate| rate.div_ceil(count as u32)),
-        pressure: pressure.clone(),
-        socket_send_bytes: options.socket_send_bytes,
-        backlog_max: options.backlog_max,
-        inherited: options.inherited,
-        hash_seed: options.hash_seed,
-        judge: options.judge,
-        journal: options.journal,
-        began,
-    };
-    let shared = Arc::new(shared);
-    let mut node = Node {
-        addresses: options.listen,
-        plain_count,
-        counters: Vec::new(),
-        tls_counters: Vec::new(),
-        proxied_counters: Vec::new(),
-        admission,
-        users,
-        pressure,
-        troubles: Arc::default(),
-        notices: Vec::new(),
-        shards: Shards(shards),
-        shard_reports: (0..count).map(|_| Asked::default()).collect(),
-        questions: (0..count).map(|_| Arc::default()).collect(),
-        threads: Vec::new(),
-        log_reports: logs.iter().map(|_| Asked::default()).collect(),
-        logs,
-        log_threads: Vec::new(),
-        is_draining: AtomicBool::new(false),
-        connections_max: 0,
-        settings: Mutex::new(settings.clone()),
-        passages,
-        hash_seed: options.hash_seed,
-        began,
-        proxied,
-        adopting: Mutex::default(),
-    };
-    let spawned = match &mut heir {
-        Some(heir) => node.adopt_logs(heir, &data_dir, log_receivers, &settings),
-        None => node.spawn_logs(open_logs, log_receivers, &settings),
-    };
-    let restorations = match spawned {
-        Ok(restorations) => restorations,
-        Err(error) => return Err(node.give_up(StartError::System(error))),
-    };
-    let parts = mailboxes
-        .into_iter()
-        .zip(wakers)
-        .zip(handovers)
-        .zip(restorations)
-        .zip(own_passages)
-        .enumerate();
-    let (adoptions, adopting) = match heir {
-        Some(heir) => heir.adoptions(),
-        None => (Vec::new(), None),
-    };
-    let mut adoptions = adoptions.into_iter();
-    if let Some(adopting) = &adopting {
-        node.settings = Mutex::new(adopting.renewed.clone());
-    }
-    node.adopting = Mutex::new(adopting);
-    let mut refused_table = None;
-    for (id, ((((mailbox, waker), handover), restorations), own)) in parts {
-        let (ready, is_ready) = channel();
-        let thread = ThreadParts {
-            id: id as u16,
-            mailbox,
-            waker,
-            handover,
-            listen: node.addresses.clone(),
-            shared: shared.clone(),
-            own,
-            adoption: adoptions.next(),
-            restorations,
-            ready,
-        };
-        match node.spawn_io(thread, &is_ready) {
-            Ok(reason) => refused_table = refused_table.or(reason),
-            Err(error) => return Err(node.give_up(error)),
-        }
-    }
-    node.notices.extend(refused_table.map(|reason| table_notice(&reason, count)));
-    Ok(node)
-}
 
 impl Node {
     /// Addresses of clients without TLS, with the selected ports.
@@ -562,82 +306,4 @@ impl Node {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         settings.clone()
     }
-
-    /// Starts one I/O thread and waits until it is ready: one after another, because the first
-    /// selects the port that all others share. Returns the reason if it has no descriptor table of
-    /// its own but should.
-    fn spawn_io(
-        &mut self,
-        thread: ThreadParts,
-        is_ready: &Receiver<Result<Ready, StartError>>,
-    ) -> Result<Option<String>, StartError> {
-        let spawned =
-            std::thread::Builder::new().name(format!("crore-io-{}", thread.id)).spawn(move || {
-                let _vital = Vital;
-                thread.run()
-            });
-        self.threads.push(spawned.map_err(StartError::System)?);
-        let ended = || StartError::System(io::Error::other("an I/O thread ended"));
-        let ready = is_ready.recv().map_err(|_| ended())??;
-        self.addresses = ready.addresses;
-        self.counters.push(ready.counters);
-        self.tls_counters.extend(ready.tls_counters);
-        self.proxied_counters.extend(ready.proxied_counters);
-        self.connections_max += u64::from(ready.connections_max);
-        Ok(ready.table_refused)
-    }
-
-    fn give_up(mut self, error: StartError) -> StartError {
-        let adopting = self.adopting.get_mut();
-        if let Some(adopting) = adopting.unwrap_or_else(PoisonError::into_inner).take() {
-            // The threads wait for the old process, which gets the error; this process is about to
-            // end.
-            adopting.inheritance.refuse(&error);
-            return error;
-        }
-        // Report the first error.
-        let _ = self.end(GIVE_UP_WITHIN);
-        error
-    }
-}
-
-/// Private tables are refused.
-fn table_notice(reason: &str, count: usize) -> String {
-    let limit = nofile_limit().soft;
-    format!(
-        "the system refuses private descriptor tables ({reason}): all {count} I/O threads share one table of {limit} descriptors"
-    )
-}
-
-/// Channels to this number of threads, and their receivers.
-fn passages(count: usize) -> io::Result<(Vec<Passage>, Vec<Passage>)> {
-    let pairs: io::Result<Vec<_>> = (0..count).map(|_| Passage::pair()).collect();
-    Ok(pairs?.into_iter().unzip())
-}
-
-/// The listeners behind proxies; those without TLS are the first. Empty if there are none.
-pub(crate) fn proxied_listeners(
-    options: &Option<ProxyOptions>,
-    listeners_count: usize,
-    plain_count: usize,
-) -> Vec<bool> {
-    let is_proxied = |place| match options {
-        Some(options) if place < plain_count => options.plain,
-        Some(options) => options.tls,
-        None => false,
-    };
-    let listeners: Vec<bool> = (0..listeners_count).map(is_proxied).collect();
-    match listeners.contains(&true) {
-        true => listeners,
-        false => Vec::new(),
-    }
-}
-
-fn proxied_options(options: Option<ProxyOptions>, listeners: &[bool]) -> Option<ProxiedOptions> {
-    let options = options.filter(|_| !listeners.is_empty())?;
-    Some(ProxiedOptions {
-        listeners: listeners.to_vec(),
-        proxies: options.proxies,
-        timeout: options.timeout,
-    })
 }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_here_already_counts_beyond_the_bound() {
+    fn handed_over_connections_count_beyond_the_maximum() {
         let users = Users::new(Some(1));
         users.count("anna");
         users.count("anna");

@@ -1,9 +1,9 @@
-//! Threads that the node cannot do without.
+//! Vital threads: the process ends with them.
 //!
-//! A node whose log thread or I/O thread has panicked would be half alive: publications that nobody
-//! answers, connections that nobody reads, and a process that no supervisor starts again. So the
-//! process ends with the thread, at once, in whatever way it was compiled; what was acknowledged is
-//! where it was acknowledged to be, and clients come back.
+//! A node with a panicked log thread or I/O thread would be half alive: publications without
+//! answers, connections that are never read, and a process that no supervisor restarts. So the
+//! process ends with the thread, at once, however it was compiled; acknowledged messages are where
+//! they were acknowledged to be, and clients reconnect.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ impl Drop for Vital {
         }
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
-        // Nobody is left to be told that standard error is closed.
+        // A closed standard error has no remedy here.
         let _ =
             writeln!(std::io::stderr(), "crore: the thread {name} has panicked; the node stops");
         std::process::abort();

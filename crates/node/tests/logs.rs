@@ -295,13 +295,17 @@ fn a_disk_that_refuses_retention() {
     assert!(counted.bytes < 60 << 10, "{counted:?}");
 }
 
-/// By the earliest of what a batch made durable; the next turn begins anew.
+/// The turn reports the earliest publication of its batch; the next turn begins anew.
 #[test]
 fn publications_are_on_their_way_until_they_are_durable() {
     let mut world = World::new();
     world.worker.take(1, 5, vec![page(1, 0, "a")]);
     world.turn();
-    assert_eq!(world.worker.committed_since_us(), UNTIMED, "a read is no publication");
+    assert_eq!(
+        world.worker.committed_since_us(),
+        UNTIMED,
+        "a read does not count as a publication"
+    );
     for since_us in [9, 7, 8] {
         world.publish_since(0, 0, "a", b"x", since_us);
     }
@@ -346,8 +350,7 @@ fn reads_that_fail_and_reads_that_find_damage() {
     assert_eq!((counted.reads_failed, counted.reads_damaged), (1, 2));
 }
 
-/// A worker goes to another process with the reads that wait; whoever it refuses it goes on to
-/// refuse; the clock and the counters go on.
+/// The state of a worker includes waiting reads, refused homes, the clock and the counters.
 #[test]
 fn a_worker_is_handed_over() {
     let mut world = World::new();

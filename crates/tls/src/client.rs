@@ -135,11 +135,11 @@ impl Client {
     }
 }
 
-/// For a plain stream of the TLS library, as a fetch of something small needs one: no tickets,
-/// nothing extracted. Without roots it believes nobody.
+/// The configuration of a plain stream of the TLS library, for a fetch of a small file: no tickets,
+/// no extracted keys. Without roots it trusts no server.
 ///
 /// # Errors
-/// The file of roots that is not as it should be.
+/// The file of roots cannot be used.
 pub fn plain_client(believed: Option<&Roots>) -> Result<Arc<ClientConfig>, LoadError> {
     let provider = Arc::new(suites::provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

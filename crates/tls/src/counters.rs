@@ -1,5 +1,4 @@
-//! What one thread's TLS has done and holds: counters that only this thread writes and anybody may
-//! read.
+//! Counters of one thread's TLS: only this thread writes them, every thread may read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use stdx::Counters;

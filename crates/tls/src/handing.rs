@@ -1,16 +1,17 @@
-//! Handing connections to the next process, for live upgrades: keys and numbers of records, and
-//! what waits in buffers.
+//! Hand-over of connections to the next process, for live upgrades: keys, numbers of records, and
+//! buffered bytes.
 //!
-//! Between two polls. An established connection is bytes, since its record layer is our own; so is
-//! one whose peer has said nothing that was read. A handshake that has begun is a state of the
-//! library, which cannot be handed over: before, nobody begins one and those that have begun come
-//! to their end ([`Tls::hold_handshakes`]); what has not by then is ended by the next process.
+//! It takes place between two polls. An established connection is bytes, since its record layer is
+//! our own; so is one of whose peer nothing was read. A running handshake is a state of the
+//! library, which cannot be handed over: so none begins before the hand-over, and the running ones
+//! complete ([`Tls::hold_handshakes`]); the next process ends the remaining ones.
 //!
-//! Invariants: a record's number is used by one process only (who hands over does not write any
-//! more, and who takes over does not write before); the bytes hold keys, so that whoever has them
-//! wipes them.
+//! Invariants: only one process uses a record's number (the old one does not write any more, and
+//! the new one does not write before); the bytes contain keys, so their owner wipes them.
 
-use net::{Conn, Net};
+use net::{Conn, Copying, Net, Passing, SendCopies};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 use stdx::handing::{Hand, Input, Layout};
 
@@ -18,18 +19,18 @@ use crate::connection::{Buffers, Flags, Open, State};
 use crate::record::RecordLayer;
 use crate::{ENDING_TIMEOUT, Tls};
 
-/// How far a connection is that was handed over.
+/// The stage of a handed-over connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 enum Stage {
-    /// Nothing of it was read.
+    /// Nothing was read from it.
     Fresh,
-    /// Within a handshake, which is lost.
+    /// A running handshake, which is lost.
     Begun,
     /// Established.
     Open,
 }
 
-/// Adds what [`Tls::hand_over`] writes.
+/// Describes the layout of [`Tls::hand_over`].
 pub fn layout(layout: &mut Layout) {
     layout.name("Tls: conn, flags, stage, layer, buffers");
     Flags::layout(layout);
@@ -38,19 +39,66 @@ pub fn layout(layout: &mut Layout) {
     Buffers::layout(layout);
 }
 
+impl<N: Passing> Passing for Tls<N> {
+    type Copied = N::Copied;
+
+    fn copy_some(
+        &mut self,
+        copied: &mut N::Copied,
+        send: &mut SendCopies<'_>,
+    ) -> io::Result<Copying> {
+        self.net.copy_some(copied, send)
+    }
+
+    fn conclude(&mut self, copied: &mut N::Copied, out: &mut Vec<u8>) -> bool {
+        self.net.conclude(copied, out)
+    }
+
+    fn adopt(&mut self, message: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<()> {
+        self.net.adopt(message, descriptors)
+    }
+
+    fn settle(&mut self, input: &mut Input<'_>) -> io::Result<()> {
+        self.net.settle(input)
+    }
+
+    fn hold(&mut self) {
+        self.net.hold();
+        self.hold_handshakes();
+    }
+
+    fn begun_count(&self) -> usize {
+        self.net.begun_count() + self.handshakes_count()
+    }
+
+    fn release(&mut self) {
+        self.net.release();
+        self.release_handshakes();
+    }
+
+    fn give_layers(&mut self, out: &mut Vec<u8>) {
+        self.net.give_layers(out);
+        self.hand_over(out);
+    }
+
+    fn take_layers(&mut self, input: &mut Input<'_>) -> Option<()> {
+        self.net.take_layers(input)?;
+        self.take_over(input)
+    }
+}
+
 impl<N: Net> Tls<N> {
-    /// No handshake begins until [`Tls::release_handshakes`]: peers wait. Those that have begun go
-    /// on.
+    /// Begins no handshake until [`Tls::release_handshakes`]: peers wait. Running ones continue.
     pub fn hold_handshakes(&mut self) {
         self.is_held = true;
     }
 
-    /// Handshakes that have begun.
+    /// Number of running handshakes.
     pub fn handshakes_count(&self) -> usize {
         self.begun_count
     }
 
-    /// Handshakes begin again.
+    /// Begins handshakes again.
     pub fn release_handshakes(&mut self) {
         if !std::mem::take(&mut self.is_held) {
             return;
@@ -67,9 +115,9 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// Appends all connections of a server, keys included.
+    /// Appends all connections of a server, including keys.
     pub fn hand_over(&self, out: &mut Vec<u8>) {
-        // At once, so that no copy of the keys is left where the list has been.
+        // The whole list at once, so that growth leaves no copy of the keys behind.
         out.reserve(self.handed_bytes_max());
         self.connections.len().give(out);
         for (_, connection) in self.connections.iter() {
@@ -88,7 +136,7 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// More than [`Tls::hand_over`] writes.
+    /// An upper bound of the bytes of [`Tls::hand_over`].
     fn handed_bytes_max(&self) -> usize {
         let connections = self.connections.iter().map(|(_, connection)| connection);
         let bytes = connections.map(|connection| {
@@ -98,8 +146,8 @@ impl<N: Net> Tls<N> {
         bytes.sum::<usize>() + size_of::<u64>()
     }
 
-    /// Takes connections over, which the network below has or will have under the same names. None
-    /// if the bytes are not [`Tls::hand_over`]'s.
+    /// Takes over connections, which the network below has or will have under the same keys. None
+    /// if the bytes are malformed.
     pub fn take_over(&mut self, input: &mut Input<'_>) -> Option<()> {
         for _ in 0..usize::take(input)? {
             let conn = Conn::take(input)?;

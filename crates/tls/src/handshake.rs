@@ -24,21 +24,22 @@ use rustls::{
 use crate::keys::{Keys, Secret};
 use crate::record::{HEADER_BYTES, RECORD_BYTES_MAX, RecordLayer, Side, Version};
 
-/// Bytes of a handshake that the server keeps: more than one record of it is no client's hello.
+/// Maximum number of handshake bytes that the server keeps: a client's hello fits one record.
 const SERVER_INPUT_BYTES_MAX: usize = RECORD_BYTES_MAX + 2048;
-/// The same of a client: a server's chain of certificates may be long.
+/// Maximum number of handshake bytes that a client keeps: a server's chain of certificates may be
+/// long.
 const CLIENT_INPUT_BYTES_MAX: usize = 128 << 10;
 
-/// A handshake that is not done.
+/// A running handshake.
 pub(crate) struct Handshake {
     rustls: Rustls,
-    /// Records that have come and were not consumed.
+    /// Received records that were not consumed.
     input: Vec<u8>,
-    /// How much of `input` rustls has been shown.
+    /// Number of bytes of `input` that rustls has seen.
     shown: usize,
     /// Records to send.
     pub(crate) output: Vec<u8>,
-    /// Of the client and of the server.
+    /// The secrets of the client and of the server.
     secrets: [Option<Secret>; 2],
 }
 

@@ -137,8 +137,7 @@ impl<N: Net> Tls<N> {
             events.push(Event::Writable(conn));
         }
         if has_output {
-            // Whoever is above most often has something to say now: a client its request, a server
-            // the answer to one.
+            // The caller most often writes now: a client its request, a server the answer.
             connection.flags.set(Flags::HELD);
             self.held.push(conn);
         }

@@ -104,9 +104,9 @@ impl Aead {
     }
 }
 
-/// What one direction keeps.
+/// The keys of one direction.
 pub(crate) struct Keys {
-    /// Of the next record.
+    /// The number of the next record.
     sequence: u64,
     key: [u8; KEY_BYTES_MAX],
     iv: [u8; NONCE_LEN],
@@ -228,7 +228,7 @@ impl Keys {
     }
 }
 
-/// As they are, with the number of the next record.
+/// All fields, with the number of the next record.
 impl Hand for Keys {
     fn give(&self, out: &mut Vec<u8>) {
         self.sequence.give(out);

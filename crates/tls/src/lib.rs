@@ -1,28 +1,27 @@
-//! TLS as a [`net::Net`] over another: who is above it sees plain connections and byte streams, who
-//! is below records.
+//! TLS as a [`net::Net`] over another: the caller above sees plain connections and byte streams,
+//! the network below carries records.
 //!
 //! First and last step of a message's path, between `net` and the reactor. [`Tls`] keeps all rules
 //! of [`net`]; beyond them:
 //!
-//! - **Which connections.** Those of the listeners from [`Tls::serve`]'s on, and those that
-//!   [`Tls::start`] was called for. Any other passes through; where there is TLS at all it costs
-//!   four bytes.
-//! - **A server's `Accepted`** is told when the socket is accepted, so that deadlines of whoever is
-//!   above cover the handshake; until it is done, reads answer `Blocked`, and a write fails: it can
-//!   only be the answer to who was too slow. **A client's `Connected`** is told when the handshake
-//!   is done. A handshake that fails is a `Closed` with `InvalidData`.
-//! - **The end of the peer's stream** is its `close_notify`. An end without one may be an
-//!   attacker's cut: it is [`net::Read::Failed`] with `UnexpectedEof`.
-//! - **What is kept**: of an idle connection its keys; else the unfinished record of the peer, and
-//!   of ours what the socket did not take, at most one record. What was sealed and not begun to be
-//!   sent is thrown away and sealed again.
+//! - **Connections with TLS** are those of the listeners from [`Tls::serve`]'s on, and those of
+//!   [`Tls::start`]. Others pass through, and cost four bytes each.
+//! - **A server's `Accepted`** is reported when the socket is accepted, so that the caller's
+//!   deadlines cover the handshake; until it completes, reads return `Blocked`, and a write fails:
+//!   it can only be the answer to a slow client. **A client's `Connected`** is reported when the
+//!   handshake completes. A failed handshake is a `Closed` with `InvalidData`.
+//! - **The end of the peer's stream** is its `close_notify`. An end without one may be an attack:
+//!   it is [`net::Read::Failed`] with `UnexpectedEof`.
+//! - **Memory**: an idle connection has its keys; a busy one also the peer's unfinished record, and
+//!   the rest of at most one of ours that the socket did not take. A sealed record of which no byte
+//!   was sent is dropped, and sealed again.
 //! - **The end of a handshake** (a client's last message, a server's ticket) goes out with the
-//!   first text, or at the start of the next poll: one write instead of two.
-//! - **Handshakes** are done in order, at most [`HANDSHAKES_TURN_MAX`] steps in one poll, so that a
-//!   storm of them delays live connections by so much and no more.
+//!   first data, or at the start of the next poll: one write instead of two.
+//! - **Handshakes** run in order, at most [`HANDSHAKES_TURN_MAX`] steps in one poll: this bounds
+//!   the delay of live connections during a storm of them.
 //!
 //! The handshake is rustls's; the record layer after it is ours (`record`), because it is small and
-//! keeps nothing.
+//! has no buffers.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -70,27 +69,27 @@ use reading::INCOMING_BYTES;
 
 /// Steps of handshakes in one poll; a full handshake takes two.
 pub const HANDSHAKES_TURN_MAX: usize = 16;
-/// Changes of the peer's keys (RFC 8446, section 4.6.3) that one read of a connection takes part
-/// in: each costs some microseconds, and fits into 30 bytes. The rest is read in the next poll.
+/// Maximum number of the peer's key updates (RFC 8446, section 4.6.3) in one read of a connection:
+/// each costs some microseconds, and fits 30 bytes. The next poll reads the rest.
 pub const KEY_UPDATES_READ_MAX: u32 = 16;
-/// After so many in one poll, over all connections, each read takes part in one.
+/// Number of key updates in one poll, over all connections, after which each read accepts one.
 pub const KEY_UPDATES_TURN_MAX: u32 = 256;
-/// Closed connections whose last record still goes out; when there are more, the oldest is cut
-/// short.
+/// Maximum number of closed connections whose last record still goes out; beyond it, the oldest is
+/// cut short.
 const ENDING_MAX: usize = 256;
-/// How long such a record may take.
+/// Time limit for such a record.
 const ENDING_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection without TLS, in [`Tls::places`].
 const PLAIN: u32 = 0;
 
-/// Why files of certificates or keys cannot be used.
+/// The reason why a file of certificates or keys cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoadError {
     /// The file.
     pub file: std::path::PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// What should be there.
+    /// The expected content.
     pub expected: &'static str,
 }
 
@@ -107,35 +106,35 @@ impl std::error::Error for LoadError {}
 pub struct Tls<N> {
     net: N,
     accepts: Option<Accepts>,
-    /// By a connection's index: 1 and its place in `connections`, or [`PLAIN`].
+    /// The place of each connection by its index: 1 plus its place in `connections`, or [`PLAIN`].
     places: Vec<u32>,
     connections: Slab<Connection>,
-    /// Those among them that are within a handshake.
+    /// Number of running handshakes.
     begun_count: usize,
-    /// No handshake begins for now.
+    /// Whether no handshake may begin.
     is_held: bool,
-    /// What `net` has just reported.
+    /// The latest events of `net`.
     events: Vec<Event>,
-    /// Short reads that left something to read.
+    /// Connections with more bytes to read after a short read.
     again: Vec<Conn>,
-    /// Peers' changes of keys since the last poll.
+    /// Number of peers' key updates since the last poll.
     key_updates: u32,
-    /// Handshakes that have something to do.
+    /// Handshakes with work to do.
     handshakes: VecDeque<Conn>,
-    /// Connections whose last words of the handshake wait for the first text.
+    /// Connections whose last handshake message waits for the first data.
     held: Vec<Conn>,
-    /// Closed connections with a record on its way.
+    /// Closed connections with an unsent record.
     ending: VecDeque<(Instant, Conn)>,
-    /// Records that are being opened. Allocated with the first, and touched as far as it was ever
-    /// filled.
+    /// Records that are being opened. Allocated with the first one; its memory is touched only as
+    /// far as it was filled.
     incoming: Vec<u8>,
     incoming_filled: usize,
     /// Records that are being sealed.
     sealed: Vec<u8>,
     counters: Arc<Counters>,
-    /// Why the last handshake of a client failed.
+    /// The reason why the last handshake of a client failed.
     failure: Option<(Conn, String)>,
-    /// Records that one key may seal; smaller only in tests.
+    /// Maximum number of records that one key seals; smaller only in tests.
     records_max: u64,
 }
 

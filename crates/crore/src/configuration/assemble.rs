@@ -12,6 +12,7 @@ use broker::settings::{
     Publishers, RuleSettings, Settings, SysSettings, TicketSettings,
 };
 use broker::topic::Filter;
+use net::kernel::Sockets;
 use node::admission::{AdmissionOptions, EntranceLimits};
 use node::{NodeOptions, ProxyOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -34,19 +35,21 @@ pub fn filter_is_valid(text: &str) -> bool {
 /// the process may use.
 pub fn node_options(configuration: &Configuration, cores: usize) -> NodeOptions {
     NodeOptions {
-        inherited: Vec::new(),
         settings: settings(configuration, cores),
         listen: client_addresses(configuration),
+        transport: Sockets {
+            inherited: Vec::new(),
+            send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
+            backlog_max: number_u64(configuration, "listen.backlog") as i32,
+            private_tables: configuration.is_on("node.private_tables"),
+            registered: configuration.is_on("node.registered_sockets"),
+        },
         // Its files are read by who starts the node.
         tls: None,
         proxied: proxied(configuration),
         admission: admission(configuration),
         connections_per_user_max: count_of(configuration, "limits.connections_per_user_max"),
         connect_rate_max: count_of(configuration, "limits.connect_rate_max"),
-        socket_send_bytes: number_u64(configuration, "listen.socket_send_bytes") as usize,
-        backlog_max: number_u64(configuration, "listen.backlog") as i32,
-        private_tables: configuration.is_on("node.private_tables"),
-        registered_sockets: configuration.is_on("node.registered_sockets"),
         hash_seed: (RandomState::new().hash_one(0), RandomState::new().hash_one(1)),
         data_dir: match configuration.given("node.data_dir") {
             Some((Value::Text(path), _)) => Some(path.into()),

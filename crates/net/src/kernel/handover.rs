@@ -1,4 +1,5 @@
-//! Threads that help each other: how many connections each holds, and passing accepted sockets on.
+//! The mesh of threads: the number of connections of each, and the hand-over of accepted sockets to
+//! threads with room.
 //!
 //! A thread near its table's limit cannot close its listener (that resets what the kernel has
 //! queued on it) nor leave it alone (the kernel keeps sending it a share). So it keeps accepting
@@ -22,7 +23,7 @@ pub(super) const BATCH_MAX: usize = 32;
 
 /// One thread's end of the connections between all I/O threads.
 ///
-/// Its descriptors belong to all of them in common: keep [`Handover::descriptors`] in every private
+/// All threads own its descriptors in common: keep [`Handover::descriptors`] in every private
 /// table. Dropping the last clone closes the numbers in the table of the thread that drops it.
 #[derive(Clone, Debug)]
 pub struct Handover {
@@ -33,7 +34,7 @@ pub struct Handover {
 #[derive(Debug)]
 struct Shared {
     loads: Box<[Load]>,
-    /// For each thread (sending end, receiving end); none for a thread that is alone.
+    /// The sending and the receiving end of each thread; empty for a single thread.
     pairs: Vec<(OwnedFd, OwnedFd)>,
 }
 
@@ -43,7 +44,7 @@ struct Shared {
 struct Load {
     count: AtomicU32,
     max: AtomicU32,
-    /// What `max` is again after a pause.
+    /// The value of `max` after a pause.
     max_unpaused: AtomicU32,
 }
 
@@ -51,7 +52,7 @@ impl Handover {
     /// Connects `threads_count` threads, in the table of the calling thread; one end for each.
     ///
     /// # Errors
-    /// No descriptors to be had; two are needed for each thread (none for a single one).
+    /// The table has no room; each thread needs two descriptors (a single one needs none).
     pub fn mesh(threads_count: usize) -> io::Result<Vec<Handover>> {
         let mut pairs = Vec::new();
         if threads_count > 1 {
@@ -68,7 +69,7 @@ impl Handover {
             .collect())
     }
 
-    /// An end for a thread that has nobody to pass connections to.
+    /// The end of a thread without other threads.
     pub fn alone() -> Handover {
         let shared = Arc::new(Shared { loads: Box::new([Load::default()]), pairs: Vec::new() });
         Handover { thread: 0, shared }
@@ -93,14 +94,14 @@ impl Handover {
         self.shared.pairs.get(self.thread).map(|(_, receive)| receive.as_fd())
     }
 
-    /// From now on this thread holds at most `connections_max`.
+    /// Sets the maximum number of connections of this thread.
     pub(super) fn open(&self, connections_max: u32) {
         let load = &self.shared.loads[self.thread];
         load.max_unpaused.store(connections_max, Ordering::Relaxed);
         load.max.store(connections_max, Ordering::Relaxed);
     }
 
-    /// Nobody passes connections to this thread until [`Handover::resume`].
+    /// No thread passes connections to this one until [`Handover::resume`].
     pub(super) fn pause(&self) {
         self.shared.loads[self.thread].max.store(0, Ordering::Relaxed);
     }
@@ -110,7 +111,7 @@ impl Handover {
         load.max.store(load.max_unpaused.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// This thread's connections are all gone, and it takes no more.
+    /// All connections of this thread have ended, and it takes no more.
     pub(super) fn leave(&self) {
         self.open(0);
         self.shared.loads[self.thread].count.store(0, Ordering::Relaxed);

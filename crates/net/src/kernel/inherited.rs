@@ -2,10 +2,10 @@
 //! all threads accept from.
 //!
 //! They are numbers in the table that the process began with. Each thread keeps the number through
-//! [`crate::system::unshare_table`] and listens on a duplicate of its own; siblings by `SO_REUSEPORT`
-//! cannot be made of a socket that was bound without it. A connection that comes wakes every thread
-//! that sleeps, and one of them gets it. The service manager has the socket too: what waits in its
-//! queue when this process ends is served by the next.
+//! [`crate::system::unshare_table`] and listens on a duplicate of its own; siblings by
+//! `SO_REUSEPORT` cannot be made of a socket that was bound without it. A connection that comes
+//! wakes every thread that sleeps, and one of them gets it. The service manager has the socket too:
+//! what waits in its queue when this process ends is served by the next.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -19,11 +19,11 @@ use rustix::net::{getsockname, sockopt};
 use super::listener::ListenOptions;
 use super::{Kernel, Listener};
 
-/// Where an inherited socket listens. It is made fit for us: non-blocking, and closed in programs
-/// that are started from here.
+/// The address of an inherited listener. Makes the socket non-blocking, and keeps it from programs
+/// that this one starts.
 ///
 /// # Errors
-/// `InvalidInput` for what is no listening TCP socket; otherwise what the kernel says.
+/// `InvalidInput` if the descriptor is not a listening TCP socket; otherwise the kernel's error.
 pub fn inherited_address(descriptor: RawFd) -> io::Result<SocketAddr> {
     let socket = duplicate(descriptor)?;
     let is_listening = sockopt::socket_acceptconn(&socket).unwrap_or(false);
@@ -40,7 +40,7 @@ pub fn inherited_address(descriptor: RawFd) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// A listener of its own from an inherited socket.
+/// A listener on a duplicate of an inherited socket.
 ///
 /// # Errors
 /// No such descriptor, or no room for another.
@@ -49,10 +49,11 @@ pub fn inherited_listener(descriptor: RawFd) -> io::Result<TcpListener> {
 }
 
 impl Kernel {
-    /// As [`Kernel::listen`], on an inherited socket that this thread's table has kept.
+    /// Listens on an inherited socket that this thread's table has kept; returns the listener's
+    /// number and address, like [`Kernel::listen`].
     ///
     /// # Errors
-    /// As there.
+    /// `QuotaExceeded` beyond 256 listeners; otherwise the kernel's error.
     pub fn listen_inherited(
         &mut self,
         descriptor: RawFd,

@@ -1,15 +1,15 @@
 //! `Net` on the kernel's sockets, by epoll; one [`Kernel`] for each thread.
 //!
-//! Every socket is registered once, edge-triggered. Room to write is watched from the first write
-//! that finds none: a fresh socket has room, and whoever watched for that would be woken for each
-//! connection once more than it has something to say. A socket beside the descriptor table is
-//! watched for both from the beginning, since it cannot be modified. User space keeps eight bytes
-//! for a connection (`slots`), plus twenty-four while it is being closed.
+//! Every socket is registered once, edge-triggered. Epoll watches for room to write from the first
+//! write that finds none: a fresh socket has room, which would wake the thread once more for each
+//! connection. A socket beside the descriptor table is watched for both from the start, since its
+//! registration cannot be modified. User space keeps eight bytes for a connection (`slots`), plus
+//! twenty-four while it is being closed.
 //!
-//! A node that wants private descriptor tables makes the [`Waker`]s and the [`Handover`] mesh
-//! first, then lets each thread call [`crate::system::unshare_table`] with all their descriptors, and only then
-//! makes the thread's `Kernel`, which must stay on its thread (it is not `Send`) and be dropped
-//! there.
+//! With private descriptor tables, first the [`Waker`]s and the [`Handover`] mesh are created, then
+//! each thread calls [`crate::system::unshare_table`] with all their descriptors, and only then
+//! creates its `Kernel`, which stays on its thread (it is not `Send`). [`Sockets`] does all this
+//! for a node.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -37,56 +37,59 @@ mod listener;
 mod registered;
 mod retiring;
 mod slots;
+mod starting;
 mod starving;
 mod wake;
 
-pub use adopting::{AdoptedListener, Copied, CopiedOut, Roster};
+pub use adopting::{Copied, Roster};
 pub use connect::ConnectOptions;
 pub use handover::Handover;
 pub use inherited::{inherited_address, inherited_listener};
 pub use listener::{ListenOptions, check_free};
+pub use starting::{Sockets, UnopenedSockets};
 pub use wake::Waker;
 
+use adopting::AdoptedListener;
 use registered::{INSTANCES_MAX, Registered};
 use slots::{
     CONNECTING, DEAD, LINGERING, PEER_ENDED, READ_TOLD, REFUSED, ROOM_WATCHED, SLOTS_MAX, Slots,
     Socket, WRITE_BLOCKED,
 };
 
-/// Descriptors that a thread's table keeps free of connections: sockets on their way to another
-/// thread, refused ones until they were told, and the odd file.
+/// Number of descriptors that a thread's table reserves: for sockets on their way to another
+/// thread, refused ones until the peer has read the refusal, and an occasional file.
 pub const RESERVE: u32 = 64;
 
 /// `IOV_MAX`: parts that one system call takes.
 const PARTS_MAX: usize = 1024;
-/// Generation 0 never names a connection, so with it the index names something of our own.
+/// Generation 0 never names a connection: with it, the index names a listener or one of these.
 const TOKEN_WAKE: u64 = 0x100;
 const TOKEN_HANDOVER: u64 = 0x101;
 const LISTENERS_MAX: usize = 0x100;
 
-/// How one thread's [`Kernel`] behaves.
+/// Options of one thread's [`Kernel`].
 #[derive(Clone, Copy, Debug)]
 pub struct KernelOptions {
-    /// Connections of this thread at most. What its table's limit minus [`RESERVE`] and
-    /// `table_reserved`, and `registered_max`, allow together caps it.
+    /// Maximum number of connections of this thread. The cap is the table's limit minus [`RESERVE`]
+    /// and `table_reserved`, plus `registered_max`.
     pub connections_max: u32,
-    /// Of these so many in the descriptor table at most.
+    /// Maximum number of them in the descriptor table.
     pub table_connections_max: u32,
-    /// Connections beside the table at most, held by io_uring instances (Linux 6.8); where that is
-    /// not to be had there are none. Each read and write of such a connection costs a little more.
+    /// Maximum number of connections beside the table, held by io_uring instances (Linux 6.8); 0 on
+    /// systems without them. Each read and write of such a connection costs a little more.
     pub registered_max: u32,
-    /// Descriptors of this thread's table that are left to the caller, for what it opens later; at
-    /// most half of those that are free.
+    /// Number of descriptors of this thread's table reserved for later use by the caller; at most
+    /// half of the free ones.
     pub table_reserved: u32,
-    /// Threads that share this thread's descriptor table, itself included: 1 for a private table.
+    /// Number of threads that share this thread's descriptor table; 1 for a private table.
     pub table_threads_count: u32,
-    /// Sockets that one poll reports on at most.
+    /// Maximum number of sockets that one poll reports on.
     pub poll_sockets_max: usize,
-    /// Connections that one poll accepts at most, per listener.
+    /// Maximum number of connections that one poll accepts from each listener.
     pub accept_batch_max: usize,
-    /// How long a gracefully closed connection may still send what is then discarded.
+    /// Time for which the bytes of a gracefully closed connection are still discarded.
     pub linger_timeout: Duration,
-    /// Connections in that state at most; when there are more, the oldest is closed at once.
+    /// Maximum number of connections in that state; beyond it, the oldest is closed at once.
     pub lingering_max: usize,
     /// Pause after the kernel had no descriptor or memory for an accept.
     pub accept_retry: Duration,
@@ -115,28 +118,31 @@ pub struct Kernel {
     ready: Vec<epoll::Event>,
     slots: Slots,
     registered: Registered,
-    /// Connections in the table, and how many there may be.
+    /// Number of connections in the table, and its maximum.
     in_table: u32,
     in_table_max: u32,
     listeners: Vec<Listener>,
+    /// Listeners that the previous process hands over, until their sockets arrive.
+    adopted_listeners: Vec<AdoptedListener>,
     waker: Arc<Waker>,
     handover: Handover,
     options: KernelOptions,
     counters: Arc<Counters>,
     connections_max: u32,
-    /// The caller asked for no further connections.
+    /// Whether the caller has paused accepting.
     paused: bool,
-    /// Accepting failed for want of resources; not before this time again.
+    /// The time of the next accept, after one that failed for want of resources.
     accept_retry_at: Option<Instant>,
-    /// Listening comes to its end: not before this time.
+    /// The earliest time of the end of listening.
     retire_at: Option<Instant>,
-    /// Closes asked for in this turn.
+    /// The closes requested in this turn.
     closing: Vec<(u32, How)>,
-    /// Short reads of a stream whose end had already been announced: they are readable again.
+    /// Connections with a short read after the announced end of their stream: they are readable
+    /// again.
     again: Vec<Conn>,
     lingering: VecDeque<(Instant, Conn)>,
     refused: VecDeque<(Instant, Conn)>,
-    /// Their last write found no memory: when to try again.
+    /// Connections whose last write found no memory, and the time of the next attempt.
     starving: VecDeque<(Instant, Conn)>,
     received: Vec<(u8, OwnedFd)>,
     passing: Vec<(usize, u8, OwnedFd)>,
@@ -147,15 +153,15 @@ pub struct Kernel {
 struct Listener {
     socket: OwnedFd,
     refusal: &'static [u8],
-    /// Connections that the next poll accepts at most.
+    /// Maximum number of connections that the next poll accepts.
     batch: usize,
-    /// Another process has it too.
+    /// Whether another process has it, too.
     is_inherited: bool,
-    /// Nothing is taken from it any more.
+    /// Whether it accepts nothing any more.
     is_over: bool,
 }
 
-/// How a descriptor is closed in the next poll.
+/// The way in which the next poll closes a descriptor.
 #[derive(Clone, Copy)]
 enum How {
     Graceful,
@@ -165,7 +171,8 @@ enum How {
 }
 
 impl Kernel {
-    /// Opens the epoll in the calling thread's table, and works out how many connections fit there.
+    /// Opens the epoll in the calling thread's table, and computes the number of connections that
+    /// fit there.
     ///
     /// `handover` is this thread's end of the mesh, or [`Handover::alone`]. The limits should have
     /// been raised before ([`crate::system::raise_nofile_limit`]).
@@ -217,6 +224,7 @@ impl Kernel {
             in_table: 0,
             in_table_max,
             listeners: Vec::new(),
+            adopted_listeners: Vec::new(),
             waker,
             handover,
             options,
@@ -236,25 +244,25 @@ impl Kernel {
         })
     }
 
-    /// Connections that this thread may hold, those closing included.
+    /// Maximum number of connections of this thread, including closing ones.
     pub fn connections_max(&self) -> u32 {
         self.connections_max
     }
 
-    /// The counters so far.
+    /// The present counters.
     pub fn statistics(&self) -> Statistics {
         self.counters.statistics()
     }
 
-    /// The same to read from another thread, at any time.
+    /// The counters, to read from any thread at any time.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
 
-    /// Registers a socket, whose place in the count is already taken, and names it.
+    /// Registers a socket, whose place in the count is already taken, and returns its key.
     ///
     /// # Errors
-    /// The socket, and why it cannot be taken.
+    /// The socket and the error, if it cannot be registered.
     fn register(&mut self, socket: OwnedFd, flags: u8) -> Result<Conn, (OwnedFd, Errno)> {
         let is_beside = flags & REFUSED == 0 && self.in_table >= self.in_table_max;
         let flags = match is_beside || flags & CONNECTING != 0 {
@@ -284,8 +292,7 @@ impl Kernel {
         }
     }
 
-    /// A write has found no room: epoll is to say when there is some. What has come since is said
-    /// too.
+    /// Lets epoll report room, after a write that found none; including room that has come since.
     fn watch_room(&mut self, conn: Conn) {
         let flags = self.slots.alive(conn).unwrap_or(ROOM_WATCHED);
         self.slots.set(conn.index, WRITE_BLOCKED);
@@ -299,7 +306,7 @@ impl Kernel {
         }
     }
 
-    /// Does something rare with a connection's socket.
+    /// Lends a connection's socket for a rare operation.
     ///
     /// # Errors
     /// No descriptor can be made for a registered socket.
@@ -317,7 +324,7 @@ impl Kernel {
         }
     }
 
-    /// Translates what epoll says of one connection.
+    /// Translates epoll's report about one connection.
     fn report(&mut self, conn: Conn, said: epoll::EventFlags, events: &mut Vec<Event>) {
         let Some(flags) = self.slots.flags(conn) else {
             return;
@@ -361,7 +368,7 @@ impl Kernel {
         }
     }
 
-    /// How long epoll may wait: our own deadlines count too.
+    /// The time for which epoll may wait, until the first of our own deadlines.
     fn wait_time(&self, timeout: Option<Duration>) -> Option<Timespec> {
         let deadlines = [
             self.lingering.front().map(|(at, _)| *at),
@@ -382,20 +389,20 @@ impl Kernel {
     }
 }
 
-/// How epoll names a connection.
+/// Epoll's name of a connection.
 fn token(conn: Conn) -> epoll::EventData {
     epoll::EventData::new_u64((u64::from(conn.generation) << 32) | u64::from(conn.index))
 }
 
-/// What epoll is to say of a socket with these flags.
+/// The events that epoll reports for a socket with these flags.
 fn interest(flags: u8) -> epoll::EventFlags {
     let mut interest = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
     interest.set(epoll::EventFlags::OUT, flags & ROOM_WATCHED != 0);
     interest
 }
 
-/// Whether waits are as fine as timers are. `epoll_wait(2)` counts whole milliseconds, which a
-/// paced publisher would see on every message of its latencies.
+/// Checks that waits can be shorter than a millisecond: `epoll_wait(2)` counts whole milliseconds,
+/// which would show in the latencies of a paced publisher.
 fn sub_millisecond_waits(epoll: &OwnedFd) -> io::Result<()> {
     let at_once = Timespec::default();
     let mut nothing = Vec::with_capacity(1);
@@ -446,7 +453,7 @@ impl Net for Kernel {
                 accept_from[data as usize] = true;
             }
         }
-        // One that had more to tell than fits may not have told of a listener.
+        // If epoll had more events than fit, a listener's may be missing.
         let is_all_told = ready.len() < ready.capacity();
         self.ready = ready;
         match waited {
@@ -526,7 +533,7 @@ impl Net for Kernel {
                         break;
                     }
                 }
-                // NOBUFS and NOMEM: a system without memory, which passes.
+                // NOBUFS and NOMEM: the system has no memory at present.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
                     self.watch_room(conn);
                     self.blocked(conn);
@@ -535,7 +542,7 @@ impl Net for Kernel {
                     }
                     break;
                 }
-                // What went out before counts; the next write says the same again.
+                // The bytes sent before count; the next write reports the error again.
                 Err(_) if written > 0 => break,
                 Err(error) => return Write::Failed(kind(error)),
             }
@@ -545,7 +552,7 @@ impl Net for Kernel {
 
     fn shutdown_write(&mut self, conn: Conn) {
         if self.slots.alive(conn).is_some() {
-            // Fails only on a connection that is lost, which is reported by itself.
+            // It fails only on a lost connection, which epoll reports.
             let _ = self.with_socket(conn.index, |socket| shutdown(socket, Shutdown::Write));
         }
     }
@@ -564,14 +571,13 @@ impl Net for Kernel {
     fn expect_acknowledgements(&mut self, conn: Conn, within: Duration) {
         if self.slots.alive(conn).is_some() {
             let within_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
-            // Where that is refused, or no descriptor is to be had for it, the kernel's own bounds
-            // stay.
+            // On failure, the kernel's own time limits apply.
             let _ = self
                 .with_socket(conn.index, |socket| sockopt::set_tcp_user_timeout(socket, within_ms));
         }
     }
 
-    /// Not of a registered socket, which has no descriptor to ask by.
+    /// None for a registered socket, because the system call needs a descriptor.
     fn peer_address(&self, conn: Conn) -> Option<SocketAddr> {
         self.slots.alive(conn)?;
         match self.slots.socket(conn.index) {
@@ -608,8 +614,8 @@ impl Net for Kernel {
     }
 }
 
-/// How many connections a thread may hold beside its descriptor table on this system; 0 where that
-/// is not to be had.
+/// Maximum number of connections of a thread beside its descriptor table on this system; 0 if the
+/// system does not allow them.
 pub fn registered_room() -> u32 {
     match registered::is_allowed() {
         true => registered_room_for(nofile_limit().soft),
@@ -617,7 +623,8 @@ pub fn registered_room() -> u32 {
     }
 }
 
-/// The same for a descriptor limit, where the system allows it (Linux 6.8, io_uring).
+/// Maximum number of connections of a thread beside its descriptor table under this descriptor
+/// limit, on a system that allows them (Linux 6.8, io_uring).
 pub fn registered_room_for(descriptors_max: u64) -> u32 {
     registered::room(u32::try_from(descriptors_max).unwrap_or(u32::MAX))
 }
@@ -625,7 +632,7 @@ pub fn registered_room_for(descriptors_max: u64) -> u32 {
 /// Connections that fit this thread's share of its descriptor table.
 fn table_room(options: &KernelOptions) -> u32 {
     let limit = u32::try_from(nofile_limit().soft).unwrap_or(u32::MAX).min(SLOTS_MAX);
-    // What is open now has small numbers: nothing is looked for far above.
+    // Open descriptors have small numbers, so large ones are not examined.
     let free = limit.saturating_sub(open_count(limit.min(4096)));
     let share = free / options.table_threads_count.max(1);
     let reserved = options.table_reserved.min(share / 2);

@@ -10,8 +10,8 @@
 //! first.
 //!
 //! Invariants: an instance has at most one operation at a time, and the call that submits it sees
-//! it completed, so that no buffer is in the kernel's hands when a function returns. What is rare
-//! (options, shutdown) goes through a descriptor that is made for it.
+//! it completed, so that the kernel holds no buffer when a function returns. Rare operations
+//! (options, shutdown) use a descriptor that is created for them.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -19,9 +19,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
-/// Files of one instance at most; a limit of descriptors below that is the bound.
+/// Maximum number of files of one instance; a lower descriptor limit applies.
 const FILES_MAX: u32 = 16_384;
-/// Instances of a thread at most. Each needs a descriptor.
+/// Maximum number of instances of a thread. Each needs a descriptor.
 pub(super) const INSTANCES_MAX: u32 = 64;
 /// Operations of an instance at a time.
 const ENTRIES: u32 = 1;
@@ -31,7 +31,7 @@ pub(super) struct Registered {
     instances: Vec<IoUring>,
     /// Files of each instance.
     files: u32,
-    /// Places that there may be; 0 where the kernel or a sandbox does not allow it.
+    /// Maximum number of places; 0 if the kernel or a sandbox does not allow them.
     max: u32,
     /// Places from here on were never taken.
     next: u32,
@@ -52,12 +52,12 @@ impl Registered {
         }
     }
 
-    /// Places that there may be.
+    /// Maximum number of places.
     pub(super) fn max(&self) -> u32 {
         self.max
     }
 
-    /// Holds the socket from now on, whoever else closes it.
+    /// Holds the socket from now on; closing its descriptor has no effect.
     ///
     /// # Errors
     /// `EMFILE` when there is no place, otherwise what the kernel says, most often that there is no

@@ -1,13 +1,13 @@
-//! The end of listening. A listener that is closed resets what waits in its queue, and what the
-//! kernel has shaken hands with since: clients that believe themselves connected. So the queue is
-//! emptied first, while nothing new can join it.
+//! The end of listening. Closing a listener resets the connections in its queue, and those that
+//! complete their handshake meanwhile: their clients believe that they are connected. So the queue
+//! is emptied first, while nothing new can join it.
 //!
-//! From the beginning of the end the kernel drops the first packet of every further client
-//! (`SO_ATTACH_FILTER`); that client sends it again after a second, finds nobody listening, and
-//! goes elsewhere. Who has been answered already may complete the handshake for [`LISTENERS_END`],
-//! and is accepted. Invariants: a listener is closed only when a poll has found its queue empty, or
-//! [`EMPTYING_MAX`] later; a socket that others listen on too is neither filtered nor emptied, as
-//! what waits there is theirs.
+//! From the start of the end the kernel drops the first packet of every further client
+//! (`SO_ATTACH_FILTER`); the client sends it again after a second, is refused, and goes elsewhere.
+//! A client whose handshake has begun may complete it for [`LISTENERS_END`], and is accepted.
+//! Invariants: a listener is closed only when a poll has found its queue empty, or [`EMPTYING_MAX`]
+//! later; a socket that other processes listen on is neither filtered nor emptied, because they
+//! serve its queue.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::Kernel;
 use crate::LISTENERS_END;
 
-/// Queues that are not empty for so long after that are closed all the same.
+/// Additional time after which a listener is closed even if its queue is not empty.
 const EMPTYING_MAX: Duration = Duration::from_secs(1);
 
 impl Kernel {
@@ -36,22 +36,22 @@ impl Kernel {
         }
         for listener in &mut self.listeners {
             if listener.is_inherited {
-                // Others serve what waits there.
+                // Other processes serve its queue.
                 listener.is_over = true;
             } else {
                 // Without the filter a few more clients may be reset; nothing else.
                 let _ = refuse_handshakes(&listener.socket);
             }
         }
-        // Whoever was to wait for its turn comes now.
+        // Connections that were held back are accepted now.
         self.paused = false;
         self.handover.resume();
         self.watch_listeners();
         self.retire_at = Some(Instant::now() + LISTENERS_END);
     }
 
-    /// Closes the listeners if their time is over, and nobody waits: `is_quiet` says that this poll
-    /// would have told of them.
+    /// Closes the listeners if their time is over and their queues are empty: `is_quiet` is true if
+    /// this poll would have reported a waiting connection.
     pub(super) fn retire(&mut self, is_quiet: bool) {
         let Some(at) = self.retire_at else {
             return;
@@ -64,9 +64,9 @@ impl Kernel {
     }
 }
 
-/// Has the kernel drop segments that begin a connection, and no others.
+/// Lets the kernel drop segments that begin a connection, and no others.
 fn refuse_handshakes(socket: &impl AsRawFd) -> io::Result<()> {
-    /// Where a TCP header has its flags; packets of a socket's filter begin with that header.
+    /// Offset of the flags in a TCP header, with which packets of a socket's filter begin.
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
     const SYN_OR_ACK: u32 = 0x12;

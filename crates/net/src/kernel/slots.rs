@@ -207,7 +207,7 @@ impl Slots {
         self.slots[index].word &= !(u32::from(flags) << DESCRIPTOR_BITS);
     }
 
-    /// The key of whoever occupies the slot.
+    /// The key of the slot's connection.
     pub(super) fn occupant(&self, index: u32) -> Conn {
         Conn { index, generation: self.slots[index].generation }
     }

@@ -1,9 +1,9 @@
 //! Waking a reactor from another thread: an eventfd, written at most once per turn.
 //!
-//! Make the wakers before any thread takes a private descriptor table, and keep all of them in
-//! every table: the number is then valid, and means the same eventfd, on every thread. Threads that
-//! do not keep it must not hold a clone: the last one to be dropped closes the number where it is
-//! dropped.
+//! Create the wakers before any thread takes a private descriptor table, and keep all of them in
+//! every table: the number then names the same eventfd on every thread. A thread that does not keep
+//! it must not hold a clone: the last clone closes the number in the table of the thread that drops
+//! it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -36,13 +36,14 @@ impl Waker {
         self.descriptor.as_raw_fd()
     }
 
-    /// For registration with an edge-triggered epoll: each write is an edge, so it is never read.
+    /// The descriptor for an edge-triggered epoll: each write is an edge, so it is never read.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    /// The reactor saw the edge: whoever wakes from now on writes again. Acquires what every waker
-    /// so far has released, also those that found `pending` set and wrote nothing.
+    /// Resets the waker after the reactor saw the edge: later calls write again. Acquires
+    /// everything that earlier callers have released, including those that found `pending` set and
+    /// wrote nothing.
     pub(super) fn take(&self) -> bool {
         self.pending.swap(false, Ordering::AcqRel)
     }

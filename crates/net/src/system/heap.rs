@@ -1,19 +1,17 @@
-//! What the system's allocator says of itself: how much of its memory is handed out, and how much
-//! it holds for later.
+//! The figures of the system's allocator: allocated memory, and memory kept for later.
 
 /// Bytes of the process's heap, all arenas together.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Heap {
-    /// Handed out, with the allocator's own heads; what threads keep in their caches counts here.
+    /// Allocated bytes, with the allocator's own headers; the caches of threads count here.
     pub used_bytes: u64,
-    /// Handed out as mappings of their own. What of them was never written is not there yet.
+    /// Bytes allocated as separate mappings; pages that were never written cost nothing yet.
     pub mapped_bytes: u64,
-    /// Given back to the allocator and not to the system.
+    /// Bytes returned to the allocator, and not to the system.
     pub free_bytes: u64,
 }
 
-/// The state of the heap. None where the allocator does not tell. Costs a look at each piece that
-/// is free.
+/// The state of the heap; none if the allocator does not report it. Examines each free piece.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn state() -> Option<Heap> {
     // SAFETY: the function takes no arguments, only reads the allocator's own state under its own
@@ -26,15 +24,14 @@ pub fn state() -> Option<Heap> {
     })
 }
 
-/// The state of the heap. None where the allocator does not tell. Costs a look at each piece that
-/// is free.
+/// The state of the heap; none if the allocator does not report it. Examines each free piece.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn state() -> Option<Heap> {
     None
 }
 
-/// Gives back to the system what the allocator holds for later. Looks at each piece that is free,
-/// under the allocator's locks.
+/// Returns the allocator's free memory to the system. Examines each free piece, under the
+/// allocator's locks.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn trim() {
     // SAFETY: the function takes a number, works on the allocator's own state under its own locks,
@@ -44,8 +41,8 @@ pub fn trim() {
     }
 }
 
-/// Gives back to the system what the allocator holds for later. Looks at each piece that is free,
-/// under the allocator's locks.
+/// Returns the allocator's free memory to the system. Examines each free piece, under the
+/// allocator's locks.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn trim() {}
 
@@ -55,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_allocated_is_used_and_what_is_given_back_is_free() {
+    fn allocated_memory_is_used_and_freed_memory_is_free() {
         // Smaller than what would get a mapping of its own, and kept from the thread's cache by its
         // size.
         let pieces: Vec<Vec<u8>> = (0..200).map(|_| vec![7; 20_000]).collect();

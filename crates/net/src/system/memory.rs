@@ -1,12 +1,10 @@
-//! Areas of memory that have a descriptor: log segments which an upgrade can hand to the next
-//! process.
+//! Areas of memory with a descriptor: log segments that an upgrade can hand to the next process.
 //!
-//! The mapping and the descriptor have different lives. The mapping belongs to the process: any
-//! thread may unmap it, so it goes with the last slice of the chunk, wherever that is dropped. The
-//! descriptor is a number in one table. Once threads have private tables, the same number is some
-//! stranger's socket on another thread, and a `Drop` that happens to run there would close that. So
-//! [`MemoryFd`] has no `Drop`: its owner closes it, on the thread (or a thread that shares the
-//! table) where it was made.
+//! The mapping and the descriptor have different lifetimes. The mapping belongs to the process: any
+//! thread may unmap it, so it ends with the last slice of the chunk, on any thread. The descriptor
+//! is a number in one table. With private tables, the same number is another socket on another
+//! thread, and a `Drop` that runs there would close that. So [`MemoryFd`] has no `Drop`: its owner
+//! closes it, on the thread (or a thread that shares the table) where it was created.
 
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -44,12 +42,12 @@ impl MemoryFd {
     }
 }
 
-/// Makes an area of `capacity_bytes`, filled with zeros. Pages cost memory from when they are first
-/// written, so that a large capacity which is not used up costs nothing.
+/// Creates an area of `capacity_bytes`, filled with zeros. A page costs memory from its first write
+/// on, so unused capacity costs nothing.
 ///
 /// # Errors
-/// `InvalidInput` for no bytes or more than [`CHUNK_BYTES_MAX`]; otherwise no descriptor or address
-/// space to be had.
+/// `InvalidInput` for no bytes or more than [`CHUNK_BYTES_MAX`]; otherwise the system has no descriptor
+/// or address space.
 pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     if capacity_bytes == 0 || capacity_bytes > CHUNK_BYTES_MAX {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -57,17 +55,17 @@ pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = memfd_create("log-segment", flags)?;
     ftruncate(&memory, capacity_bytes as u64)?;
-    // Another process of the same user could shorten it by way of /proc, and whoever reads behind
-    // its end dies of SIGBUS.
+    // Another process of the same user could shorten it by way of /proc, and a read behind its end
+    // is a SIGBUS.
     fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     map(memory, capacity_bytes, 0)
 }
 
-/// Maps an area that another process made, of which `len` bytes are written. That process writes
-/// nothing to it any more, and none shortens it.
+/// Maps an area of another process, of which `len` bytes are written. That process does not write
+/// to it any more, and no process shortens it.
 ///
 /// # Errors
-/// `InvalidData` for what is no area of so many bytes; otherwise no address space to be had.
+/// `InvalidData` if the area has fewer bytes; otherwise the system has no address space.
 pub fn reopen(memory: OwnedFd, len: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     let capacity_bytes = usize::try_from(fstat(&memory)?.st_size).unwrap_or(usize::MAX);
     if capacity_bytes == 0 || capacity_bytes > CHUNK_BYTES_MAX || len > capacity_bytes {
@@ -106,7 +104,7 @@ mod tests {
     use crate::system::unshare_table;
 
     #[test]
-    fn what_is_appended_is_in_the_file_and_untouched_pages_cost_nothing() {
+    fn appended_bytes_are_in_the_file_and_untouched_pages_cost_nothing() {
         let (mut writer, memory) = create(64 << 20).expect("an area");
         let slice = writer.append(&[b"first ", b"record"]).expect("room");
         // SAFETY: open until `close` below.
@@ -122,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_changes_its_length_and_it_is_still_written() {
+    fn a_sealed_area_keeps_its_length_and_can_be_written() {
         let (mut writer, memory) = create(1 << 16).expect("an area");
         for bytes in [0, 1 << 12, 1 << 20] {
             let refused = ftruncate(memory.lend(), bytes);
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_chunk_has_are_refused() {
+    fn sizes_outside_the_bounds_of_a_chunk_are_refused() {
         for bytes in [0, CHUNK_BYTES_MAX + 1] {
             let refused = create(bytes).map(|_| ()).map_err(|error| error.kind());
             assert_eq!(refused, Err(io::ErrorKind::InvalidInput), "{bytes}");

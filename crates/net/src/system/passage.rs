@@ -1,9 +1,9 @@
-//! A way between two processes, or two threads with tables of their own, for messages with
+//! A channel between two processes, or two threads with private tables, for messages with
 //! descriptors.
 //!
-//! For live upgrades: a message is up to [`MESSAGE_BYTES_MAX`] bytes and up to [`DESCRIPTORS_MAX`]
-//! descriptors, whole or not at all. Invariants: nobody waits for ever (each side gives up after
-//! the time that it was told); descriptors that found no place in the receiver's table are an
+//! Live upgrades use it: a message has up to [`MESSAGE_BYTES_MAX`] bytes and up to
+//! [`DESCRIPTORS_MAX`] descriptors, and arrives whole or not at all. Invariants: every wait has a
+//! time limit ([`Passage::give_up_after`]); descriptors without room in the receiver's table are an
 //! error, not a smaller number.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,12 +19,12 @@ use rustix::net::{
     sendmsg, socketpair,
 };
 
-/// Descriptors of one message: as many as the kernel takes (`SCM_MAX_FD`).
+/// Maximum number of descriptors of one message: the kernel's limit (`SCM_MAX_FD`).
 pub const DESCRIPTORS_MAX: usize = 253;
-/// Bytes of one message; below what a socket of the usual size takes.
+/// Maximum length of one message, in bytes: it fits the usual buffer of a socket.
 pub const MESSAGE_BYTES_MAX: usize = 96 << 10;
 
-/// One end of a way.
+/// One end of a channel.
 #[derive(Debug)]
 pub struct Passage(OwnedFd);
 
@@ -32,14 +32,14 @@ impl Passage {
     /// Two ends in the calling thread's table.
     ///
     /// # Errors
-    /// No descriptors to be had.
+    /// The table has no room.
     pub fn pair() -> io::Result<(Passage, Passage)> {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Passage(one), Passage(other)))
     }
 
-    /// An end that was received, or inherited.
+    /// An end that was received or inherited.
     pub fn of(socket: OwnedFd) -> Passage {
         Passage(socket)
     }
@@ -54,10 +54,10 @@ impl Passage {
         self.0.as_raw_fd()
     }
 
-    /// Sending and receiving fail with `WouldBlock` after so long.
+    /// Sets the time after which sending and receiving fail with `WouldBlock`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn give_up_after(&self, patience: Duration) -> io::Result<()> {
         sockopt::set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?;
         sockopt::set_socket_timeout(&self.0, Timeout::Send, Some(patience))?;
@@ -67,15 +67,15 @@ impl Passage {
     /// Sends one message. The caller keeps its own copies of the descriptors.
     ///
     /// # Errors
-    /// `WouldBlock` when nobody has received for too long, `BrokenPipe` when nobody will.
+    /// `WouldBlock` if the other end receives nothing in time, `BrokenPipe` if it is gone.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.send_with(bytes, descriptors, SendFlags::NOSIGNAL)
     }
 
-    /// The same if it can be sent at once; false if the way is full.
+    /// Sends one message if there is room for it; returns false if there is none.
     ///
     /// # Errors
-    /// As for [`Passage::send`], but for `WouldBlock`.
+    /// `BrokenPipe` if the other end is gone.
     pub fn try_send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<bool> {
         match self.send_with(bytes, descriptors, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(()) => Ok(true),
@@ -100,11 +100,11 @@ impl Passage {
         Ok(())
     }
 
-    /// Receives one message: its bytes in place of what is in `bytes`; its descriptors are added.
+    /// Receives one message: its bytes replace those in `bytes`, its descriptors are appended.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the other end is gone, `WouldBlock` when nothing has come for too long,
-    /// `QuotaExceeded` when this table had no room for all descriptors.
+    /// `UnexpectedEof` if the other end is gone, `WouldBlock` if no message arrives in time,
+    /// `QuotaExceeded` if this table has no room for all descriptors.
     pub fn receive(&self, bytes: &mut Vec<u8>, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
         bytes.resize(MESSAGE_BYTES_MAX, 0);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -112,7 +112,7 @@ impl Passage {
         let mut parts = [IoSliceMut::new(bytes)];
         let received = recvmsg(self.0.as_fd(), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
             .map_err(|error| match error {
-            // It has gone without reading everything.
+            // The other end was closed with unread messages.
             Errno::CONNRESET => io::ErrorKind::UnexpectedEof.into(),
             error => io::Error::from(error),
         })?;
@@ -138,8 +138,7 @@ impl AsFd for Passage {
     }
 }
 
-/// The way is full, or so many descriptors are on their way that the kernel wants some to arrive
-/// first.
+/// Whether the channel is full, or the kernel's limit of descriptors in flight is reached.
 fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn every_wait_has_a_limit() {
         let (one, other) = Passage::pair().expect("descriptors");
         one.give_up_after(Duration::from_millis(10)).expect("set");
         let kind = |result: io::Result<()>| result.map_err(|error| error.kind());

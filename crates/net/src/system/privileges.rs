@@ -1,8 +1,8 @@
-//! The one capability that a node may be started with, and that no thread keeps: to bind a port
-//! below 1,024.
+//! The one capability that a node may start with, and that no thread keeps: to bind a port below
+//! 1,024.
 //!
-//! Listeners are bound on the threads that own them. Who starts as root becomes another user before
-//! there are threads, and keeps this capability until they listen; a service manager can give it
+//! Listeners are bound on the threads that own them. A process of root becomes another user before
+//! there are threads, and keeps this capability until they listen; a service manager can grant it,
 //! too (`AmbientCapabilities`).
 
 use std::io;
@@ -11,8 +11,8 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
 };
 
-/// Gives up the right of the calling thread to bind low ports, unless it is root's: whoever is root
-/// can have it back.
+/// Drops the calling thread's right to bind low ports, unless the user is root, who could regain
+/// it.
 ///
 /// # Errors
 /// The system refused; the thread still has the right.
@@ -33,8 +33,7 @@ pub fn give_up_low_ports() -> io::Result<()> {
             inheritable: held.inheritable - right,
         },
     )?;
-    // What is neither permitted nor inheritable is not ambient either; kernels do this by
-    // themselves.
+    // An ambient capability must be permitted and inheritable; the kernel enforces that by itself.
     if held.inheritable.intersects(right) {
         clear_ambient_capability_set()?;
     }

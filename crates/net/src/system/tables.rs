@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Why a thread could not have a table of its own; it goes on with the shared one.
+/// The reason why a thread has no table of its own; it uses the shared one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TableRefused {
     /// A sandbox forbids the call (`EPERM`), as many containers do.
@@ -40,9 +40,9 @@ impl std::error::Error for TableRefused {}
 /// Gives the calling thread a descriptor table of its own that holds 0, 1, 2 and `keep`, in any
 /// order. The other threads' table is not touched.
 ///
-/// To be called first thing on a thread that was just spawned, while other threads live: on a
-/// process's only thread there is nothing to unshare, and the descriptors would really be closed.
-/// Values on this thread's stack that own descriptors not kept must not be dropped on it later.
+/// Call it first on a new thread, while other threads live: on the only thread of a process it
+/// would close the descriptors for good. Values on this thread's stack that own descriptors outside
+/// `keep` must not be dropped on it later.
 ///
 /// # Errors
 /// [`TableRefused`]; then nothing has changed.
@@ -65,31 +65,31 @@ pub fn unshare_table(keep: &[RawFd]) -> Result<(), TableRefused> {
 /// The descriptor limit of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NofileLimit {
-    /// What applies now, in descriptors; `u64::MAX` without limit.
+    /// The limit in force, in descriptors; `u64::MAX` without limit.
     pub soft: u64,
-    /// What an unprivileged process may raise it to.
+    /// The limit to which an unprivileged process may raise it.
     pub hard: u64,
 }
 
-/// The limit as it is.
+/// The present limit.
 pub fn nofile_limit() -> NofileLimit {
     let limit = getrlimit(Resource::Nofile);
     NofileLimit { soft: limit.current.unwrap_or(u64::MAX), hard: limit.maximum.unwrap_or(u64::MAX) }
 }
 
-/// Raises the soft limit to the hard one, for the whole process, and says what applies then.
-/// Where that is refused the limit stays as it was.
+/// Raises the soft limit to the hard one, for the whole process, and returns the limit in force. If
+/// the system refuses, the limit stays.
 pub fn raise_nofile_limit() -> NofileLimit {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // A refusal shows in the answer; there is nothing else to do about it.
+        // The returned limit shows a refusal.
         let _ =
             setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
     nofile_limit()
 }
 
-/// How many descriptors are open in the calling thread's table, looked at up to `numbers_max`.
+/// Number of open descriptors below `numbers_max` in the calling thread's table.
 pub(crate) fn open_count(numbers_max: u32) -> u32 {
     let is_open = |number: &u32| {
         // SAFETY: F_GETFD reads a flag of whatever the number names, or fails; it changes nothing.

@@ -123,7 +123,7 @@ fn publish(count: u32) {
     scale.count();
 }
 
-/// Of as many messages; the acknowledgement is one answer.
+/// One request with this number of messages; the acknowledgement is one answer.
 fn publish_request(count: u32) {
     let mut scale = Scale::new(plain());
     let conn = scale.world.accept();

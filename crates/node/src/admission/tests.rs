@@ -68,9 +68,9 @@ fn a_network_of_ipv6_has_no_more_for_having_many_addresses() {
     assert_eq!(table.statistics().addresses, 2 + 2);
 }
 
-/// Of the same network, where somebody tries far more often than the whole network may connect.
+/// One address of a network tries far more often than the whole network may connect.
 #[test]
-fn who_is_refused_takes_nothing_from_its_neighbours() {
+fn a_refused_client_costs_its_neighbours_nothing() {
     let table = table(AdmissionOptions {
         connect_rate_per_address_max: Some(3),
         ..AdmissionOptions::default()

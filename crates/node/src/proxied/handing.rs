@@ -2,8 +2,10 @@
 //! and the remaining time, and bytes read after headers. Other connections have no state.
 
 use super::{Beginning, Proxied};
-use net::{Conn, Net};
+use net::{Conn, Copying, Net, Passing, SendCopies};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use stdx::handing::{Hand, Input, Layout};
 
@@ -24,6 +26,52 @@ struct Handed {
 pub(crate) fn layout(layout: &mut Layout) {
     layout.name("Proxied: beginnings, milliseconds left, again");
     <Vec<Handed>>::layout(layout);
+}
+
+impl<N: Passing> Passing for Proxied<N> {
+    type Copied = N::Copied;
+
+    fn copy_some(
+        &mut self,
+        copied: &mut N::Copied,
+        send: &mut SendCopies<'_>,
+    ) -> io::Result<Copying> {
+        self.net.copy_some(copied, send)
+    }
+
+    fn conclude(&mut self, copied: &mut N::Copied, out: &mut Vec<u8>) -> bool {
+        self.net.conclude(copied, out)
+    }
+
+    fn adopt(&mut self, message: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<()> {
+        self.net.adopt(message, descriptors)
+    }
+
+    fn settle(&mut self, input: &mut Input<'_>) -> io::Result<()> {
+        self.net.settle(input)
+    }
+
+    fn hold(&mut self) {
+        self.net.hold();
+    }
+
+    fn begun_count(&self) -> usize {
+        self.net.begun_count()
+    }
+
+    fn release(&mut self) {
+        self.net.release();
+    }
+
+    fn give_layers(&mut self, out: &mut Vec<u8>) {
+        self.net.give_layers(out);
+        self.hand_over(out);
+    }
+
+    fn take_layers(&mut self, input: &mut Input<'_>) -> Option<()> {
+        self.net.take_layers(input)?;
+        self.take_over(input)
+    }
 }
 
 impl<N: Net> Proxied<N> {

@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// The same in the next process.
+    /// Continues in another process.
     fn hand_over(&mut self) {
         let mut bytes = Vec::new();
         self.net.hand_over(&mut bytes);

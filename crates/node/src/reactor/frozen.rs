@@ -7,7 +7,7 @@
 
 use super::{Clock, Reactor, Turn};
 use crate::mailbox::{Control, Mailbox, Post};
-use crate::upgrade::Order;
+use crate::orders::Order;
 use net::Net;
 use std::io;
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub fn state_layout() -> u64 {
 }
 
 /// Increased when the meaning of a state changes without its layout.
-const MEANING: &str = "1";
+const MEANING: &str = "2";
 
 /// Only describes the parts of a shard's state.
 struct Shard;
@@ -48,7 +48,8 @@ impl Hand for Shard {
         Home::layout(layout);
         crate::judging::layout(layout);
         crate::logs::layout(layout);
-        crate::upgrade::layout(layout);
+        crate::proxied::layout(layout);
+        tls::layout(layout);
         layout.name("pace, counted, pressed, is_draining, ready, pump_again, questions, now");
     }
 }

@@ -4,7 +4,7 @@
 //! Beside the path: a turn without questions costs one branch.
 
 use super::{Clock, Reactor};
-use crate::inspection::Asker;
+use crate::asker::Asker;
 use crate::mailbox::Mailbox;
 use broker::home::Home;
 use broker::inspect::{Answer, Connection, Question};

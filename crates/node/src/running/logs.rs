@@ -1,9 +1,10 @@
 //! Logs on disk at the start of a node: opened, or taken over from the old process, and their
 //! threads.
 
-use super::{Node, NodeOptions, StartError};
+use super::Node;
 use crate::log_thread::{self, OpenLog, OpenOptions, Surroundings};
 use crate::mailbox::ToLog;
+use crate::options::{NodeOptions, StartError};
 use crate::restore::Restoration;
 use crate::upgrade::Inherited;
 use broker::settings::{Durability, LogSettings, Settings};
@@ -13,8 +14,24 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 impl Node {
-    /// Starts the log threads; returns the restored state of each home.
-    pub(super) fn spawn_logs(
+    /// Starts the log threads, with opened logs or with those of the old process; returns the
+    /// restored state of each home.
+    pub(super) fn start_logs(
+        &mut self,
+        open_logs: Vec<Option<OpenLog>>,
+        heir: &mut Option<Inherited>,
+        receivers: Vec<Option<Receiver<ToLog>>>,
+        directory: &Path,
+    ) -> io::Result<Vec<Vec<Restoration>>> {
+        let settings = self.settings();
+        match heir {
+            Some(heir) => self.adopt_logs(heir, directory, receivers, &settings),
+            None => self.spawn_logs(open_logs, receivers, &settings),
+        }
+    }
+
+    /// Starts the threads of opened logs.
+    fn spawn_logs(
         &mut self,
         open_logs: Vec<Option<OpenLog>>,
         receivers: Vec<Option<Receiver<ToLog>>>,
@@ -37,7 +54,7 @@ impl Node {
     }
 
     /// Starts the log threads of a node that takes over. Homes get their state with their shards.
-    pub(super) fn adopt_logs(
+    fn adopt_logs(
         &mut self,
         heir: &mut Inherited,
         directory: &Path,
@@ -66,7 +83,7 @@ impl Node {
 }
 
 /// Opens the logs on disk, by their indexes.
-pub(super) fn open(options: &mut NodeOptions) -> Result<Vec<Option<OpenLog>>, StartError> {
+pub(super) fn open<T>(options: &mut NodeOptions<T>) -> Result<Vec<Option<OpenLog>>, StartError> {
     let directory = options.data_dir.clone().unwrap_or_default();
     let open_options = OpenOptions { directory: &directory, hash_seed: options.hash_seed };
     let mut opened = Vec::new();

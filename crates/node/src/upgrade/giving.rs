@@ -5,11 +5,12 @@
 //! the new process's answer to the commit, all shards continue to serve; after the answer, this
 //! process ends.
 
-use super::{
-    COPY_PATIENCE, HANDSHAKES_PATIENCE, HandedOver, Hello, LogOrder, Message, Order,
-    START_PATIENCE, STEP_PATIENCE, kind, receive, send,
+use super::messages::{
+    COPY_PATIENCE, HANDSHAKES_PATIENCE, Hello, Message, START_PATIENCE, STEP_PATIENCE, kind,
+    receive, send,
 };
 use crate::mailbox::{Address, Control, Post, ToLog};
+use crate::orders::{HandedOver, LogOrder, Order};
 use net::system::{Passage, monotonic_ns};
 use std::fmt;
 use std::io;

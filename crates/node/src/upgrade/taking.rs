@@ -1,11 +1,13 @@
-//! Live upgrade in the new process: what it inherits, and the moment from which it is the node.
+//! Live upgrade in the new process: its inheritance, and the moment from which it is the node.
 //!
-//! The process is started with a way to the old one as its standard input, and [`INHERIT`] in its
-//! environment. Invariant: until it has answered the commit it has read from, written to and
-//! accepted from nothing that it was given.
+//! The process starts with a channel to the old one as its standard input, and [`INHERIT`] in its
+//! environment. Invariant: until its answer to the commit it does not read from, write to or accept
+//! from anything that it inherits.
 
-use super::{HandedOver, Hello, LogWay, START_PATIENCE, fail_at, kind, receive, send};
+use super::messages::{Hello, START_PATIENCE, kind, receive, send};
+use crate::fail::fail_at;
 use crate::mailbox::{Address, Control, Post};
+use crate::orders::HandedOver;
 use crate::reactor::state_layout;
 use broker::settings::{LogSettings, Settings, TicketKey};
 use net::system::{Passage, inherited_input, monotonic_ns, replace_input};
@@ -18,10 +20,10 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use stdx::handing::{Hand, Input};
 
-/// The environment's variable that a process inherits with.
+/// The environment variable of a process that inherits.
 pub const INHERIT: &str = "CRORE_INHERIT";
 
-/// What a process is given by the one whose place it takes.
+/// The inheritance of a process that takes the place of another one.
 #[derive(Debug)]
 pub struct Inheritance {
     control: Passage,
@@ -30,10 +32,11 @@ pub struct Inheritance {
 }
 
 impl Inheritance {
-    /// What this process inherits, if it does. Standard input is what the old process has.
+    /// Receives the inheritance, if this process inherits. Standard input becomes that of the old
+    /// process.
     ///
     /// # Errors
-    /// Nothing understandable came.
+    /// No well-formed message arrived.
     pub fn receive() -> io::Result<Option<Inheritance>> {
         if std::env::var_os(INHERIT).is_none() {
             return Ok(None);
@@ -44,7 +47,7 @@ impl Inheritance {
         let hello = Hello::take(&mut Input::new(&message.bytes));
         let mut descriptors = message.descriptors.into_iter();
         let (kind::HELLO, Some(hello)) = (message.kind, hello) else {
-            // It must not hang until it gives up.
+            // The old process would wait for its time limit otherwise.
             let _ = send(
                 &control,
                 kind::REFUSE,
@@ -68,21 +71,21 @@ impl Inheritance {
         Ok(Some(inheritance))
     }
 
-    /// The operators' listeners, as the old process has them.
+    /// The operators' listeners of the old process.
     ///
     /// # Errors
-    /// No descriptors to be had.
+    /// The table has no room.
     pub fn operators(&self) -> io::Result<Vec<TcpListener>> {
         self.operators.iter().map(TcpListener::try_clone).collect()
     }
 
-    /// Tells the old process that nothing comes of it; it serves on.
+    /// Refuses, for this reason; the old process serves on.
     pub fn refuse(&self, why: &dyn Display) {
-        // It has given up already, or is gone: nothing is lost.
+        // If the old process has given up or is gone, nothing is lost.
         let _ = send(&self.control, kind::REFUSE, why.to_string().as_bytes(), &[]);
     }
 
-    /// The secrets that have signed the node's resume tickets.
+    /// The keys of the node's resume tickets.
     pub fn ticket_keys(&self) -> Vec<TicketKey> {
         self.hello.settings.tickets.keys.clone()
     }
@@ -91,12 +94,12 @@ impl Inheritance {
         self.hello.hash_seed
     }
 
-    /// Which listeners proxies connect to.
+    /// The listeners behind proxies.
     pub(crate) fn proxied(&self) -> &[bool] {
         &self.hello.proxied
     }
 
-    /// Where the old node's clock began.
+    /// The start of the old node's clock.
     pub(crate) fn began(&self) -> Instant {
         let age_ns = monotonic_ns().saturating_sub(self.hello.began_ns);
         let now = Instant::now();
@@ -108,10 +111,10 @@ impl Inheritance {
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
-    /// The settings that the old node goes by, and what they become by those that are wanted.
+    /// The settings of the old node, and their renewal by the wanted settings.
     ///
     /// # Errors
-    /// Why the wanted ones need a start of their own.
+    /// The reason why the wanted settings need a restart.
     pub(crate) fn settle(
         &self,
         wanted: &Settings,
@@ -120,8 +123,7 @@ impl Inheritance {
     ) -> Result<(Settings, Settings), String> {
         let own = &self.hello.settings;
         let mut wanted = wanted.clone();
-        // A fresh configuration gives new lives to logs in memory; they go on with the ones that
-        // they have.
+        // A new configuration begins new epochs of logs in memory; they keep the present ones.
         for (log, present) in wanted.logs.iter_mut().zip(&own.logs) {
             log.epoch = present.epoch;
             log.older_epochs.clone_from(&present.older_epochs);
@@ -148,7 +150,7 @@ impl Inheritance {
         }
     }
 
-    /// Takes up the offer; gives the ways to the old process's threads.
+    /// Accepts, and receives the channels to the old process's threads.
     pub(crate) fn accept(&self) -> io::Result<Vec<OwnedFd>> {
         fail_at(3);
         send(&self.control, kind::ACCEPT, &[], &[])?;
@@ -161,7 +163,7 @@ impl Inheritance {
     }
 }
 
-/// What shards are made for, and is not the same.
+/// The difference for which shards must be created anew, if any.
 fn what_differs(own: &Settings, wanted: &Settings) -> Option<&'static str> {
     let shape = |log: &LogSettings| (log.name.clone(), log.partitions_count, log.durability);
     let logs = |settings: &Settings| settings.logs.iter().map(shape).collect::<Vec<_>>();
@@ -177,32 +179,39 @@ fn what_differs(own: &Settings, wanted: &Settings) -> Option<&'static str> {
     (own.addresses != wanted.addresses).then_some("the stored addresses")
 }
 
+/// The channel to the new thread of a log on disk, for the state that is handed over to it.
+#[derive(Debug)]
+pub(crate) struct LogWay {
+    pub log: u16,
+    pub handed: Sender<HandedOver>,
+}
+
 /// A node whose threads are taking over.
 #[derive(Debug)]
 pub(crate) struct Adopting {
     pub inheritance: Inheritance,
-    /// Each thread says so when it has everything.
+    /// The reports of threads that have everything.
     pub adopted: Receiver<Result<(), String>>,
-    /// Threads of logs on disk, in their order.
+    /// The channels to threads of logs on disk, in their order.
     pub logs: Vec<LogWay>,
-    /// Each thread begins when it is told so.
+    /// The channels for the order to begin, one for each thread.
     pub go: Vec<Sender<()>>,
-    /// What the node goes by from then on.
+    /// The settings from the commit on.
     pub renewed: Arc<Settings>,
 }
 
-/// Until all threads have everything: the old process gives up long before.
+/// Time limit for all threads; the old process gives up long before.
 const ADOPT_PATIENCE: Duration = Duration::from_secs(300);
 
 impl Adopting {
     /// Waits for all threads, then for the commit, and lets the threads begin.
     ///
     /// # Errors
-    /// Something is missing, or the old process serves on; this one has to end.
+    /// Something is missing, or the old process serves on; this one must end.
     pub fn finish(self, shards: &[Address], judge: &dyn Fn(&[u8]) -> bool) -> io::Result<()> {
         let control = &self.inheritance.control;
         let deadline = Instant::now() + ADOPT_PATIENCE;
-        // What is handed over of logs comes when shards have handed over.
+        // The states of logs arrive after those of shards.
         self.all_adopted(self.go.len() - self.logs.len(), deadline)?;
         for log in &self.logs {
             self.pass_on(log)?;
@@ -214,11 +223,11 @@ impl Adopting {
             self.inheritance.refuse(&why);
             return Err(io::Error::other(why));
         }
-        // Before anything else comes to them.
+        // Before other messages reach the shards.
         for shard in shards {
             shard.send(Post::Control(Control::Settings(self.renewed.clone())));
             if self.renewed.entitlement.is_some() {
-                // Who judges here may know of other revocations.
+                // This process's authenticator may have other revocations.
                 shard.send(Post::Control(Control::Revoked));
             }
         }
@@ -229,18 +238,18 @@ impl Adopting {
             return Err(io::ErrorKind::InvalidData.into());
         }
         fail_at(12);
-        // That it cannot be sent means that the old process has died: one that serves on has killed
-        // this one before.
+        // If it cannot be sent, the old process has died: one that serves on has killed this
+        // process.
         let _ = send(control, kind::COMMITTED, &[], &[]);
         fail_at(13);
         for go in &self.go {
-            // A thread that has ended takes the process with it.
+            // A thread that has ended ends the process.
             let _ = go.send(());
         }
         Ok(())
     }
 
-    /// Waits until so many threads have said that they have everything.
+    /// Waits until this number of threads has everything.
     fn all_adopted(&self, count: usize, deadline: Instant) -> io::Result<()> {
         for _ in 0..count {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -254,7 +263,7 @@ impl Adopting {
         Ok(())
     }
 
-    /// Passes a log on disk on to its thread.
+    /// Passes the state of a log on disk on to its thread.
     fn pass_on(&self, to: &LogWay) -> io::Result<()> {
         let mut message = receive(&self.inheritance.control)?;
         fail_at(14);

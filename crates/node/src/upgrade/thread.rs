@@ -1,79 +1,61 @@
-//! Live upgrade on an I/O thread: what is asked of the old process's, and how one of the new
-//! process begins.
+//! Live upgrade on an I/O thread: the orders to the thread of the old process, and the start of the
+//! thread of the new one.
 
-use super::passing::Passing;
-use super::{STEP_PATIENCE, fail_at, kind, receive, send};
+use super::messages::{STEP_PATIENCE, kind, receive, send};
+use crate::fail::fail_at;
 use crate::mailbox::Mailbox;
 use crate::memory::MemfdMemory;
-use crate::reactor::{Clock, Reactor, Turn};
-use net::kernel::{AdoptedListener, Copied, CopiedOut, Kernel, Roster};
+use crate::orders::Order;
+use crate::reactor::{Clock, Reactor, ReactorParts, Turn};
 use net::system::Passage;
+use net::{Copying, Counters, Net, Passing};
 use std::io;
-use std::sync::mpsc::Sender;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 use stdx::handing::{Hand, Input};
 use zeroize::Zeroizing;
 
-/// What the coordinator asks of an I/O thread, one after the other. Each is answered.
-#[derive(Debug)]
-pub enum Order {
-    /// Take the way to the new process's thread from the thread's own, and send copies of all
-    /// sockets over it. Answered when all there were have been sent. The number is that of the
-    /// attempt.
-    Copy(u64, Sender<Result<(), String>>),
-    /// Begin no handshake of TLS, for now. Answered when those that have begun are done.
-    FinishHandshakes(Sender<()>),
-    /// Accept nobody, for now.
-    Pause(Sender<Result<(), String>>),
-    /// Serve nobody, for now: only what other shards have sent is dealt with.
-    Freeze(Sender<Result<(), String>>),
-    /// How many batches have been sent to other threads and come from them.
-    Count(Sender<(u64, u64)>),
-    /// Send everything. Answered with whether connections that are being closed still need this
-    /// process.
-    HandOver(Sender<Result<bool, String>>),
-    /// Serve on as if nothing had been.
-    Thaw,
-}
-
-/// What an I/O thread knows of an upgrade.
-pub(crate) struct Given {
-    /// The thread's own way to the coordinator; numbers in private tables cannot be told otherwise.
+/// An I/O thread's part of a hand-over to another process.
+pub(crate) struct Given<N: Passing> {
+    /// The thread's own channel to the coordinator; in a private table, descriptors arrive only
+    /// over a channel.
     own: Passage,
     memory: MemfdMemory,
+    counters: Arc<Counters>,
+    /// The channel to the new process's thread.
     way: Option<Passage>,
-    copied: Copied,
-    /// Who waits until all is copied.
+    copied: N::Copied,
+    /// The coordinator waits here for the end of copying.
     copying: Option<Sender<Result<(), String>>>,
-    /// Who waits until no handshake is left.
+    /// The coordinator waits here for the end of running handshakes.
     finishing: Option<Sender<()>>,
     is_frozen: bool,
 }
 
-/// How long a frozen thread waits for posts at a time.
+/// Time for which a frozen thread waits for posts at once.
 const FROZEN_WAIT: Duration = Duration::from_millis(50);
 
-impl Given {
-    pub fn new(own: Passage, memory: MemfdMemory) -> Given {
+impl<N: Passing> Given<N> {
+    pub fn new(own: Passage, memory: MemfdMemory, counters: Arc<Counters>) -> Given<N> {
         Given {
             own,
             memory,
+            counters,
             way: None,
-            copied: Copied::default(),
+            copied: N::Copied::default(),
             copying: None,
             finishing: None,
             is_frozen: false,
         }
     }
 
-    /// Takes turns until told to stop.
+    /// Takes turns until it is told to stop.
     ///
     /// # Errors
-    /// When the network as a whole fails.
-    pub fn run<N: Passing, M: Mailbox, C: Clock>(
-        mut self,
-        mut reactor: Reactor<N, M, C>,
-    ) -> io::Result<()> {
+    /// The network as a whole fails.
+    pub fn run<M: Mailbox, C: Clock>(mut self, mut reactor: Reactor<N, M, C>) -> io::Result<()> {
         loop {
             let turn = match self.is_frozen {
                 true => reactor.frozen_turn(FROZEN_WAIT),
@@ -89,20 +71,20 @@ impl Given {
                 self.copy_some(&mut reactor);
             }
             if self.finishing.is_some() && reactor.net_mut().begun_count() == 0 {
-                // Who asked may not wait any more.
+                // The coordinator may have stopped waiting.
                 self.finishing.take().map(|answer| answer.send(()));
             }
         }
     }
 
-    fn obey<N: Passing, M: Mailbox, C: Clock>(
+    fn obey<M: Mailbox, C: Clock>(
         &mut self,
         reactor: &mut Reactor<N, M, C>,
         order: Order,
     ) -> io::Result<()> {
-        // Who asked and does not wait any more thaws the thread.
+        // A coordinator that has stopped waiting thaws the thread.
         match order {
-            Order::Copy(number, answer) => match self.begin(number, reactor) {
+            Order::Copy(number, answer) => match self.begin(number) {
                 Ok(()) => self.copying = Some(answer),
                 Err(error) => drop(answer.send(Err(error.to_string()))),
             },
@@ -115,11 +97,11 @@ impl Given {
                 drop(answer.send(Ok(())));
             }
             Order::Freeze(answer) => {
-                // What other threads have passed on comes in; nobody passes on any more.
+                // Connections that other threads have passed on arrive; no thread passes on more.
                 loop {
-                    let before = reactor.net_mut().kernel().statistics().taken_over;
+                    let before = self.counters.statistics().taken_over;
                     reactor.turn_at_once()?;
-                    if reactor.net_mut().kernel().statistics().taken_over == before {
+                    if self.counters.statistics().taken_over == before {
                         break;
                     }
                 }
@@ -133,6 +115,7 @@ impl Given {
             }
             Order::Thaw => {
                 self.way = None;
+                self.copied = N::Copied::default();
                 self.copying = None;
                 self.finishing = None;
                 self.is_frozen = false;
@@ -143,11 +126,7 @@ impl Given {
         Ok(())
     }
 
-    fn begin<N: Passing, M: Mailbox, C: Clock>(
-        &mut self,
-        number: u64,
-        reactor: &mut Reactor<N, M, C>,
-    ) -> io::Result<()> {
+    fn begin(&mut self, number: u64) -> io::Result<()> {
         self.own.give_up_after(STEP_PATIENCE)?;
         let mut bytes = Vec::new();
         let mut descriptors = Vec::new();
@@ -157,53 +136,46 @@ impl Given {
         }
         let way = Passage::of(descriptors.pop().ok_or(io::ErrorKind::InvalidData)?);
         way.give_up_after(STEP_PATIENCE)?;
-        let kernel = reactor.net_mut().kernel();
-        let listeners: Vec<_> = kernel.listeners().collect();
-        send(&way, kind::LISTENERS, &[], &listeners)?;
         self.way = Some(way);
-        self.copied = Copied::default();
+        self.copied = N::Copied::default();
         Ok(())
     }
 
-    /// One message; clients are served between two of them.
-    fn copy_some<N: Passing, M: Mailbox, C: Clock>(&mut self, reactor: &mut Reactor<N, M, C>) {
+    /// Sends one message; clients are served between two of them.
+    fn copy_some<M: Mailbox, C: Clock>(&mut self, reactor: &mut Reactor<N, M, C>) {
         let (Some(way), Some(answer)) = (&self.way, &self.copying) else {
             return;
         };
-        let head = [kind::CONNECTIONS, 1];
-        let kernel = reactor.net_mut().kernel();
-        let told = match kernel.copy_out(&mut self.copied, way, &head) {
-            Ok(CopiedOut::Some | CopiedOut::Full) => return reactor.turn_soon(),
-            Ok(CopiedOut::All) => Ok(()),
+        let told = match copy_some(reactor.net_mut(), &mut self.copied, way) {
+            Ok(Copying::More | Copying::Full) => return reactor.turn_soon(),
+            Ok(Copying::Done) => Ok(()),
             Err(error) => Err(error.to_string()),
         };
         drop(answer.send(told));
         self.copying = None;
     }
 
-    /// Sends what has not been sent before, and the state.
-    fn hand_over<N: Passing, M: Mailbox, C: Clock>(
+    /// Sends the copies that are new since, and the state.
+    fn hand_over<M: Mailbox, C: Clock>(
         &mut self,
         reactor: &mut Reactor<N, M, C>,
     ) -> io::Result<bool> {
         let Some(way) = &self.way else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        // Credentials that wait for a verdict are in it, and the keys of tickets.
+        // It contains waiting credentials, and the keys of tickets.
         let mut state = Zeroizing::new(Vec::new());
-        let kernel = reactor.net_mut().kernel();
-        kernel.roster().give(&mut state);
-        let is_lingering = kernel.is_lingering();
-        Kernel::copy_again(&mut self.copied);
+        let net = reactor.net_mut();
+        let is_lingering = net.conclude(&mut self.copied, &mut state);
         let mut tries_left = STEP_PATIENCE.as_millis();
         loop {
-            match kernel.copy_out(&mut self.copied, way, &[kind::CONNECTIONS, 1])? {
-                CopiedOut::All => break,
-                CopiedOut::Some => {}
-                CopiedOut::Full if tries_left == 0 => {
+            match copy_some(net, &mut self.copied, way)? {
+                Copying::Done => break,
+                Copying::More => {}
+                Copying::Full if tries_left == 0 => {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
-                CopiedOut::Full => {
+                Copying::Full => {
                     tries_left -= 1;
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -223,35 +195,67 @@ impl Given {
     }
 }
 
-/// Takes everything over that the old process's thread sends, and gives the state of the shard.
+/// Sends one message of the network's copies, if the channel has room.
+fn copy_some<N: Passing>(
+    net: &mut N,
+    copied: &mut N::Copied,
+    way: &Passage,
+) -> io::Result<Copying> {
+    net.copy_some(copied, &mut |bytes: &[u8], descriptors: &[BorrowedFd<'_>]| {
+        let message = [&[kind::NETWORK, 1], bytes].concat();
+        way.try_send(&message, descriptors)
+    })
+}
+
+/// The hand-over of one thread of the old process.
+pub(crate) struct Adoption {
+    /// The source of the state.
+    pub way: Passage,
+    /// Reports the completed hand-over.
+    pub adopted: Sender<Result<(), String>>,
+    /// Receives the order to begin.
+    pub go: Receiver<()>,
+}
+
+impl Adoption {
+    /// Creates the reactor, reports that, and waits for the order to begin. None if it does not
+    /// arrive, or something is missing.
+    pub fn take_over<N: Net, M: Mailbox, C: Clock>(
+        self,
+        parts: ReactorParts<N, M, C>,
+        taken: io::Result<Zeroizing<Vec<u8>>>,
+    ) -> Option<Reactor<N, M, C>> {
+        let taken = taken.map_err(|error| error.to_string());
+        let reactor = taken.and_then(|state| {
+            Reactor::take_over(parts, &mut Input::new(&state)).map_err(|error| error.to_string())
+        });
+        let (adopted, reactor) = match reactor {
+            Ok(reactor) => (Ok(()), Some(reactor)),
+            Err(error) => (Err(error), None),
+        };
+        // The starter lives as long as the process.
+        let _ = self.adopted.send(adopted);
+        self.go.recv().ok()?;
+        reactor
+    }
+}
+
+/// Receives the hand-over of the old process's thread, and returns the state of the shard.
 pub(crate) fn adopt(
     net: &mut impl Passing,
     memory: &MemfdMemory,
     way: &Passage,
-    listeners: &[AdoptedListener],
 ) -> io::Result<Zeroizing<Vec<u8>>> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    let mut has_copies = false;
     loop {
         let message = receive(way)?;
         let mut input = Input::new(&message.bytes);
-        let kernel = net.kernel();
         match message.kind {
-            kind::LISTENERS => {
-                fail_at(6);
-                if message.descriptors.len() != listeners.len() {
-                    return Err(damaged());
-                }
-                kernel.adopt_listeners(message.descriptors, listeners)?;
-            }
-            kind::CONNECTIONS => {
-                fail_at(7);
-                let keys: Vec<net::Conn> = Hand::take(&mut input).ok_or_else(damaged)?;
-                if keys.len() != message.descriptors.len() {
-                    return Err(damaged());
-                }
-                for (conn, socket) in keys.into_iter().zip(message.descriptors) {
-                    kernel.adopt(conn, socket)?;
-                }
+            kind::NETWORK => {
+                fail_at(if has_copies { 7 } else { 6 });
+                has_copies = true;
+                net.adopt(&message.bytes, message.descriptors)?;
             }
             kind::SEGMENTS => {
                 fail_at(8);
@@ -269,8 +273,7 @@ pub(crate) fn adopt(
             }
             kind::STATE => {
                 fail_at(9);
-                let roster = Roster::take(&mut input).ok_or_else(damaged)?;
-                kernel.settle(&roster)?;
+                net.settle(&mut input)?;
                 let rest = message.bytes.len() - input.left();
                 return Ok(Zeroizing::new(message.bytes[rest..].to_vec()));
             }

@@ -31,7 +31,7 @@ pub fn start(
     journal: JournalSender,
 ) -> Result<Serving, Ending> {
     let mut options = assemble::node_options(configuration, process::cores_count());
-    options.inherited = sockets.of_clients();
+    options.transport.inherited = sockets.of_clients();
     let own_origins = origins_of_pages(operators);
     let origins = &mut options.settings.allowed_origins;
     origins.extend_from_slice(&own_origins);

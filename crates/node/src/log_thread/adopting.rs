@@ -1,41 +1,20 @@
-//! Live upgrade on a log's thread: the orders to the old thread, and the start of the new one.
+//! A log's thread in the new process of a live upgrade: its start.
 //!
 //! The log's files stay in place: the old process closes the log, and hands over its worker's state
 //! and the directory's lock. Invariant: between the old process's last write and the commit, no
 //! process writes to the log; before, only the old one does, afterwards only the new one.
 
-use super::fail_at;
-use crate::log_thread::{self, OpenOptions};
+use super::{OpenOptions, store_settings};
+use crate::fail::fail_at;
 use crate::logs::{HandedWorker, LogWorker};
+use crate::orders::HandedOver;
 use broker::settings::Settings;
 use disk::FileDisk;
 use log::store::Store;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use stdx::handing::Input;
-
-/// The coordinator's orders to a log's thread, one after the other.
-#[derive(Debug)]
-pub(crate) enum LogOrder {
-    /// Make earlier requests of homes durable, and do nothing else.
-    Freeze,
-    /// Count the batches sent to homes and received from them; answered when no request waits to
-    /// become durable.
-    Count(Sender<(u64, u64)>),
-    /// Close the log, do not access it again, and return the worker's state.
-    HandOver(Sender<Result<HandedOver, String>>),
-    /// Continue as before.
-    Thaw,
-}
-
-/// A worker's state, and the lock on its log.
-#[derive(Debug)]
-pub(crate) struct HandedOver {
-    pub state: Vec<u8>,
-    pub lock: OwnedFd,
-}
 
 /// The hand-over of a log's thread.
 pub(crate) struct LogAdoption {
@@ -82,7 +61,7 @@ impl LogAdoption {
         let state = state.ok_or_else(malformed)?;
         let disk = FileDisk::open_handed(&self.directory.join(name), handed.lock);
         let disk = disk.map_err(|error| named(&error))?;
-        let settings = log_thread::store_settings(&self.settings, self.log, &options);
+        let settings = store_settings(&self.settings, self.log, &options);
         let store = Store::take_over(disk, settings, &state.log).map_err(|error| named(&error))?;
         LogWorker::take_over(store, &self.settings, self.log, state).ok_or_else(malformed)
     }
