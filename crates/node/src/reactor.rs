@@ -1,9 +1,8 @@
 //! The loop of one I/O thread: the network and the mailboxes in, the network and the mailboxes out.
 //!
-//! Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and home deal with
-//! it, exchange Steps 1, 4, 7 and 10 of the path. A turn: wait, read what is ready, let edge and
-//! home process it, exchange letters, write every dirty connection once. Generic over the network
-//! and the mailbox, so that the simulator runs the same code. Invariants: one `now` per turn; a
+//! Steps 1, 4, 7 and 8 of the path. A turn: wait, read ready connections, let edge and home process
+//! the bytes, exchange letters, write every dirty connection once. Generic over the network and the
+//! mailbox, so that the simulator runs the same code. Invariants: one `now` per turn; a
 //! turn does a bounded amount of work and continues with the rest in the next; only `poll` waits.
 
 use crate::door::Door;
@@ -12,7 +11,7 @@ use crate::judging::Judging;
 use crate::mailbox::{Control, Mailbox, Post};
 use crate::orders::Order;
 use crate::pressure::SharedPressure;
-use crate::timing::{Stamps, Watch};
+use crate::timing::Watch;
 use crate::users::Users;
 use broker::disk::DiskLetter;
 use broker::edge::{Edge, Pressure, Written};
@@ -29,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod doorway;
+mod exchanging;
 mod frozen;
 mod handing;
 mod inspecting;
@@ -390,97 +390,6 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         self.watch.delivered(since_us, count);
     }
 
-    /// Lets homes answer requests and edges process letters until this thread has nothing left for
-    /// itself, and posts the rest.
-    fn exchange(&mut self) {
-        let own = usize::from(self.id);
-        loop {
-            let mut is_quiet = true;
-            for home in 0..self.edge.out.requests.len() {
-                if self.edge.out.requests[home].is_empty() {
-                    continue;
-                }
-                let mut requests = std::mem::take(&mut self.edge.out.requests[home]);
-                if home == own {
-                    is_quiet = false;
-                    self.give_home(self.id, self.watch.began_us, requests.drain(..));
-                    put_back(requests, &mut self.edge.out.requests[home]);
-                } else {
-                    self.mailbox.send(
-                        home as u16,
-                        Post::Requests {
-                            from: self.id,
-                            stamps: Stamps {
-                                sent_us: self.clock.monotonic_us(),
-                                since_us: self.watch.began_us,
-                            },
-                            requests,
-                        },
-                    );
-                }
-            }
-            let mut letters = std::mem::take(&mut self.home_out.letters[own]);
-            if !letters.is_empty() {
-                is_quiet = false;
-                self.give_edge(self.id, self.watch.since_us(), letters.drain(..));
-            }
-            put_back(letters, &mut self.home_out.letters[own]);
-            if !self.home_out.occupancy.is_empty() {
-                is_quiet = false;
-                for occupancy in std::mem::take(&mut self.home_out.occupancy) {
-                    self.edge.tell_occupancy(&occupancy);
-                }
-            }
-            if is_quiet {
-                break;
-            }
-        }
-        for edge in 0..self.home_out.letters.len() {
-            if !self.home_out.letters[edge].is_empty() {
-                let letters = std::mem::take(&mut self.home_out.letters[edge]);
-                self.mailbox.send(
-                    edge as u16,
-                    Post::Letters {
-                        from: self.id,
-                        stamps: Stamps {
-                            sent_us: self.clock.monotonic_us(),
-                            since_us: self.watch.since_us(),
-                        },
-                        letters,
-                    },
-                );
-            }
-        }
-        for (log, requests) in (0..).zip(&mut self.home_out.disk) {
-            if !requests.is_empty() {
-                self.mailbox.ask(log, self.watch.since_us(), std::mem::take(requests));
-            }
-        }
-        self.watch.posted();
-        if !self.edge.out.answers.is_empty() {
-            self.answer_operators();
-        }
-        if !self.edge.out.clients.is_empty() {
-            self.change_clients();
-        }
-        if !self.edge.out.users.is_empty() {
-            self.change_users();
-        }
-        for (conn, at_once) in self.edge.out.closes.drain(..) {
-            if let Some(door) = &mut self.door {
-                door.leave(conn, self.now);
-            }
-            self.net.close(conn, if at_once { Close::Reset } else { Close::Graceful });
-        }
-        for (conn, within_ms) in self.edge.out.acknowledged_within_ms.drain(..) {
-            let within = Duration::from_millis(within_ms);
-            self.net.expect_acknowledgements(conn, within);
-        }
-        if !self.edge.out.readable.is_empty() {
-            self.ready.extend(self.edge.out.readable.drain(..));
-        }
-    }
-
     fn read_ready(&mut self) {
         for _ in 0..self.ready.len().min(READS_MAX) {
             let Some(conn) = self.ready.pop_front() else {
@@ -524,16 +433,6 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             Write::Blocked => Written::Blocked,
             Write::Failed(_) => Written::Failed,
         });
-    }
-}
-
-/// Lists of a thread's own letters and requests keep their memory up to this length.
-const KEPT_LIST_LEN_MAX: usize = 1_024;
-
-/// Returns an emptied list to its owner, unless the owner has a new one or it has grown large.
-fn put_back<T>(list: Vec<T>, place: &mut Vec<T>) {
-    if place.is_empty() && list.capacity() <= KEPT_LIST_LEN_MAX {
-        *place = list;
     }
 }
 

@@ -90,8 +90,19 @@ impl<N: Net> Tls<N> {
             }
             return Read::Data(filled);
         }
+        self.read_nothing(place, flags, has_more, error)
+    }
+
+    /// The result of a read without data: an end, a failure, or `Blocked`.
+    fn read_nothing(
+        &mut self,
+        place: u32,
+        flags: Flags,
+        has_more: bool,
+        error: Option<io::ErrorKind>,
+    ) -> Read {
         if flags.has_any(Flags::FAILED | Flags::ENDED | Flags::CUT) {
-            // Said once and for all: what comes now is no reason to read.
+            // It is reported once: later bytes are not a reason to read.
             self.connections[place].flags.set(Flags::READ_TOLD);
         }
         if flags.has(Flags::FAILED) {
@@ -111,7 +122,7 @@ impl<N: Net> Tls<N> {
         Read::Blocked
     }
 
-    /// There is something to read that no event of the network will tell of.
+    /// Makes the connection readable in the next poll, without an event of the network.
     fn read_again(&mut self, place: u32) {
         let connection = &mut self.connections[place];
         if !connection.flags.has(Flags::AGAIN) {

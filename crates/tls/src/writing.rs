@@ -1,9 +1,9 @@
 //! Writing: text from the caller, records to the network; and the two ways to end.
 //!
 //! Place: [`net::Net::write`], `shutdown_write` and `close` of [`crate::Tls`]. Invariants: a record
-//! of which the socket has taken a byte is sent to its end before anything else; records that it
-//! has not begun are thrown away and their numbers taken back, so that at most one record is kept;
-//! `Writable` is said only to who was told to wait.
+//! of which the socket has taken a byte is sent to its end before anything else; records without a
+//! sent byte are dropped and their numbers reused, so that at most one record is kept; `Writable`
+//! is reported only after a blocked or short write.
 
 use net::{Close, Conn, Event, Net, Write};
 use std::io::{self, IoSlice};
@@ -15,12 +15,12 @@ use crate::counters::{add, subtract};
 use crate::record::{TEXT_BYTES_MAX, Text, kind};
 use crate::{ENDING_MAX, ENDING_TIMEOUT, Tls};
 
-/// Records sealed at a time. What the socket does not take of them is sealed in vain.
+/// Number of records sealed at once. Those that the socket does not take are sealed in vain.
 const BATCH_RECORDS: usize = 2;
-/// Records that may be sealed between two looks at the limit of the key, an alert included.
+/// Maximum number of records sealed between two checks of the key's limit, including an alert.
 const LOOKAHEAD_RECORDS: u64 = BATCH_RECORDS as u64 + 1;
 
-/// Where a sealed record ends: in the batch, in the text, and in the numbers.
+/// The end of a sealed record: in the batch, in the text, and in the numbers.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     sealed: usize,
@@ -28,9 +28,9 @@ struct Mark {
     sequence: u64,
 }
 
-/// How a batch went.
+/// The result of a batch.
 enum Batch {
-    /// All of it is with the network, up to this byte of the text.
+    /// The network has taken all of it, up to this byte of the text.
     Sent(usize),
     /// The network has taken the text up to this byte and no more.
     Short(usize),
@@ -63,14 +63,14 @@ impl<N: Net> Tls<N> {
                     }
                     return if taken == 0 { Write::Blocked } else { Write::Wrote(taken) };
                 }
-                // What went out before counts; the next write says the same again.
+                // The bytes sent before count; the next write reports the error again.
                 Batch::Failed(_) if wrote > 0 => return Write::Wrote(wrote),
                 Batch::Failed(kind) => return Write::Failed(kind),
             }
         }
     }
 
-    /// Seals some records of the text and writes them; new keys first if they are due.
+    /// Seals some records of the text and writes them; announces new keys first if they are due.
     fn write_batch(
         &mut self,
         place: u32,
@@ -78,50 +78,20 @@ impl<N: Net> Tls<N> {
         wrote: usize,
         offered: usize,
     ) -> Batch {
+        if let Some(early) = self.before_batch(place, wrote) {
+            return early;
+        }
+        self.sealed.clear();
+        self.take_held(place);
+        let held = self.sealed.len();
         let connection = &mut self.connections[place];
         let State::Open(open) = &mut connection.state else {
-            // Only last words come so early, such as the answer to who was too slow: nobody can
-            // read them.
-            return match connection.flags.has(Flags::CLIENT) {
-                true => Batch::Short(wrote),
-                false => Batch::Failed(io::ErrorKind::NotConnected),
-            };
+            return Batch::Failed(io::ErrorKind::Other);
         };
-        if open.has_tail() && !connection.flags.has(Flags::HELD) {
-            return Batch::Short(wrote);
-        }
-        if open.layer.is_used_up(LOOKAHEAD_RECORDS, self.records_max) {
-            self.alert(place, description::CLOSE_NOTIFY);
-            self.connections[place].flags.set(Flags::FAILED);
-            return Batch::Failed(io::ErrorKind::QuotaExceeded);
-        }
-        if open.layer.wants_update(LOOKAHEAD_RECORDS, self.records_max) {
-            return match self.update_keys(place) {
-                Ok(true) => Batch::Sent(wrote),
-                Ok(false) => Batch::Short(wrote),
-                Err(kind) => Batch::Failed(kind),
-            };
-        }
         let before = open.layer.sealed();
         let mut marks = [Mark::default(); BATCH_RECORDS];
         let mut count = 0;
         let mut taken = wrote;
-        self.sealed.clear();
-        if connection.flags.has(Flags::HELD) {
-            connection.flags.clear(Flags::HELD);
-            let bytes = connection.buffer_bytes();
-            if let State::Open(open) = &mut connection.state {
-                let mut buffers = open.take_buffers();
-                self.sealed.append(&mut std::mem::take(&mut buffers.tail));
-                open.give_buffers(buffers);
-            }
-            add(&self.counters.buffer_bytes, connection.buffer_bytes());
-            subtract(&self.counters.buffer_bytes, bytes);
-        }
-        let held = self.sealed.len();
-        let State::Open(open) = &mut connection.state else {
-            return Batch::Failed(io::ErrorKind::Other);
-        };
         let sealing = open.layer.sealing_context();
         while count < BATCH_RECORDS && taken < offered {
             let length = TEXT_BYTES_MAX.min(offered - taken);
@@ -155,7 +125,7 @@ impl<N: Net> Tls<N> {
             self.keep_tail(place, sent, held - sent);
             return Batch::Short(wrote);
         }
-        // The record that was begun is sent to its end; those behind it were seen by nobody.
+        // The begun record is sent to its end; no byte of those behind it was sent.
         let Some(begun) = marks[..count].iter().find(|mark| sent <= mark.sealed) else {
             return Batch::Failed(io::ErrorKind::Other);
         };
@@ -165,7 +135,52 @@ impl<N: Net> Tls<N> {
         Batch::Short(begun.text)
     }
 
-    /// Announces new keys and takes them. Whether the network has room for more.
+    /// The result of a batch that cannot be sealed, or that only announces new keys.
+    fn before_batch(&mut self, place: u32, wrote: usize) -> Option<Batch> {
+        let connection = &mut self.connections[place];
+        let State::Open(open) = &mut connection.state else {
+            // Only the answer to a slow client is written so early, and the client cannot read it.
+            return Some(match connection.flags.has(Flags::CLIENT) {
+                true => Batch::Short(wrote),
+                false => Batch::Failed(io::ErrorKind::NotConnected),
+            });
+        };
+        if open.has_tail() && !connection.flags.has(Flags::HELD) {
+            return Some(Batch::Short(wrote));
+        }
+        if open.layer.is_used_up(LOOKAHEAD_RECORDS, self.records_max) {
+            self.alert(place, description::CLOSE_NOTIFY);
+            self.connections[place].flags.set(Flags::FAILED);
+            return Some(Batch::Failed(io::ErrorKind::QuotaExceeded));
+        }
+        if open.layer.wants_update(LOOKAHEAD_RECORDS, self.records_max) {
+            return Some(match self.update_keys(place) {
+                Ok(true) => Batch::Sent(wrote),
+                Ok(false) => Batch::Short(wrote),
+                Err(kind) => Batch::Failed(kind),
+            });
+        }
+        None
+    }
+
+    /// Moves the held last message of the handshake to the sealed records.
+    fn take_held(&mut self, place: u32) {
+        let connection = &mut self.connections[place];
+        if !connection.flags.has(Flags::HELD) {
+            return;
+        }
+        connection.flags.clear(Flags::HELD);
+        let bytes = connection.buffer_bytes();
+        if let State::Open(open) = &mut connection.state {
+            let mut buffers = open.take_buffers();
+            self.sealed.append(&mut std::mem::take(&mut buffers.tail));
+            open.give_buffers(buffers);
+        }
+        add(&self.counters.buffer_bytes, connection.buffer_bytes());
+        subtract(&self.counters.buffer_bytes, bytes);
+    }
+
+    /// Announces new keys and uses them. Returns whether the network has room for more.
     fn update_keys(&mut self, place: u32) -> Result<bool, io::ErrorKind> {
         self.send_held_of(place);
         let connection = &mut self.connections[place];
@@ -200,8 +215,8 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// Writes what is sealed, and keeps what the network does not take: it is one record, and its
-    /// number is used.
+    /// Writes the sealed record, and keeps the bytes that the network does not take, because the
+    /// record's number is used.
     fn send_sealed(&mut self, place: u32) {
         let conn = self.connections[place].conn;
         let sent = match self.net.write(conn, &[IoSlice::new(&self.sealed)]) {

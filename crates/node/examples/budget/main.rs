@@ -58,94 +58,103 @@ fn main() {
     }
     let mut world = World::new(workload.starts_with("packed"));
     match workload.as_str() {
-        // N publications on one topic, which M connections have subscribed to.
-        "fan-out" | "packed-fan-out" => {
-            let publisher = world.connect(None, 0);
-            for _ in 0..beforehand {
-                world.connect(Some("prices"), 0);
-            }
-            let frame = publication("prices");
-            world.count(count, |world, _| world.send(publisher, &frame));
-        }
-        // N publications, each on one of M topics that one connection has subscribed to.
-        "unicast" => {
-            let publisher = world.connect(None, 0);
-            let topic = |number: u32| format!("prices/{number}");
-            for number in 0..beforehand {
-                world.connect(Some(&topic(number)), 0);
-            }
-            let mut random = Prng::new(1);
-            let frames: Vec<Bytes> = (0..FRAMES)
-                .map(|_| publication(&topic(random.below(u64::from(beforehand)) as u32)))
-                .collect();
-            world.count(count, |world, at| world.send(publisher, &frames[(at % FRAMES) as usize]));
-        }
-        // N connections, each upgraded, welcomed and subscribed to a topic of its own; M are there
-        // already.
-        "connect" => {
-            for number in 0..beforehand {
-                world.connect(Some(&format!("before/{number}")), 0);
-            }
-            assert!(count <= FRAMES, "one for each connection");
-            let openings: Vec<[Bytes; 2]> = (0..FRAMES)
-                .map(|number| {
-                    [handshake(world.is_packed), greeting(Some(&format!("prices/{number}")), 0)]
-                })
-                .collect();
-            world.reactor.net_mut().events.reserve(4);
-            world.count(count, |world, at| {
-                let conn = world.accept();
-                let [request, frames] = &openings[at as usize];
-                world.send(conn, request);
-                world.turn();
-                world.send(conn, frames);
-            });
-        }
-        // The same, with HELLO and SUBSCRIBE in the handshake.
-        "connect-early" => {
-            assert!(count <= FRAMES, "one for each connection");
-            let openings: Vec<Bytes> =
-                (0..FRAMES).map(|number| early_handshake(&format!("prices/{number}"))).collect();
-            world.reactor.net_mut().events.reserve(4);
-            world.count(count, |world, at| {
-                let conn = world.accept();
-                world.send(conn, &openings[at as usize]);
-            });
-        }
-        // N rounds of pings to M connections, of which each answers.
-        "pings" => {
-            for number in 0..beforehand {
-                world.connect(Some(&format!("prices/{number}")), PING_INTERVAL_S);
-            }
-            let pong = masked(&{
-                let mut bytes = Vec::new();
-                ClientFrame::Pong(0).encode(&mut bytes);
-                bytes
-            });
-            let net = world.reactor.net_mut();
-            net.input.reserve(beforehand as usize);
-            net.events.reserve(beforehand as usize);
-            world.count(count, |world, _| {
-                let pinged = world.written().writes;
-                // The sweep looks at a part of the connections in each turn.
-                while world.written().writes < pinged + u64::from(beforehand) {
-                    world.wait(1_000);
-                    world.turn();
-                }
-                for index in 0..beforehand {
-                    world.send(world.conn(index), &pong);
-                }
-            });
-        }
-        // N seconds in which nothing happens to M connections.
-        "idle" => {
-            for number in 0..beforehand {
-                world.connect(Some(&format!("prices/{number}")), 3_600);
-            }
-            world.count(count, |world, _| world.wait(1_000));
-        }
+        "fan-out" | "packed-fan-out" => fan_out(&mut world, count, beforehand),
+        "unicast" => unicast(&mut world, count, beforehand),
+        "connect" => connect(&mut world, count, beforehand),
+        "connect-early" => connect_early(&mut world, count),
+        "pings" => pings(&mut world, count, beforehand),
+        "idle" => idle(&mut world, count, beforehand),
         other => panic!("no such workload: {other}"),
     }
+}
+
+/// N publications on one topic with M subscribers.
+fn fan_out(world: &mut World, count: u32, beforehand: u32) {
+    let publisher = world.connect(None, 0);
+    for _ in 0..beforehand {
+        world.connect(Some("prices"), 0);
+    }
+    let frame = publication("prices");
+    world.count(count, |world, _| world.send(publisher, &frame));
+}
+
+/// N publications, each on one of M topics with one subscriber each.
+fn unicast(world: &mut World, count: u32, beforehand: u32) {
+    let publisher = world.connect(None, 0);
+    let topic = |number: u32| format!("prices/{number}");
+    for number in 0..beforehand {
+        world.connect(Some(&topic(number)), 0);
+    }
+    let mut random = Prng::new(1);
+    let frames: Vec<Bytes> = (0..FRAMES)
+        .map(|_| publication(&topic(random.below(u64::from(beforehand)) as u32)))
+        .collect();
+    world.count(count, |world, at| world.send(publisher, &frames[(at % FRAMES) as usize]));
+}
+
+/// N connections beside M earlier ones, each upgraded, welcomed and subscribed to its own topic.
+fn connect(world: &mut World, count: u32, beforehand: u32) {
+    for number in 0..beforehand {
+        world.connect(Some(&format!("before/{number}")), 0);
+    }
+    assert!(count <= FRAMES, "one for each connection");
+    let openings: Vec<[Bytes; 2]> = (0..FRAMES)
+        .map(|number| [handshake(world.is_packed), greeting(Some(&format!("prices/{number}")), 0)])
+        .collect();
+    world.reactor.net_mut().events.reserve(4);
+    world.count(count, |world, at| {
+        let conn = world.accept();
+        let [request, frames] = &openings[at as usize];
+        world.send(conn, request);
+        world.turn();
+        world.send(conn, frames);
+    });
+}
+
+/// N connections with HELLO and SUBSCRIBE in the handshake.
+fn connect_early(world: &mut World, count: u32) {
+    assert!(count <= FRAMES, "one for each connection");
+    let openings: Vec<Bytes> =
+        (0..FRAMES).map(|number| early_handshake(&format!("prices/{number}"))).collect();
+    world.reactor.net_mut().events.reserve(4);
+    world.count(count, |world, at| {
+        let conn = world.accept();
+        world.send(conn, &openings[at as usize]);
+    });
+}
+
+/// N rounds of pings to M connections, which all answer.
+fn pings(world: &mut World, count: u32, beforehand: u32) {
+    for number in 0..beforehand {
+        world.connect(Some(&format!("prices/{number}")), PING_INTERVAL_S);
+    }
+    let pong = masked(&{
+        let mut bytes = Vec::new();
+        ClientFrame::Pong(0).encode(&mut bytes);
+        bytes
+    });
+    let net = world.reactor.net_mut();
+    net.input.reserve(beforehand as usize);
+    net.events.reserve(beforehand as usize);
+    world.count(count, |world, _| {
+        let pinged = world.written().writes;
+        // The sweep examines a part of the connections in each turn.
+        while world.written().writes < pinged + u64::from(beforehand) {
+            world.wait(1_000);
+            world.turn();
+        }
+        for index in 0..beforehand {
+            world.send(world.conn(index), &pong);
+        }
+    });
+}
+
+/// N seconds without an event for M connections.
+fn idle(world: &mut World, count: u32, beforehand: u32) {
+    for number in 0..beforehand {
+        world.connect(Some(&format!("prices/{number}")), 3_600);
+    }
+    world.count(count, |world, _| world.wait(1_000));
 }
 
 /// What a client sends, without a copy for each time.

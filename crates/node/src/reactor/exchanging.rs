@@ -1,0 +1,104 @@
+//! The exchange between the edge and the home of a thread, and with other shards; and the edge's
+//! outputs for the network.
+//!
+//! Steps 4 and 6 of the path.
+
+use super::{Clock, Reactor};
+use crate::mailbox::{Mailbox, Post};
+use crate::timing::Stamps;
+use net::{Close, Net};
+use std::time::Duration;
+
+impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
+    /// Lets homes answer requests and edges process letters until this thread has nothing left for
+    /// itself, posts the rest, and carries out the edge's outputs.
+    pub(super) fn exchange(&mut self) {
+        while self.exchange_once() {}
+        self.post_letters();
+        for (log, requests) in (0..).zip(&mut self.home_out.disk) {
+            if !requests.is_empty() {
+                self.mailbox.ask(log, self.watch.since_us(), std::mem::take(requests));
+            }
+        }
+        self.watch.posted();
+        if !self.edge.out.answers.is_empty() {
+            self.answer_operators();
+        }
+        if !self.edge.out.clients.is_empty() {
+            self.change_clients();
+        }
+        if !self.edge.out.users.is_empty() {
+            self.change_users();
+        }
+        for (conn, at_once) in self.edge.out.closes.drain(..) {
+            if let Some(door) = &mut self.door {
+                door.leave(conn, self.now);
+            }
+            self.net.close(conn, if at_once { Close::Reset } else { Close::Graceful });
+        }
+        for (conn, within_ms) in self.edge.out.acknowledged_within_ms.drain(..) {
+            let within = Duration::from_millis(within_ms);
+            self.net.expect_acknowledgements(conn, within);
+        }
+        if !self.edge.out.readable.is_empty() {
+            self.ready.extend(self.edge.out.readable.drain(..));
+        }
+    }
+
+    /// Posts requests to other homes, and processes those of this thread and its letters; returns
+    /// whether there were any, because they may have caused others.
+    fn exchange_once(&mut self) -> bool {
+        let own = usize::from(self.id);
+        let mut has_own = false;
+        for home in 0..self.edge.out.requests.len() {
+            if self.edge.out.requests[home].is_empty() {
+                continue;
+            }
+            let mut requests = std::mem::take(&mut self.edge.out.requests[home]);
+            let since_us = self.watch.began_us;
+            if home == own {
+                has_own = true;
+                self.give_home(self.id, since_us, requests.drain(..));
+                put_back(requests, &mut self.edge.out.requests[home]);
+            } else {
+                let stamps = Stamps { sent_us: self.clock.monotonic_us(), since_us };
+                self.mailbox.send(home as u16, Post::Requests { from: self.id, stamps, requests });
+            }
+        }
+        let mut letters = std::mem::take(&mut self.home_out.letters[own]);
+        if !letters.is_empty() {
+            has_own = true;
+            self.give_edge(self.id, self.watch.since_us(), letters.drain(..));
+        }
+        put_back(letters, &mut self.home_out.letters[own]);
+        if !self.home_out.occupancy.is_empty() {
+            has_own = true;
+            for occupancy in std::mem::take(&mut self.home_out.occupancy) {
+                self.edge.tell_occupancy(&occupancy);
+            }
+        }
+        has_own
+    }
+
+    /// Posts letters to the edges of other threads.
+    fn post_letters(&mut self) {
+        for edge in 0..self.home_out.letters.len() {
+            if !self.home_out.letters[edge].is_empty() {
+                let letters = std::mem::take(&mut self.home_out.letters[edge]);
+                let since_us = self.watch.since_us();
+                let stamps = Stamps { sent_us: self.clock.monotonic_us(), since_us };
+                self.mailbox.send(edge as u16, Post::Letters { from: self.id, stamps, letters });
+            }
+        }
+    }
+}
+
+/// Lists of a thread's own letters and requests keep their memory up to this length.
+const KEPT_LIST_LEN_MAX: usize = 1_024;
+
+/// Returns an emptied list to its owner, unless the owner has a new one or it has grown large.
+fn put_back<T>(list: Vec<T>, place: &mut Vec<T>) {
+    if place.is_empty() && list.capacity() <= KEPT_LIST_LEN_MAX {
+        *place = list;
+    }
+}
