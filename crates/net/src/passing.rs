@@ -1,6 +1,6 @@
 //! A network that another process can take over, connections included: its part of a live upgrade.
 //!
-//! In the old process, first the network copies what can be copied while it goes on serving
+//! In the old process, the network first sends copies of its sockets while it goes on serving
 //! ([`Passing::copy_some`]). After the thread's last turn it gives its final state
 //! ([`Passing::conclude`]), and the copies that are new since. In the new process the network
 //! adopts the copies as they arrive ([`Passing::adopt`]), and at the end keeps what the final state
@@ -42,7 +42,7 @@ pub trait Passing: Net {
     /// Sends at most one message of copies.
     ///
     /// # Errors
-    /// The copy cannot be made, or nobody will receive it.
+    /// The copy cannot be created, or the new process is gone.
     fn copy_some(
         &mut self,
         copied: &mut Self::Copied,

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::{PATIENCE, Side, loopback, options, pair};
-use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free};
+use net::kernel::{
+    ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Waker, check_free,
+};
 use net::{Close, Event, Net, Read, Wake, Write};
 
 #[test]

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_come_too_fast_wait_outside() {
+    fn connections_above_the_rate_wait_in_the_queue() {
         let mut door = Door::new(DoorOptions {
             admission: None,
             first_tls_listener: 1,
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_are_told() {
+    fn refusals_name_their_code() {
         let text = String::from_utf8(refusal(ErrorCode::RateLimited, 3)).unwrap();
         assert!(text.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{text}");
         assert!(text.contains("Retry-After: 3\r\n") && text.contains("Connection: close\r\n"));

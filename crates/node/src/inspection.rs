@@ -2,9 +2,8 @@
 //!
 //! Place: beside [`Node::statistics`]; `broker::inspect` is the shards' part. Invariants: a caller
 //! waits at most [`ANSWER_TIMEOUT`] for a shard, and gets the part of a list found within
-//! `LIST_TIMEOUT`, with the place to continue from; at most
-//! [`crate::asker::QUESTIONS_MAX`] questions wait at a
-//! shard, however many callers there are and however long it hangs.
+//! `LIST_TIMEOUT`, with the place to continue from; at most `QUESTIONS_MAX` questions (`asker`)
+//! wait at a shard, for any number of callers and even if it hangs.
 
 use crate::asker::enter;
 use crate::mailbox::{Control, Post};
@@ -387,11 +386,11 @@ mod tests {
     }
 
     #[test]
-    fn so_many_wait_at_a_shard_and_no_more() {
+    fn questions_at_a_shard_have_a_maximum() {
         let waiting = Arc::new(AtomicU32::new(0));
         let mut askers: Vec<_> = (0..QUESTIONS_MAX).map(|_| enter(&waiting)).collect();
         assert!(askers.iter().all(Option::is_some) && enter(&waiting).is_none());
-        // Who gives up makes no room: the shard still has the question.
+        // A caller that gives up makes no room: the shard still has the question.
         let (asker, answered) = askers.pop().flatten().unwrap();
         drop(answered);
         assert!(enter(&waiting).is_none());
@@ -400,8 +399,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_goes_over_all_shards_and_stops_when_it_is_full() {
-        // Ten entries at each of three shards, four to an answer.
+    fn a_list_covers_all_shards_and_stops_when_it_is_full() {
+        // Each of three shards has ten entries, and returns four in an answer.
         let ask = |cursor: Cursor, len_max: u32| {
             let end = (cursor.place + len_max.min(4)).min(10);
             let found: Vec<(u16, u32)> = (cursor.place..end).map(|at| (cursor.shard, at)).collect();

@@ -77,7 +77,7 @@ mod tests {
     use broker::journal::Event;
 
     #[test]
-    fn what_has_no_room_is_counted() {
+    fn events_without_room_are_counted() {
         let entry = Entry { time_ms: 1, event: Event::LeftOut { access: 1, audit: 0 } };
         let (sender, mut receiver) = journal();
         for _ in 0..BATCHES_MAX + 2 {

@@ -139,8 +139,8 @@ mod tests {
     use std::sync::Mutex;
     use stdx::key::Key;
 
-    /// Refuses, and remembers in which order; credentials of an even number are tried with so many
-    /// keys.
+    /// Refuses, and remembers the order; credentials with an even number are tried with this number
+    /// of keys.
     struct Strict(Mutex<Vec<u32>>, u32);
 
     impl Default for Strict {
@@ -208,7 +208,7 @@ mod tests {
         let mut before = 0;
         for _ in 0..4 {
             judging.turn(&mut edge, Now::default());
-            // Every second one has a signature.
+            // Every second credential has a signature.
             let count = answered() - before;
             assert!(count <= 2 * SIGNATURES_TURN_MAX as usize, "{count}");
             before += count;
@@ -217,9 +217,9 @@ mod tests {
         assert!(judge.0.lock().unwrap().iter().copied().eq(0..100));
     }
 
-    /// Four keys without names, and tokens that none of them has signed.
+    /// There are four keys without names, and none of them has signed the tokens.
     #[test]
-    fn each_key_that_is_tried_counts_in_a_turn() {
+    fn each_tried_key_counts_in_a_turn() {
         let judge = Arc::new(Strict(Mutex::default(), 4));
         let mut judging = Judging::new(Some(judge.clone()));
         let mut edge = edge();
@@ -230,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_has_a_bound_in_bytes() {
+    fn waiting_credentials_have_a_bound_in_bytes() {
         let judge = Arc::new(Strict::default());
         let mut judging = Judging::new(Some(judge.clone()));
         let mut edge = edge();
         let bytes = 1 << 20;
         let count = (WAITING_BYTES_MAX / bytes) as u32;
-        // With signatures, so that they wait.
+        // They have signatures, so they wait.
         let many = (0..2 * count).map(|number| question(2 * number, bytes));
         edge.out.questions = many.collect();
         judging.turn(&mut edge, Now::default());
@@ -244,13 +244,13 @@ mod tests {
         while judging.has_more() {
             judging.turn(&mut edge, Now::default());
         }
-        // Those that came first, and no others.
+        // Only the first ones are answered.
         let answered = judge.0.lock().unwrap().clone();
         assert!(answered.into_iter().eq((0..count).map(|number| 2 * number)));
     }
 
     #[test]
-    fn without_a_judge_nothing_is_taken() {
+    fn without_an_authenticator_every_credential_is_refused() {
         let mut judging = Judging::new(None);
         let mut edge = edge();
         edge.out.questions.push(question(1, 8));

@@ -35,7 +35,6 @@ use std::time::{Duration, Instant};
 use stdx::memory::{Component, Components};
 use stdx::metrics::Metrics;
 
-
 /// Counts of admission and of proxies' connections, of all threads.
 #[derive(Clone, Copy, Debug, Default, Metrics)]
 pub struct DoorStatistics {

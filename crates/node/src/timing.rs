@@ -7,7 +7,7 @@
 //! publications. So a duration is an upper bound, too large by at most a turn.
 //!
 //! Invariants: only live deliveries count; pages of a replay, and later messages of a stream
-//! without credit, have waited for their reader, and say nothing about the node. All threads of a
+//! without credit, have waited for their reader, and do not measure the node. All threads of a
 //! node use one clock.
 
 use stdx::Counters;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn deliveries_count_by_the_batch_that_brought_them() {
+    fn deliveries_count_by_their_batch() {
         let mut watch = Watch::new();
         watch.begin(1_000);
         watch.delivered(900, 3);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_s_letters_are_as_old_as_the_oldest_of_what_led_to_them() {
+    fn letters_of_a_home_are_as_old_as_the_oldest_publication_behind_them() {
         let mut watch = Watch::new();
         watch.begin(5_000);
         assert_eq!(watch.since_us(), UNTIMED);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn long_turns() {
+    fn long_turns_are_counted() {
         let mut watch = Watch::new();
         for (began_us, ended_us) in [(0, 9_999), (20_000, 30_000), (40_000, 70_000)] {
             watch.begin(began_us);
@@ -172,9 +172,9 @@ mod tests {
         assert_eq!(watch.timings().turns.sum_us(), 9_999 + 10_000 + 30_000);
     }
 
-    /// What was sent after the turn had begun has not waited.
+    /// A batch that was sent after the begin of the turn has not waited.
     #[test]
-    fn mailboxes() {
+    fn batches_wait_in_mailboxes_until_the_turn() {
         let mut watch = Watch::new();
         watch.begin(1_000);
         for sent_us in [900, 1_001] {

@@ -1,12 +1,12 @@
-//! How many connections each user has, over all I/O threads, and whether one more may come.
+//! The number of connections of each user, over all I/O threads, and its limit.
 //!
-//! Place: asked by the reactors for their edges when a connection shows a token whose user counts
-//! ([`broker::edge::UserChange`]), and when it has gone; never on a message's path. A lock is held
-//! for a look at one entry.
+//! Place: the reactors ask for their edges when a connection presents a token whose user is counted
+//! ([`broker::edge::UserChange`]), and when it has ended; never on a message's path. A lock is held
+//! for one entry only.
 //!
-//! Invariants: there are as many entries as users with connections that count. A user is known by a
-//! hash of 64 bits with a random key: an entry has few bytes, and that two users share one has to
-//! be looked for among billions.
+//! Invariants: each user with counted connections has one entry. A user is identified by a hash of
+//! 64 bits with a random key: an entry has few bytes, and only one pair among billions of users
+//! shares one.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stdx::metrics::Metrics;
 
-/// Parts with a lock each.
+/// Number of parts of the table, with one lock each.
 const PARTS_COUNT: usize = 64;
 
 /// The table.
@@ -26,7 +26,7 @@ pub struct Users {
     refused: AtomicU64,
 }
 
-/// Connections by their user; the key in two halves, so that an entry has 12 bytes.
+/// Numbers of connections by user; the key has two halves, so that an entry has 12 bytes.
 type Part = HashMap<[u32; 2], u32>;
 
 /// What the table has refused, and how much is in it.
@@ -41,7 +41,7 @@ pub struct UserStatistics {
 }
 
 impl Users {
-    /// An empty table; every user may have so many connections.
+    /// An empty table, with the maximum number of connections of each user.
     pub fn new(connections_max: Option<u32>) -> Users {
         Users {
             connections_max,
@@ -51,8 +51,8 @@ impl Users {
         }
     }
 
-    /// A connection of a user comes. `own_max` is what the user's own token allows. False: there
-    /// are as many as there may be.
+    /// Counts a new connection of a user, with the maximum of the user's own token. False if the
+    /// user has the maximum.
     pub fn enter(&self, user: &str, own_max: Option<u32>) -> bool {
         let connections_max = [self.connections_max, own_max].into_iter().flatten().min();
         let (mut part, key) = self.part(user);
@@ -65,20 +65,20 @@ impl Users {
         true
     }
 
-    /// A connection of a user is here already: a process that this one follows has let it in.
+    /// Counts a connection of a user that the previous process has admitted.
     pub(crate) fn count(&self, user: &str) {
         let (mut part, key) = self.part(user);
         *part.entry(key).or_default() += 1;
     }
 
-    /// Such a connection has gone.
+    /// Counts the end of a connection.
     pub fn leave(&self, user: &str) {
         let (mut part, key) = self.part(user);
         match part.get_mut(&key) {
             Some(connections) if *connections > 1 => *connections -= 1,
             _ => {
                 part.remove(&key);
-                // What a storm needed goes back.
+                // The memory for a storm is released.
                 if part.capacity() > 4 * part.len() + 64 {
                     part.shrink_to_fit();
                 }
@@ -100,7 +100,7 @@ impl Users {
 }
 
 impl Default for Users {
-    /// No bound but those of tokens.
+    /// Without a maximum, those of tokens apply.
     fn default() -> Users {
         Users::new(None)
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lesser_bound_counts() {
+    fn the_smaller_maximum_applies() {
         let users = Users::new(Some(2));
         assert!(users.enter("anna", None));
         assert!(!users.enter("anna", Some(1)));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_bound_tokens_have_theirs() {
+    fn without_a_maximum_those_of_tokens_apply() {
         let users = Users::default();
         assert!(users.enter("anna", Some(1)));
         assert!(!users.enter("anna", Some(1)));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads() {
+    fn threads_share_the_counts() {
         let users = Users::new(Some(4));
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(users.statistics(), UserStatistics::default());
     }
 
-    /// With this the budget of an idle connection with a token of its own still holds.
+    /// It keeps the budget of an idle connection with its own token.
     #[test]
     fn a_user_costs_less_than_forty_bytes() {
         let users = Users::default();
@@ -176,8 +176,8 @@ mod tests {
         for number in 0..count {
             assert!(users.enter(&number.to_string(), None));
         }
-        // Entries of 12 bytes and one of the table's own, in tables that are between half and seven
-        // eighths full.
+        // Entries of 12 bytes and one byte of the table, which is between half and seven eighths
+        // full.
         let places: usize = users.parts.iter().map(|part| lock(part).capacity()).sum();
         let bytes = places * 8 / 7 * (size_of::<([u32; 2], u32)>() + 1);
         assert!(bytes / count < 40, "{} bytes", bytes / count);

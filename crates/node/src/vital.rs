@@ -41,7 +41,7 @@ mod tests {
                 let _vital = Vital;
                 panic!("a log thread that fails");
             });
-            // Nobody else ends this process: without the guard it would go on to say so.
+            // Without the guard, this process would go on and report it.
             let _ = thread.map(std::thread::JoinHandle::join);
             println!("half alive");
             return;

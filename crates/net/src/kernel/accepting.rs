@@ -1,4 +1,4 @@
-//! Taking connections in: from the listeners, from other threads, and what happens without room.
+//! Accepting: from the listeners and from other threads, and refusing without room.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,17 +17,17 @@ use super::{Kernel, LISTENERS_MAX, Listener};
 use crate::Event;
 use crate::counters::Count;
 
-/// Refused connections that wait for their peer to read the refusal; with the sockets of one
-/// hand-over message they fill the reserve, but for a few.
+/// Maximum number of refused connections that wait for their peer to read the refusal; with the
+/// sockets of one hand-over message they nearly fill the reserve.
 pub(super) const REFUSED_MAX: usize = 24;
 
 const _: () = assert!(REFUSED_MAX + BATCH_MAX < super::RESERVE as usize);
 
 impl Kernel {
-    /// Listens on one more address, at most 256 in all; says the listener's number, as in
-    /// [`Event::Accepted`], and the address that it got. With port 0 the first thread opens its
-    /// listener, and the others then give the port that it got. All threads of a mesh must open
-    /// their listeners in the same order.
+    /// Listens on one more address, at most 256 in all; returns the listener's number, as in
+    /// [`Event::Accepted`], and its address. With port 0 the first thread opens its listener, and
+    /// the others then name the selected port. All threads of a mesh must open their listeners in
+    /// the same order.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`, or no descriptor.
@@ -56,8 +56,8 @@ impl Kernel {
         }
     }
 
-    /// Tells epoll whether the listeners matter at present. Level-triggered: what was not accepted
-    /// in one poll is seen again in the next.
+    /// Tells epoll whether to report the listeners. They are level-triggered: connections that one
+    /// poll does not accept are reported again by the next.
     pub(super) fn watch_listeners(&self) {
         for (number, listener) in self.listeners.iter().enumerate() {
             let token = epoll::EventData::new_u64(number as u64);
@@ -82,8 +82,8 @@ impl Kernel {
         }
     }
 
-    /// One connection when they come one by one, twice as many each time that more were waiting:
-    /// asking a queue that is empty costs the kernel nearly as much as taking a connection from it.
+    /// Accepts one connection at first, and twice as many each time that more were waiting: asking
+    /// an empty queue costs the kernel nearly as much as accepting a connection.
     pub(super) fn accept_batch(&mut self, number: u8, events: &mut Vec<Event>) {
         let at = usize::from(number);
         let batch = self.listeners[at].batch;
@@ -116,7 +116,7 @@ impl Kernel {
         self.pass_on();
     }
 
-    /// Here, elsewhere, or nowhere.
+    /// Keeps the connection, sets it aside for another thread, or refuses it.
     fn place(
         &mut self,
         number: u8,
@@ -145,7 +145,7 @@ impl Kernel {
         events: &mut Vec<Event>,
     ) {
         let Some(peer) = peer else {
-            // It was reset before we came to it.
+            // It was reset before it was accepted.
             self.counters.add(Count::OtherErrors, 1);
             self.handover.give_back(self.handover.thread(), 1);
             return;
@@ -163,7 +163,7 @@ impl Kernel {
         }
     }
 
-    /// Sends what was set aside for other threads, one message for each of them.
+    /// Sends the sockets set aside for other threads, one message to each.
     fn pass_on(&mut self) {
         while let Some(&(thread, ..)) = self.passing.first() {
             let batch: Vec<(u8, OwnedFd)> = self
@@ -184,7 +184,7 @@ impl Kernel {
         }
     }
 
-    /// Takes in what other threads have passed on. The places were taken by them.
+    /// Receives sockets from other threads, which have reserved their places.
     pub(super) fn receive_passed(&mut self, events: &mut Vec<Event>) {
         let messages_max = self.options.accept_batch_max.div_ceil(BATCH_MAX);
         for _ in 0..messages_max {
@@ -197,7 +197,7 @@ impl Kernel {
                     break;
                 }
             };
-            // Something else has filled the table: the kernel has dropped the rest.
+            // The table was full: the kernel has dropped the rest.
             let lost = sent.saturating_sub(received.len() as u32);
             self.counters.add(Count::NoDescriptors, u64::from(lost));
             self.handover.give_back(self.handover.thread(), lost);
@@ -210,7 +210,7 @@ impl Kernel {
         }
     }
 
-    /// Answers from the reserve, then ends the connection; it stays until the peer has read that.
+    /// Answers a connection in the reserve, and ends it after the peer has read the answer.
     fn refuse(&mut self, number: u8, socket: OwnedFd) {
         self.counters.add(Count::Refused, 1);
         let refusal = self.listeners.get(usize::from(number)).map_or(&b""[..], |l| l.refusal);
@@ -218,7 +218,7 @@ impl Kernel {
             self.counters.add(Count::Closed, 1);
             return;
         }
-        // A fresh socket's buffer takes it whole. If it does not, the peer is gone.
+        // It fits a fresh socket's buffer. Otherwise the peer is gone.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = rustix::net::send(socket.as_fd(), refusal, flags);
         let _ = shutdown(&socket, Shutdown::Write);
@@ -233,14 +233,15 @@ impl Kernel {
         }
     }
 
-    /// No descriptors or no memory: trying at once again would only burn the processor.
+    /// Suspends accepting for a moment: without descriptors or memory, an immediate retry is in
+    /// vain.
     fn rest_from_accepting(&mut self) {
         self.accept_retry_at = Some(Instant::now() + self.options.accept_retry);
         self.watch_listeners();
     }
 }
 
-/// Where a socket comes from; none of one that is lost.
+/// The peer's address; none if the connection is lost.
 pub(super) fn peer_of(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     let peer = getpeername(socket).ok().flatten()?;
     SocketAddr::try_from(peer).ok().map(canonical)

@@ -1,7 +1,7 @@
-//! Letting go of connections: at once, by reset, or after the peer has read our last words.
+//! Closing connections: at once, by reset, or after the peer has read the last bytes.
 //!
-//! `close(2)` of a socket with unread bytes, or one that bytes still arrive for, sends RST, and the
-//! peer's kernel may then throw away what we wrote last (RFC 9112, 9.6). So a graceful close ends
+//! `close(2)` of a socket with unread or arriving bytes sends RST, and the peer's kernel may then
+//! discard the last written bytes (RFC 9112, 9.6). So a graceful close ends
 //! our direction only, and discards the peer's bytes until it ends too or `linger_timeout` is over.
 
 use std::collections::VecDeque;
@@ -15,8 +15,8 @@ use super::{How, Kernel};
 use crate::Conn;
 use crate::counters::Count;
 
-/// Bytes discarded at a time, without copying, and how many times in one turn: a peer that sends
-/// faster than that does not deserve an orderly end.
+/// Bytes discarded at once, without copying, and the number of times in one turn: a peer that sends
+/// faster gets no orderly end.
 const DISCARD_BYTES: usize = 1 << 20;
 const DISCARD_TIMES_MAX: usize = 16;
 
@@ -26,7 +26,7 @@ enum Discarded {
 }
 
 impl Kernel {
-    /// Closes what the caller asked for since the last poll.
+    /// Carries out the closes requested since the last poll.
     pub(super) fn carry_out_closes(&mut self) {
         while let Some((index, how)) = self.closing.pop() {
             match how {
@@ -46,7 +46,7 @@ impl Kernel {
         }
     }
 
-    /// Ends our direction, and the rest when the peer has ended too.
+    /// Ends our direction, and closes the socket when the peer has ended, too.
     fn end(&mut self, index: u32) {
         let conn = self.slots.occupant(index);
         let ended = self.with_socket(index, |socket| shutdown(socket, Shutdown::Write));
@@ -63,7 +63,7 @@ impl Kernel {
         self.lingering.push_back((Instant::now() + self.options.linger_timeout, conn));
     }
 
-    /// A lingering connection has something to say.
+    /// Discards the bytes of a lingering connection.
     pub(super) fn discard(&mut self, index: u32) {
         if matches!(self.discard_bytes(index), Discarded::Ended) {
             self.release(index);
@@ -71,11 +71,11 @@ impl Kernel {
     }
 
     fn discard_bytes(&mut self, index: u32) -> Discarded {
-        // Without a descriptor to do it with the end comes at once.
+        // Without a descriptor, the connection ends at once.
         self.with_socket(index, discard_all).unwrap_or(Discarded::Ended)
     }
 
-    /// Deadlines of our own: lingering connections, and accepting again.
+    /// Closes lingering and refused connections whose time is over, and resumes accepting.
     pub(super) fn sweep_deadlines(&mut self) {
         if self.lingering.is_empty() && self.refused.is_empty() && self.accept_retry_at.is_none() {
             return;
@@ -105,7 +105,7 @@ impl Kernel {
         }
     }
 
-    /// Closes the descriptor, which also takes it out of epoll, and frees its place.
+    /// Closes the descriptor, which removes it from epoll, and frees its place.
     fn release(&mut self, index: u32) {
         let conn = self.slots.occupant(index);
         let flags = self.slots.flags(conn).unwrap_or(0);
@@ -123,8 +123,8 @@ impl Kernel {
     }
 }
 
-/// Forgets those that have ended by themselves; if there are `max` still, gives the oldest to
-/// close.
+/// Forgets connections that have ended by themselves; returns the oldest one, to be closed, if
+/// `max` remain.
 pub(super) fn make_room(
     waiting: &mut VecDeque<(Instant, Conn)>,
     max: usize,
@@ -140,7 +140,7 @@ fn discard_all(socket: BorrowedFd<'_>) -> Discarded {
     for _ in 0..DISCARD_TIMES_MAX {
         match discard_once(socket) {
             Some(0) => return Discarded::Ended,
-            // The end may stand behind these bytes, and no edge would tell of it.
+            // The end may follow these bytes, and no edge would report it.
             Some(_) => {}
             None => return Discarded::Empty,
         }
@@ -148,7 +148,7 @@ fn discard_all(socket: BorrowedFd<'_>) -> Discarded {
     Discarded::Ended
 }
 
-/// How many bytes were discarded; `None` if there are none now. An error counts as the end.
+/// Number of discarded bytes; `None` if there are none at present. An error counts as the end.
 fn discard_once(socket: BorrowedFd<'_>) -> Option<usize> {
     // SAFETY: with MSG_TRUNC a TCP socket drops the bytes and writes nothing through the pointer
     // (tcp(7)), which may therefore be null.

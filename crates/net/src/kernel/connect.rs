@@ -1,4 +1,4 @@
-//! Connections that we begin: for the client and the benchmark.
+//! Outgoing connections, for the client and the benchmark.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ impl Kernel {
     ///
     /// # Errors
     /// `QuotaExceeded` if the thread is full; `AddrNotAvailable` if no source port is left or the
-    /// source address is not ours; and whatever the kernel knows at once.
+    /// source address is not ours; otherwise the kernel's error.
     pub fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> io::Result<Conn> {
         if !self.handover.take() {
             return Err(io::Error::new(

@@ -80,7 +80,7 @@ impl Handover {
         self.shared.pairs.iter().flat_map(|(send, receive)| [send.as_raw_fd(), receive.as_raw_fd()])
     }
 
-    /// Connections of each thread and how many it may hold, in the order of the mesh.
+    /// Number of connections of each thread and its maximum, in the order of the mesh.
     pub fn loads(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let read = |value: &AtomicU32| value.load(Ordering::Relaxed);
         self.shared.loads.iter().map(move |load| (read(&load.count), read(&load.max)))
@@ -168,8 +168,8 @@ impl Handover {
         Ok(())
     }
 
-    /// Receives one message: appends its sockets and says how many were sent, which is more than
-    /// arrived if this table had no room for them. `None` if there is no message.
+    /// Receives one message: appends its sockets, and returns the number that was sent; fewer
+    /// arrive if this table has no room for them. `None` if there is no message.
     pub(super) fn receive(&self, sockets: &mut Vec<(u8, OwnedFd)>) -> io::Result<Option<u32>> {
         let Some(end) = self.receiving_end() else {
             return Ok(None);

@@ -1,8 +1,7 @@
-//! Listening sockets that a service manager has opened and passed on: one for each address, which
-//! all threads accept from.
+//! Listening sockets of a service manager: one for each address, from which all threads accept.
 //!
-//! They are numbers in the table that the process began with. Each thread keeps the number through
-//! [`crate::system::unshare_table`] and listens on a duplicate of its own; siblings by
+//! They are numbers in the first descriptor table of the process. Each thread keeps the number
+//! through [`crate::system::unshare_table`] and listens on a duplicate of its own; siblings by
 //! `SO_REUSEPORT` cannot be made of a socket that was bound without it. A connection that comes
 //! wakes every thread that sleeps, and one of them gets it. The service manager has the socket too:
 //! what waits in its queue when this process ends is served by the next.

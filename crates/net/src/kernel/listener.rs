@@ -10,20 +10,20 @@ use std::os::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 use rustix::net::{ipproto, sockopt};
 
-/// How to listen.
+/// Options of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenOptions {
-    /// Where; port 0 takes a free one. An IPv6 wildcard takes IPv4 too.
+    /// The address; port 0 selects a free one. An IPv6 wildcard includes IPv4.
     pub address: SocketAddr,
-    /// Connections that the kernel keeps until they are accepted; it caps this at `somaxconn`.
+    /// Length of the kernel's accept queue; it caps this at `somaxconn`.
     pub backlog_max: i32,
     /// `SO_SNDBUF` of every connection in bytes (the kernel doubles it for its own bookkeeping);
     /// `None` lets the kernel grow it to megabytes.
     pub socket_send_bytes: Option<usize>,
     /// `SO_RCVBUF` of every connection in bytes.
     pub socket_receive_bytes: Option<usize>,
-    /// What a connection is told that cannot be taken because all threads are full; then it is
-    /// closed. At most what fits a fresh send buffer, a few kilobytes.
+    /// The answer to a connection for which no thread has room; then it is closed. It must fit a
+    /// fresh send buffer: a few kilobytes.
     pub refusal: &'static [u8],
 }
 
@@ -41,8 +41,9 @@ impl ListenOptions {
     }
 }
 
-/// Fails with `AddrInUse` if anybody listens there, also with `SO_REUSEPORT`: a second server of
-/// the same user would otherwise silently share the port. For the first thread, before it listens.
+/// Fails with `AddrInUse` if another socket listens there, even with `SO_REUSEPORT`: a second
+/// server of the same user would otherwise silently share the port. For the first thread, before it
+/// listens.
 ///
 /// # Errors
 /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`.
@@ -53,7 +54,7 @@ pub fn check_free(address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a listener in the calling thread's table and says which address it got.
+/// Opens a listener in the calling thread's table, and returns its address.
 pub(super) fn open_listener(options: &ListenOptions) -> io::Result<(OwnedFd, SocketAddr)> {
     let socket = open(options.address)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -86,7 +87,7 @@ pub(super) fn open(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The peer as its operator knows it: IPv4 as IPv4 even where it came through an IPv6 socket.
+/// The peer's address as operators know it: IPv4 as IPv4, even over an IPv6 socket.
 pub(super) fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }

@@ -60,8 +60,7 @@ impl Registered {
     /// Holds the socket from now on; closing its descriptor has no effect.
     ///
     /// # Errors
-    /// `EMFILE` when there is no place, otherwise what the kernel says, most often that there is no
-    /// memory.
+    /// `EMFILE` if there is no place, otherwise the kernel's error, most often for lack of memory.
     pub(super) fn hold(&mut self, socket: BorrowedFd<'_>) -> Result<u32, Errno> {
         let place = match self.released.pop() {
             Some(place) => place,
@@ -78,7 +77,7 @@ impl Registered {
         Ok(place)
     }
 
-    /// Lets go of the socket; it is closed if nobody else holds it.
+    /// Releases the socket; it is closed unless a descriptor holds it.
     pub(super) fn release(&mut self, place: u32) {
         let released = self.update(place, -1);
         debug_assert!(released.is_ok(), "a place that was taken: {released:?}");
@@ -121,7 +120,7 @@ impl Registered {
             // SAFETY: the part is borrowed for as long as the call takes.
             return unsafe { self.complete(instance, &operation) }.map(|count| count as usize);
         }
-        // SAFETY: all bytes zero are a message header without anything.
+        // SAFETY: all bytes zero are an empty message header.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         // IoSlice has the layout of iovec; the kernel only reads through it.
         message.msg_iov = parts.as_ptr().cast_mut().cast();
@@ -133,10 +132,10 @@ impl Registered {
         unsafe { self.complete(instance, &operation) }.map(|count| count as usize)
     }
 
-    /// A descriptor of the socket, for what is rare.
+    /// Creates a descriptor of the socket, for rare operations.
     ///
     /// # Errors
-    /// No descriptor to be had.
+    /// The table has no room.
     pub(super) fn descriptor(&mut self, place: u32) -> io::Result<OwnedFd> {
         let (instance, file) = self.at(place);
         let operation = opcode::FixedFdInstall::new(types::Fixed(file), 0).build();
@@ -150,10 +149,11 @@ impl Registered {
         ((place / self.files) as usize, place % self.files)
     }
 
-    /// Submits one operation and waits for its end, which is at once: none of ours may wait.
+    /// Submits one operation and waits for its completion, which is immediate: no operation here
+    /// waits.
     ///
     /// # Safety
-    /// What the operation points to must live until the call returns.
+    /// The memory of the operation must live until the call returns.
     unsafe fn complete(
         &mut self,
         instance: usize,
@@ -166,8 +166,8 @@ impl Registered {
         loop {
             match instance.submit_and_wait(1) {
                 Ok(_) => {}
-                // Not submitted or not completed for the moment. To give up would leave the kernel
-                // with our pointers.
+                // Not submitted or not completed yet. Returning now would leave our pointers with
+                // the kernel.
                 Err(error) if is_passing(&error) => std::thread::yield_now(),
                 Err(error) => panic!("io_uring_enter of a good instance: {error}"),
             }
@@ -187,7 +187,7 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ENOMEM))
 }
 
-/// Whether the kernel has all that is needed (Linux 6.8) and nobody forbids it.
+/// Whether the kernel has the required features (Linux 6.8), and no sandbox forbids them.
 pub(super) fn is_allowed() -> bool {
     let ask = || -> io::Result<bool> {
         let instance = IoUring::new(ENTRIES)?;
@@ -199,8 +199,8 @@ pub(super) fn is_allowed() -> bool {
     ask().unwrap_or(false)
 }
 
-/// How many sockets a thread may hold beside its descriptor table of this limit, where it is
-/// allowed.
+/// Maximum number of sockets of a thread beside its descriptor table with this limit, where they
+/// are allowed.
 pub(super) fn room(descriptors_max: u32) -> u32 {
     FILES_MAX.min(descriptors_max) * INSTANCES_MAX
 }

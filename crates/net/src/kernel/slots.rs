@@ -1,4 +1,4 @@
-//! Which descriptor a connection is, and what was said about it: eight bytes for each connection.
+//! The socket of each connection, and the events reported for it: eight bytes per connection.
 //!
 //! Invariants: a slot that holds a descriptor owns it. Indices are as dense as possible (the last
 //! freed is the next used), whatever numbers the descriptors have: with a table shared by all
@@ -10,44 +10,44 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use crate::Conn;
 use stdx::pages::Pages;
 
-/// The end was seen: a short read does not mean that nothing is left to say.
+/// The end of the stream was reported: after a short read there is still something to read.
 pub(super) const PEER_ENDED: u8 = 1;
-/// `Readable` was said and the socket was not read empty since.
+/// `Readable` was reported, and the socket was not read empty since.
 pub(super) const READ_TOLD: u8 = 1 << 1;
-/// A write found no room: the next room is worth a `Writable`.
+/// A write found no room: `Writable` is reported when there is some.
 pub(super) const WRITE_BLOCKED: u8 = 1 << 2;
-/// We began it and it is not established yet.
+/// A connection begun from here that is not established yet.
 pub(super) const CONNECTING: u8 = 1 << 3;
-/// The caller does not know the slot, or no more.
+/// The caller does not know the slot, or does not use it any more.
 pub(super) const DEAD: u8 = 1 << 4;
-/// Dead, our direction ended; what the peer still sends is discarded until it ends too.
+/// Dead, and our direction has ended; the peer's bytes are discarded until it ends, too.
 pub(super) const LINGERING: u8 = 1 << 5;
-/// Accepted from the reserve only to be told that there is no room.
+/// Accepted from the reserve, only to be refused.
 pub(super) const REFUSED: u8 = 1 << 6;
-/// epoll is to say when there is room.
+/// Epoll reports room.
 pub(super) const ROOM_WATCHED: u8 = 1 << 7;
 
 const DESCRIPTOR_BITS: u32 = 24;
 const DESCRIPTOR_MASK: u32 = (1 << DESCRIPTOR_BITS) - 1;
 const NONE: u32 = DESCRIPTOR_MASK;
 
-/// Slots to a page.
+/// Number of slots in a page.
 const PAGE: usize = 1_024;
 
-/// Set in a number that is a place among the registered sockets and no descriptor.
+/// Set in a number that is a place among the registered sockets, not a descriptor.
 const REGISTERED: u32 = 1 << (DESCRIPTOR_BITS - 1);
 
-/// A slot that is being taken over and in which nobody is; no descriptor is -1.
+/// An empty slot during a take-over; a descriptor is never -1.
 const VACANT: u32 = u32::MAX;
 
-/// The most connections that a thread can have.
+/// Maximum number of connections of a thread.
 pub(super) const SLOTS_MAX: u32 = DESCRIPTOR_MASK - 1;
 /// The greatest descriptor number, and the greatest place of a registered socket.
 const NUMBER_MAX: u32 = REGISTERED - 2;
 
-/// Where a connection's socket is.
+/// The place of a connection's socket.
 pub(super) enum Socket<D> {
-    /// In the thread's descriptor table.
+    /// A descriptor in the thread's table.
     Descriptor(D),
     /// Registered, at this place.
     Registered(u32),
@@ -72,12 +72,12 @@ impl Slots {
         Slots { slots: Pages::new(), free: NONE }
     }
 
-    /// Bytes touched.
+    /// Touched bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.slots.memory_bytes()
     }
 
-    /// Takes the descriptor in; gives it back if its number or the table is too large.
+    /// Stores the descriptor; returns it if its number or the table is too large.
     pub(super) fn insert(&mut self, descriptor: OwnedFd, flags: u8) -> Result<Conn, OwnedFd> {
         let number = descriptor.as_raw_fd() as u32;
         if number > NUMBER_MAX {
@@ -100,7 +100,7 @@ impl Slots {
         Ok(Conn { index, generation: slot.generation })
     }
 
-    /// Frees the slot and gives its socket back.
+    /// Frees the slot, and returns its socket.
     pub(super) fn remove(&mut self, index: u32) -> Socket<OwnedFd> {
         let slot = &mut self.slots[index];
         let number = slot.word & DESCRIPTOR_MASK;
@@ -111,7 +111,7 @@ impl Slots {
             return Socket::Registered(number & !REGISTERED);
         }
         // SAFETY: `insert` took the ownership of this number into the slot, and the slot has just
-        // forgotten it: nobody else closes it.
+        // forgotten it: nothing else closes it.
         Socket::Descriptor(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
     }
 
@@ -120,14 +120,13 @@ impl Slots {
         self.slots.len()
     }
 
-    /// Whether somebody is at this index. For slots that are being taken over: nothing is in the
-    /// free list yet.
+    /// Whether a connection has this index. For a take-over, during which the free list is empty.
     pub(super) fn is_taken(&self, index: u32) -> bool {
         let slot = self.slots.get(index);
         slot.is_some_and(|slot| slot.word != VACANT)
     }
 
-    /// Puts the descriptor under this very key, where nobody is; gives it back if its number is too
+    /// Stores the descriptor under this key, whose slot is empty; returns it if its number is too
     /// large.
     pub(super) fn occupy(
         &mut self,
@@ -147,7 +146,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Takes the socket of a slot out, and leaves it to nobody.
+    /// Takes the socket out of a slot, and leaves the slot empty.
     pub(super) fn vacate(&mut self, index: u32) -> Socket<OwnedFd> {
         let slot = &mut self.slots[index];
         let number = slot.word & DESCRIPTOR_MASK;
@@ -159,7 +158,7 @@ impl Slots {
         Socket::Descriptor(unsafe { OwnedFd::from_raw_fd(number as RawFd) })
     }
 
-    /// All have come: slots in which nobody is are free, after these generations.
+    /// Ends a take-over: empty slots are free, after these generations.
     pub(super) fn settle(&mut self, generations: impl Iterator<Item = u32>) {
         for (index, generation) in (0..).zip(generations) {
             self.slots.grow_to(index, || Slot { generation: 1, word: VACANT });
@@ -177,8 +176,8 @@ impl Slots {
         }
     }
 
-    /// From now on the socket is registered at this place. Gives its descriptor back, if it had
-    /// one.
+    /// Replaces the descriptor by a place among the registered sockets. Returns the descriptor, if
+    /// there was one.
     pub(super) fn relocate(&mut self, index: u32, place: u32) -> Option<OwnedFd> {
         debug_assert!(place <= NUMBER_MAX);
         let slot = &mut self.slots[index];
@@ -188,7 +187,7 @@ impl Slots {
         (number & REGISTERED == 0).then(|| unsafe { OwnedFd::from_raw_fd(number as RawFd) })
     }
 
-    /// The flags of this very occupant, dead or alive.
+    /// The flags of this connection, dead or alive.
     pub(super) fn flags(&self, conn: Conn) -> Option<u8> {
         let slot = self.slots.get(conn.index)?;
         (slot.generation == conn.generation).then_some((slot.word >> DESCRIPTOR_BITS) as u8)

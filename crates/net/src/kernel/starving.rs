@@ -1,9 +1,9 @@
 //! Connections for whose bytes the kernel has no memory.
 //!
-//! A full socket announces its next room, because acknowledgements of what is on its way free some.
-//! When the system's memory for TCP is used up (`net.ipv4.tcp_mem`) a write is refused although
-//! nothing is on its way: then no acknowledgement comes either, and epoll would never say a word.
-//! Those are tried again after a while.
+//! Epoll reports room in a full socket, because acknowledgements of sent bytes free some. When the
+//! system's memory for TCP is used up (`net.ipv4.tcp_mem`), a write is refused although no bytes
+//! are in flight: then no acknowledgement arrives, and epoll would never report room. Such writes
+//! are tried again after a while.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use super::slots::WRITE_BLOCKED;
 use crate::counters::Count;
 use crate::{Conn, Event};
 
-/// Until a write that found no memory is tried again.
+/// Time until a write that found no memory is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
 impl Kernel {
-    /// A write took nothing: remembers the connection if nobody else will say when there is room.
+    /// Remembers a connection whose write took nothing, if epoll will not report room.
     pub(super) fn blocked(&mut self, conn: Conn) {
         let is_full = self.with_socket(conn.index, has_bytes_on_their_way);
         if is_full.unwrap_or(true) {
@@ -27,7 +27,7 @@ impl Kernel {
         self.starving.push_back((Instant::now() + RETRY, conn));
     }
 
-    /// Lets those try again whose time has come.
+    /// Reports connections whose time has come as writable.
     pub(super) fn sweep_starving(&mut self, events: &mut Vec<Event>) {
         if self.starving.is_empty() {
             return;
@@ -46,7 +46,7 @@ impl Kernel {
     }
 }
 
-/// Whether the peer has not acknowledged everything yet; yes where nothing can be learned.
+/// Whether the peer has not acknowledged everything yet; true if the system does not tell.
 fn has_bytes_on_their_way(socket: BorrowedFd<'_>) -> bool {
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (SIOCOUTQ, tcp(7)) stores one int through the pointer, which is good for the

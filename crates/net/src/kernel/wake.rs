@@ -25,7 +25,7 @@ impl Waker {
     /// Opens the eventfd in the table of the calling thread.
     ///
     /// # Errors
-    /// No descriptor to be had.
+    /// The table has no room.
     pub fn new() -> io::Result<Arc<Waker>> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Waker { descriptor, pending: AtomicBool::new(false) }))

@@ -46,8 +46,8 @@ impl MemoryFd {
 /// on, so unused capacity costs nothing.
 ///
 /// # Errors
-/// `InvalidInput` for no bytes or more than [`CHUNK_BYTES_MAX`]; otherwise the system has no descriptor
-/// or address space.
+/// `InvalidInput` for no bytes or more than [`CHUNK_BYTES_MAX`]; otherwise the system lacks a
+/// descriptor or address space.
 pub fn create(capacity_bytes: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     if capacity_bytes == 0 || capacity_bytes > CHUNK_BYTES_MAX {
         return Err(io::ErrorKind::InvalidInput.into());

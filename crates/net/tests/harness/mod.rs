@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use net::Statistics;
-use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Waker, registered_room};
+use net::kernel::{
+    ConnectOptions, Handover, Kernel, KernelOptions, ListenOptions, Waker, registered_room,
+};
 use net::{Conn, Event, Net, Read, Write};
 
 /// Far more than anything here takes; only a failing test waits so long.

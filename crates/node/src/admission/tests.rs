@@ -1,4 +1,4 @@
-//! Counts and rates of the table, whatever comes from wherever.
+//! Counts and rates of the admission table.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn per_address(connections_max: u32) -> AdmissionOptions {
 }
 
 #[test]
-fn connections_of_an_address() {
+fn connections_of_an_address_have_a_maximum() {
     let table = table(AdmissionOptions {
         exempt: ["192.0.2.9/32"]
             .iter()
@@ -59,7 +59,7 @@ fn a_network_of_ipv6_has_no_more_for_having_many_addresses() {
     }
     assert_eq!(passes.len() + 1, 2 * NETWORK_SHARE as usize);
     assert_eq!(refused, 0xffe - 30);
-    // Another network is not concerned, and nothing is left of those that were refused.
+    // Another network is not affected, and refused connections leave no entry.
     enter(&table, "2001:db8:2::1", 0).unwrap();
     assert_eq!(table.statistics().addresses, 31 + 1 + 2);
     for pass in passes {
@@ -89,7 +89,7 @@ fn a_refused_client_costs_its_neighbours_nothing() {
 }
 
 #[test]
-fn connects_of_an_address_in_a_second() {
+fn connects_of_an_address_have_a_rate() {
     let table = table(AdmissionOptions {
         connect_rate_per_address_max: Some(3),
         ..AdmissionOptions::default()
@@ -107,7 +107,7 @@ fn connects_of_an_address_in_a_second() {
 }
 
 #[test]
-fn what_is_remembered_has_a_bound() {
+fn the_number_of_addresses_has_a_bound() {
     let table = table(AdmissionOptions { connect_rate_per_address_max: Some(3), ..per_address(3) });
     let attack = |count: u32| {
         for number in 0..count {
@@ -120,7 +120,7 @@ fn what_is_remembered_has_a_bound() {
     attack(3 * most as u32);
     assert!(table.statistics().addresses <= most);
     assert!(table.statistics().addresses > most / 2);
-    // What comes later finds the old ones over.
+    // Later connections find that the old ones have expired.
     for number in 0..2_000 {
         let address = format!("172.16.{}.{}", number >> 8, number & 255);
         let pass = enter(&table, &address, 100_000).unwrap();
@@ -130,21 +130,21 @@ fn what_is_remembered_has_a_bound() {
 }
 
 #[test]
-fn another_client_behind_a_proxy() {
+fn a_connection_counts_for_its_present_client() {
     let table = table(per_address(1));
     let pass = enter(&table, "192.0.2.1", 0).unwrap();
     let other = "192.0.2.2".parse().unwrap();
     let pass = table.change(pass, other, 0).unwrap();
     let mine = enter(&table, "192.0.2.1", 0).unwrap();
     assert!(table.change(mine, other, 0).is_err());
-    // Who was refused counts for nobody.
+    // A refused connection does not count for any address.
     enter(&table, "192.0.2.1", 0).unwrap();
     table.leave(Entrance::Plain, pass, 0);
     enter(&table, "192.0.2.2", 0).unwrap();
 }
 
 #[test]
-fn listeners_of_a_kind() {
+fn a_kind_of_listener_has_limits() {
     let table = table(AdmissionOptions {
         tls: EntranceLimits { connections_max: Some(2), connect_rate_max: None },
         plain: EntranceLimits { connections_max: None, connect_rate_max: Some(2) },
@@ -166,14 +166,14 @@ fn listeners_of_a_kind() {
 }
 
 #[test]
-fn proxies_that_are_trusted_later() {
+fn later_trusted_proxies_are_exempt() {
     let table = table(per_address(1));
     let address = "192.0.2.1";
     let first = enter(&table, address, 0).unwrap();
     assert!(enter(&table, address, 0).is_err());
     table.trust(stdx::networks::Network::parse("192.0.2.0/24").into_iter().collect());
     assert_eq!(enter(&table, address, 0), Ok(Pass::FREE));
-    // Who has come before still leaves.
+    // An earlier connection still leaves.
     table.leave(Entrance::Plain, first, 0);
     table.trust(Networks::default());
     enter(&table, address, 0).unwrap();
@@ -181,7 +181,7 @@ fn proxies_that_are_trusted_later() {
 }
 
 #[test]
-fn many_threads() {
+fn threads_share_the_table() {
     let table = table(AdmissionOptions {
         connect_rate_per_address_max: Some(1_000_000),
         ..per_address(1_000)

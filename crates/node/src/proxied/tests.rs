@@ -1,4 +1,4 @@
-//! Headers in pieces, of strangers, too late, and none: over a network that says what a test wants.
+//! Headers in pieces, from untrusted peers, too late, and missing, over a scripted network.
 
 use super::*;
 use std::cell::RefCell;
@@ -128,7 +128,7 @@ fn announced() -> Announced {
 }
 
 #[test]
-fn a_header_in_single_bytes() {
+fn a_header_may_arrive_byte_by_byte() {
     let mut header = Vec::new();
     encode_binary(&mut header, &announced(), true);
     let mut world = World::new(PATIENT);
@@ -149,7 +149,7 @@ fn a_header_in_single_bytes() {
 }
 
 #[test]
-fn what_comes_with_the_header_is_read_first() {
+fn bytes_behind_the_header_are_read_first() {
     let mut bytes = Vec::new();
     encode_line(&mut bytes, &Announced::Unknown);
     let header = bytes.len();
@@ -164,7 +164,7 @@ fn what_comes_with_the_header_is_read_first() {
     );
     let mut came = world.read(0, 100);
     came.extend(world.read(0, 10_000));
-    // That was short, and the network has nothing more to say: we say it.
+    // The read was short, and the network reports nothing more: the layer does.
     assert_eq!(came.len(), HEADER_BYTES_MAX - header);
     assert_eq!(world.poll(), [Event::Readable(conn(0))]);
     came.extend(world.read(0, 10_000));
@@ -173,7 +173,7 @@ fn what_comes_with_the_header_is_read_first() {
 }
 
 #[test]
-fn who_is_sent_away() {
+fn connections_without_a_valid_header_are_closed() {
     let mut world = World::new(PATIENT);
     world.accept(0, 1, "192.0.2.1:1");
     world.send(0, b"PROXY UNKNOWN\r\n");
@@ -185,7 +185,7 @@ fn who_is_sent_away() {
     let events = world.poll();
     assert!(matches!(events[..], [Event::Accepted { conn, .. }] if conn.index == 2), "{events:?}");
     assert_eq!(world.closed(), [(0, Close::Reset), (1, Close::Reset)]);
-    // What the network had still to say of them is swallowed; the index may come again.
+    // Later events of the network for them are dropped; the index may be used again.
     world.report(Event::Closed { conn: conn(1), reason: io::ErrorKind::ConnectionReset });
     assert_eq!(world.poll(), []);
     world.accept(1, 0, "192.0.2.1:1");
@@ -196,9 +196,9 @@ fn who_is_sent_away() {
     assert_eq!(world.net.counters().statistics(), expected);
 }
 
-/// A proxy that names nobody does not lend its own address.
+/// A proxy that names no client does not lend its own address.
 #[test]
-fn clients_that_their_proxy_does_not_name() {
+fn clients_that_a_proxy_does_not_name_share_an_address() {
     for announced in [Announced::Local, Announced::Unknown, Announced::Unix] {
         let mut header = Vec::new();
         encode_binary(&mut header, &announced, true);
@@ -214,7 +214,7 @@ fn clients_that_their_proxy_does_not_name() {
 }
 
 #[test]
-fn who_says_nothing_is_closed_in_time() {
+fn silent_connections_are_closed_in_time() {
     let mut world = World::new(Duration::ZERO);
     world.accept(0, 1, "10.0.0.1:1");
     world.accept(1, 1, "10.0.0.1:1");
@@ -227,7 +227,7 @@ fn who_says_nothing_is_closed_in_time() {
 }
 
 #[test]
-fn a_connection_is_closed_with_bytes_left() {
+fn a_connection_with_unread_bytes_is_closed() {
     let mut world = World::new(PATIENT);
     world.accept(0, 1, "10.0.0.1:1");
     world.send(0, b"PROXY UNKNOWN\r\nhello");
@@ -238,7 +238,7 @@ fn a_connection_is_closed_with_bytes_left() {
 }
 
 #[test]
-fn the_next_process_goes_on_at_any_byte() {
+fn the_next_process_continues_at_any_byte() {
     let mut bytes = Vec::new();
     encode_binary(&mut bytes, &announced(), true);
     bytes.extend_from_slice(b"hello");
@@ -265,7 +265,7 @@ fn the_next_process_goes_on_at_any_byte() {
 }
 
 #[test]
-fn time_goes_on_in_the_next_process() {
+fn time_limits_continue_in_the_next_process() {
     let mut world = World::new(Duration::ZERO);
     world.accept(0, 1, "10.0.0.1:1");
     assert_eq!(world.poll(), []);
