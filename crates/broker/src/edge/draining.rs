@@ -144,3 +144,62 @@ impl Drain {
         (u64::from(place) * self.window_ms) >> 32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRESS: Progress =
+        Progress { now_ms: 0, has_room: true, is_settled: true, connections: 9, places: 1_500 };
+
+    #[test]
+    fn a_drain_tells_waits_holds_settles_and_closes() {
+        let mut drain = Drain::new(600);
+        let mut at = |change: fn(&mut Progress)| {
+            let mut progress = PROGRESS;
+            change(&mut progress);
+            drain.advance(progress)
+        };
+        assert_eq!(at(|progress| progress.has_room = false), Draining::Nothing);
+        assert_eq!(at(|_| ()), Draining::Tell(0..1_024));
+        assert_eq!(at(|_| ()), Draining::Tell(1_024..1_500));
+        assert_eq!(at(|progress| progress.now_ms = 299), Draining::Nothing, "patience");
+        assert_eq!(at(|progress| progress.now_ms = 300), Draining::Nothing, "over");
+        assert_eq!(at(|_| ()), Draining::Hold(0..1_024));
+        assert_eq!(at(|_| ()), Draining::Hold(1_024..1_500));
+        assert_eq!(at(|progress| progress.is_settled = false), Draining::Nothing);
+        assert_eq!(at(|_| ()), Draining::Nothing, "settled");
+        assert_eq!(at(|_| ()), Draining::Close(0..1_024));
+        assert_eq!(at(|_| ()), Draining::Close(1_024..1_500));
+        assert_eq!(at(|_| ()), Draining::Nothing);
+        assert!(!drain.has_more(true, true) && drain.deadline_ms(9).is_none());
+    }
+
+    #[test]
+    fn a_drain_ends_its_patience_when_no_connection_is_left() {
+        let mut drain = Drain::new(600);
+        drain.advance(Progress { places: 1, ..PROGRESS });
+        assert_eq!((drain.deadline_ms(1), drain.deadline_ms(0)), (Some(300), None));
+        assert!(drain.lets_finish() && !drain.has_more(true, true));
+        drain.advance(Progress { connections: 0, ..PROGRESS });
+        assert!(!drain.lets_finish() && drain.has_more(true, true));
+    }
+
+    #[test]
+    fn a_drain_without_a_window_only_tells() {
+        let mut drain = Drain::new(0);
+        assert_eq!(drain.advance(Progress { places: 1, ..PROGRESS }), Draining::Tell(0..1));
+        assert!(!drain.lets_finish() && !drain.has_more(true, true));
+        assert_eq!(drain.advance(PROGRESS), Draining::Nothing);
+    }
+
+    #[test]
+    fn return_times_lie_evenly_in_the_window() {
+        let drain = Drain::new(1_000);
+        let mut tenths = [0; 10];
+        for index in 0..100 {
+            tenths[drain.return_after_ms(1, index) as usize / 100] += 1;
+        }
+        assert!(tenths.iter().all(|count| (9..=11).contains(count)), "{tenths:?}");
+    }
+}

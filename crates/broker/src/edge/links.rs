@@ -268,3 +268,72 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(requests_inflight_max: u32) -> Limits {
+        Limits { requests_inflight_max, ..Limits::default() }
+    }
+
+    fn key(index: u32) -> Key {
+        Key { index, generation: 1 }
+    }
+
+    fn waiting(links: &mut Links, lane: Lane, limits: &Limits) -> Vec<u32> {
+        links.take_waiting(0, lane, limits).map(|key| key.index).collect()
+    }
+
+    #[test]
+    fn connections_that_had_room_wait_behind_the_others() {
+        let limits = limits(1);
+        let mut links = Links::new(1, 1);
+        links.post(0, Lane::Memory, 10, &limits);
+        assert_eq!(links.full_home(&limits), Some(0));
+        for (index, is_served) in [(1, true), (2, false), (3, true), (4, false), (2, true)] {
+            links.wait_in_turn(0, key(index), is_served);
+        }
+        assert!(waiting(&mut links, Lane::Memory, &limits).is_empty(), "no room yet");
+        links.consume(0, Lane::Memory, 1, 10);
+        assert_eq!(waiting(&mut links, Lane::Memory, &limits), [2, 4, 1, 3]);
+        assert!(waiting(&mut links, Lane::Memory, &limits).is_empty(), "each goes on once");
+    }
+
+    #[test]
+    fn a_full_log_leaves_memory_and_other_logs_alone() {
+        let limits = limits(2);
+        let mut links = Links::new(1, 2);
+        links.post(0, Lane::Disk(1), 10, &limits);
+        assert_eq!(links.take_full_log(), None);
+        links.post(0, Lane::Disk(1), 10, &limits);
+        assert_eq!(links.take_full_log(), Some((0, 1)));
+        assert!(links.may_request(0, &limits) && !links.is_settled());
+        links.wait(0, Lane::Disk(1), key(7));
+        assert!(waiting(&mut links, Lane::Disk(0), &limits).is_empty());
+        links.set_stalled(0, Lane::Disk(1), true);
+        assert_eq!(waiting(&mut links, Lane::Disk(1), &limits), [7], "a stalled log refuses");
+    }
+
+    #[test]
+    fn readers_go_on_as_far_as_pages_have_room() {
+        let limits = limits(3);
+        let mut links = Links::new(1, 1);
+        links.post(0, Lane::Pages(0), 0, &limits);
+        (0..4).for_each(|index| links.wait(0, Lane::Pages(0), key(index)));
+        let mut woken = Vec::new();
+        assert!(links.has_readers(&limits));
+        links.take_readers(&limits, |key| woken.push(key.index));
+        assert_eq!(woken, [0, 1]);
+        assert!(waiting(&mut links, Lane::Pages(0), &limits).is_empty(), "only the flush wakes");
+    }
+
+    #[test]
+    fn credit_goes_back_in_portions() {
+        let limits = Limits { stream_credit_bytes: 800, ..Limits::default() };
+        let mut links = Links::new(1, 1);
+        assert_eq!(links.credit(0, 99, &limits), None);
+        assert_eq!(links.credit(0, 2, &limits), Some(101));
+        assert_eq!(links.credit(0, 0, &limits), None);
+    }
+}

@@ -196,3 +196,63 @@ fn ping_due(slot: &Slot, index: ConnIndex, silent_s: u32) -> Due {
 fn spread_s(index: ConnIndex, interval_s: u32) -> u32 {
     index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::key::Key;
+
+    const KEY: Key = Key { index: 3, generation: 1 };
+
+    fn at(seconds: u64) -> Now {
+        Now { monotonic_ms: 1_000 * seconds, unix_ms: 0 }
+    }
+
+    /// One connection of this protocol, last heard in second 100.
+    fn connection(protocol: Protocol, flags: u32) -> Connections {
+        let mut connections = Connections::new(&Limits::default(), at(100));
+        connections.slots.open(KEY);
+        connections.stamp(KEY.index, at(100));
+        connections.slots[KEY.index].protocol = protocol;
+        connections.slots[KEY.index].set(flags);
+        connections.set_ping_interval(KEY.index, 30);
+        connections
+    }
+
+    fn due(connections: &mut Connections, silent_s: u64) -> Due {
+        let limits =
+            Limits { keep_alive_timeout_ms: 60_000, heartbeat_interval_s: 20, ..Limits::default() };
+        connections.begin_second(at(100 + silent_s));
+        connections.due(KEY.index, &limits)
+    }
+
+    #[test]
+    fn a_silent_session_is_pinged_once_and_then_ended() {
+        let mut session = connection(Protocol::Native, 0);
+        assert_eq!(due(&mut session, 20), Due::Nothing);
+        assert_eq!(due(&mut session, 30), Due::Ping);
+        session.slots[KEY.index].set(flag::PINGED);
+        assert_eq!(due(&mut session, 59), Due::Nothing);
+        assert_eq!(due(&mut session, 60), Due::PingTimeout);
+        session.slots[KEY.index].set(flag::PAUSED);
+        assert_eq!(due(&mut session, 60), Due::Stamp, "it is not read");
+        session.slots[KEY.index].set(flag::CLOSING);
+        assert_eq!(due(&mut session, 60), Due::Abort);
+        session.set_ping_interval(KEY.index, 0);
+        session.slots[KEY.index].clear(flag::CLOSING | flag::PAUSED);
+        assert_eq!(due(&mut session, 600), Due::Nothing);
+    }
+
+    #[test]
+    fn streams_get_heartbeats_and_idle_requests_end() {
+        assert_eq!(due(&mut connection(Protocol::Events, 0), 20), Due::Heartbeat);
+        assert_eq!(due(&mut connection(Protocol::Http, 0), 59), Due::Nothing);
+        assert_eq!(due(&mut connection(Protocol::Http, 0), 60), Due::KeepAlive);
+        assert_eq!(due(&mut connection(Protocol::Http, flag::STARTING), 60), Due::Nothing);
+        let mut request = connection(Protocol::Http, 0);
+        request.slots[KEY.index].state = 0;
+        assert_eq!(due(&mut request, 60), Due::Handshake);
+        request.slots[KEY.index].set(flag::PAUSED);
+        assert_eq!(due(&mut request, 60), Due::Nothing, "its answer is due first");
+    }
+}
