@@ -56,7 +56,7 @@ pub(crate) struct Progress {
     pub places: u32,
 }
 
-/// The client has so long to take its answers and close, or half the window.
+/// Time in which clients take their answers and close; half the window if that is less.
 const PATIENCE_MS_MAX: u64 = 1_000;
 /// Connections that one turn looks at.
 const CONNECTIONS_TURN_MAX: u32 = 1_024;

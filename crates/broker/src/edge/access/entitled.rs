@@ -149,7 +149,8 @@ impl Entitlements {
         }
     }
 
-    /// What an entry permits with all topics that a filter covers; [`NONE`]: what `anonymous` permits.
+    /// What an entry permits with all topics that a filter covers; [`NONE`]: what `anonymous`
+    /// permits.
     ///
     /// # Errors
     /// `unauthorized` without an entry, `forbidden` with one; `token_expired`, `token_revoked`.

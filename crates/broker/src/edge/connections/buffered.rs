@@ -161,8 +161,8 @@ mod tests {
 
     const MAX: u64 = 800;
 
-    /// Which connections end while more than [`MAX`] is buffered. `all`: bytes and whether entitled, by
-    /// index.
+    /// Which connections end while more than [`MAX`] is buffered. `all`: bytes and whether
+    /// entitled, by index.
     fn ended(all: &[(u64, bool)]) -> Vec<u32> {
         let mut buffered = Buffered::default();
         for (index, &(bytes, is_entitled)) in (0..).zip(all) {

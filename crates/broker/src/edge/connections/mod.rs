@@ -1,5 +1,5 @@
-//! Connections: their slots, stamps, addresses, rates and input, and the lists of those on which work
-//! is due.
+//! Connections: their slots, stamps, addresses, rates and input, and the lists of those on which
+//! work is due.
 //!
 //! Owner of everything that is found by a connection's index. It knows nothing of subscriptions,
 //! homes or credentials: it tells which connection is due for what, and the flows act.

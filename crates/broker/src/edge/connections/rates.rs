@@ -75,8 +75,8 @@ impl Rates {
         *self = Rates { buckets, ..Rates::new(limits) };
     }
 
-    /// Takes from the rates for so many messages of so many bytes together; `own_max` is the rate of
-    /// the connection's entitlement.
+    /// Takes from the rates for so many messages of so many bytes together; `own_max` is the rate
+    /// of the connection's entitlement.
     ///
     /// # Errors
     /// The connection publishes too fast; none of the messages may be published.

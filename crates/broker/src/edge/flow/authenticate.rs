@@ -329,10 +329,10 @@ impl Edge {
         self.access.revocations_changed(self.now.monotonic_ms + timeout_ms);
     }
 
-    /// Looks at entitlements that only the judge can check: those of tickets that came in this turn,
-    /// and all of them when revocations have changed. Call it in each turn behind the input and
-    /// before the flush; without work it costs nothing, and [`Edge::has_more`] says whether some is
-    /// left.
+    /// Looks at entitlements that only the judge can check: those of tickets that came in this
+    /// turn, and all of them when revocations have changed. Call it in each turn behind the input
+    /// and before the flush; without work it costs nothing, and [`Edge::has_more`] says whether
+    /// some is left.
     pub fn recheck(&mut self, judge: &dyn Judge) {
         for key in self.access.take_tickets() {
             self.look_at_ticket(key, judge);

@@ -1,5 +1,5 @@
-//! Compressed messages: a frame is packed once for all subscribers that take it, and inflated when a
-//! client sends it so.
+//! Compressed messages: a frame is packed once for all subscribers that take it, and inflated when
+//! a client sends it so.
 //!
 //! Steps 2, 3 and 9 of the path. The bounds are those of `edge::compression`.
 
@@ -40,7 +40,7 @@ impl Edge {
         self.enter_packed_as(Opcode::Binary, parts, origin)
     }
 
-    /// The same for a frame that is for one connection, within the turn's share.
+    /// Puts a frame for one connection into the ring, compressed, within the turn's share.
     pub(crate) fn enter_packed_privately(
         &mut self,
         window_bits: u8,
@@ -68,8 +68,8 @@ impl Edge {
         packed.is_some()
     }
 
-    /// Queues an echo, compressed; false if that is not worth it. Who sends pays for it with its
-    /// share of the turn.
+    /// Queues an echo, compressed; false if that is not worth it. Its work counts against the
+    /// connection's share of the turn.
     pub(crate) fn send_packed_echo(
         &mut self,
         index: ConnIndex,
@@ -110,7 +110,7 @@ impl Edge {
         Some(Packed { place, plain_bytes })
     }
 
-    /// Inflates a client's message and has `take` deal with it.
+    /// Inflates a client's message and passes it to `take`.
     pub(crate) fn inflate(
         &mut self,
         kind: Kind,

@@ -1,16 +1,16 @@
-//! The drain: all clients of an edge are led away, and what they have been promised is kept.
+//! The drain: all clients of an edge are sent to other nodes, and every promise to them is kept.
 //!
-//! It has three steps, and each looks at some connections in a turn. *Telling*: event streams end
+//! It has three steps, and each handles some connections in a turn. *Telling*: event streams end
 //! with the time to return, long polls are answered, native sessions get GO_AWAY, those with
 //! subscriptions behind their ticket; their subscriptions end with it, so that the ticket stays
-//! true. What they have sent is still read and answered: a client closes when it has its answers,
-//! and most have gone after a round trip. *Holding*: the patience is over. Nothing more is read
-//! from those that are left, and the homes answer what was asked. *Closing*: nothing is on its way
-//! any more, so that everything accepted has been acknowledged; who is left is closed.
+//! true. Requests of these clients are still read and answered: a client closes when it has its
+//! answers, and most have gone after a round trip. *Holding*: the patience is over. Nothing more is
+//! read from the clients that are left, and the homes answer their requests. *Closing*: no request
+//! is under way any more, so that everything accepted has been acknowledged; the clients that are
+//! left are closed.
 //!
-//! Invariants: return times lie evenly in the window, on one edge and on all of them together; a
-//! client is told once. How long a drain takes is the shell's to bound: a disk that hangs, or a
-//! client that reads nothing, holds it up until then.
+//! Invariant: each client is told once. The shell bounds how long a drain takes: a disk that hangs,
+//! or a client that reads nothing, holds it up until then.
 
 use crate::edge::Edge;
 use crate::edge::draining::{Drain, Draining, Progress};
@@ -77,8 +77,8 @@ impl Edge {
         self.drains?.deadline_ms(self.connections.slots.count())
     }
 
-    /// Where clients that are led away find other nodes. Each of them is the first of as many
-    /// clients.
+    /// The addresses of other nodes for a client that is sent away. Each of them is the first for
+    /// as many clients.
     pub(crate) fn other_addresses<'a>(
         &self,
         settings: &'a Settings,
@@ -103,11 +103,11 @@ impl Edge {
         slot.clear(flag::HELD);
         match slot.protocol {
             Protocol::Native => {
-                // It has not even read what stands before its ticket.
+                // The client has not even read the frames before its ticket.
                 self.go_away_without_ticket(index);
                 self.close_native(index, CloseCode::GoingAway);
             }
-            // It came late and has said nothing.
+            // It came late and has sent nothing.
             Protocol::Http if !slot.is(flag::PAUSED) && slot.state == NONE => {
                 self.close_idle(index);
             }

@@ -58,7 +58,7 @@ impl Edge {
         self.count_input(index, Came { bytes, is_whole });
     }
 
-    /// Takes the state of a connection that waited with input of its own.
+    /// Takes the state of a connection that waits with unfinished input in it.
     pub(crate) fn take_buffered_state(&mut self, index: ConnIndex) -> Option<State> {
         let state = self.take_state(index);
         self.count_buffered(index);
@@ -154,7 +154,7 @@ impl Edge {
         is_whole
     }
 
-    /// Has the session deal with unit after unit.
+    /// Hands the session unit after unit.
     fn drive(&mut self, index: ConnIndex, bytes: &mut [u8], scan: &mut HeadScan) -> Driven {
         let mut consumed = 0;
         let mut frames = 0;
@@ -224,7 +224,7 @@ impl Edge {
         }
     }
 
-    /// Whether it owns so many answers that it is not read.
+    /// Whether the connection owns so many answers that it is not read.
     pub(crate) fn is_choked(&self, index: ConnIndex) -> bool {
         self.connections.slots[index].is(flag::BLOCKED) && self.owned_bytes(index) > CHOKE_BYTES
     }

@@ -1,4 +1,4 @@
-//! What an edge tells operators of its connections, and what it does for them.
+//! Answers to operators about connections, and requests that operators make through an edge.
 //!
 //! Beside the path; see [`crate::inspect`]. Invariants: one question looks at [`LOOKED_AT_MAX`]
 //! slots at most, and nothing is kept for it. What operators ask of homes goes the way of every
@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use stdx::key::Key;
 use wire::native::CloseCode;
 
-/// Who asks homes when operators do.
+/// The key under which operators' requests go to homes.
 const OPERATOR: Key = Key { index: u32::MAX, generation: 0 };
 
 impl Edge {
@@ -75,7 +75,7 @@ impl Edge {
         })
     }
 
-    /// A home has answered who is no connection.
+    /// A home has answered a request; the answer is passed on if an operator made it.
     pub(crate) fn operator_answered(&mut self, reply: Reply, answer: Answer) {
         if reply.connection == OPERATOR {
             self.out.answers.push((reply.request, answer));
@@ -121,7 +121,7 @@ impl Edge {
             })
     }
 
-    /// The place of a connection that is there.
+    /// The index of a connection, if it is there.
     fn index_of(&self, id: ConnectionId) -> Option<ConnIndex> {
         let index = id.index();
         let is_there = index < self.connections.slots.places()
@@ -204,8 +204,8 @@ impl Edge {
         Subscribers { plain, by_filter }
     }
 
-    /// Ends a connection because an operator wants it: with a word where its protocol has one and
-    /// its socket takes it.
+    /// Ends a connection for an operator: with a close code where its protocol has one and its
+    /// socket takes it.
     fn disconnect(&mut self, index: ConnIndex, may_return: bool) {
         let slot = &self.connections.slots[index];
         if slot.is(flag::CLOSING | flag::DEAD) {
@@ -224,8 +224,7 @@ impl Edge {
         self.statistics.disconnected_by_operators += 1;
     }
 
-    /// Operators may publish wherever a client might; not where the node alone does, nor more than
-    /// a rule allows.
+    /// Operators may publish to every topic but the node's own, within the topic's rule.
     fn publish_for_operator(&mut self, publication: Publication, number: u32) -> Result<(), Code> {
         let topic = std::str::from_utf8(&publication.topic).map_err(|_| Code::MalformedTopic)?;
         let Placement { rule, partition } = self.admit_for_operator(Offer {

@@ -15,18 +15,19 @@ use stdx::key::Key;
 use wire::native::{Attributes, ErrorCode};
 
 impl Edge {
-    /// Whether somebody wants to know of sessions.
-    fn sessions_are_told(&self) -> bool {
+    /// Whether sessions have entries: in the access log, or on `$sys`.
+    fn sessions_are_reported(&self) -> bool {
         self.settings.journal.access || self.settings.sys.clients
     }
 
-    /// Whether somebody wants to know where clients come from, so that [`Edge::accepted_through`]
-    /// should be called.
+    /// Whether entries name where clients come from, so that [`Edge::accepted_through`] should be
+    /// called.
     pub fn notes_origins(&self) -> bool {
-        self.sessions_are_told() || self.settings.journal.is_on()
+        self.sessions_are_reported() || self.settings.journal.is_on()
     }
 
-    /// The connection has come from there and through this listener. Behind [`Edge::accepted`].
+    /// The connection has come from this address and through this listener. Call it behind
+    /// [`Edge::accepted`].
     pub fn accepted_through(&mut self, key: Key, peer: IpAddr, listener: u8) {
         self.journal.note(key, peer, listener);
     }
@@ -52,7 +53,7 @@ impl Edge {
 
     /// A session begins.
     pub(crate) fn session_began(&mut self, index: ConnIndex) {
-        if !self.sessions_are_told() {
+        if !self.sessions_are_reported() {
             return;
         }
         self.journal.begin_session(self.connections.slots.key(index), self.now.monotonic_ms);
@@ -69,16 +70,16 @@ impl Edge {
 
     /// A WebSocket is being closed with this code; none: the client gave none.
     pub(crate) fn note_close(&mut self, index: ConnIndex, code: Option<u16>) {
-        if self.sessions_are_told() {
+        if self.sessions_are_reported() {
             self.journal.note_close(self.connections.slots.key(index), code);
         }
     }
 
-    /// The connection is about to be forgotten: its session, if there was one, is over.
+    /// The connection is about to be released: its session, if there was one, is over.
     pub(crate) fn session_ended(&mut self, index: ConnIndex) {
         self.journal.take_request(index);
         let slot = &self.connections.slots[index];
-        if !slot.protocol.facts().is_lasting || !self.sessions_are_told() {
+        if !slot.protocol.facts().is_lasting || !self.sessions_are_reported() {
             return;
         }
         let is_finished =
@@ -100,7 +101,7 @@ impl Edge {
     }
 
     /// The head of a request has come; perhaps for the second time, after its credential has been
-    /// judged.
+    /// authenticated.
     pub(crate) fn note_request(&mut self, index: ConnIndex, method: &str, target: &str) {
         self.journal.note_request(index, method, target, self.now.monotonic_ms);
     }
@@ -120,7 +121,7 @@ impl Edge {
             return;
         }
         let now_ms = self.now.monotonic_ms;
-        // What could not be understood has neither.
+        // A request that could not be decoded has neither.
         let asked = asked.unwrap_or(Asked { method: "".into(), path: "".into(), at_ms: now_ms });
         let client = self.client(index);
         self.tell(Event::Requested {
@@ -133,7 +134,7 @@ impl Edge {
         });
     }
 
-    /// It has been decided what a client may do.
+    /// An action of a client has been permitted or refused.
     #[inline]
     pub(crate) fn tell_decision(
         &mut self,
@@ -146,7 +147,7 @@ impl Edge {
         self.tell_decision_of(index, of, deed, topic, refusal);
     }
 
-    /// The same of a client that shows this entitlement.
+    /// An action of a client that presents this entitlement has been permitted or refused.
     pub(crate) fn tell_decision_of(
         &mut self,
         index: ConnIndex,
@@ -166,7 +167,7 @@ impl Edge {
         }
     }
 
-    /// A page's origin is refused. Told whatever the settings are, once in a minute.
+    /// A page's origin is refused. Reported whatever the settings are, once in a minute.
     pub(crate) fn tell_origin(&mut self, index: ConnIndex, origin: &str) {
         let Some(count) = self.journal.refuse_origin(self.now.monotonic_ms) else {
             return;
@@ -179,7 +180,7 @@ impl Edge {
         self.out.journal.push(Entry { time_ms: self.now.unix_ms, event });
     }
 
-    /// A home of this thread has something to say about who listens to its topics.
+    /// A home of this thread reports which of its topics have subscribers.
     pub fn tell_occupancy(&mut self, occupancy: &Occupancy) {
         let node = self.settings.clone();
         let node = node.node_name.as_str();
@@ -200,7 +201,7 @@ impl Edge {
         }
     }
 
-    /// A second is over: tells what was left out in it.
+    /// A second is over: reports how many entries were left out in it.
     pub(crate) fn renew_journal(&mut self) {
         let settings = self.settings.clone();
         let [access, audit, connected, disconnected] = self.journal.renew(&settings);
@@ -226,8 +227,8 @@ impl Edge {
         }
     }
 
-    /// The node's own publication, JSON. One that there is no room for is given up: what it tells
-    /// is no reason to wait.
+    /// Publishes a message of the node's own, JSON. It is given up if its home has no room: nothing
+    /// waits for it.
     pub fn publish_own(&mut self, topic: &str, payload: &[u8]) {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);

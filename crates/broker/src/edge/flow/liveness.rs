@@ -1,5 +1,5 @@
-//! Deadlines: what happens when a handshake is late, a poll ends, or the sweep finds a connection due
-//! ([`Due`]).
+//! Deadlines: what happens when a handshake is late, a poll ends, or the sweep finds a connection
+//! due ([`Due`]).
 //!
 //! Long polls mostly end before their deadline, and a client may begin the next at once: theirs lie
 //! in an ordered set, from which they are taken.

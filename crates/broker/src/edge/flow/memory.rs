@@ -1,4 +1,4 @@
-//! What an edge's memory is made of. A look at each structure, none at each connection.
+//! The memory of an edge, by component. Each structure is looked at, no single connection.
 
 use crate::edge::Edge;
 use crate::edge::access::users::UserChange;

@@ -5,7 +5,7 @@
 //! it may resume, so a WebSocket connection is closed with 3002 `slow_consumer`, or with 3003
 //! `pinned_bytes` where not its own bound was reached but that of all together. A frame cannot
 //! stand within another, so the rest of a begun one has to go before. The end comes with the flush,
-//! as for every connection that is killed: until then the edge may be in the middle of what it
+//! as for every connection that is aborted: until then the edge may be in the middle of what it
 //! delivers.
 //!
 //! Invariants: nothing is queued for such a connection any more; all of them together keep at most
@@ -27,7 +27,7 @@ use wire::websocket::frame::{Opcode, encode};
 const ENDING_PART: u64 = 8;
 
 impl Edge {
-    /// Ends a connection for which too much is kept: by its own bound, or by that of all together.
+    /// Ends a connection with too many owned bytes: by its own bound, or by that of all together.
     pub(crate) fn end_slow(&mut self, index: ConnIndex, excess: Excess) {
         let slot = &self.connections.slots[index];
         if slot.is(flag::DEAD) {
@@ -46,7 +46,8 @@ impl Edge {
         self.kill(index);
     }
 
-    /// Gives those that end in this turn their close frames. The others that were killed are reset.
+    /// Gives the connections that end in this turn their close frames. The others that were aborted
+    /// are reset.
     pub(crate) fn close_ending(&mut self) {
         for (key, excess) in self.connections.take_ending() {
             let (index, code) = (key.index, code_of(excess));

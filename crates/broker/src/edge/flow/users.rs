@@ -22,8 +22,8 @@ use stdx::key::Key;
 use wire::native::ErrorCode;
 
 impl Edge {
-    /// Whether a connection may have this entitlement at once. Otherwise it has to be admitted first
-    /// ([`Edge::ask_for_user`]).
+    /// Whether a connection may have this entitlement at once. Otherwise it has to be admitted
+    /// first ([`Edge::ask_for_user`]).
     pub(crate) fn may_entitle(&self, index: ConnIndex, at: u32) -> bool {
         if !self.is_counted(at) {
             return true;
@@ -68,8 +68,8 @@ impl Edge {
         self.settle_user(connection.index, Ok(()));
     }
 
-    /// The connection's user as a hash that is never 0: its issuer and subject. All anonymous clients
-    /// are one user. 0 where the node asks for no credential.
+    /// The connection's user as a hash that is never 0: its issuer and subject. All anonymous
+    /// clients are one user. 0 where the node asks for no credential.
     pub(crate) fn user_hash(&self, index: ConnIndex) -> u64 {
         if self.settings.entitlement.is_none() {
             return 0;
