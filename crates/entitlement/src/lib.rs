@@ -15,7 +15,6 @@ pub mod api_keys;
 mod cache;
 pub mod claims;
 mod counters;
-pub mod fetch;
 mod handing;
 pub mod issue;
 pub mod judge;

@@ -5,11 +5,12 @@
 //! IDs; the last fetched set stays in use until a better one arrives; the thread ends with its
 //! authenticator.
 
-use crate::fetch::{self, Url};
 use crate::judge::TokenJudge;
 use crate::jwks::{JWKS_BYTES_MAX, Jwks};
 use crate::notices::Notice;
-use rustls::ClientConfig;
+use fetch::{Request, Url};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -169,10 +170,32 @@ fn run(judge: &Weak<TokenJudge>, wish: &Wish, source: &KeySource) {
 /// # Errors
 /// The reason, as a sentence; also if the set contains no usable key.
 pub fn fetch(source: &KeySource) -> Result<Jwks, String> {
-    let bytes = fetch::get(&source.url, &source.tls, FETCH_TIMEOUT, JWKS_BYTES_MAX)?;
+    let bytes = get(&source.url, &source.tls)?;
     let jwks = Jwks::parse(&bytes)?;
     if jwks.keys.is_empty() {
         return Err("the key set contains no usable key".into());
     }
     Ok(jwks)
+}
+
+fn get(url: &Url, tls: &Arc<ClientConfig>) -> Result<Vec<u8>, String> {
+    let told = |error: fetch::Error| error.to_string();
+    let address = (url.host.as_str(), url.port);
+    let mut stream =
+        fetch::connect(&url.host, address, Instant::now() + FETCH_TIMEOUT).map_err(told)?;
+    let request = Request {
+        fields: &[("Accept", "application/json"), ("User-Agent", "crore")],
+        ..Request::get(&url.authority, &url.target)
+    };
+    let bytes_max = JWKS_BYTES_MAX as u64;
+    let answer = if url.is_https {
+        let name = ServerName::try_from(url.host.clone())
+            .map_err(|_| format!("{} is not a valid server name for TLS", url.host))?;
+        let session =
+            ClientConnection::new(Arc::clone(tls), name).map_err(|error| error.to_string())?;
+        request.send(&mut StreamOwned::new(session, stream), bytes_max)
+    } else {
+        request.send(&mut stream, bytes_max)
+    };
+    answer.and_then(fetch::Answer::ok).map_err(told)
 }

@@ -8,14 +8,15 @@
 //! distribution by the Kolmogorov-Smirnov distance.
 
 use std::collections::BinaryHeap;
-use std::io::{IoSlice, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use bench::run::{Cores, Folder};
 use client::session::{Answer, Event as Said, Session, SubscriptionId};
 use client::{PublishOptions, Reason, Settings, Start, SubscribeOptions};
+use fetch::Request;
 use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
 use net::system::raise_nofile_limit;
 use net::{Close, Conn, Event, Net, Read, Write};
@@ -319,17 +320,17 @@ impl Node<'_> {
     }
 
     fn drain(&self, window_s: u64) -> anyhow::Result<()> {
-        let mut stream = TcpStream::connect(self.operators)?;
-        let body = format!("{{\"window\":\"{window_s}s\"}}");
-        write!(
-            stream,
-            "POST /api/v1/drain HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        ensure!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+        let (authority, body) =
+            (self.operators.to_string(), format!("{{\"window\":\"{window_s}s\"}}"));
+        let request = Request {
+            method: "POST",
+            authority: &authority,
+            target: "/api/v1/drain",
+            fields: &[("Content-Type", "application/json")],
+            body: body.as_bytes(),
+        };
+        let answer = request.ask(PATIENCE, 64 << 10)?;
+        ensure!(answer.status == 202, "{}", String::from_utf8_lossy(&answer.body));
         Ok(())
     }
 }

@@ -4,8 +4,7 @@
 //! directory that goes with it. It ends when this process does, in whatever way that happens.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use fetch::Request;
 
 use super::cores::Cores;
 use super::observe::ProcessFigures;
@@ -23,6 +23,8 @@ const READY_PATIENCE: Duration = Duration::from_secs(120);
 const END_PATIENCE: Duration = Duration::from_secs(60);
 /// How long an answer of the operators' port may take.
 const ASK_PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of the metrics at most; a node has some tens of kilobytes.
+const METRICS_BYTES_MAX: u64 = 16 << 20;
 /// What `crore tls self-signed` writes.
 const CERTIFICATE: &str = "cert.pem";
 const KEY: &str = "key.pem";
@@ -159,18 +161,8 @@ impl Server {
     /// Its metrics, where it has any.
     pub fn metrics(&self) -> Option<Metrics> {
         let address = self.operators.as_ref()?;
-        let mut stream = TcpStream::connect(address).ok()?;
-        stream.set_read_timeout(Some(ASK_PATIENCE)).ok()?;
-        stream.set_write_timeout(Some(ASK_PATIENCE)).ok()?;
-        let request =
-            format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        // Metrics of a node are some tens of kilobytes.
-        stream.take(16 << 20).read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        head.split(' ').nth(1).filter(|status| *status == "200")?;
-        Some(Metrics(body.to_owned()))
+        let answer = Request::get(address, "/metrics").ask(ASK_PATIENCE, METRICS_BYTES_MAX).ok()?;
+        Some(Metrics(String::from_utf8(answer.ok().ok()?).ok()?))
     }
 }
 

@@ -2,17 +2,18 @@
 //!
 //! A node on this machine is reached through its operators' socket, if there is one; then no key is
 //! needed. Invariants: an API key comes from a file and is sent only in its header field; the size
-//! of an answer is bounded, and so is the wait for each part of it.
+//! of an answer is bounded, and so is the time until it is complete.
 
 use crate::entitled::secret_of_file;
 use crate::operators_socket;
 use anyhow::{Context, anyhow, bail};
+use fetch::{Request, Timed};
 use serde_json::Value;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,7 +63,7 @@ pub fn ask(port: &Port, method: &str, path: &str, body: Option<&Value>) -> anyho
     ask_within(PATIENCE, port, (method, path), body)
 }
 
-/// Sends a request like [`ask`], for slow actions: the answer has to begin within `patience`.
+/// Sends a request like [`ask`], for slow actions: the answer has to come within `patience`.
 ///
 /// # Errors
 /// The errors of [`ask`].
@@ -74,10 +75,12 @@ pub fn ask_within(
 ) -> anyhow::Result<Value> {
     let url = &port.url;
     let mut stream = connect(port, patience)?;
-    let authority = url.strip_prefix("http://").unwrap_or("localhost");
-    let authority = authority.trim_end_matches('/');
-    let mut request =
-        format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n");
+    let body = body.map(Value::to_string).unwrap_or_default();
+    let mut fields = Vec::new();
+    if !body.is_empty() {
+        fields.push(("Content-Type", "application/json"));
+    }
+    let authorization;
     if let Some(file) = &port.api_key_file {
         let key = secret_of_file(file).map_err(|problem| anyhow!(problem))?;
         let key = std::str::from_utf8(&key).ok().filter(|key| {
@@ -85,27 +88,25 @@ pub fn ask_within(
             key.bytes().all(|byte| byte.is_ascii_graphic())
         });
         let key = key.ok_or_else(|| anyhow!("{} contains no API key", file.display()))?;
-        request.push_str(&format!("Authorization: Bearer {key}\r\n"));
+        authorization = format!("Bearer {key}");
+        fields.push(("Authorization", &authorization));
     }
-    let body = body.map(Value::to_string).unwrap_or_default();
-    if !body.is_empty() {
-        let bytes = body.len();
-        request.push_str(&format!("Content-Type: application/json\r\nContent-Length: {bytes}\r\n"));
-    }
-    stream.write_all(format!("{request}\r\n{body}").as_bytes())?;
-    let mut answer = Vec::new();
-    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
-    read.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+    let request = Request {
+        method,
+        authority: url.strip_prefix("http://").unwrap_or("localhost").trim_end_matches('/'),
+        target: path,
+        fields: &fields,
+        body: body.as_bytes(),
+    };
+    let answer = request.send(&mut stream, ANSWER_BYTES_MAX).map_err(|error| match error {
+        fetch::Error::TimedOut => {
             anyhow!("{url} did not answer within {patience:?}; it may still carry out the request")
         }
         _ => anyhow::Error::new(error).context(format!("{url} did not answer")),
     })?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).unwrap_or("");
-    let value: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-    if !matches!(status, "200" | "201" | "202" | "204") {
+    let status = answer.status;
+    let value: Value = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
+    if !matches!(status, 200 | 201 | 202 | 204) {
         let text = value["detail"].as_str().or(value["status"].as_str());
         let detail = text.unwrap_or("the answer is not a node's");
         bail!("{url} answers {status}: {detail}");
@@ -123,36 +124,26 @@ impl<S: Read + Write> Stream for S {}
 fn connect(port: &Port, patience: Duration) -> anyhow::Result<Box<dyn Stream>> {
     let url = &port.url;
     let nobody = || format!("no node answers at {url}");
-    let by_socket = |stream: UnixStream| -> anyhow::Result<Box<dyn Stream>> {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        Ok(Box::new(stream))
+    let by_socket = |stream: UnixStream| -> Box<dyn Stream> {
+        Box::new(Timed { stream, deadline: Instant::now() + patience })
     };
     if let Some(path) = url.strip_prefix("unix:") {
-        return by_socket(UnixStream::connect(path).with_context(nobody)?);
+        return Ok(by_socket(UnixStream::connect(path).with_context(nobody)?));
     }
     let authority = url.strip_prefix("http://").ok_or_else(|| {
         anyhow!("{url} is not an address of an operators' port (http://... or unix:...)")
     })?;
-    let addresses = authority.trim_end_matches('/').to_socket_addrs();
-    let addresses: Vec<SocketAddr> = addresses.with_context(nobody)?.collect();
+    let authority = authority.trim_end_matches('/');
+    let addresses: Vec<SocketAddr> = authority.to_socket_addrs().with_context(nobody)?.collect();
     if port.api_key_file.is_none()
         && let Some(here) = addresses.iter().find(|address| address.ip().is_loopback())
         && let Some(stream) = operators_socket::connect(here.port())
     {
-        return by_socket(stream);
+        return Ok(by_socket(stream));
     }
-    let mut result = Err(io::Error::other("the name has no address"));
-    for address in addresses {
-        result = TcpStream::connect_timeout(&address, PATIENCE);
-        if result.is_ok() {
-            break;
-        }
-    }
-    let stream = result.with_context(nobody)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    Ok(Box::new(stream))
+    let connected = fetch::connect(authority, &addresses[..], Instant::now() + PATIENCE);
+    let stream = connected.with_context(nobody)?.stream;
+    Ok(Box::new(Timed { stream, deadline: Instant::now() + patience }))
 }
 
 /// Encodes a text for a query string.

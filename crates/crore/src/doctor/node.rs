@@ -1,8 +1,7 @@
 //! The memory of a running node by component, from its operators' port.
 
 use anyhow::{Context, bail};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use fetch::Request;
 use std::time::Duration;
 
 /// The memory of a node.
@@ -28,20 +27,13 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 pub fn ask(url: &str) -> anyhow::Result<NodeMemory> {
     let address = url.strip_prefix("http://").unwrap_or(url);
     let address = address.trim_end_matches('/');
-    let mut stream =
-        TcpStream::connect(address).with_context(|| format!("no node answers at {url}"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).unwrap_or("");
-    if status != "200" {
-        bail!("{url} answers {status} to /metrics");
+    let answer = Request::get(address, "/metrics")
+        .ask(PATIENCE, ANSWER_BYTES_MAX)
+        .with_context(|| format!("no node answers at {url}"))?;
+    if answer.status != 200 {
+        bail!("{url} answers {} to /metrics", answer.status);
     }
-    let memory = parse(body);
+    let memory = parse(&String::from_utf8_lossy(&answer.body));
     if memory.components.is_empty() {
         bail!("{url} reports no memory figures");
     }

@@ -4,10 +4,11 @@
 use crate::exit::Ending;
 use crate::process;
 use anyhow::{Context, anyhow};
+use fetch::Request;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(5);
+/// Bytes of the node's health at most.
+const HEALTH_BYTES_MAX: u64 = 64 << 10;
 
 /// The parameters of a start.
 #[derive(Clone, Debug, Default)]
@@ -234,20 +237,11 @@ impl Server {
 
     fn ask_capacity(&self) -> Result<u64, Ending> {
         let address = self.operators.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(address).context("cannot request the node's health")?;
-        let mut ask = || -> std::io::Result<String> {
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(
-                b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-            )?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
-        };
-        let answer = ask().context("the node did not report its health")?;
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let answer = Request::get(address, "/healthz")
+            .ask(PATIENCE, HEALTH_BYTES_MAX)
+            .context("the node did not report its health")?;
         let health: serde_json::Value =
-            serde_json::from_str(body).context("the node's health is not JSON")?;
+            serde_json::from_slice(&answer.body).context("the node's health is not JSON")?;
         health["connections_max"]
             .as_u64()
             .ok_or_else(|| anyhow!("the node did not report its capacity").into())

@@ -5,8 +5,8 @@ use crate::configuration::value::Value;
 use crate::configuration::{Configuration, Entry};
 use entitlement::algorithm::{Algorithm, Family};
 use entitlement::api_keys::API_KEYS_MAX;
-use entitlement::fetch::Url;
 use entitlement::keys::{KEYS_TRIED_MAX, SECRET_BYTES_MIN};
+use fetch::Url;
 use std::collections::HashMap;
 
 /// Whether clients are asked who they are.

@@ -3,19 +3,20 @@
 //! HTTP without TLS: it is for an agent on the same machine or in the same network, which speaks
 //! TLS and has credentials of its own.
 
+use fetch::Request;
 use std::fmt;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A datagram that no network between here and there has to cut.
 const DATAGRAM_BYTES_MAX: usize = 1_400;
 /// Time limit of connecting, sending and the answer together.
 const HTTP_PATIENCE: Duration = Duration::from_secs(5);
-/// The head of an answer; more is not read.
-const ANSWER_BYTES_MAX: usize = 4 << 10;
+/// Bytes of an answer's body at most.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// The forms in the configuration.
 pub const EXPECTED: &str = "file:PATH, udp:HOST:PORT or http://HOST:PORT/PATH, such as http://127.0.0.1:8086/write?db=crore";
@@ -150,44 +151,18 @@ fn send_datagrams(address: &str, lines: &[String]) -> io::Result<()> {
 }
 
 fn post(authority: &str, path: &str, text: &str) -> io::Result<()> {
-    let deadline = Instant::now() + HTTP_PATIENCE;
-    let left = || {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match left.is_zero() {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => Ok::<Duration, io::Error>(left),
-        }
+    let request = Request {
+        method: "POST",
+        authority,
+        target: path,
+        fields: &[("Content-Type", "text/plain; charset=utf-8")],
+        body: text.as_bytes(),
     };
-    let mut stream = TcpStream::connect_timeout(&resolve(authority)?, left()?)?;
-    stream.set_write_timeout(Some(left()?))?;
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: text/plain; charset=utf-8\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
-        text.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(text.as_bytes())?;
-    let mut answer = Vec::new();
-    let mut part = [0; 512];
-    while answer.len() < ANSWER_BYTES_MAX && !answer.contains(&b'\n') {
-        stream.set_read_timeout(Some(left()?))?;
-        match stream.read(&mut part)? {
-            0 => break,
-            bytes => answer.extend_from_slice(&part[..bytes]),
-        }
+    let answer = request.ask(HTTP_PATIENCE, ANSWER_BYTES_MAX).map_err(io::Error::other)?;
+    match answer.status {
+        200..=299 => Ok(()),
+        status => Err(io::Error::other(format!("the server answered with status {status}"))),
     }
-    match status_of(&answer) {
-        Some(200..=299) => Ok(()),
-        Some(status) => Err(io::Error::other(format!("the server answered with status {status}"))),
-        None => Err(io::Error::other("the server's answer is not HTTP")),
-    }
-}
-
-fn status_of(answer: &[u8]) -> Option<u16> {
-    let line = answer.split(|&byte| byte == b'\n').next()?;
-    let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-    words.next().filter(|word| word.starts_with("HTTP/1."))?;
-    words.next()?.parse().ok()
 }
 
 /// The first of the host's addresses.
