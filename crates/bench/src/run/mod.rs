@@ -23,6 +23,7 @@ mod roles;
 mod scale;
 mod server;
 mod session;
+mod steps;
 mod storm;
 mod sustain;
 mod text;
@@ -39,12 +40,12 @@ use clap::{Args, ValueEnum};
 
 use crate::engine::Transport;
 use crate::units::{parse_duration, parse_rate, parse_size};
-use drive::Run;
 use outcome::{Outcome, PlanFigures};
 use plan::RunPlan;
 use scale::Scale;
 use server::Server;
 use session::Session;
+use steps::Run;
 
 pub use cores::Cores;
 pub use observe::ProcessFigures;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use super::drive::{Run, Span};
 use super::message::{MEASURE_AHEAD_NS, Order};
 use super::outcome::StormFigures;
 use super::session::Session;
+use super::steps::{Run, Span};
 use crate::payload::Clock;
 
 /// How long nobody may return before it is given up.

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::drive::{Run, Span};
 use super::message::Measured;
 use super::outcome::Step;
+use super::steps::{Run, Span};
 use crate::units::show_micros;
 
 /// Doublings at most, and halvings of what lies between.
