@@ -10,13 +10,13 @@
 use std::collections::BinaryHeap;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use bench::run::{Cores, Folder};
 use client::session::{Answer, Event as Said, Session, SubscriptionId};
 use client::{PublishOptions, Reason, Settings, Start, SubscribeOptions};
-use fetch::Request;
 use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
 use net::system::raise_nofile_limit;
 use net::{Close, Conn, Event, Net, Read, Write};
@@ -66,6 +66,7 @@ struct Crowd {
     net: Kernel,
     began: Instant,
     address: SocketAddr,
+    host: String,
     members: Vec<Member>,
     /// Members by the indexes of their connections.
     by_conn: Vec<usize>,
@@ -107,6 +108,7 @@ impl Crowd {
             net: Kernel::new(kernel, Waker::new()?, Handover::alone())?,
             began: now,
             address,
+            host: address.to_string(),
             absent: (0..members.len()).map(|at| (std::cmp::Reverse(now), at)).collect(),
             members,
             by_conn: Vec::new(),
@@ -142,7 +144,7 @@ impl Crowd {
                     let now_ms = self.now_ms();
                     self.members[at].is_connected = true;
                     self.connecting -= 1;
-                    self.members[at].session.connected("crore", "/crore", now_ms);
+                    self.members[at].session.connected(&self.host, "/crore", now_ms);
                     self.write(at);
                 }
                 Event::Readable(conn) => self.read(conn),
@@ -320,17 +322,11 @@ impl Node<'_> {
     }
 
     fn drain(&self, window_s: u64) -> anyhow::Result<()> {
-        let (authority, body) =
-            (self.operators.to_string(), format!("{{\"window\":\"{window_s}s\"}}"));
-        let request = Request {
-            method: "POST",
-            authority: &authority,
-            target: "/api/v1/drain",
-            fields: &[("Content-Type", "application/json")],
-            body: body.as_bytes(),
-        };
-        let answer = request.ask(PATIENCE, 64 << 10)?;
-        ensure!(answer.status == 202, "{}", String::from_utf8_lossy(&answer.body));
+        let output = Command::new(process::crore()?)
+            .args(["drain", "--no-wait", "--operators", &format!("http://{}", self.operators)])
+            .args(["--window", &format!("{window_s}s")])
+            .output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(())
     }
 }
