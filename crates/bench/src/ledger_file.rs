@@ -1,7 +1,7 @@
 //! Ledgers as files: written at the end of a publishing run, waited for by an audit.
 //!
 //! Place: between the command line and [`crate::audit::Ledger`]. A file appears whole or not at
-//! all, so that whoever finds it may read it.
+//! all, so that a reader never finds a part of one.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl Awaited {
     /// Reads what has come. The ledger of all files together is answered once, with the last one.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no ledger.
+    /// A file cannot be read, or is not a ledger.
     pub fn look(&mut self) -> anyhow::Result<Option<Ledger>> {
         if self.missing.is_empty() {
             return Ok(None);

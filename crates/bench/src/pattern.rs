@@ -41,8 +41,8 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: an unfinished or empty brace, a bound that is no number,
-    /// more than [`MEMBERS_MAX`] members.
+    /// The reason, as a sentence: an unfinished or empty brace, a bound that is not a number, more
+    /// than [`MEMBERS_MAX`] members.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let mut parts = Vec::new();
         let mut rest = text;

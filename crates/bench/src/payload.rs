@@ -57,7 +57,7 @@ pub struct Header {
     pub clock: Clock,
     /// Which publisher process; random per run.
     pub publisher: u32,
-    /// Of the topic that it was published on: tells streams apart, and a message that went astray.
+    /// Hash of its topic: it tells streams apart, and reveals a message on the wrong topic.
     pub topic_hash: u32,
     /// When the message should have been sent.
     pub intended_ns: u64,

@@ -96,7 +96,7 @@ pub struct Figures {
     /// Publications that wait for an acknowledgement.
     pub inflight: i64,
     /// Bytes on all interfaces of this machine per message received (or sent, for publishers), in
-    /// both directions and whoever they were for; on loopback each counts once.
+    /// both directions and of all programs; on loopback each counts once.
     pub wire_bytes_per_message: Option<f64>,
     /// Processor seconds of this process.
     pub processor_s: f64,
@@ -216,7 +216,7 @@ impl Reporter {
         let mut figures = self.figures("total", total, total, seconds);
         figures.audit = findings.cloned();
         figures.processor_s = processor_seconds() - self.processor_start;
-        // Most of a run is no connecting, and says nothing of how fast that went.
+        // Only the time of connecting tells its rate.
         if figures.connecting_s > 0.0 {
             figures.connect_rate = figures.connects as f64 / figures.connecting_s;
         }
@@ -280,7 +280,7 @@ impl Reporter {
     }
 
     fn line(&mut self, figures: &Figures) {
-        // The heading comes again now and then, where it has scrolled away.
+        // The heading is repeated, because it scrolls away.
         if self.lines.is_multiple_of(20) {
             println!("{}", heading(std::io::stdout().is_terminal()));
         }

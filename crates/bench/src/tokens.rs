@@ -58,8 +58,8 @@ impl Tokens {
         Ok(Tokens(tokens.into()))
     }
 
-    /// What a client shows, by its number over all workers; with fewer tokens than clients some are
-    /// of several.
+    /// The token of a client, by its number over all workers. If tokens are fewer than clients,
+    /// clients share them.
     fn of(&self, client: u64) -> Option<&str> {
         let place = client.checked_rem(self.0.len() as u64)?;
         Some(&self.0[place as usize])

@@ -213,8 +213,8 @@ impl Stream {
         true
     }
 
-    /// The server announced that messages cannot be had: the cursor is this position, even if that
-    /// is lower than before. Their sequence numbers are no loss.
+    /// The server reported that messages are not available: the cursor is this position, even if
+    /// that is lower than before. Their sequence numbers are no loss.
     pub fn gap(&mut self, epoch: u16, to: u64) {
         self.state &= !(GAP_DUE | GAP_DUE_AT_ONCE);
         self.set_cursor(epoch, to);

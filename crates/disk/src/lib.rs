@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
 const LOCK_NAME: &str = "lock";
-/// Of every file and directory that is made: its owner's alone.
+/// Permissions of files and directories: only their owner has access.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -215,7 +215,7 @@ pub fn make_private(directory: &Path) -> io::Result<u64> {
     Ok(count)
 }
 
-/// The same for one file or directory; gives whether it was open.
+/// Restricts one file or directory to its owner; returns whether others had access.
 ///
 /// # Errors
 /// It cannot be looked at, or changed for another reason than that it is another user's.

@@ -153,7 +153,7 @@ impl Protocol for Echoes {
         self.clients.truncate(clients as usize);
         self.cursor = 0;
         if clients == 0 {
-            self.next_ns = 0; // whoever comes later was not to ping meanwhile
+            self.next_ns = 0; // clients that come later have no pings due
         }
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Link {
     base: u32,
     /// Intended times by request number from `base` on; 0 for answered ones.
     waiting: VecDeque<u64>,
-    /// The same publications, if they are stored; else empty.
+    /// These publications, if they are stored; else empty.
     kept: VecDeque<Kept>,
     /// The last number of the producer.
     producer_sequence: u64,

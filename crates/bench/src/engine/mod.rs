@@ -8,7 +8,8 @@
 //!
 //! # fn main() -> anyhow::Result<()> {
 //! let common = Common::new(&["ws://127.0.0.1:8800".to_owned()])?;
-//! let mut handle = Subscribers::start(SubscribersConfig::new(common, "demo/s{1..1000}".parse().unwrap(), 1_000))?;
+//! let topics = "demo/s{1..1000}".parse().unwrap();
+//! let mut handle = Subscribers::start(SubscribersConfig::new(common, topics, 1_000))?;
 //! std::thread::sleep(std::time::Duration::from_secs(1));
 //! let snapshot = handle.snapshot();
 //! println!("{} connections", snapshot.total.connections);
@@ -124,7 +125,7 @@ impl Subscribers {
         };
         let receivers =
             config.has_last_receiver.then(|| (plan.clients, SharedReceivers::default()));
-        // Whoever does not read cannot answer the server's pings either.
+        // A client that does not read cannot answer the server's pings either.
         let quiet_s = config.stall.map_or(0, |stall| stall.span.as_secs() + 60);
         let share = |worker: u64, clients: u32| Share {
             topics: topics.clone(),
@@ -171,7 +172,7 @@ impl Publishers {
     /// Starts the workers; messages flow as soon as all connections of a worker are open.
     ///
     /// # Errors
-    /// As [`Subscribers::start`].
+    /// The errors of [`Subscribers::start`].
     pub fn start(mut config: PublishersConfig) -> anyhow::Result<Handle> {
         let common = &config.common;
         let topics = config.load.topics.len();
@@ -206,7 +207,7 @@ impl Echoes {
     /// clients while they run.
     ///
     /// # Errors
-    /// As [`Subscribers::start`].
+    /// The errors of [`Subscribers::start`].
     pub fn start(config: EchoesConfig) -> anyhow::Result<Handle> {
         let common = &config.common;
         let plan = Plan::new(

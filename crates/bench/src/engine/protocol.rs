@@ -69,7 +69,7 @@ pub(super) struct Turn<'a> {
     pub(super) route: &'a Route,
     /// When all clients return, or returned, from being away; 0 for never.
     pub(super) return_ns: u64,
-    /// Whoever loses its connection now is away until it is live again.
+    /// A client that loses its connection now is away until it is live again.
     pub(super) is_away: bool,
     /// Set when the connection in question has finished its handshake.
     pub(super) opened: bool,

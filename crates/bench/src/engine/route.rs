@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(ports(&routes, 7), [1, 2, 1, 7, 7, 2, 1]);
         routes.truncate(4);
         assert_eq!(ports(&routes, 6), [1, 2, 1, 7, 7, 7]);
-        // The same address again is no change, and what began at the same client is replaced.
+        // The same address again changes nothing; a segment from the same client on is replaced.
         routes.change(4, &[route(7)]).unwrap();
         assert_eq!(routes.segments.len(), 2);
         routes.truncate(0);

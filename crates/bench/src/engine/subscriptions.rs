@@ -41,7 +41,7 @@ pub struct Topics {
     pub choice: Choice,
     /// Topics of one client; at least 1 and at most the pattern's length.
     pub per_client: u32,
-    /// Of the random choice.
+    /// Seed of the random choice.
     pub seed: u64,
 }
 
@@ -79,8 +79,8 @@ pub(super) struct Share {
     /// Every so many clients one is sampled; 0 for none.
     pub(super) sample_every: u64,
     pub(super) window: Arc<Window>,
-    /// Of every message the last receiver is looked for: how many there are, and what they have in
-    /// common.
+    /// The number of receivers of every message and their common state, if the last receiver is
+    /// measured.
     pub(super) receivers: Option<(u64, SharedReceivers)>,
     /// Seconds between signs of life to ask for; 0 leaves it to the server.
     pub(super) ping_interval_s: u32,

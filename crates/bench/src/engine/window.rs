@@ -25,8 +25,8 @@ impl Window {
 
     /// Another span from now on. Publishers and echo clients have nothing to send behind its end.
     pub fn set(&self, from_ns: u64, until_ns: u64) {
-        // Between the two stores a worker may take one message for measured that is not: whoever
-        // reads sets the span some time before it begins, and forgets what was counted until then.
+        // Between the two stores a worker may count a message outside of the span. The reader sets
+        // the span some time before it begins, and drops what was counted until then.
         self.until_ns.store(until_ns, Ordering::Release);
         self.from_ns.store(from_ns, Ordering::Release);
     }

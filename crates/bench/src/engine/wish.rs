@@ -20,7 +20,7 @@ pub(super) struct Wish {
 pub(super) struct Wanted {
     /// So many clients.
     pub(super) clients: u32,
-    /// Of those that it has, it may keep so many.
+    /// Maximum number of its present clients that stay.
     pub(super) kept: u32,
     /// Where all clients of the run connect to.
     pub(super) routes: Arc<Routes>,

@@ -49,9 +49,9 @@ pub struct Completeness {
 /// What was sent and received in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
-    /// Of the subscribers, or echo clients.
+    /// Totals of the subscribers, or echo clients.
     pub subscribers: Totals,
-    /// Of the publishers, all of them together; none where clients send themselves.
+    /// Totals of all publishers; none if the clients send themselves.
     pub publishers: Option<Totals>,
     /// Clients that have each message.
     pub group: u64,

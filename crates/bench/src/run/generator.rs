@@ -16,7 +16,7 @@ use super::message::{Ended, Line, Measured, Order, PartConfig, Progress};
 
 /// How long a generator may take for an answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(60);
-/// The same for its last one: it waits for the server's answers first, and closing a million
+/// Maximum time for its last answer: it waits for the server's answers first, and closing a million
 /// sockets takes a minute.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);
 

@@ -31,7 +31,7 @@ impl Hiccups {
     /// Starts one thread on each core; one anywhere where no cores are given.
     ///
     /// # Errors
-    /// A thread cannot be had.
+    /// The system refuses a thread.
     pub fn start(cores: &Cores, from_ns: u64) -> std::io::Result<Hiccups> {
         let mut hiccups =
             Hiccups { stop: Arc::default(), threads: Vec::new(), recorder: Arc::default() };

@@ -49,7 +49,7 @@ pub enum Role {
         sample: u64,
         /// Every stream is audited.
         is_audited: bool,
-        /// Of each message the last receiver is looked for.
+        /// Whether the last receiver of each message is measured.
         has_last_receiver: bool,
         /// Connects per second when they return from being away.
         return_rate: f64,
@@ -225,7 +225,7 @@ pub struct Measured {
     pub sent: u64,
     /// From the intended time to the receipt.
     pub latency: Digest,
-    /// The same as a distribution: shares and microseconds.
+    /// The latencies as a distribution: shares and microseconds.
     pub distribution: Vec<(f64, f64)>,
     /// How much later than intended messages left.
     pub send_delay: Digest,

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 pub struct ProcessFigures {
     /// User and system time since its start, in seconds.
     pub cpu_s: f64,
-    /// Of it in system mode.
+    /// CPU time in system mode, in seconds.
     pub system_s: f64,
     /// Threads.
     pub threads: u64,
     /// User-space memory: the proportional set size.
     pub pss_bytes: Option<u64>,
-    /// Of it what is no file. The program's own pages count less with every process that runs it
-    /// too, and a run starts some: differences are of this.
+    /// Its part without files. The program's own pages count less with every process that runs it,
+    /// and a run starts some, so differences are taken of this.
     pub anonymous_bytes: Option<u64>,
 }
 

@@ -15,7 +15,7 @@ use crate::statistics::Digest;
 /// The whole report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
-    /// Of this form; another number means that fields have another meaning.
+    /// Version of this format; it changes when the meaning of a field does.
     pub format: u32,
     /// The workload's name.
     pub name: &'static str,
@@ -148,7 +148,7 @@ pub struct Sample {
     pub server_cpu: Option<f64>,
     /// User-space memory of the server (PSS).
     pub server_pss: Option<u64>,
-    /// Of it what is no file.
+    /// Its anonymous memory.
     pub server_anonymous: Option<u64>,
     /// Its threads.
     pub server_threads: Option<u64>,
@@ -216,11 +216,11 @@ pub struct MeasuredFigures {
     pub seconds: f64,
     /// Messages that were sent in it.
     pub sent: u64,
-    /// The same per second.
+    /// Messages sent per second.
     pub sent_rate: f64,
     /// Messages of it that were delivered.
     pub delivered: u64,
-    /// The same per second.
+    /// Messages delivered per second.
     pub delivered_rate: f64,
     /// From the intended send time to the receipt, over all of them.
     pub latency: Digest,
@@ -236,7 +236,7 @@ pub struct MeasuredFigures {
     pub sample: Option<SampleFigures>,
     /// CPU of the server, in cores.
     pub server_cpu: Option<f64>,
-    /// Of it in system mode.
+    /// Its CPU in system mode.
     pub server_system_cpu: Option<f64>,
     /// The server's CPU in percent of its cores.
     pub server_cpu_percent: Option<f64>,
@@ -268,7 +268,7 @@ pub struct StormFigures {
     pub restart_s: Option<f64>,
     /// Until clients were live again: since they were to return, or since the server was killed.
     pub back: Digest,
-    /// The same since the server was ready again, for the last client, in seconds.
+    /// Time from the server being ready again to the return of the last client, in seconds.
     pub last_since_ready_s: Option<f64>,
     /// Messages that were replayed.
     pub recovered: u64,
@@ -276,7 +276,7 @@ pub struct StormFigures {
     pub connects_failed: u64,
     /// CPU of the server until the last one was live, in seconds.
     pub server_cpu_s: Option<f64>,
-    /// The same for each client, in microseconds.
+    /// CPU time for each client, in microseconds.
     pub server_cpu_us: Option<f64>,
 }
 
@@ -300,7 +300,7 @@ pub struct Step {
 /// A published figure and ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The quantity.
     pub what: &'static str,
     /// Its unit.
     pub unit: &'static str,

@@ -54,7 +54,7 @@ pub fn run(stop: &AtomicBool) -> anyhow::Result<()> {
         threads: handle.plan.threads,
         notes: handle.plan.notes.clone(),
     })?;
-    // What was meant for before any span is no part of one.
+    // Nothing is measured before the first span.
     handle.measure(u64::MAX, u64::MAX);
     let mut part = Part {
         handle,

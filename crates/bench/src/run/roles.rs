@@ -60,7 +60,7 @@ impl RunPlan {
         }
     }
 
-    /// Of a server of our own the one that was made for it.
+    /// The certificate of the started server, else the given one.
     fn certificate(&self, server: &Server) -> Option<std::path::PathBuf> {
         server.certificate().or_else(|| self.certificate.clone())
     }

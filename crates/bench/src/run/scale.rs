@@ -17,7 +17,7 @@ const SOCKET_BYTES: u64 = 4_200;
 /// What a client costs the server and its generator in user space, in bytes; with TLS.
 const USER_BYTES: u64 = 400;
 const TLS_USER_BYTES: u64 = 7_000;
-/// Of the memory that the machine could give, in percent.
+/// Used share of the available memory, in percent.
 const MEMORY_PERCENT: u64 = 85;
 /// Kept free for logs, buffers and everything else.
 const OTHER_BYTES: u64 = 1 << 30;
@@ -36,7 +36,7 @@ const CONNECTS: f64 = 5_000.0;
 /// How large.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Scale {
-    /// As large as fits, at most as published.
+    /// The capacity of the machine, at most the published size.
     #[default]
     Auto,
     /// This share of the published size.

@@ -65,7 +65,7 @@ pub struct Server {
 struct Own {
     plan: ServerPlan,
     child: Child,
-    /// As long as it is open the server lives.
+    /// The server lives while this is open.
     life: Option<ChildStdin>,
     folder: Folder,
     output: PathBuf,

@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Of the process where it is known, else as its metrics tell.
+    /// Figures of its process if that is known, else of its metrics.
     fn server_figures(&self) -> Option<ProcessFigures> {
         if self.server.pid.is_some() || self.server.is_own() {
             return self.server.figures();
@@ -215,7 +215,7 @@ impl<'a> Session<'a> {
     /// Waits for a span.
     ///
     /// # Errors
-    /// As [`Session::wait_until`].
+    /// The errors of [`Session::wait_until`].
     pub fn wait(&mut self, span: Duration) -> anyhow::Result<()> {
         self.wait_until(Clock::Monotonic.now_ns() + span.as_nanos() as u64)
     }
@@ -224,7 +224,7 @@ impl<'a> Session<'a> {
     /// so long, it is given up, and false answered.
     ///
     /// # Errors
-    /// As [`Session::wait_until`].
+    /// The errors of [`Session::wait_until`].
     pub fn wait_for(
         &mut self,
         patience: Duration,

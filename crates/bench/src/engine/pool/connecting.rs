@@ -20,7 +20,7 @@ const RETRY_NS: u64 = 100_000_000;
 /// After a connect that could not even begin: whatever has run out, the next would fare no better,
 /// and a search for a free port is dear.
 const REST_NS: u64 = 50_000_000;
-/// The same when all sources that were tried are taken: others may be free.
+/// Pause if all sources that were tried are in use; others may be free.
 const SOURCES_REST_NS: u64 = 5_000_000;
 
 impl<P: Protocol> Pool<P> {
