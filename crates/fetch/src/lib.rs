@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers() {
+    fn answers_are_accepted_or_refused() {
         let get = |bytes: &str| answer(&mut bytes.as_bytes(), "GET", 8)?.ok();
         let good = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}more";
         assert_eq!(get(good).unwrap(), b"{}");

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls() {
+    fn urls_are_parsed_or_refused() {
         for (text, expected) in [
             ("https://a.example/x?y=1", (true, "a.example", 443, "/x?y=1")),
             ("http://a.example", (false, "a.example", 80, "/")),
