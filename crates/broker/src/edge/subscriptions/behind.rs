@@ -18,27 +18,21 @@
 //! - The tables hold what is behind or opening, at most an entry for each partition and member;
 //!   pages on their way are bounded for each connection, and so are the cursors ([`Held`]).
 
+use super::cursor::{Cursor, Member, Reader, STREAM, all_of, all_of_connection};
 use super::held::Held;
 use super::opening::Opening;
 use super::reads::{Reads, Turn};
 use super::{Slot, Stage, Subscriptions};
 use crate::edge::excess::Excess;
-use crate::ids::{ConnIndex, NONE, SubIndex};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{FilterPage, HomeId, PageLimits, PartitionId, ReadFilter};
 use crate::protocol::flag;
 use crate::settings::Settings;
 use std::collections::BTreeMap;
-use std::ops::{Bound, RangeInclusive};
+use std::ops::Bound;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// The key of cursors: the connection, and the subscription or [`STREAM`].
-pub(crate) type Reader = (ConnIndex, SubIndex);
-/// Where a cursor stands: its reader and the partition.
-pub(super) type Member = (ConnIndex, SubIndex, PartitionId);
-
-/// In place of a subscription: all filters of an event stream.
-pub(crate) const STREAM: SubIndex = NONE;
 /// Readers of one connection that are looked at to know whether one is behind in a partition; more
 /// count as yes.
 const READERS_LOOKED_AT_MAX: usize = 8;
@@ -52,31 +46,12 @@ pub(super) struct Behind {
     pub held: Held,
 }
 
-/// Where a reader is read from in one partition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
-pub(crate) struct Cursor {
-    pub after: u64,
-    /// A page is on its way.
-    pub is_reading: bool,
-    /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags
-    /// takes none.
-    pub is_paid: bool,
-}
-
 /// A page that was asked for: where its frames go, and how far it leads.
 pub(crate) struct PageTaken {
     pub reader: Reader,
     pub is_paid: bool,
     /// Where it is read from next; none if the page catches up.
     pub rest: Option<Cursor>,
-}
-
-pub(super) fn all_of((index, subscription): Reader) -> RangeInclusive<Member> {
-    (index, subscription, 0)..=(index, subscription, PartitionId::MAX)
-}
-
-pub(super) fn all_of_connection(index: ConnIndex) -> RangeInclusive<Member> {
-    (index, 0, 0)..=(index, SubIndex::MAX, PartitionId::MAX)
 }
 
 impl Behind {

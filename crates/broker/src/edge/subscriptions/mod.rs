@@ -12,6 +12,7 @@
 
 mod behind;
 mod credits;
+mod cursor;
 mod filters;
 mod held;
 mod lagging;
@@ -24,7 +25,7 @@ mod reads;
 mod subscription;
 mod topics;
 
-pub(crate) use behind::Reader;
+pub(crate) use cursor::Reader;
 pub(crate) use filters::{FilterRefusal, NamedIndex};
 pub(crate) use lost::Lost;
 pub(crate) use opening::Opened;

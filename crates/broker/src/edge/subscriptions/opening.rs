@@ -4,7 +4,7 @@
 //! Invariant: a message that comes between a home's grant and the last one makes the partition
 //! begin behind.
 
-use super::behind::Reader;
+use super::cursor::Reader;
 use super::{Slot, Stage, Subscriptions};
 use crate::ids::SubIndex;
 use crate::mail::{FilterStart, HomeId, PartitionId, Resumed};

@@ -16,7 +16,7 @@
 //! the client has settled: the `prev` of the first frame that was given up, after frames that all
 //! went out.
 
-use super::behind::{Member, Reader, all_of, all_of_connection};
+use super::cursor::{Member, Reader, all_of, all_of_connection};
 use super::{Slot, Stage, Subscriptions};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{PartitionId, ReadMode};

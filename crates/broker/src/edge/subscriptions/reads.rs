@@ -8,7 +8,7 @@
 //! Invariants: `waiting` holds exactly the cursors that are not being read; `under_way` counts the
 //! others.
 
-use super::behind::{Cursor, Member};
+use super::cursor::{Cursor, Member};
 use super::lagging::READS_MAX;
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;

@@ -1,0 +1,35 @@
+//! Cursors of subscriptions to filters that are read from the log, and how they are found.
+
+use crate::ids::{ConnIndex, NONE, SubIndex};
+use crate::mail::PartitionId;
+use std::ops::RangeInclusive;
+use stdx::handing::Hand;
+
+/// The key of cursors: the connection, and the subscription or [`STREAM`].
+pub(crate) type Reader = (ConnIndex, SubIndex);
+/// Where a cursor stands: its reader and the partition.
+pub(super) type Member = (ConnIndex, SubIndex, PartitionId);
+
+/// In place of a subscription: all filters of an event stream.
+pub(crate) const STREAM: SubIndex = NONE;
+
+/// Where a reader is read from in one partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
+pub(crate) struct Cursor {
+    pub after: u64,
+    /// A page is on its way.
+    pub is_reading: bool,
+    /// It is the replay that the client asked for, and takes of the credit that it gives. Who lags
+    /// takes none.
+    pub is_paid: bool,
+}
+
+/// All cursors of a reader.
+pub(super) fn all_of((index, subscription): Reader) -> RangeInclusive<Member> {
+    (index, subscription, 0)..=(index, subscription, PartitionId::MAX)
+}
+
+/// All cursors of a connection.
+pub(super) fn all_of_connection(index: ConnIndex) -> RangeInclusive<Member> {
+    (index, 0, 0)..=(index, SubIndex::MAX, PartitionId::MAX)
+}
