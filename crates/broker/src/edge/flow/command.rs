@@ -67,7 +67,7 @@ impl Edge {
         let wish = Wish { start, fail_on_gap: subscribe.fail_on_gap, policy: subscribe.policy };
         let subscription = self.subscribe_plain(index, subscribe.filter, client, wish);
         if let Some(credit) = subscribe.replay_credit {
-            self.set_replay_credit(subscription, credit);
+            self.subscriptions.set_credit(subscription, credit);
         }
     }
 
@@ -124,7 +124,7 @@ impl Edge {
         let (fails, policy) = (subscribe.fail_on_gap, subscribe.policy);
         let subscription = self.subscribe_filter(index, filter, client, since, fails, policy);
         if let (Some(subscription), Some(credit)) = (subscription, subscribe.replay_credit) {
-            self.set_replay_credit(subscription, credit);
+            self.subscriptions.set_credit(subscription, credit);
         }
     }
 

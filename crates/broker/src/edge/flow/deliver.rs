@@ -43,7 +43,7 @@ impl Edge {
             self.work.targets = targets;
         }
         if let Some(named) = takers.named {
-            self.deliver_wide(named, takers.partition, &delivery);
+            self.deliver_by_filter(named, takers.partition, &delivery);
         }
     }
 

@@ -25,7 +25,7 @@ const MARK_AGE_MAX: u32 = 1 << 31;
 impl Edge {
     /// The subscribers by filter: a native connection gets it once however many of its filters
     /// match, unless one of them is behind; an event stream gets it once.
-    pub(crate) fn deliver_wide(
+    pub(crate) fn deliver_by_filter(
         &mut self,
         named: NamedIndex,
         partition: PartitionId,
@@ -79,7 +79,7 @@ impl Edge {
         let is_native = |edge: &Edge, subscription: SubIndex| {
             let entry = &edge.subscriptions[subscription];
             let slot = &edge.connections.slots[entry.connection];
-            entry.stage == Stage::Wide && slot.protocol.facts().shares_frames
+            entry.stage == Stage::ByFilter && slot.protocol.facts().shares_frames
         };
         // Making room for it may make others lag: who is behind is asked only then.
         let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
@@ -157,7 +157,7 @@ impl Edge {
             let entry = &self.subscriptions[subscription];
             let index = entry.connection;
             let slot = &mut self.connections.slots[index];
-            if entry.stage != Stage::Wide
+            if entry.stage != Stage::ByFilter
                 || slot.protocol != Protocol::Events
                 || slot.named == self.subscriptions.serial()
             {
@@ -199,7 +199,7 @@ impl Edge {
                 let session = self.session(index);
                 session.encode_message(client, Some(topic), epoch, &delivery.view, &mut event);
                 self.reserve(event.len() + ID_LINE_BYTES_MAX);
-                let is_wanted = !self.is_behind_at(subscription, partition, after);
+                let is_wanted = !self.subscriptions.is_behind_at(subscription, partition, after);
                 if is_wanted {
                     let through = delivery.view.offset();
                     let settles = Settles::Filters { partition, after, through };
@@ -213,7 +213,7 @@ impl Edge {
         };
         // Making room for the frame may have cost earlier ones their place: then the log brings
         // this one too.
-        if !self.is_behind_at(subscription, partition, after) {
+        if !self.subscriptions.is_behind_at(subscription, partition, after) {
             self.push_place(index, place);
         } else if is_paid {
             self.subscriptions.refund_credit(subscription);

@@ -89,11 +89,6 @@ impl Edge {
         }
     }
 
-    /// The filter of a subscription.
-    pub(crate) fn filter_name(&self, subscription: SubIndex) -> Option<&str> {
-        self.subscriptions.filter_name(subscription)
-    }
-
     /// A home names a topic that filters of this edge match.
     pub(crate) fn announced(
         &mut self,

@@ -182,7 +182,7 @@ impl Edge {
         let entry = &self.subscriptions[subscription];
         let stage = match entry.stage {
             Stage::Pending => "pending",
-            Stage::Live | Stage::Wide => "live",
+            Stage::Live | Stage::ByFilter => "live",
             Stage::Reading => "reading",
             Stage::Lagging => "lagging",
         };

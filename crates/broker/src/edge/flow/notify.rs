@@ -86,7 +86,7 @@ impl Edge {
             Settles::Nothing => true,
             Settles::Topic { position, .. } => self.takes_through(subscription, position.offset),
             Settles::Filters { partition, after, .. } => {
-                !self.is_behind_at(subscription, partition, after)
+                !self.subscriptions.is_behind_at(subscription, partition, after)
             }
         };
         if is_due {
@@ -109,8 +109,8 @@ impl Edge {
 
     /// A plain subscription holds.
     pub(crate) fn tell_subscribed(&mut self, subscription: SubIndex, grant: &Grant) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         let (home, topic) = self.subscription_topic(subscription);
         let alias = self.alias(home, topic);
         let (position, is_replaying) = (grant.position, grant.replaying);
@@ -143,7 +143,7 @@ impl Edge {
         let clients: Vec<u32> = subscriptions
             .iter()
             .rev()
-            .map(|&subscription| self.subscription_client(subscription))
+            .map(|&subscription| self.subscriptions[subscription].client)
             .collect();
         let settings = self.settings.clone();
         let absent = self.session(index).begin_filters(&clients, beginnings, &settings);
@@ -197,15 +197,15 @@ impl Edge {
 
     /// A subscription is refused; it ends after this call.
     pub(crate) fn tell_refused(&mut self, subscription: SubIndex, refusal: Refusal) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         self.notify_of(index, subscription, &Notice::Refused { client, refusal });
     }
 
     /// A page has found a gap in a topic.
     pub(crate) fn tell_gap(&mut self, subscription: SubIndex, gap: Gap) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
         let found = Found::InPage;
         let notice = Notice::Gap { client, epoch, partition: None, gap, found };
@@ -219,8 +219,8 @@ impl Edge {
         partition: PartitionId,
         gap: Gap,
     ) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         let epoch = self.settings.log_of(partition).epoch;
         let (partition, found) = (Some(partition), Found::InPage);
         let notice = Notice::Gap { client, epoch, partition, gap, found };
@@ -229,8 +229,8 @@ impl Edge {
 
     /// The policy of a subscription to a topic has left messages out.
     pub(crate) fn tell_left_out(&mut self, subscription: SubIndex, left_out: LeftOut) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
         let notice = Notice::LeftOut { client, epoch, partition: None, left_out };
         self.notify_of(index, subscription, &notice);
@@ -243,8 +243,8 @@ impl Edge {
         partition: PartitionId,
         left_out: LeftOut,
     ) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         let epoch = self.settings.log_of(partition).epoch;
         let partition = Some(partition);
         let notice = Notice::LeftOut { client, epoch, partition, left_out };
@@ -254,8 +254,8 @@ impl Edge {
     /// A replay is over; live messages follow. `from` is what the client has settled by the frames
     /// before.
     pub(crate) fn tell_caught_up(&mut self, subscription: SubIndex, from: u64, through: u64) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         let position = Position { epoch: self.subscription_epoch(subscription), offset: through };
         self.notify_of(index, subscription, &Notice::CaughtUp { client, from, position });
     }
@@ -267,17 +267,17 @@ impl Edge {
         partition: PartitionId,
         through: u64,
     ) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
-        let is_last = !self.is_stream_behind(index);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
+        let is_last = !self.subscriptions.is_stream_behind(index);
         let notice = Notice::FilterCaughtUp { client, partition, through, is_last };
         self.notify_of(index, subscription, &notice);
     }
 
     /// A subscription did not keep up, and ends as its policy says, after this call.
     pub(crate) fn tell_disconnected(&mut self, subscription: SubIndex) {
-        let index = self.subscription_connection(subscription);
-        let client = self.subscription_client(subscription);
+        let index = self.subscriptions[subscription].connection;
+        let client = self.subscriptions[subscription].client;
         let code = UnsubscribeCode::SlowConsumer;
         self.notify_of(index, subscription, &Notice::Unsubscribed { client, code });
     }

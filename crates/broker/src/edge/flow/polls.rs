@@ -32,7 +32,7 @@ impl Edge {
         // can lag.
         let wish = Wish { policy: Some(LagPolicy::Replay), ..Wish::from(start) };
         let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
-        poll.subscription = Some(self.subscription_key(subscription));
+        poll.subscription = Some(self.subscriptions.key(subscription));
         poll.deadline_ms = self.now.monotonic_ms + wait_ms;
         self.sessions.polls.insert((poll.deadline_ms, index));
         self.set_state(index, State::Poll(Box::new(poll)));

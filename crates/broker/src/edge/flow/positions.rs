@@ -134,7 +134,7 @@ impl Edge {
         if !is_served || slot.is(flag::CLOSING | flag::DEAD) {
             return;
         }
-        if stage != Stage::Wide {
+        if stage != Stage::ByFilter {
             return; // see `have_missed_a_round`
         }
         if slot.is(flag::BLOCKED) {

@@ -20,30 +20,10 @@ impl Edge {
             && self.subscriptions.is_behind(subscription, partition)
     }
 
-    /// Where a subscription to a filter is read from the log, by partition, ascending.
-    pub(crate) fn behind_of(&self, subscription: SubIndex) -> Vec<(PartitionId, u64)> {
-        self.subscriptions.cursors_of(subscription)
-    }
-
     /// Whether some subscription to a filter of the connection is, or may be.
     pub(crate) fn has_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
         self.connections.slots[index].is(flag::BEHIND)
             && self.subscriptions.may_be_behind(index, partition)
-    }
-
-    /// Whether any filter of an event stream is read from the log.
-    pub(crate) fn is_stream_behind(&self, index: ConnIndex) -> bool {
-        self.subscriptions.is_stream_behind(index)
-    }
-
-    /// Whether the subscription has to be read again from this place or from before it.
-    pub(crate) fn is_behind_at(
-        &self,
-        subscription: SubIndex,
-        partition: PartitionId,
-        after: u64,
-    ) -> bool {
-        self.subscriptions.is_behind_at(subscription, partition, after)
     }
 
     /// Ends a connection that has no room for another cursor; nothing more is kept for it.

@@ -119,7 +119,7 @@ impl Edge {
 
     /// Asks the homes for names, unless a subscription still waits for one.
     fn ask_for_renewal(&mut self, index: ConnIndex) {
-        if self.chain(index).any(|at| self.is_pending(at)) {
+        if self.chain(index).any(|at| self.subscriptions[at].is_pending()) {
             return;
         }
         let mut asked = Asked {
@@ -127,7 +127,7 @@ impl Edge {
             waiting: BTreeMap::new(),
             names: BTreeMap::new(),
         };
-        for at in self.chain(index).filter(|&at| !self.is_wide(at)) {
+        for at in self.chain(index).filter(|&at| !self.subscriptions[at].is_open_by_filter()) {
             let (home, topic) = self.subscription_topic(at);
             asked.waiting.entry(home).or_default().push(topic);
         }
@@ -193,8 +193,8 @@ impl Edge {
         }
         let names = renewal.asked.take().map_or(BTreeMap::new(), |asked| asked.names);
         let is_covered = |edge: &Edge, at: u32| {
-            let name = match edge.is_wide(at) {
-                true => edge.filter_name(at),
+            let name = match edge.subscriptions[at].is_open_by_filter() {
+                true => edge.subscriptions.filter_name(at),
                 false => names.get(&edge.subscription_topic(at)).map(|name| &**name),
             };
             let filter = name.and_then(|name| Filter::parse(name).ok());
@@ -253,7 +253,7 @@ impl Edge {
 
     fn native_forbidden(&mut self, index: ConnIndex, subscription: SubIndex) {
         let frame = Unsubscribed {
-            subscription: self.subscription_client(subscription),
+            subscription: self.subscriptions[subscription].client,
             code: u32::from(UnsubscribeCode::Forbidden.number()),
         };
         self.send_native(index, &ServerFrame::Unsubscribed(frame));

@@ -134,7 +134,7 @@ impl Edge {
 
     /// Everything of this topic up to here has been sent, and nothing beyond it.
     pub(crate) fn stream_at(&mut self, index: ConnIndex, subscription: SubIndex, offset: u64) {
-        let client = self.subscription_client(subscription);
+        let client = self.subscriptions[subscription].client;
         let position = Position { epoch: self.subscription_epoch(subscription), offset };
         self.session(index).settle(Settles::Topic { client, from: offset, position });
     }

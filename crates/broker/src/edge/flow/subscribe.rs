@@ -219,10 +219,6 @@ impl Edge {
 
 /// What other flows and sessions ask of a subscription.
 impl Edge {
-    pub(crate) fn subscription_key(&self, subscription: SubIndex) -> SubscriptionKey {
-        self.subscriptions.key(subscription)
-    }
-
     /// Whether it is there and takes live messages.
     pub(crate) fn is_live(&self, key: SubscriptionKey) -> bool {
         let subscription = self.subscriptions.find(key);
@@ -232,14 +228,6 @@ impl Edge {
     /// The connection's subscription by the client's own number.
     pub(crate) fn find_client(&self, index: ConnIndex, client: u32) -> Option<SubIndex> {
         self.subscriptions.find_client(index, &self.connections.slots[index], client)
-    }
-
-    pub(crate) fn subscription_connection(&self, subscription: SubIndex) -> ConnIndex {
-        self.subscriptions[subscription].connection
-    }
-
-    pub(crate) fn subscription_client(&self, subscription: SubIndex) -> u32 {
-        self.subscriptions[subscription].client
     }
 
     /// The home and the index of a plain subscription's topic.
@@ -252,27 +240,6 @@ impl Edge {
     pub(crate) fn subscription_epoch(&self, subscription: SubIndex) -> u64 {
         let partition = self.subscriptions.partition_of(subscription);
         partition.map_or(0, |partition| self.settings.log_of(partition).epoch)
-    }
-
-    /// Everything of a plain subscription up to this offset has been queued for its client, or is
-    /// settled.
-    pub(crate) fn subscription_cursor(&self, subscription: SubIndex) -> u64 {
-        self.subscriptions[subscription].cursor()
-    }
-
-    /// Whether its home has not answered yet.
-    pub(crate) fn is_pending(&self, subscription: SubIndex) -> bool {
-        self.subscriptions[subscription].stage == Stage::Pending
-    }
-
-    /// Whether it is a live subscription to a filter.
-    pub(crate) fn is_wide(&self, subscription: SubIndex) -> bool {
-        self.subscriptions[subscription].stage == Stage::Wide
-    }
-
-    /// Limits the replay of a subscription until the client gives more.
-    pub(crate) fn set_replay_credit(&mut self, subscription: SubIndex, messages: u32) {
-        self.subscriptions.set_credit(subscription, messages);
     }
 
     /// The connection's subscriptions, newest first.

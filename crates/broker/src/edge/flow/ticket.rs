@@ -130,7 +130,7 @@ impl Edge {
     /// Asks the homes, unless a subscription still waits for one: when that is answered, the outbox
     /// drains again.
     fn ask_for_ticket(&mut self, index: ConnIndex) {
-        if self.chain(index).any(|at| self.is_pending(at)) {
+        if self.chain(index).any(|at| self.subscriptions[at].is_pending()) {
             return;
         }
         if self.connections.slots[index].subscriptions_count as usize > SUBSCRIPTIONS_MAX {
@@ -146,7 +146,7 @@ impl Edge {
         };
         let mut has_filters = false;
         for at in self.chain(index) {
-            if self.is_wide(at) {
+            if self.subscriptions[at].is_open_by_filter() {
                 has_filters = true;
             } else {
                 let (home, topic) = self.subscription_topic(at);
@@ -226,10 +226,11 @@ impl Edge {
             (partition, Position { epoch, offset })
         };
         ticket.positions = asked.positions.iter().map(at_log).collect();
-        let granted: Vec<u32> = self.chain(index).filter(|&at| !self.is_pending(at)).collect();
+        let granted: Vec<u32> =
+            self.chain(index).filter(|&at| !self.subscriptions[at].is_pending()).collect();
         // A chain begins with the newest.
         for at in granted.into_iter().rev() {
-            let subscription = match self.is_wide(at) {
+            let subscription = match self.subscriptions[at].is_open_by_filter() {
                 true if asked.positions.is_empty() => None,
                 true => self.ticket_of_filter(at),
                 false => {
@@ -258,28 +259,28 @@ impl Edge {
         let of_rule = self.settings.rules[usize::from(rule)].when_lagging;
         let (policy, fail_on_gap) = self.subscription_terms(subscription);
         TicketSubscription {
-            client: self.subscription_client(subscription),
+            client: self.subscriptions[subscription].client,
             filter: name.to_owned(),
             fail_on_gap,
             policy: Some(policy).filter(|&policy| policy != of_rule),
             cursor: TicketCursor::Plain(Position {
                 epoch: self.subscription_epoch(subscription),
-                offset: self.subscription_cursor(subscription),
+                offset: self.subscriptions[subscription].cursor(),
             }),
         }
     }
 
     fn ticket_of_filter(&self, subscription: SubIndex) -> Option<TicketSubscription> {
-        let behind = self.behind_of(subscription).into_iter();
+        let behind = self.subscriptions.cursors_of(subscription).into_iter();
         let at_log = |(partition, offset): (PartitionId, u64)| {
             let epoch = self.settings.log_of(partition).epoch;
             (partition, Position { epoch, offset })
         };
-        let filter = self.filter_name(subscription)?;
+        let filter = self.subscriptions.filter_name(subscription)?;
         let of_rule = Filter::parse(filter).map(|filter| self.settings.policy_of(filter));
         let (policy, fail_on_gap) = self.subscription_terms(subscription);
         Some(TicketSubscription {
-            client: self.subscription_client(subscription),
+            client: self.subscriptions[subscription].client,
             filter: filter.to_owned(),
             fail_on_gap,
             policy: Some(policy).filter(|policy| of_rule != Ok(*policy)),

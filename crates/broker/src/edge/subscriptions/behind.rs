@@ -228,7 +228,7 @@ impl Subscriptions {
     pub fn open_filters(&self, slot: &Slot) -> Vec<(u64, SubIndex)> {
         let mut open: Vec<(u64, SubIndex)> = self
             .chain(slot.subscriptions)
-            .filter(|&at| self.table[at].stage == Stage::Wide)
+            .filter(|&at| self.table[at].stage == Stage::ByFilter)
             .map(|at| (self.table[at].cursor(), at))
             .collect();
         open.sort_unstable();
@@ -267,7 +267,7 @@ impl Subscriptions {
             debug_assert!(false, "only cursors wait");
             return None;
         };
-        let readers = self.filters_of(reader, slot, Stage::Wide);
+        let readers = self.filters_of(reader, slot, Stage::ByFilter);
         let Some(&first) = readers.first() else {
             debug_assert!(false, "who is behind is open");
             self.behind.remove(at, slot, settings);

@@ -309,7 +309,7 @@ impl Subscriptions {
     /// A subscription to a filter is open: it takes messages from the next one on.
     pub(super) fn open_filter(&mut self, subscription: SubIndex) {
         let entry = &mut self.table[subscription];
-        entry.stage = Stage::Wide;
+        entry.stage = Stage::ByFilter;
         entry.set_cursor(self.filters.messages);
     }
 

@@ -87,7 +87,7 @@ impl Subscriptions {
                 let at = (entry.connection, subscription);
                 self.laggards.waiting.remove(&at);
             }
-            Stage::Pending | Stage::Live | Stage::Wide => {}
+            Stage::Pending | Stage::Live | Stage::ByFilter => {}
         }
     }
 

@@ -95,7 +95,7 @@ impl Subscriptions {
 
     /// What becomes of a subscription to a filter, or of a stream's filters together.
     fn filter_policy(&self, reader: Reader, slot: &Slot) -> LagPolicy {
-        let filters = self.filters_of(reader, slot, Stage::Wide);
+        let filters = self.filters_of(reader, slot, Stage::ByFilter);
         let mut policies = filters.iter().map(|at| self.table[*at].policy());
         let first = policies.next().unwrap_or_default();
         match policies.all(|policy| policy == first) {
@@ -117,7 +117,7 @@ impl Subscriptions {
     pub fn ends_by_policy(&self, reader: Reader, slot: &Slot) -> Option<SubIndex> {
         let ends = self.filter_policy(reader, slot) == LagPolicy::Disconnect
             && self.recovering.partitions.range(all_of(reader)).next().is_none();
-        let filters = self.filters_of(reader, slot, Stage::Wide);
+        let filters = self.filters_of(reader, slot, Stage::ByFilter);
         filters.last().copied().filter(|_| ends)
     }
 

@@ -19,7 +19,7 @@ pub(crate) enum Stage {
     Lagging,
     /// To a filter: takes live messages of all topics that match, except in partitions where it is
     /// behind.
-    Wide,
+    ByFilter,
 }
 
 /// One subscription.
@@ -79,6 +79,16 @@ impl Subscription {
 
     pub fn is_filter(&self) -> bool {
         matches!(self.terms.kind(), Kind::Filter | Kind::FilterWithoutGap)
+    }
+
+    /// Its home, or for a filter some home, has not answered.
+    pub fn is_pending(&self) -> bool {
+        self.stage == Stage::Pending
+    }
+
+    /// It is to a filter, and all homes have answered.
+    pub fn is_open_by_filter(&self) -> bool {
+        self.stage == Stage::ByFilter
     }
 
     /// Refused, rather than to begin behind a gap.
@@ -144,7 +154,8 @@ impl Terms {
             LagPolicy::Drop => 2,
             LagPolicy::Disconnect => 3,
         };
-        Terms(u8::from(is_of_stream) * OF_STREAM | policy << 2 | kind)
+        let stream = if is_of_stream { OF_STREAM } else { 0 };
+        Terms(stream | policy << 2 | kind)
     }
 
     fn kind(self) -> Kind {
