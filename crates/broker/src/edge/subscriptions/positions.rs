@@ -12,8 +12,8 @@
 //! the stream brings after it lies beyond it. Telling it therefore claims no more than the
 //! partition's next message would, which moves the cursor past it as well: everything up to it has
 //! been queued for each reader that is not behind in the partition, and stands before it in the
-//! outbox. One that is behind is not told, for CAUGHT_UP will come. What tells it gives way when anything before it
-//! has to.
+//! outbox. One that is behind is not told, for CAUGHT_UP will come. What tells it gives way when
+//! anything before it has to.
 //!
 //! Invariants: an idle session holds nothing for this; a connection that cannot be told just then
 //! has [`flag::OWED`](crate::protocol::flag::OWED) and is told when its socket has drained. A step
