@@ -36,6 +36,16 @@ pub(crate) enum Due {
     Abort,
 }
 
+/// What the sweep has found of a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Swept {
+    /// The entry of its entitlement; [`NONE`]: none.
+    pub entitlement: u32,
+    pub has_unfinished: bool,
+    /// What it is due for, unless its entitlement or its unfinished input ends it.
+    pub due: Due,
+}
+
 /// Where tokens expire, connections are looked at as if this were the shortest interval: a round
 /// takes four seconds.
 const EXPIRY_INTERVAL_S: u32 = 32;
@@ -119,35 +129,35 @@ impl Connections {
         self.sweep.next_block(self.slots.places())
     }
 
-    /// The sweep is at a connection: keeps its stamps within their range, and releases rates that
-    /// it does not use.
+    /// The sweep is at this index: if there is a connection, keeps its stamps and its mark within
+    /// their range, and releases rates that it does not use.
     #[inline]
-    pub fn age(&mut self, index: ConnIndex, now: Now) {
-        self.old_sessions.age(index, &mut self.slots[index], now.monotonic_ms);
+    pub fn sweep_one(
+        &mut self,
+        index: ConnIndex,
+        serial: u32,
+        limits: &Limits,
+        now: Now,
+    ) -> Option<Swept> {
+        let slot = &mut self.slots[index];
+        if slot.protocol == Protocol::Free {
+            return None;
+        }
+        self.old_sessions.age(index, slot, now.monotonic_ms);
+        slot.age_mark(serial);
         self.rates.rest(index, now.monotonic_ms);
+        let silent_s = self.second.saturating_sub(self.stamps[index]);
+        Some(Swept {
+            entitlement: slot.entitlement,
+            has_unfinished: slot.is(flag::KEEPS),
+            due: due(slot, index, silent_s, limits),
+        })
     }
 
     /// What a connection is due for that has been silent.
-    #[inline]
     pub fn due(&self, index: ConnIndex, limits: &Limits) -> Due {
-        let slot = &self.slots[index];
         let silent_s = self.second.saturating_sub(self.stamps[index]);
-        let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
-        if slot.is(flag::CLOSING) {
-            return if is_idle { Due::Abort } else { Due::Nothing };
-        }
-        match slot.protocol {
-            Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => Due::Stamp,
-            protocol if protocol.facts().is_websocket => ping_due(slot, index, silent_s),
-            Protocol::Events if silent_s >= limits.heartbeat_interval_s => Due::Heartbeat,
-            Protocol::Http
-                if is_idle && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED)) =>
-            {
-                let is_between_requests = slot.input == NONE && slot.state == NONE;
-                if is_between_requests { Due::KeepAlive } else { Due::Handshake }
-            }
-            _ => Due::Nothing,
-        }
+        due(&self.slots[index], index, silent_s, limits)
     }
 
     /// A session is pinged at this interval from now on.
@@ -174,6 +184,26 @@ impl Connections {
         let slot = &mut self.slots[index];
         slot.set(flag::PRODUCES);
         self.old_sessions.stamp(index, slot, now.monotonic_ms)
+    }
+}
+
+#[inline]
+fn due(slot: &Slot, index: ConnIndex, silent_s: u32, limits: &Limits) -> Due {
+    let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
+    if slot.is(flag::CLOSING) {
+        return if is_idle { Due::Abort } else { Due::Nothing };
+    }
+    match slot.protocol {
+        Protocol::Native if slot.is(flag::PAUSED | flag::HELD) => Due::Stamp,
+        protocol if protocol.facts().is_websocket => ping_due(slot, index, silent_s),
+        Protocol::Events if silent_s >= limits.heartbeat_interval_s => Due::Heartbeat,
+        Protocol::Http
+            if is_idle && (slot.is(flag::ASKED) || !slot.is(flag::STARTING | flag::PAUSED)) =>
+        {
+            let is_between_requests = slot.input == NONE && slot.state == NONE;
+            if is_between_requests { Due::KeepAlive } else { Due::Handshake }
+        }
+        _ => Due::Nothing,
     }
 }
 

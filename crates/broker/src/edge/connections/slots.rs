@@ -73,6 +73,15 @@ impl Slot {
         self.set(u32::from(bits & 0xf) << flag::WINDOW_SHIFT);
     }
 
+    /// Removes the mark before its number comes again. The sweep calls this for each connection: no
+    /// edge delivers [`MARK_AGE_MAX`] messages between two sweeps.
+    #[inline]
+    pub fn age_mark(&mut self, serial: u32) {
+        if serial.wrapping_sub(self.named) > MARK_AGE_MAX {
+            self.named = 0; // no message has it
+        }
+    }
+
     /// Whether any of these bits is set.
     pub fn is(&self, bits: u32) -> bool {
         self.flags & bits != 0
@@ -104,6 +113,8 @@ impl Slot {
     }
 }
 
+/// A mark that is older, in numbers, is forgotten: half of what there is before numbers come again.
+const MARK_AGE_MAX: u32 = 1 << 31;
 /// Slots to a page.
 pub(crate) const PAGE: usize = 256;
 

@@ -10,7 +10,6 @@ use crate::edge::Edge;
 use crate::edge::compression::Packed;
 use crate::edge::delivery::Delivery;
 use crate::edge::outbox::{Origin, Place};
-use crate::edge::slots::Slot;
 use crate::edge::subscriptions::{NamedIndex, Stage};
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
@@ -18,9 +17,6 @@ use crate::notice::Settles;
 use crate::protocol::Protocol;
 use crate::session::events::encode::ID_LINE_BYTES_MAX;
 use wire::native;
-
-/// A mark that is older, in numbers, is forgotten: half of what there is before numbers come again.
-const MARK_AGE_MAX: u32 = 1 << 31;
 
 impl Edge {
     /// The subscribers by filter: a native connection gets it once however many of its filters
@@ -52,14 +48,6 @@ impl Edge {
         }
         targets.clear();
         self.work.targets = targets;
-    }
-
-    /// Removes a slot's mark before its number comes again. The sweep calls this for each
-    /// connection: no edge delivers [`MARK_AGE_MAX`] messages between two sweeps.
-    pub(crate) fn age_mark(slot: &mut Slot, serial: u32) {
-        if serial.wrapping_sub(slot.named) > MARK_AGE_MAX {
-            slot.named = 0; // no message has it
-        }
     }
 
     fn deliver_shared(

@@ -32,9 +32,7 @@ impl Edge {
         let pace = self.pace();
         for _ in 0..self.connections.begin_sweep(pace, self.now) {
             for index in self.connections.next_block() {
-                if self.connections.slots.is_present(index) {
-                    self.sweep_one(index);
-                }
+                self.sweep_one(index);
             }
         }
     }
@@ -89,19 +87,34 @@ impl Edge {
         }
     }
 
+    #[inline]
     fn sweep_one(&mut self, index: ConnIndex) {
-        self.connections.age(index, self.now);
-        let slot = &mut self.connections.slots[index];
-        Edge::age_mark(slot, self.subscriptions.serial());
-        let entitlement = slot.entitlement;
-        if entitlement != NONE && self.sweep_entitlement(index, entitlement) {
+        let limits = &self.settings.limits;
+        let serial = self.subscriptions.serial();
+        let Some(swept) = self.connections.sweep_one(index, serial, limits, self.now) else {
             return;
+        };
+        let mut due = swept.due;
+        if swept.entitlement != NONE {
+            if self.sweep_entitlement(index, swept.entitlement) {
+                return;
+            }
+            due = self.connections.due(index, &self.settings.limits);
         }
-        let slot = &self.connections.slots[index];
-        if slot.is(flag::KEEPS) && !slot.is(flag::CLOSING) && self.sweep_buffered(index) {
-            return;
+        if swept.has_unfinished && !self.connections.slots[index].is(flag::CLOSING) {
+            if self.sweep_buffered(index) {
+                return;
+            }
+            due = self.connections.due(index, &self.settings.limits);
         }
-        match self.connections.due(index, &self.settings.limits) {
+        if due != Due::Nothing {
+            self.act_on(index, due);
+        }
+    }
+
+    /// Does what a connection is due for.
+    fn act_on(&mut self, index: ConnIndex, due: Due) {
+        match due {
             Due::Nothing => {}
             Due::Stamp => self.stamp(index),
             Due::Ping => {
