@@ -40,7 +40,6 @@ pub(crate) use crate::protocol::{Protocol, flag};
 pub(crate) use access::Shown;
 pub(crate) use connections::handshakes::Deadline;
 pub(crate) use connections::input::{Progress, make_room};
-use connections::slots;
 pub(crate) use ends::End;
 
 use crate::entitlement::Question;
@@ -265,7 +264,7 @@ impl Edge {
             ring_segment_bytes: self.outboxes.ring_segment_bytes() as u64,
             kept_bytes: self.connections.buffered.bytes(),
             entitlements: self.access.entitlements.len() as u64,
-            long_polls: self.sessions.polls.len() as u64,
+            long_polls: self.sessions.polls_count(),
             ..self.statistics
         }
     }

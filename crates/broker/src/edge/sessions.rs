@@ -14,12 +14,12 @@ use stdx::slab::Slab;
 /// The states of all sessions.
 #[derive(Default, Hand)]
 pub(crate) struct Sessions {
-    pub states: Slab<State>,
+    states: Slab<State>,
     /// Bytes that the states own.
     states_bytes: usize,
     pub tickets: Tickets,
     /// Deadlines of long polls, with their connections.
-    pub polls: BTreeSet<(u64, ConnIndex)>,
+    polls: BTreeSet<(u64, ConnIndex)>,
 }
 
 impl Sessions {
@@ -52,6 +52,21 @@ impl Sessions {
         let state = self.states.remove(handle)?;
         self.states_bytes -= state.own_bytes();
         Some(state)
+    }
+
+    /// Sets the deadline of a connection's long poll.
+    pub fn begin_poll(&mut self, deadline_ms: u64, index: ConnIndex) {
+        self.polls.insert((deadline_ms, index));
+    }
+
+    /// Removes the deadline of a connection's long poll.
+    pub fn end_poll(&mut self, deadline_ms: u64, index: ConnIndex) {
+        self.polls.remove(&(deadline_ms, index));
+    }
+
+    /// Long polls now.
+    pub fn polls_count(&self) -> u64 {
+        self.polls.len() as u64
     }
 
     /// Takes the connection of the next long poll whose deadline has come.

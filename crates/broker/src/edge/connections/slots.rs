@@ -4,9 +4,8 @@
 //! handles in a slot are [`NONE`] then. The size of a slot is asserted.
 
 use crate::edge::ends::End;
-use crate::ids::ConnIndex;
-pub(crate) use crate::ids::NONE;
-pub(crate) use crate::protocol::{Protocol, flag};
+use crate::ids::{ConnIndex, NONE};
+use crate::protocol::{Protocol, flag};
 use stdx::blocks::List;
 use stdx::handing::Hand;
 use stdx::key::Key;

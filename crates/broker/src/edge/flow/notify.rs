@@ -24,7 +24,7 @@ impl Edge {
         Session {
             protocol: slot.protocol,
             is_raw: slot.is(flag::RAW),
-            state: self.sessions.states.get_mut(slot.state),
+            state: self.sessions.get_mut(slot.state),
         }
     }
 

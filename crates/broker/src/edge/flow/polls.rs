@@ -34,7 +34,7 @@ impl Edge {
         let subscription = self.subscribe_plain(index, &poll.topic, 0, wish);
         poll.subscription = Some(self.subscriptions.key(subscription));
         poll.deadline_ms = self.now.monotonic_ms + wait_ms;
-        self.sessions.polls.insert((poll.deadline_ms, index));
+        self.sessions.begin_poll(poll.deadline_ms, index);
         self.set_state(index, State::Poll(Box::new(poll)));
     }
 
@@ -86,8 +86,8 @@ impl Edge {
         if let Some(State::Poll(poll)) = self.state(index) {
             poll.is_over = true;
             let before_ms = std::mem::replace(&mut poll.deadline_ms, deadline_ms);
-            self.sessions.polls.remove(&(before_ms, index));
-            self.sessions.polls.insert((deadline_ms, index));
+            self.sessions.end_poll(before_ms, index);
+            self.sessions.begin_poll(deadline_ms, index);
         }
     }
 
@@ -140,7 +140,7 @@ impl Edge {
     }
 
     pub(crate) fn is_poll(&self, index: ConnIndex) -> bool {
-        let state = self.sessions.states.get(self.connections.slots[index].state);
+        let state = self.sessions.get(self.connections.slots[index].state);
         matches!(state, Some(State::Poll(_)))
     }
 
@@ -151,7 +151,7 @@ impl Edge {
         let Some(State::Poll(poll)) = self.take_state(index) else {
             return None;
         };
-        self.sessions.polls.remove(&(poll.deadline_ms, index));
+        self.sessions.end_poll(poll.deadline_ms, index);
         Some(*poll)
     }
 

@@ -32,7 +32,7 @@ pub(crate) use opening::Opened;
 pub(crate) use positions::Next;
 pub(crate) use subscription::{Kind, Stage, Subscription, Terms};
 
-use super::slots::Slot;
+use super::connections::slots::Slot;
 use crate::ids::{ConnIndex, NONE, SubIndex, TopicIndex};
 use crate::mail::{Grant, HomeId, SubscriptionKey};
 use crate::settings::Settings;
