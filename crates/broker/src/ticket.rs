@@ -1,7 +1,7 @@
 //! Resume tickets as bytes: what a session was, signed, so that a client can bring it back and no
 //! node has to remember it.
 //!
-//! Beside the path: `session::ticket` makes one of a session and subscribes what is in one that
+//! Beside the path: `edge::tickets` makes one of a session and subscribes what is in one that
 //! came back. The format stands in `docs/formats.md`; clients see only bytes. Invariants: nothing
 //! of a ticket is looked at before its signature holds, and signatures are compared in constant
 //! time; a ticket is at most [`wire::native::TICKET_BYTES_MAX`] bytes; what decodes encodes to the

@@ -25,6 +25,7 @@ mod pressure;
 mod sessions;
 mod statistics;
 mod subscriptions;
+mod tickets;
 mod work;
 
 use crate::ids::ConnIndex;

@@ -3,9 +3,9 @@
 //! Owner of these states, of tickets that are being made, and of the deadlines of long polls. A
 //! slot has the handle of its connection's state.
 
+use crate::edge::tickets::Tickets;
 use crate::ids::ConnIndex;
 use crate::session::State;
-use crate::session::ticket::Tickets;
 use std::collections::BTreeSet;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;

@@ -1,10 +1,5 @@
-//! Who asks: credentials of HTTP requests and of HELLO, and sessions that wait until theirs has
-//! been judged.
-//!
-//! Step 3 of the path. Each HTTP request is judged by the credential that it carries itself, also
-//! on a connection that stays open; its head is not consumed before. A session is judged by the
-//! token of its HELLO, or by what the request carried that became its WebSocket connection, or by
-//! the identity in the resume ticket that it brings. Who shows nothing is anonymous.
+//! Credentials: where a request carries one, and what a connection waits for until its own is known
+//! (`edge::flow::credential`).
 
 use super::http::fault::Fault;
 use crate::entitlement::{CredentialKind, Digest, Purpose};

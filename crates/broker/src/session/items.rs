@@ -1,14 +1,4 @@
-//! SUBSCRIBE and UNSUBSCRIBE of many items, spread over turns.
-//!
-//! Step 3 of the path. A frame may have ten thousand items, and each costs an edge and its homes
-//! much more than its bytes do: a subscription to a filter asks every home where each of its
-//! partitions stands. So an edge has a budget for a turn, in units of about a microsecond. When
-//! that is used up, or a home has no room, or the client does not take its answers, the rest of the
-//! frame is kept and goes on in a later turn; others are served in between.
-//!
-//! Invariants: items are dealt with in order, and nothing that comes behind a frame before all of
-//! its items; a turn deals with at least one item of each frame that has its turn, so that every
-//! frame ends.
+//! Items of a SUBSCRIBE or UNSUBSCRIBE that wait for a later turn (`edge::flow::items`).
 
 use stdx::handing::Hand;
 

@@ -14,8 +14,6 @@ pub(crate) mod items;
 pub(crate) mod json;
 pub(crate) mod native;
 pub(crate) mod poll;
-pub(crate) mod renewal;
-pub(crate) mod ticket;
 
 pub(crate) use credential::Credential;
 pub(crate) use http::parameters::DataForm;

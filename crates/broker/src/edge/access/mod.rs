@@ -7,12 +7,13 @@
 //! know of the change: their entries are looked at when they come.
 
 pub(crate) mod entitled;
+pub(crate) mod renewals;
 pub(crate) mod users;
 
 use crate::entitlement::{Digest, Judge};
 use crate::ids::ConnIndex;
-use crate::session::renewal::Renewals;
 use entitled::Entitlements;
+use renewals::Renewals;
 use std::ops::Range;
 use stdx::handing::Hand;
 use stdx::key::Key;

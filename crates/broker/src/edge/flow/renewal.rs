@@ -15,14 +15,14 @@
 //! While a renewal is under way no subscription can begin, and an index of a topic stays while a
 //! subscription has it, so that the names that the homes have said hold at the end.
 
+use crate::edge::access::renewals::{Asked, Renewal};
+use crate::edge::tickets::names_in;
 use crate::edge::{Edge, Shown, flag};
 use crate::entitlement::{Action, CredentialKind, NEVER, Purpose};
 use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, HomeId, ToHome};
 use crate::session::State;
 use crate::session::credential::Credential;
-use crate::session::renewal::{Asked, Renewal};
-use crate::session::ticket::names_in;
 use crate::topic::Filter;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
@@ -94,24 +94,21 @@ impl Edge {
             return self.finish_renewal(index, renewal);
         }
         self.connections.slots[index].set(flag::ASKED);
-        self.access.renewals.by_connection.insert(index, renewal);
+        self.access.renewals.insert(index, renewal);
         self.ask_for_renewal(index);
     }
 
     /// A subscription of the connection has been granted or refused: a renewal may have waited for
     /// it.
     pub(crate) fn settled_for_renewal(&mut self, index: ConnIndex) {
-        if !self.access.renewals.by_connection.is_empty() {
-            self.access.renewals.settled.push(index);
-        }
+        self.access.renewals.note_settled(index);
     }
 
     /// Goes on with renewals whose connections had a subscription settled by a letter. Once that
     /// has been dealt with: a renewal may end subscriptions.
     pub(crate) fn continue_renewals(&mut self) {
-        for index in std::mem::take(&mut self.access.renewals.settled) {
-            let renewal = self.access.renewals.by_connection.get(&index);
-            if renewal.is_some_and(|renewal| renewal.asked.is_none()) {
+        for index in self.access.renewals.take_settled() {
+            if self.access.renewals.is_unasked(index) {
                 self.ask_for_renewal(index);
             }
         }
@@ -143,7 +140,7 @@ impl Edge {
             self.request(home, request);
         }
         let is_known = asked.waiting.is_empty();
-        if let Some(renewal) = self.access.renewals.by_connection.get_mut(&index) {
+        if let Some(renewal) = self.access.renewals.get_mut(index) {
             renewal.asked = Some(asked);
         }
         if is_known {
@@ -159,7 +156,7 @@ impl Edge {
         number: u32,
         names: &Slice,
     ) {
-        let renewal = self.access.renewals.by_connection.get_mut(&index);
+        let renewal = self.access.renewals.get_mut(index);
         let asked = renewal.and_then(|renewal| renewal.asked.as_mut());
         let Some(asked) = asked.filter(|asked| asked.number == number) else {
             return;
@@ -176,7 +173,7 @@ impl Edge {
 
     /// All is known: ends what the new token does not cover.
     fn end_renewal(&mut self, index: ConnIndex) {
-        let Some(mut renewal) = self.access.renewals.by_connection.remove(&index) else {
+        let Some(mut renewal) = self.access.renewals.take(index) else {
             return;
         };
         self.connections.slots[index].clear(flag::ASKED);
@@ -188,7 +185,7 @@ impl Edge {
         }
         if !self.may_entitle(index, renewal.at) {
             self.ask_for_user_again(index, renewal.at);
-            self.access.renewals.by_connection.insert(index, renewal);
+            self.access.renewals.insert(index, renewal);
             return;
         }
         let names = renewal.asked.take().map_or(BTreeMap::new(), |asked| asked.names);
@@ -213,7 +210,7 @@ impl Edge {
     /// Whether a renewal has all answers of the homes, and waits for the shell to let its
     /// connection count.
     pub(crate) fn renewal_waits_for_user(&self, index: ConnIndex) -> bool {
-        let renewal = self.access.renewals.by_connection.get(&index);
+        let renewal = self.access.renewals.get(index);
         renewal
             .and_then(|renewal| renewal.asked.as_ref())
             .is_some_and(|asked| asked.waiting.is_empty())
@@ -221,7 +218,7 @@ impl Edge {
 
     /// The shell's answer to such a renewal.
     pub(crate) fn renewal_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
-        let Some(renewal) = self.access.renewals.by_connection.get(&index) else {
+        let Some(renewal) = self.access.renewals.get(index) else {
             return;
         };
         let (at, request) = (renewal.at, renewal.request);
@@ -261,7 +258,7 @@ impl Edge {
 
     /// The connection goes, or its session ends.
     pub(crate) fn forget_renewal(&mut self, index: ConnIndex) {
-        if let Some(renewal) = self.access.renewals.by_connection.remove(&index) {
+        if let Some(renewal) = self.access.renewals.take(index) {
             self.access.entitlements.release(renewal.at);
         }
     }

@@ -213,7 +213,7 @@ impl Edge {
     /// The home has taken the index back.
     pub(crate) fn released(&mut self, home: HomeId, index: TopicIndex) {
         self.subscriptions.release_topic(home, index);
-        self.ticket_index_released(home, index);
+        self.sessions.tickets.note_released(home, index);
     }
 }
 

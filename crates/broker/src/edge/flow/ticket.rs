@@ -27,12 +27,12 @@
 //! is blocked holds no more for it than a number.
 
 use crate::command::{Begin, Subscribe};
+use crate::edge::tickets::{Asked, SUBSCRIPTIONS_MAX, is_newer, names_in};
 use crate::edge::{Edge, flag};
 use crate::entitlement::NEVER;
-use crate::ids::{ConnIndex, SubIndex, TopicIndex};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{Describe, Description, HomeId, PartitionCursor, PartitionId, Start, ToHome};
 use crate::position::Position;
-use crate::session::ticket::{Asked, SUBSCRIPTIONS_MAX, Wanted, is_newer, names_in};
 use crate::ticket::{Ticket, TicketCursor, TicketRefusal, TicketSubscription};
 use crate::topic::Filter;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Edge {
         if self.connections.slots[index].is(flag::AWAY) {
             return self.native_refuse(index, reference, ErrorCode::ShuttingDown);
         }
-        let wanted = self.sessions.tickets.wanted.entry(index).or_default();
+        let wanted = self.sessions.tickets.want(index);
         if wanted.request.is_some() {
             return self.native_refuse(index, reference, ErrorCode::TooManyRequestsInFlight);
         }
@@ -69,55 +69,38 @@ impl Edge {
         if self.settings.tickets.keys.is_empty() || !has_subscriptions {
             return self.native_go_away(index, return_after_ms, None);
         }
-        let wanted = self.sessions.tickets.wanted.entry(index).or_default();
+        let wanted = self.sessions.tickets.want(index);
         wanted.away_ms = Some(return_after_ms);
         self.touch(index);
     }
 
     /// The ticket that the client was to be led away with does not come: it goes without.
     pub(crate) fn go_away_without_ticket(&mut self, index: ConnIndex) {
-        let wanted = self.sessions.tickets.wanted.get(&index);
+        let wanted = self.sessions.tickets.get(index);
         if let Some(return_after_ms) = wanted.and_then(|wanted| wanted.away_ms) {
-            self.take_wanted(index);
+            self.sessions.tickets.take(index);
             self.native_go_away(index, return_after_ms, None);
         }
     }
 
     /// Whether a ticket is on its way to the connection.
     pub(crate) fn wants_ticket(&self, index: ConnIndex) -> bool {
-        self.sessions.tickets.wanted.contains_key(&index)
+        self.sessions.tickets.get(index).is_some()
     }
 
     /// The connection goes.
     pub(crate) fn forget_ticket(&mut self, index: ConnIndex) {
-        if !self.sessions.tickets.wanted.is_empty() {
-            self.take_wanted(index);
-        }
-    }
-
-    fn take_wanted(&mut self, index: ConnIndex) -> Option<Wanted> {
-        let wanted = self.sessions.tickets.wanted.remove(&index);
-        if self.sessions.tickets.wanted.is_empty() {
-            self.sessions.tickets.released.clear();
-        }
-        wanted
-    }
-
-    /// A home has taken an index back: what it has said of it does not hold for the next topic.
-    pub(crate) fn ticket_index_released(&mut self, home: HomeId, index: TopicIndex) {
-        if !self.sessions.tickets.wanted.is_empty() {
-            self.sessions.tickets.released_count += 1;
-            let count = self.sessions.tickets.released_count;
-            self.sessions.tickets.released.insert((home, index), count);
+        if !self.sessions.tickets.is_empty() {
+            self.sessions.tickets.take(index);
         }
     }
 
     /// All that waited for the connection has been written.
     pub(crate) fn ticket_may_go_on(&mut self, index: ConnIndex) {
-        if self.sessions.tickets.wanted.is_empty() {
+        if self.sessions.tickets.is_empty() {
             return;
         }
-        let Some(wanted) = self.sessions.tickets.wanted.get(&index) else {
+        let Some(wanted) = self.sessions.tickets.get(index) else {
             return;
         };
         match &wanted.asked {
@@ -141,7 +124,7 @@ impl Edge {
         }
         let mut asked = Asked {
             number: self.next_describe_number(),
-            released_count: self.sessions.tickets.released_count,
+            released_count: self.sessions.tickets.released_count(),
             ..Asked::default()
         };
         let mut has_filters = false;
@@ -171,7 +154,7 @@ impl Edge {
         if asked.waiting.is_empty() {
             self.touch(index);
         }
-        if let Some(wanted) = self.sessions.tickets.wanted.get_mut(&index) {
+        if let Some(wanted) = self.sessions.tickets.get_mut(index) {
             wanted.asked = Some(asked);
         }
     }
@@ -184,7 +167,7 @@ impl Edge {
             return;
         }
         let index = connection.index;
-        let wanted = self.sessions.tickets.wanted.get_mut(&index);
+        let wanted = self.sessions.tickets.get_mut(index);
         let asked = wanted.and_then(|wanted| wanted.asked.as_mut());
         let Some(asked) = asked.filter(|asked| asked.number == number) else {
             return self.described_for_renewal(home, index, number, names);
@@ -202,7 +185,7 @@ impl Edge {
 
     /// Makes the ticket of what holds now; see the module.
     fn issue_ticket(&mut self, index: ConnIndex) {
-        let wanted = self.sessions.tickets.wanted.get_mut(&index);
+        let wanted = self.sessions.tickets.get_mut(index);
         let Some(asked) = wanted.and_then(|wanted| wanted.asked.take()) else {
             return;
         };
@@ -235,10 +218,8 @@ impl Edge {
                 true => self.ticket_of_filter(at),
                 false => {
                     let topic = self.subscription_topic(at);
-                    let released = self.sessions.tickets.released.get(&topic).copied();
-                    let name = asked.names.get(&topic);
-                    name.filter(|_| released.is_none_or(|count| count <= asked.released_count))
-                        .map(|name| self.ticket_of_topic(at, name))
+                    let name = self.sessions.tickets.name(&asked, topic);
+                    name.map(|name| self.ticket_of_topic(at, name))
                 }
             };
             let Some(subscription) = subscription else {
@@ -290,7 +271,7 @@ impl Edge {
 
     /// Tells the client, and leads it away if it is to go.
     fn end_ticket(&mut self, index: ConnIndex, result: Result<(u64, Vec<u8>), ()>) {
-        let Some(wanted) = self.take_wanted(index) else {
+        let Some(wanted) = self.sessions.tickets.take(index) else {
             return;
         };
         self.statistics.tickets_issued += u64::from(result.is_ok());
