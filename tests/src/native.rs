@@ -286,32 +286,8 @@ impl Native {
                 Frame::Welcome { resumed: number(12), ticket_lifetime_s: number(14) }
             }
             0x82 => self.subscribed(flags, &mut reader),
-            0x84 => {
-                let (alias, offset, _) = (reader.varint(), reader.varint(), reader.varint());
-                reader.options(flags);
-                Frame::Message {
-                    subscription: Some(self.aliases[&alias]),
-                    topic: None,
-                    partition: None,
-                    epoch: None,
-                    offset,
-                    payload: text(reader.0),
-                }
-            }
-            0x85 => {
-                let topic = text(reader.bytes());
-                let (partition, epoch) = (reader.varint(), reader.varint());
-                let (offset, _) = (reader.varint(), reader.varint());
-                let options = reader.options(flags);
-                Frame::Message {
-                    subscription: options.get(&10).map(|value| Reader(value).varint()),
-                    topic: Some(topic),
-                    partition: Some(partition),
-                    epoch: Some(epoch),
-                    offset,
-                    payload: text(reader.0),
-                }
-            }
+            0x84 => self.message(flags, &mut reader),
+            0x85 => named_message(flags, &mut reader),
             0x83 => Frame::Unsubscribed { subscription: reader.varint(), code: reader.varint() },
             0x86 => Frame::CaughtUp(reader.varint()),
             0x87 => {
@@ -351,6 +327,19 @@ impl Native {
         }
     }
 
+    fn message(&self, flags: u8, reader: &mut Reader<'_>) -> Frame {
+        let (alias, offset, _) = (reader.varint(), reader.varint(), reader.varint());
+        reader.options(flags);
+        Frame::Message {
+            subscription: Some(self.aliases[&alias]),
+            topic: None,
+            partition: None,
+            epoch: None,
+            offset,
+            payload: text(reader.0),
+        }
+    }
+
     fn subscribed(&mut self, flags: u8, reader: &mut Reader<'_>) -> Frame {
         let subscription = reader.varint();
         if flags & 1 == 0 {
@@ -375,6 +364,21 @@ impl Native {
             continued: !partitions.is_empty() && partitions.iter().all(|flags| flags & 4 != 0),
             replaying: partitions.iter().filter(|flags| *flags & 2 != 0).count(),
         }
+    }
+}
+
+fn named_message(flags: u8, reader: &mut Reader<'_>) -> Frame {
+    let topic = text(reader.bytes());
+    let (partition, epoch) = (reader.varint(), reader.varint());
+    let (offset, _) = (reader.varint(), reader.varint());
+    let options = reader.options(flags);
+    Frame::Message {
+        subscription: options.get(&10).map(|value| Reader(value).varint()),
+        topic: Some(topic),
+        partition: Some(partition),
+        epoch: Some(epoch),
+        offset,
+        payload: text(reader.0),
     }
 }
 

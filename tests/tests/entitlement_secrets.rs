@@ -87,6 +87,31 @@ fn show(server: &Server, secrets: &Secrets, credential: &str) {
     let _ = raw.close_code();
 }
 
+/// Requests a ticket with a token, and resumes with it.
+fn show_ticket(server: &Server, secrets: &mut Secrets, token: &str) {
+    // A ticket is as sensitive as a token.
+    let mut native = Native::with_token(&server.clients, token);
+    native.subscribe_one(1, "news");
+    native.ask_ticket();
+    let Frame::Ticket(ticket) = native.next_frame() else {
+        panic!("a ticket was expected");
+    };
+    secrets.add(&end_to_end::tokens::base64(&ticket));
+    let opening = Opening { ticket: Some((&ticket, &[])), ..Opening::default() };
+    assert!(matches!(Native::open(&server.clients, &opening).next_frame(), Frame::Welcome { .. }));
+}
+
+/// The printed configuration contains no secret.
+fn check_printed(place: &Place, secrets: &Secrets) {
+    for arguments in [&["config", "print"][..], &["config", "print", "--json"]] {
+        let mut command = crore();
+        command.args(arguments).arg("--config");
+        let ended = Process::start(command.arg(place.path("crore.toml"))).end();
+        ended.assert_success();
+        secrets.check("config print", &ended.lines.join("\n"));
+    }
+}
+
 fn check_with_logs_as(format: &str) {
     let mut place = Place::new("127.0.0.1:0");
     let issuer = Issuer::new(&place, "HS256", "good");
@@ -112,12 +137,8 @@ fn check_with_logs_as(format: &str) {
         api_key.key.clone(),
         stranger.key.clone(),
     ];
-    for secret in credentials.iter().map(String::as_str) {
-        secrets.add(secret);
-    }
-    for secret in [&issuer.secret(), inline, &ticket_key] {
-        secrets.add(secret);
-    }
+    let others = [&issuer.secret(), inline, &ticket_key];
+    credentials.iter().map(String::as_str).chain(others).for_each(|secret| secrets.add(secret));
     let json = "Content-Type: application/json";
     let revocations = server.operators_url("/api/v1/revocations");
     let body = "{\"jti\": \"revoked\"}";
@@ -125,16 +146,7 @@ fn check_with_logs_as(format: &str) {
     for credential in &credentials {
         show(&server, &secrets, credential);
     }
-    // A ticket is as sensitive as a token.
-    let mut native = Native::with_token(&server.clients, &credentials[0]);
-    native.subscribe_one(1, "news");
-    native.ask_ticket();
-    let Frame::Ticket(ticket) = native.next_frame() else {
-        panic!("a ticket was expected");
-    };
-    secrets.add(&end_to_end::tokens::base64(&ticket));
-    let opening = Opening { ticket: Some((&ticket, &[])), ..Opening::default() };
-    assert!(matches!(Native::open(&server.clients, &opening).next_frame(), Frame::Welcome { .. }));
+    show_ticket(&server, &mut secrets, &credentials[0]);
 
     // All requests of operators.
     for path in ["/metrics", "/healthz", "/readyz", "/", "/api/v1/revocations"] {
@@ -155,20 +167,12 @@ fn check_with_logs_as(format: &str) {
     reload(422);
     place.configure(&configured.replace(&ticket_key, &ticket_key[..60]));
     reload(422);
-    let secret_file = fs::read_to_string(place.path("crore.toml")).expect("the file is ours");
-    assert!(secret_file.contains("[entitlement]"));
+    let file = fs::read_to_string(place.path("crore.toml")).expect("the file is ours");
+    assert!(file.contains("[entitlement]"));
     let mut changed = Secrets(Vec::new());
-    for secret in [other, short] {
-        changed.add(secret);
-    }
+    [other, short].iter().for_each(|secret| changed.add(secret));
     place.configure(&configured);
-    for arguments in [&["config", "print"][..], &["config", "print", "--json"]] {
-        let mut command = crore();
-        command.args(arguments).arg("--config");
-        let ended = Process::start(command.arg(place.path("crore.toml"))).end();
-        ended.assert_success();
-        secrets.check("config print", &ended.lines.join("\n"));
-    }
+    check_printed(&place, &secrets);
     server.process.signal("HUP");
     server.process.wait_for("the reload", |line| line.contains("was reloaded").then_some(()));
     server.process.signal("TERM");

@@ -145,6 +145,22 @@ fn forged_tokens_are_refused() {
     let mut server = place.start();
     check(&server, &good.sign(&claims()), None, "good");
 
+    let tokens = forgeries(&good, &public);
+    for (what, token) in &tokens {
+        check(&server, token, Some(UNAUTHORIZED), what);
+    }
+    check(&server, &good.sign(&claims()), None, "good, behind all of these");
+    // Logged with a reason and a number, at most every ten seconds.
+    server.process.wait_for("refusals in the log", |line| {
+        line.contains("Credentials were refused.").then_some(())
+    });
+    let refused = "crore_credential_verdicts_total{result=\"unauthorized\"}";
+    let scrape = Metrics::of(&server.operators).scrape();
+    assert!(scrape.number(refused) > 100, "{}", scrape.number(refused));
+}
+
+/// Forged tokens, each with a description.
+fn forgeries(good: &Issuer, public: &[Issuer]) -> Vec<(String, String)> {
     let secret = good.secret();
     let mut tokens: Vec<(String, String)> = Vec::new();
     let mut add = |what: &str, token: String| {
@@ -159,7 +175,7 @@ fn forged_tokens_are_refused() {
         let header = json!({"alg": name, "kid": "good"});
         add(name, forged(&header, &claims(), secret.as_bytes()));
     }
-    for issuer in &public {
+    for issuer in public {
         let token = issuer.token("--sub anna --all #");
         let (_, body) = token.split_once('.').expect("a token");
         let other = match issuer.algorithm {
@@ -211,17 +227,7 @@ fn forged_tokens_are_refused() {
     for ending in ["A", ".", ".A", "="] {
         add("longer", format!("{token}{ending}"));
     }
-    for (what, token) in &tokens {
-        check(&server, token, Some(UNAUTHORIZED), what);
-    }
-    check(&server, &token, None, "good, behind all of these");
-    // Logged with a reason and a number, at most every ten seconds.
-    server.process.wait_for("refusals in the log", |line| {
-        line.contains("Credentials were refused.").then_some(())
-    });
-    let refused = "crore_credential_verdicts_total{result=\"unauthorized\"}";
-    let scrape = Metrics::of(&server.operators).scrape();
-    assert!(scrape.number(refused) > 100, "{}", scrape.number(refused));
+    tokens
 }
 
 #[test]

@@ -327,13 +327,7 @@ fn unread_bodies_end_the_connection() {
 #[test]
 fn unusual_requests_are_read_in_the_only_way() {
     let server = Server::with_configuration(TIGHT);
-    let check = |expected: &[u16], request: &str| {
-        let all = [expected, &[SENTINEL_STATUS]].concat();
-        for is_cut in [false, true] {
-            let text = exchange(&server, &format!("{request}{SENTINEL}"), is_cut);
-            assert_eq!(statuses(&text), all, "{request:?} cut: {is_cut}\n{text}");
-        }
-    };
+    let check = |expected: &[u16], request: &str| check_read(&server, expected, request);
     let publishes = |lines: &str| {
         check(&[200], &format!("{POST}{lines}"));
         let url = server.url("/topics/framed?limit=1&reverse=true");
@@ -361,6 +355,13 @@ fn unusual_requests_are_read_in_the_only_way() {
     check(&[404], "\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n");
     // RFC 9110, section 9.3.1: a length of 0 means no body.
     check(&[200], "GET /topics/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+}
+
+/// Targets in other forms and unsupported methods have one meaning, too.
+#[test]
+fn unusual_targets_and_methods_are_answered() {
+    let server = Server::with_configuration(TIGHT);
+    let check = |expected: &[u16], request: &str| check_read(&server, expected, request);
     // Section 3.2.2: in the absolute form the target counts, regardless of `Host`.
     check(&[200], "GET http://other.example/topics/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
     check(&[200], "GET http://localhost HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -427,6 +428,15 @@ fn no_answer_follows_a_close() {
         exchange(&server, &format!("{get}\r\n{get}\r\nGET / HTTP/1.1\r\n\r\n{SMUGGLED}"), false);
     assert_eq!(statuses(&text), [200, 200, 400]);
     assert_eq!(smuggled_count(&server), 0);
+}
+
+/// Checks the answers to a request, at once and byte by byte, and to the one behind it.
+fn check_read(server: &Server, expected: &[u16], request: &str) {
+    let all = [expected, &[SENTINEL_STATUS]].concat();
+    for is_cut in [false, true] {
+        let text = exchange(server, &format!("{request}{SENTINEL}"), is_cut);
+        assert_eq!(statuses(&text), all, "{request:?} cut: {is_cut}\n{text}");
+    }
 }
 
 /// A server, and the requests that it must refuse.

@@ -82,14 +82,7 @@ fn tls_connections_stay() {
     // Its messages fill its socket, in the middle of a record.
     let mut lagging = Native::connect(&new, None).0;
     lagging.subscribe_one(3, "slow");
-    let bulk = "x".repeat(16_000);
-    // Quickly: a client that does not read answers no pings.
-    let (mut publisher, _) = Native::connect(&secure.server.clients, None);
-    for number in 0..300 {
-        publisher.publish(number + 1, "slow", &format!("{number:05}{bulk}"));
-        assert_eq!(publisher.next_frame(), Frame::Published(number + 1));
-    }
-    drop(publisher);
+    publish_bulk(&secure.server.clients);
     // A publisher with a half-received frame.
     let mut half = Raw::web_socket(&new, "/crore", "crore.v1");
     half.send_frame(2, &[0x01, 0x00, 1, 0]);
@@ -139,6 +132,16 @@ fn tls_connections_stay() {
     secure.ask_at(&early.address);
     let scrape = Metrics::of(&secure.server.operators).scrape();
     assert_eq!(scrape.number("crore_tls_faults_total"), 0);
+}
+
+/// Publishes 300 messages of 16 KB. Quickly: a client that does not read answers no pings.
+fn publish_bulk(address: &str) {
+    let bulk = "x".repeat(16_000);
+    let (mut publisher, _) = Native::connect(address, None);
+    for number in 0..300 {
+        publisher.publish(number + 1, "slow", &format!("{number:05}{bulk}"));
+        assert_eq!(publisher.next_frame(), Frame::Published(number + 1));
+    }
 }
 
 /// An unfinished handshake is not waited for: its connection is closed, and the client may try

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use end_to_end::bench::{Bench, Total};
 use end_to_end::process::Process;
-use end_to_end::server::Place;
+use end_to_end::server::{Place, Server};
 use end_to_end::tools::{crore, node};
 
 /// The default number of kills.
@@ -110,28 +110,7 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
     ];
     let mut publishers: Vec<Bench> = ledgers.iter().map(|ledger| publish(&url, ledger)).collect();
 
-    let mut killed = 0;
-    while killed < kills {
-        match random.below(4) {
-            // Right after a start, while all clients reconnect.
-            0 => pause(random.below(20)),
-            // While clients publish.
-            _ => {
-                wait_for_progress(&mut publishers);
-                pause(random.below(400));
-            }
-        }
-        drop(server);
-        killed += 1;
-        // Sometimes the server is killed during its start.
-        while killed < kills && random.below(4) == 0 {
-            let starting = place.launch();
-            pause(random.below(60));
-            drop(starting);
-            killed += 1;
-        }
-        server = place.start();
-    }
+    server = kill_again(server, &mut place, &mut publishers, (kills, random));
     // Each topic has a message after the last restart, so that the clients can wait for all.
     wait_for_progress(&mut publishers);
     for bench in &mut publishers {
@@ -144,29 +123,8 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
     let published: Vec<Total> = publishers.into_iter().map(|bench| bench.end_within(END)).collect();
     let received: Vec<Total> = subscribers.into_iter().map(|bench| bench.end_within(END)).collect();
     let acknowledged = sum(&published, &["received"]);
-    println!(
-        "{killed} kills; {acknowledged} acknowledged, {} sent again, {} answered as duplicates; {} received in {} streams, \
-         {} connections made again; {} streams with gaps, {} messages announced as missing",
-        sum(&published, &["repeated_sends"]),
-        sum(&published, &["duplicates"]),
-        sum(&received, &["messages"]),
-        sum(&received, &["audit", "streams"]),
-        sum(&received, &["disconnects"]),
-        sum(&received, &["audit", "with_gaps"]),
-        sum(&received, &["audit", "announced"]),
-    );
-    for total in &published {
-        // The signal ends it without errors.
-        assert_eq!(total.code, Some(143), "{}", total.figures);
-        assert_eq!(total.number(&["refused"]), 0);
-        assert_eq!(total.figures["inflight"], 0);
-        assert!(total.number(&["received"]) > 0);
-    }
-    for total in &received {
-        assert_eq!(total.code, Some(0), "{}", total.figures);
-        assert_eq!(total.number(&["audit", "ledger_acknowledged"]), acknowledged);
-        assert!(total.number(&["disconnects"]) > 0, "they noticed nothing");
-    }
+    print_summary(kills, &published, &received);
+    check_totals(&published, &received, acknowledged);
     let gaps = followers
         .iter_mut()
         .zip(&ledgers)
@@ -188,6 +146,69 @@ fn crash(durability: Durability, kills: u32, random: &mut Random) {
         }
     }
     drop(server);
+}
+
+/// Kills the server at random moments; returns the last one.
+fn kill_again(
+    mut server: Server,
+    place: &mut Place,
+    publishers: &mut [Bench],
+    (kills, random): (u32, &mut Random),
+) -> Server {
+    let mut killed = 0;
+    while killed < kills {
+        match random.below(4) {
+            // Right after a start, while all clients reconnect.
+            0 => pause(random.below(20)),
+            // While clients publish.
+            _ => {
+                wait_for_progress(publishers);
+                pause(random.below(400));
+            }
+        }
+        drop(server);
+        killed += 1;
+        // Sometimes the server is killed during its start.
+        while killed < kills && random.below(4) == 0 {
+            let starting = place.launch();
+            pause(random.below(60));
+            drop(starting);
+            killed += 1;
+        }
+        server = place.start();
+    }
+    server
+}
+
+fn print_summary(kills: u32, published: &[Total], received: &[Total]) {
+    println!(
+        "{kills} kills; {} acknowledged, {} sent again, {} answered as duplicates; {} received in {} streams, \
+         {} connections made again; {} streams with gaps, {} messages announced as missing",
+        sum(published, &["received"]),
+        sum(published, &["repeated_sends"]),
+        sum(published, &["duplicates"]),
+        sum(received, &["messages"]),
+        sum(received, &["audit", "streams"]),
+        sum(received, &["disconnects"]),
+        sum(received, &["audit", "with_gaps"]),
+        sum(received, &["audit", "announced"]),
+    );
+}
+
+/// The publishers and subscribers ended regularly, and agree on the acknowledged messages.
+fn check_totals(published: &[Total], received: &[Total], acknowledged: u64) {
+    for total in published {
+        // The signal ends it without errors.
+        assert_eq!(total.code, Some(143), "{}", total.figures);
+        assert_eq!(total.number(&["refused"]), 0);
+        assert_eq!(total.figures["inflight"], 0);
+        assert!(total.number(&["received"]) > 0);
+    }
+    for total in received {
+        assert_eq!(total.code, Some(0), "{}", total.figures);
+        assert_eq!(total.number(&["audit", "ledger_acknowledged"]), acknowledged);
+        assert!(total.number(&["disconnects"]) > 0, "they noticed nothing");
+    }
 }
 
 /// Reads the whole log with a new auditor.

@@ -66,25 +66,7 @@ fn memory_runs_out() {
     let readers = [readers(&["--stall-after", "3s", "--stall-for", "15s"]), readers(&[])];
 
     let limited = Limited::set();
-    let count = (CLIENTS * MESSAGES).to_string();
-    let mut publisher = Bench::start(&[
-        "pub",
-        "--url",
-        &url,
-        "--topics",
-        "m/{1..100}",
-        "--threads",
-        "1",
-        "--size",
-        "4096",
-        "--rate",
-        "2000",
-        "--count",
-        &count,
-        "--exactly-once",
-        "--ledger",
-        &ledger,
-    ]);
+    let mut publisher = start_publisher(&url, &ledger);
     let line = server.process.wait_for("a word of the shortage", |line| {
         line.contains("the system has no memory for TCP").then(|| line.to_owned())
     });
@@ -113,6 +95,28 @@ fn memory_runs_out() {
         assert_eq!(received.number(&["audit", "complete"]), CLIENTS);
         assert_eq!(received.number(&["disconnects"]), 0);
     }
+}
+
+fn start_publisher(url: &str, ledger: &str) -> Bench {
+    let count = (CLIENTS * MESSAGES).to_string();
+    Bench::start(&[
+        "pub",
+        "--url",
+        url,
+        "--topics",
+        "m/{1..100}",
+        "--threads",
+        "1",
+        "--size",
+        "4096",
+        "--rate",
+        "2000",
+        "--count",
+        &count,
+        "--exactly-once",
+        "--ledger",
+        ledger,
+    ])
 }
 
 /// Checks that the shortage costs hardly any processor time. The publisher's figures, ten a second,
