@@ -249,27 +249,7 @@ impl HttpClient {
             context.oracle.fail(id, format!("an answer to nothing: {status}"));
             return false;
         };
-        // The node abandons a slow body; then nothing was done. A long poll that ends before its
-        // home has answered receives `overloaded`.
-        let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
-        let disk = context.plan.disk;
-        let is_unavailable = is_unavailable(&body) && (disk.refuses() || disk.refuses_reads());
-        let is_led_away = status == 503 && context.plan.drains() && body["code"] == "shutting_down";
-        // If other clients have tokens, the input of an anonymous client is limited.
-        let anonymous_bytes_max = context.plan.settings.limits.anonymous_input_bytes_max as usize;
-        let is_too_long = body["code"] == "message_too_large"
-            && context.plan.settings.entitlement.is_some()
-            && self.body_bytes > anonymous_bytes_max;
-        if status >= 400
-            && status != 408
-            && !is_too_long
-            && !is_late_poll
-            && !is_led_away
-            && !is_unavailable
-            && (context.plan.lossless || !matches!(status, 408 | 413 | 429 | 503 | 507))
-        {
-            context.oracle.fail(id, format!("{status}: {body}"));
-        }
+        self.check_status(context, &asked, status, &body);
         match asked {
             Asked::Publish(publishing) => {
                 self.on_published(context, &publishing, status, &body);
@@ -284,6 +264,31 @@ impl HttpClient {
             _ => {}
         }
         keeps_alive
+    }
+
+    /// Reports an error status without an explanation in the world's plan.
+    fn check_status(&self, context: &mut Context<'_>, asked: &Asked, status: u16, body: &Value) {
+        // The node abandons a slow body; then nothing was done. A long poll that ends before its
+        // home has answered receives `overloaded`.
+        let is_late_poll = status == 503 && matches!(asked, Asked::Poll);
+        let disk = context.plan.disk;
+        let is_unavailable = is_unavailable(body) && (disk.refuses() || disk.refuses_reads());
+        let is_led_away = status == 503 && context.plan.drains() && body["code"] == "shutting_down";
+        // If other clients have tokens, the input of an anonymous client is limited.
+        let anonymous_bytes_max = context.plan.settings.limits.anonymous_input_bytes_max as usize;
+        let is_too_long = body["code"] == "message_too_large"
+            && context.plan.settings.entitlement.is_some()
+            && self.body_bytes > anonymous_bytes_max;
+        if status >= 400
+            && status != 408
+            && !is_too_long
+            && !is_late_poll
+            && !is_led_away
+            && !is_unavailable
+            && (context.plan.lossless || !matches!(status, 408 | 413 | 429 | 503 | 507))
+        {
+            context.oracle.fail(self.peer.id, format!("{status}: {body}"));
+        }
     }
 
     /// Processes a page of history or of a long poll: the messages behind the run's cursor.

@@ -121,6 +121,9 @@ pub struct Worn {
 /// The size of the newest bytes of a segment: some records.
 const NEWEST_BYTES: usize = 2_000;
 
+/// A started worker, its restorations by home, and the findings of the start.
+type Started = (LogWorker<SimDisk>, Vec<Restoration>, Recovered);
+
 /// A simulated log thread; see the module.
 pub struct LogThread {
     disk: HostileDisk,
@@ -209,34 +212,7 @@ impl LogThread {
                 deaths -= 1;
                 self.disk.stop_after(self.random.below(60) as u32);
             }
-            let store_settings = StoreSettings {
-                partitions_count: self.settings.partitions_count,
-                segment_bytes: self.settings.segment_bytes.into(),
-                bytes_max: self.settings.log_bytes_max,
-                age_max_ms: self.settings.age_max_ms,
-                new_epoch: self.new_epoch,
-                hash_seed: Seed(1, 2),
-            };
-            let disk = SimDisk { disk: self.disk.clone(), saboteur: self.saboteur.clone() };
-            let opened = Store::open(disk, store_settings, unix_ms);
-            let is_refused = matches!(opened, Err(OpenError::Disk(DiskError::NoSpace)));
-            let opened =
-                opened.map_err(|error| error.to_string()).and_then(|(store, mut recovered)| {
-                    let mut saboteur = self.saboteur.borrow_mut();
-                    saboteur.loses_holes(&mut recovered.damaged_through);
-                    drop(saboteur);
-                    let mut worker = LogWorker::new(store, settings, self.index);
-                    let store = worker.store_mut();
-                    let found = Restoration::read(
-                        store,
-                        &recovered,
-                        settings,
-                        self.index,
-                        &mut HeapMemory::new(usize::MAX),
-                    );
-                    let found = found.map_err(|error| error.to_string())?;
-                    Ok((worker, found, recovered))
-                });
+            let (opened, is_refused) = self.start_worker(settings, unix_ms);
             // Reads continue without unreadable data; after the end of the machine none of that is
             // valid.
             let has_stopped = self.disk.has_stopped();
@@ -270,6 +246,40 @@ impl LogThread {
                 Err(error) => return Err(format!("a log does not open: {error}")),
             }
         }
+    }
+
+    /// Starts a worker over the disk. Returns it with its findings, and whether a full disk refused
+    /// the start.
+    fn start_worker(&self, settings: &Settings, unix_ms: u64) -> (Result<Started, String>, bool) {
+        let store_settings = StoreSettings {
+            partitions_count: self.settings.partitions_count,
+            segment_bytes: self.settings.segment_bytes.into(),
+            bytes_max: self.settings.log_bytes_max,
+            age_max_ms: self.settings.age_max_ms,
+            new_epoch: self.new_epoch,
+            hash_seed: Seed(1, 2),
+        };
+        let disk = SimDisk { disk: self.disk.clone(), saboteur: self.saboteur.clone() };
+        let opened = Store::open(disk, store_settings, unix_ms);
+        let is_refused = matches!(opened, Err(OpenError::Disk(DiskError::NoSpace)));
+        let opened =
+            opened.map_err(|error| error.to_string()).and_then(|(store, mut recovered)| {
+                let mut saboteur = self.saboteur.borrow_mut();
+                saboteur.loses_holes(&mut recovered.damaged_through);
+                drop(saboteur);
+                let mut worker = LogWorker::new(store, settings, self.index);
+                let store = worker.store_mut();
+                let found = Restoration::read(
+                    store,
+                    &recovered,
+                    settings,
+                    self.index,
+                    &mut HeapMemory::new(usize::MAX),
+                );
+                let found = found.map_err(|error| error.to_string())?;
+                Ok((worker, found, recovered))
+            });
+        (opened, is_refused)
     }
 
     /// The lowest offset at the start, for each partition.

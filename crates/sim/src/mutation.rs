@@ -463,52 +463,8 @@ impl Saboteur {
     fn letters(&mut self, from: u16, to: u16, letters: Vec<ToEdge>) -> Vec<ToEdge> {
         let mut kept: Vec<ToEdge> = Vec::with_capacity(letters.len());
         for mut letter in letters {
+            self.change_page(&mut letter);
             match (&mut letter, self.mutation) {
-                (ToEdge::Page(Page { records, .. }), Some(Mutation::SkipReplayed))
-                    if records.len() > 1 && self.strikes() =>
-                {
-                    let at = self.random.below(records.len() as u64) as usize;
-                    records.remove(at);
-                }
-                (ToEdge::Page(Page { records, .. }), Some(Mutation::RepeatPage))
-                    if !records.is_empty() && self.strikes() =>
-                {
-                    records.extend_from_within(..);
-                }
-                (ToEdge::Page(Page { caught_up, .. }), Some(Mutation::CaughtUpEarly))
-                    if !*caught_up && self.strikes() =>
-                {
-                    *caught_up = true;
-                }
-                (ToEdge::FilterPage(FilterPage { records, .. }), Some(Mutation::SkipReplayed))
-                    if records.len() > 1 && self.strikes() =>
-                {
-                    let at = self.random.below(records.len() as u64) as usize;
-                    records.remove(at);
-                }
-                (ToEdge::FilterPage(FilterPage { records, .. }), Some(Mutation::RepeatPage))
-                    if !records.is_empty() && self.strikes() =>
-                {
-                    records.extend_from_within(..);
-                }
-                (
-                    ToEdge::FilterPage(FilterPage { caught_up, .. }),
-                    Some(Mutation::CaughtUpEarly),
-                ) if !*caught_up && self.strikes() => {
-                    *caught_up = true;
-                }
-                (ToEdge::Page(Page { skipped: Some(skipped), .. }), Some(Mutation::SkipLess))
-                    if self.strikes() =>
-                {
-                    *skipped -= 1
-                }
-                (ToEdge::FilterPage(FilterPage { skipped, .. }), Some(Mutation::SkipLess))
-                    if !skipped.is_empty() && self.strikes() =>
-                {
-                    let at = self.random.below(skipped.len() as u64) as usize;
-                    let skip = &mut skipped[at];
-                    skip.through = self.random.between(skip.from, skip.through - 1);
-                }
                 (ToEdge::Message { record, .. }, Some(Mutation::WrongPrev)) if self.strikes() => {
                     *record = with_wrong_prev(record, self.random.chance(0.5));
                 }
@@ -559,6 +515,63 @@ impl Saboteur {
             }
             kept.push(letter);
         }
+        self.swap_letters(&mut kept);
+        kept
+    }
+
+    /// Changes a page of a topic or of filters.
+    fn change_page(&mut self, letter: &mut ToEdge) {
+        match (letter, self.mutation) {
+            (ToEdge::Page(Page { records, .. }), Some(Mutation::SkipReplayed))
+                if records.len() > 1 && self.strikes() =>
+            {
+                let at = self.random.below(records.len() as u64) as usize;
+                records.remove(at);
+            }
+            (ToEdge::Page(Page { records, .. }), Some(Mutation::RepeatPage))
+                if !records.is_empty() && self.strikes() =>
+            {
+                records.extend_from_within(..);
+            }
+            (ToEdge::Page(Page { caught_up, .. }), Some(Mutation::CaughtUpEarly))
+                if !*caught_up && self.strikes() =>
+            {
+                *caught_up = true;
+            }
+            (ToEdge::FilterPage(FilterPage { records, .. }), Some(Mutation::SkipReplayed))
+                if records.len() > 1 && self.strikes() =>
+            {
+                let at = self.random.below(records.len() as u64) as usize;
+                records.remove(at);
+            }
+            (ToEdge::FilterPage(FilterPage { records, .. }), Some(Mutation::RepeatPage))
+                if !records.is_empty() && self.strikes() =>
+            {
+                records.extend_from_within(..);
+            }
+            (ToEdge::FilterPage(FilterPage { caught_up, .. }), Some(Mutation::CaughtUpEarly))
+                if !*caught_up && self.strikes() =>
+            {
+                *caught_up = true;
+            }
+            (ToEdge::Page(Page { skipped: Some(skipped), .. }), Some(Mutation::SkipLess))
+                if self.strikes() =>
+            {
+                *skipped -= 1
+            }
+            (ToEdge::FilterPage(FilterPage { skipped, .. }), Some(Mutation::SkipLess))
+                if !skipped.is_empty() && self.strikes() =>
+            {
+                let at = self.random.below(skipped.len() as u64) as usize;
+                let skip = &mut skipped[at];
+                skip.through = self.random.between(skip.from, skip.through - 1);
+            }
+            _ => {}
+        }
+    }
+
+    /// Swaps neighbouring messages of one index.
+    fn swap_letters(&mut self, kept: &mut [ToEdge]) {
         if self.mutation == Some(Mutation::SwapLetters) {
             for at in 1..kept.len() {
                 let same_index = matches!(
@@ -570,7 +583,6 @@ impl Saboteur {
                 }
             }
         }
-        kept
     }
 }
 

@@ -111,77 +111,29 @@ impl Plan {
 
     /// Draws the world of a seed. A planted bug may require a certain shape.
     pub fn draw(seed: u64, scale: Scale, mutation: Option<Mutation>) -> Plan {
-        let crossing = mutation.is_some();
-        let is_about_occupancy = mutation == Some(Mutation::LoseOccupancy);
         let mut random = Prng::new(seed);
-        let mut edges = random.between(1, 4) as u16;
-        let mut homes = random.between(1, u64::from(edges)) as u16;
-        if crossing {
-            edges = random.between(2, 4) as u16;
-            // The home reports occupied topics to its own thread.
-            homes = if is_about_occupancy { 2 } else { 1 };
-        }
+        let (edges, homes) = draw_shards(&mut random, mutation);
         let big = scale == Scale::Big;
         let has_events = draws_events(seed, mutation);
         let lossless = random.chance(0.5) || has_events;
         let topics_count = if big { 400 } else { random.between(1, 10) };
-        let topics = (0..topics_count)
-            .map(|number| match number % 3 {
-                0 => format!("a/{number}"),
-                1 => format!("b/{}/x", number / 2),
-                _ => format!("topic-{number}"),
-            })
-            .collect();
-        let kind = match mutation {
-            Some(mutation) if mutation.needs_disk() => Kind::Disk,
-            Some(_) => Kind::Memory,
-            None => [Kind::Memory, Kind::Disk, Kind::Disk, Kind::Both][random.below(4) as usize],
-        };
-        let kind = if has_events { Kind::Memory } else { kind };
+        let topics = (0..topics_count).map(topic_name).collect();
+        let kind = draw_kind(&mut random, has_events, mutation);
         let mut settings = draw_settings(&mut random, edges, homes, kind, lossless, big);
         settings.compression = draw_compression(seed);
         if has_events {
             tell_events(&mut settings, seed, mutation);
         }
-        // Drawn separately, so that worlds without policies do not change.
-        let mut policies = Prng::new(seed ^ 0x01a6);
-        let is_about_policies = mutation == Some(Mutation::SkipLess);
-        let has_policies = is_about_policies || (mutation.is_none() && policies.chance(0.5));
-        if has_policies {
-            for rule in &mut settings.rules {
-                rule.when_lagging = match is_about_policies {
-                    true => [LagPolicy::Conflate, LagPolicy::Drop][policies.below(2) as usize],
-                    false => draw_policy(&mut policies),
-                };
-            }
-        }
-        // Only with logs in memory: a start with logs on disk uses the wall clock for ages.
-        let clock_leaps = lossless
-            && !has_events
-            && kind == Kind::Memory
-            && mutation.is_none()
-            && Prng::new(seed ^ 0x1ea9).chance(0.3);
+        let has_policies = draw_policies(&mut settings, seed, mutation);
+        let clock_leaps = lossless && !has_events && draws_leaps(seed, kind, mutation);
         if clock_leaps {
             for log in &mut settings.logs {
                 log.age_max_ms = HOUR_MS;
             }
         }
-        let once = match mutation {
-            Some(Mutation::DropProducers) => 1.0,
-            // Only over HTTP.
-            Some(Mutation::DropKeys) => 0.0,
-            _ => [0.0, 0.3, 1.0][random.below(3) as usize],
-        };
+        let once = draw_once(&mut random, mutation);
         let memory_is_short = !lossless && random.chance(0.3);
-        let active_ms = match big {
-            true => 1_500,
-            false => random.between(300, 3_000),
-        };
-        let active_ms = match mutation {
-            // Positions are reported once a second.
-            Some(Mutation::PositionAhead) => 3_000,
-            _ => active_ms,
-        };
+        let active_ms = draw_active_ms(&mut random, big, mutation);
         let mut plan = Plan {
             seed,
             settings: Arc::new(settings),
@@ -222,23 +174,28 @@ impl Plan {
                 mutation.is_some_and(Mutation::needs_crash),
             ),
         };
-        plan.draw_returns(mutation);
-        if has_events {
-            (plan.crashes, plan.reloads) = (Vec::new(), Vec::new());
+        plan.finish(kind, mutation);
+        plan
+    }
+
+    /// Adds the parts that are drawn separately, and adapts the plan to them.
+    fn finish(&mut self, kind: Kind, mutation: Option<Mutation>) {
+        self.draw_returns(mutation);
+        if self.has_events {
+            (self.crashes, self.reloads) = (Vec::new(), Vec::new());
         }
-        plan.entitle();
+        self.entitle();
         if mutation.is_none() && kind != Kind::Memory {
-            plan.disk.hang(seed);
+            self.disk.hang(self.seed);
         }
         if kind != Kind::Memory && mutation.is_none_or(Mutation::needs_damage) {
-            plan.disk.damage(seed, mutation.is_some());
+            self.disk.damage(self.seed, mutation.is_some());
         }
-        if plan.disk.hangs()
-            && let Some(settings) = Arc::get_mut(&mut plan.settings)
+        if self.disk.hangs()
+            && let Some(settings) = Arc::get_mut(&mut self.settings)
         {
-            settings.limits.log_stall_timeout_ms = [300, 2_000, 10_000][(seed % 3) as usize];
+            settings.limits.log_stall_timeout_ms = [300, 2_000, 10_000][(self.seed % 3) as usize];
         }
-        plan
     }
 
     /// Adds tickets and regular stops; drawn separately, so that worlds without them do not change.
@@ -417,6 +374,82 @@ fn tell_events(settings: &mut Settings, seed: u64, mutation: Option<Mutation>) {
     }
 }
 
+fn topic_name(number: u64) -> String {
+    match number % 3 {
+        0 => format!("a/{number}"),
+        1 => format!("b/{}/x", number / 2),
+        _ => format!("topic-{number}"),
+    }
+}
+
+/// Draws the numbers of edges and homes. A planted bug needs mailboxes between them.
+fn draw_shards(random: &mut Prng, mutation: Option<Mutation>) -> (u16, u16) {
+    let mut edges = random.between(1, 4) as u16;
+    let mut homes = random.between(1, u64::from(edges)) as u16;
+    if mutation.is_some() {
+        edges = random.between(2, 4) as u16;
+        // The home reports occupied topics to its own thread.
+        homes = if mutation == Some(Mutation::LoseOccupancy) { 2 } else { 1 };
+    }
+    (edges, homes)
+}
+
+/// Draws the kind of logs.
+fn draw_kind(random: &mut Prng, has_events: bool, mutation: Option<Mutation>) -> Kind {
+    let kind = match mutation {
+        Some(mutation) if mutation.needs_disk() => Kind::Disk,
+        Some(_) => Kind::Memory,
+        None => [Kind::Memory, Kind::Disk, Kind::Disk, Kind::Both][random.below(4) as usize],
+    };
+    if has_events { Kind::Memory } else { kind }
+}
+
+/// Draws whether the wall clock leaps. Only with logs in memory: a start with logs on disk uses the
+/// wall clock for ages.
+fn draws_leaps(seed: u64, kind: Kind, mutation: Option<Mutation>) -> bool {
+    kind == Kind::Memory && mutation.is_none() && Prng::new(seed ^ 0x1ea9).chance(0.3)
+}
+
+/// Draws lag policies for the rules, in some worlds. Returns whether there are any.
+fn draw_policies(settings: &mut Settings, seed: u64, mutation: Option<Mutation>) -> bool {
+    // Drawn separately, so that worlds without policies do not change.
+    let mut policies = Prng::new(seed ^ 0x01a6);
+    let is_about_policies = mutation == Some(Mutation::SkipLess);
+    let has_policies = is_about_policies || (mutation.is_none() && policies.chance(0.5));
+    if has_policies {
+        for rule in &mut settings.rules {
+            rule.when_lagging = match is_about_policies {
+                true => [LagPolicy::Conflate, LagPolicy::Drop][policies.below(2) as usize],
+                false => draw_policy(&mut policies),
+            };
+        }
+    }
+    has_policies
+}
+
+/// Draws the probability that a publication has an identity.
+fn draw_once(random: &mut Prng, mutation: Option<Mutation>) -> f64 {
+    match mutation {
+        Some(Mutation::DropProducers) => 1.0,
+        // Only over HTTP.
+        Some(Mutation::DropKeys) => 0.0,
+        _ => [0.0, 0.3, 1.0][random.below(3) as usize],
+    }
+}
+
+/// Draws the duration of actions and faults.
+fn draw_active_ms(random: &mut Prng, big: bool, mutation: Option<Mutation>) -> u64 {
+    let active_ms = match big {
+        true => 1_500,
+        false => random.between(300, 3_000),
+    };
+    match mutation {
+        // Positions are reported once a second.
+        Some(Mutation::PositionAhead) => 3_000,
+        _ => active_ms,
+    }
+}
+
 /// The logs of a world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -435,20 +468,7 @@ fn draw_settings(
     big: bool,
 ) -> Settings {
     let mut pick = |choices: [u32; 3]| choices[random.below(3) as usize];
-    let limits = Limits {
-        outbox_len_max: pick([2, 10, 256]),
-        outbox_bytes_max: 4 << 20,
-        pinned_bytes_max: 64 << 20,
-        ring_bytes: pick([1, 64 << 10, 1 << 20]),
-        requests_inflight_max: pick([1, 5, 4_096]),
-        stream_credit_bytes: pick([200, 4_000, 8 << 20]),
-        turn_frames_max: pick([1, 4, 64]),
-        page_bytes: pick([1, 1_000, 64 << 10]),
-        page_records_max: pick([1, 7, 256]),
-        ping_interval_s: pick([0, 5, 60]),
-        subscriptions_per_session_max: 100,
-        ..Limits::default()
-    };
+    let limits = draw_limits(&mut pick);
     let mut log = LogSettings {
         name: "memory".into(),
         partitions_count: pick([1, 3, 6]),
@@ -503,6 +523,33 @@ fn draw_settings(
         logs.push(memory);
         rules[1].log = 1;
     }
+    settings_of((edges, homes), limits, logs, rules)
+}
+
+fn draw_limits(pick: &mut impl FnMut([u32; 3]) -> u32) -> Limits {
+    Limits {
+        outbox_len_max: pick([2, 10, 256]),
+        outbox_bytes_max: 4 << 20,
+        pinned_bytes_max: 64 << 20,
+        ring_bytes: pick([1, 64 << 10, 1 << 20]),
+        requests_inflight_max: pick([1, 5, 4_096]),
+        stream_credit_bytes: pick([200, 4_000, 8 << 20]),
+        turn_frames_max: pick([1, 4, 64]),
+        page_bytes: pick([1, 1_000, 64 << 10]),
+        page_records_max: pick([1, 7, 256]),
+        ping_interval_s: pick([0, 5, 60]),
+        subscriptions_per_session_max: 100,
+        ..Limits::default()
+    }
+}
+
+/// The settings of a node with these limits, logs and rules.
+fn settings_of(
+    (edges, homes): (u16, u16),
+    limits: Limits,
+    logs: Vec<LogSettings>,
+    rules: Vec<RuleSettings>,
+) -> Settings {
     Settings {
         edges_count: edges,
         homes_count: homes,

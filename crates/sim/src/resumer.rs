@@ -10,7 +10,8 @@ use crate::oracle::{Acknowledged, Hole, Oracle, Refusal, Run, SKIPPED, Source, c
 use crate::plan::Plan;
 use crate::world::START_S;
 use client::session::{
-    Answer, Event, GapCause, PublishOptions, Reason, ServerError, Session, Settings, SubscriptionId,
+    Answer, Event, GapCause, Message, PublishOptions, Reason, ServerError, Session, Settings,
+    SubscriptionId,
 };
 use client::{Position, Start, SubscribeOptions};
 use pass::Pass;
@@ -182,55 +183,9 @@ impl Resumer {
     fn on_event(&mut self, context: &mut Context<'_>, event: Event) {
         let id = self.peer.id;
         match event {
-            Event::Message(message) => {
-                let source = self.peer.source();
-                let Some((run, _)) = message.subscription.and_then(|id| self.runs.get_mut(&id))
-                else {
-                    return context.oracle.fail(id, "a message without a subscription".into());
-                };
-                let topic = run.topic;
-                if !has_epoch(context, run, source, message.position.epoch) {
-                    return;
-                }
-                let offset = message.position.offset;
-                let prev = Some(message.prev);
-                context.oracle.delivered(
-                    context.plan,
-                    source,
-                    run.topic,
-                    offset,
-                    prev,
-                    &message.payload,
-                );
-                // `CaughtUp` may precede the message that it settles.
-                let was_settled = offset < run.cursor || run.seen.last() == Some(&offset);
-                if was_settled {
-                    let text = format!("reported {offset} after {}", run.cursor);
-                    context.oracle.fail(id, text);
-                }
-                run.cursor = offset;
-                run.seen.push(offset);
-                self.check_pass(context, topic);
-            }
+            Event::Message(message) => self.on_message(context, &message),
             Event::Subscribed { subscription, position: Some(position), .. } => {
-                let source = self.peer.source();
-                if let Some((run, has_begun)) = self.runs.get_mut(&subscription) {
-                    let partition = context.plan.partition(run.topic);
-                    if !std::mem::replace(has_begun, true) {
-                        (run.from, run.cursor) = (position.offset, position.offset);
-                        run.epoch = position.epoch;
-                    } else if context.oracle.holds(
-                        partition,
-                        run.epoch,
-                        run.cursor,
-                        source.instance,
-                    ) {
-                        // It continues from its position, in the node's epoch, also if the node
-                        // dies before the next event. Invalid positions are reported as a gap,
-                        // which comes next.
-                        has_epoch(context, run, source, position.epoch);
-                    }
-                }
+                self.on_subscribed(context, subscription, position);
             }
             Event::Connected { connection, .. } => {
                 context.oracle.events.welcomed(id, connection);
@@ -244,32 +199,7 @@ impl Resumer {
                 }
             }
             Event::Gap { subscription, from, to, cause, .. } => {
-                let GapCause::Announced(reason) = cause else {
-                    return context
-                        .oracle
-                        .fail(id, format!("the session found {cause:?} from {from:?} to {to:?}"));
-                };
-                let told_at = context.oracle.moment;
-                let instance = self.peer.instance;
-                if let Some((run, _)) = self.runs.get_mut(&subscription)
-                    && let Some(to) = to
-                {
-                    let partition = context.plan.partition(run.topic);
-                    let is_known = context.oracle.holds(partition, run.epoch, run.cursor, instance);
-                    if run.epoch != to.epoch {
-                        match is_known {
-                            true => run.continue_in(to.epoch),
-                            false => context.oracle.keep_run(run.begin_anew(to.epoch)),
-                        }
-                    }
-                    run.holes.push(Hole {
-                        from: run.cursor,
-                        to: to.offset,
-                        reason: reason.number(),
-                        told_at,
-                    });
-                    run.cursor = run.cursor.max(to.offset);
-                }
+                self.on_gap(context, subscription, (from, to), cause);
             }
             Event::Skipped { subscription, from, through, reason, .. } => {
                 let hole = Hole {
@@ -300,6 +230,90 @@ impl Resumer {
             }
             Event::Error(error) => context.oracle.fail(id, format!("error: {error}")),
             _ => {}
+        }
+    }
+
+    /// Processes a message.
+    fn on_message(&mut self, context: &mut Context<'_>, message: &Message) {
+        let id = self.peer.id;
+        let source = self.peer.source();
+        let Some((run, _)) = message.subscription.and_then(|id| self.runs.get_mut(&id)) else {
+            return context.oracle.fail(id, "a message without a subscription".into());
+        };
+        let topic = run.topic;
+        if !has_epoch(context, run, source, message.position.epoch) {
+            return;
+        }
+        let offset = message.position.offset;
+        let prev = Some(message.prev);
+        context.oracle.delivered(context.plan, source, run.topic, offset, prev, &message.payload);
+        // `CaughtUp` may precede the message that it settles.
+        let was_settled = offset < run.cursor || run.seen.last() == Some(&offset);
+        if was_settled {
+            let text = format!("reported {offset} after {}", run.cursor);
+            context.oracle.fail(id, text);
+        }
+        run.cursor = offset;
+        run.seen.push(offset);
+        self.check_pass(context, topic);
+    }
+
+    /// Processes the start or the resume of a subscription.
+    fn on_subscribed(
+        &mut self,
+        context: &mut Context<'_>,
+        subscription: SubscriptionId,
+        position: Position,
+    ) {
+        let source = self.peer.source();
+        if let Some((run, has_begun)) = self.runs.get_mut(&subscription) {
+            let partition = context.plan.partition(run.topic);
+            if !std::mem::replace(has_begun, true) {
+                (run.from, run.cursor) = (position.offset, position.offset);
+                run.epoch = position.epoch;
+            } else if context.oracle.holds(partition, run.epoch, run.cursor, source.instance) {
+                // It continues from its position, in the node's epoch, also if the node
+                // dies before the next event. Invalid positions are reported as a gap,
+                // which comes next.
+                has_epoch(context, run, source, position.epoch);
+            }
+        }
+    }
+
+    /// Processes a gap.
+    fn on_gap(
+        &mut self,
+        context: &mut Context<'_>,
+        subscription: SubscriptionId,
+        (from, to): (Option<Position>, Option<Position>),
+        cause: GapCause,
+    ) {
+        let id = self.peer.id;
+        let GapCause::Announced(reason) = cause else {
+            return context
+                .oracle
+                .fail(id, format!("the session found {cause:?} from {from:?} to {to:?}"));
+        };
+        let told_at = context.oracle.moment;
+        let instance = self.peer.instance;
+        if let Some((run, _)) = self.runs.get_mut(&subscription)
+            && let Some(to) = to
+        {
+            let partition = context.plan.partition(run.topic);
+            let is_known = context.oracle.holds(partition, run.epoch, run.cursor, instance);
+            if run.epoch != to.epoch {
+                match is_known {
+                    true => run.continue_in(to.epoch),
+                    false => context.oracle.keep_run(run.begin_anew(to.epoch)),
+                }
+            }
+            run.holes.push(Hole {
+                from: run.cursor,
+                to: to.offset,
+                reason: reason.number(),
+                told_at,
+            });
+            run.cursor = run.cursor.max(to.offset);
         }
     }
 }

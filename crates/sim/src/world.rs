@@ -121,31 +121,15 @@ impl World {
         let mut plan = Plan::draw(seed, options.scale, options.mutation);
         let mut random = Prng::new(seed ^ 0x0051_6d00);
         let edges = usize::from(plan.settings.edges_count);
-        let network = Rc::new(RefCell::new(Network::new(
-            edges,
-            random.fork(),
-            plan.net,
-            Saboteur::new(options.mutation, seed),
-        )));
-        let mesh = Rc::new(RefCell::new(Mesh::new(
-            edges,
-            random.fork(),
-            plan.mail,
-            Saboteur::new(options.mutation, seed),
-        )));
-        let disks = Disks::new(&plan, &mut random, &|| Saboteur::new(options.mutation, seed));
+        let saboteur = || Saboteur::new(options.mutation, seed);
+        let network = Network::new(edges, random.fork(), plan.net, saboteur());
+        let network = Rc::new(RefCell::new(network));
+        let mesh = Rc::new(RefCell::new(Mesh::new(edges, random.fork(), plan.mail, saboteur())));
+        let disks = Disks::new(&plan, &mut random, &saboteur);
         let disks = Rc::new(RefCell::new(disks));
         let clock = Rc::new(Cell::new(Now { monotonic_ms: START_MS, unix_ms: START_UNIX_MS }));
         let memory_refusals = Rc::new(Cell::new(plan.memory_refusals));
-        let mut clients: Vec<Box<dyn Client>> = Vec::new();
-        clients.push(Box::new(NativeClient::auditor(0, &plan, &mut random)));
-        for id in 1..=plan.clients {
-            clients.push(crate::kinds::draw(id, &plan, &mut random));
-        }
-        clients.extend(crate::kinds::draw_beside(clients.len(), &plan));
-        if plan.has_events {
-            clients.push(Box::new(Witness::new(clients.len(), &plan)));
-        }
+        let clients = draw_clients(&plan, &mut random);
         let mut oracle = Oracle::default();
         oracle.tracing = options.tracing;
         disks.borrow_mut().unix_ms = START_UNIX_MS;
@@ -605,4 +589,18 @@ impl World {
             reached: self.reached,
         }
     }
+}
+
+/// All clients of a world; the auditor is the first.
+fn draw_clients(plan: &Plan, random: &mut Prng) -> Vec<Box<dyn Client>> {
+    let mut clients: Vec<Box<dyn Client>> = Vec::new();
+    clients.push(Box::new(NativeClient::auditor(0, plan, random)));
+    for id in 1..=plan.clients {
+        clients.push(crate::kinds::draw(id, plan, random));
+    }
+    clients.extend(crate::kinds::draw_beside(clients.len(), plan));
+    if plan.has_events {
+        clients.push(Box::new(Witness::new(clients.len(), plan)));
+    }
+    clients
 }

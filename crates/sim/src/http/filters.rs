@@ -3,6 +3,8 @@
 use super::stream::{parts_of, skip_of};
 use super::{HttpClient, REFUSED, hole_of, is_unavailable, position_of};
 use crate::client::Context;
+use crate::covering::Covering;
+use crate::oracle::Source;
 use broker::settings::LagPolicy;
 use serde_json::Value;
 
@@ -76,30 +78,7 @@ impl HttpClient {
             return Some(false);
         }
         let result = match (name, partition) {
-            ("message", _) => {
-                let topic = context.plan.topic(value["topic"].as_str()?)?;
-                if !covering.covers(context.plan, topic) {
-                    return None;
-                }
-                let (epoch, offset) = value["position"].as_str().and_then(position_of)?;
-                let partition = context.plan.partition(topic);
-                let payload = value["data"].as_str().unwrap_or_default();
-                let source = self.peer.source();
-                context.oracle.delivered(
-                    context.plan,
-                    source,
-                    topic,
-                    offset,
-                    None,
-                    payload.as_bytes(),
-                );
-                match epoch == context.oracle.epoch(partition, instance) {
-                    true => {
-                        covering.on_message(context.oracle, (partition, instance), topic, offset)
-                    }
-                    false => Err(format!("a message of epoch {epoch}")),
-                }
-            }
+            ("message", _) => on_filter_message(covering, context, self.peer.source(), value)?,
             ("crore.gap", Some(partition)) => match hole_of(&value["gap"], told_at) {
                 Some(hole) => covering.on_gap(context.oracle, (partition, instance), hole),
                 None => Err("a gap without a range".into()),
@@ -164,4 +143,25 @@ fn positions_of(context: &Context<'_>, cursor: &str) -> Vec<(u32, (u64, u64))> {
         }
     }
     positions
+}
+
+/// Processes a message of the filters' topics; None if it belongs to a topic of the stream.
+fn on_filter_message(
+    covering: &mut Covering,
+    context: &mut Context<'_>,
+    source: Source,
+    value: &Value,
+) -> Option<Result<(), String>> {
+    let topic = context.plan.topic(value["topic"].as_str()?)?;
+    if !covering.covers(context.plan, topic) {
+        return None;
+    }
+    let (epoch, offset) = value["position"].as_str().and_then(position_of)?;
+    let partition = context.plan.partition(topic);
+    let payload = value["data"].as_str().unwrap_or_default();
+    context.oracle.delivered(context.plan, source, topic, offset, None, payload.as_bytes());
+    Some(match epoch == context.oracle.epoch(partition, source.instance) {
+        true => covering.on_message(context.oracle, (partition, source.instance), topic, offset),
+        false => Err(format!("a message of epoch {epoch}")),
+    })
 }

@@ -4,7 +4,7 @@ use super::{
     Asked, HttpClient, Kind, REFUSED, hole_of, is_unavailable, position_of, take, turn_to,
 };
 use crate::client::Context;
-use crate::oracle::{Hole, SKIPPED, check_skip};
+use crate::oracle::{Hole, Run, SKIPPED, Source, check_skip};
 use broker::settings::LagPolicy;
 use serde_json::Value;
 use wire::codec::Step;
@@ -146,13 +146,7 @@ impl HttpClient {
         if let Some(goes_on) = self.on_filter_event(context, name, &value) {
             return goes_on;
         }
-        let place = match is_raw {
-            true => Some(0),
-            false => value["topic"].as_str().and_then(|topic| {
-                let topic = context.plan.topic(topic)?;
-                self.runs.iter().position(|run| run.topic == topic)
-            }),
-        };
+        let place = self.run_of(context, &value);
         let Some(place) = place else {
             if name == "crore.caught_up" {
                 return true;
@@ -164,17 +158,10 @@ impl HttpClient {
         let run = &mut self.runs[place];
         match name {
             "crore.start" => {
-                let position = value["position"].as_str().and_then(position_of);
-                let (epoch, offset) = position.unwrap_or((0, 0));
-                let is_said = value["complete"] == false;
-                if !turn_to(context, run, source, epoch, self.has_begun[place], is_said) {
+                let has_begun = &mut self.has_begun[place];
+                if !take_start(context, run, source, has_begun, &value) {
                     return false;
                 }
-                if !std::mem::replace(&mut self.has_begun[place], true) {
-                    (run.from, run.cursor) = (offset, offset);
-                }
-                // The missing range follows in a separate event; until then the id must not have
-                // moved.
             }
             "crore.gap" => {
                 if let Some(hole) = hole_of(&value["gap"], context.oracle.moment) {
@@ -182,20 +169,7 @@ impl HttpClient {
                 }
             }
             "message" => {
-                let (position, payload) = match is_raw {
-                    true => (position_of(last_id), data),
-                    false => (
-                        value["position"].as_str().and_then(position_of),
-                        value["data"].as_str().unwrap_or_default(),
-                    ),
-                };
-                let (epoch, offset) = position.unwrap_or((0, 0));
-                if epoch != run.epoch {
-                    let text =
-                        format!("a message of epoch {epoch}, and the run's is {}", run.epoch);
-                    context.oracle.fail(id, text);
-                }
-                take(context, run, source, offset, payload);
+                take_message(context, run, source, is_raw.then_some(last_id), (data, &value))
             }
             "crore.skipped" => {
                 let hole = skip_of(&value, context.oracle.moment);
@@ -223,6 +197,17 @@ impl HttpClient {
         }
         true
     }
+
+    /// The index of the run for an event.
+    fn run_of(&self, context: &Context<'_>, value: &Value) -> Option<usize> {
+        match self.kind == Kind::Raw {
+            true => Some(0),
+            false => value["topic"].as_str().and_then(|topic| {
+                let topic = context.plan.topic(topic)?;
+                self.runs.iter().position(|run| run.topic == topic)
+            }),
+        }
+    }
 }
 
 /// The topics' part of a composite cursor, and the filters' part: its text for each log.
@@ -246,4 +231,48 @@ pub(super) fn skip_of(value: &Value, told_at: u64) -> Hole {
         reason: SKIPPED + reason,
         told_at,
     }
+}
+
+/// Processes a message of a topic. `raw_id` is its id in a stream without envelopes.
+fn take_message(
+    context: &mut Context<'_>,
+    run: &mut Run,
+    source: Source,
+    raw_id: Option<&str>,
+    (data, value): (&str, &Value),
+) {
+    let (position, payload) = match raw_id {
+        Some(id) => (position_of(id), data),
+        None => (
+            value["position"].as_str().and_then(position_of),
+            value["data"].as_str().unwrap_or_default(),
+        ),
+    };
+    let (epoch, offset) = position.unwrap_or((0, 0));
+    if epoch != run.epoch {
+        let text = format!("a message of epoch {epoch}, and the run's is {}", run.epoch);
+        context.oracle.fail(source.client, text);
+    }
+    take(context, run, source, offset, payload);
+}
+
+/// Processes the start of a topic. The missing range follows in a separate event; until then the id
+/// must not have moved.
+fn take_start(
+    context: &mut Context<'_>,
+    run: &mut Run,
+    source: Source,
+    has_begun: &mut bool,
+    value: &Value,
+) -> bool {
+    let position = value["position"].as_str().and_then(position_of);
+    let (epoch, offset) = position.unwrap_or((0, 0));
+    let is_said = value["complete"] == false;
+    if !turn_to(context, run, source, epoch, *has_begun, is_said) {
+        return false;
+    }
+    if !std::mem::replace(has_begun, true) {
+        (run.from, run.cursor) = (offset, offset);
+    }
+    true
 }

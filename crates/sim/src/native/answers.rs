@@ -48,12 +48,11 @@ impl NativeClient {
         else {
             return context.oracle.fail(self.peer.id, format!("HISTORY_PAGE for {}", page.request));
         };
-        let id = self.peer.id;
+        let source = self.peer.source();
         let fail = |oracle: &mut Oracle, text: String| {
             let name = &context.plan.topics[topic];
-            oracle.fail(id, format!("history of {name}: {text}"));
+            oracle.fail(source.client, format!("history of {name}: {text}"));
         };
-        let source = self.peer.source();
         let partition = context.plan.partition(topic);
         let epoch = context.oracle.epoch(partition, source.instance);
         if page.epoch != epoch || page.reverse != reverse {
@@ -158,51 +157,64 @@ impl NativeClient {
                 None if request == 0 && (is_unavailable || !context.plan.lossless) => {}
                 _ => context.oracle.fail(id, format!("request {request}: {}", error.message)),
             },
-            Reference::Subscription(number) => {
-                if self.wide.contains_key(&number) {
-                    let may_end = is_unavailable && context.plan.disk.refuses_reads();
-                    return match may_end {
-                        true => self.on_filter_ended(context, number),
-                        false => {
-                            context.oracle.fail(id, format!("filter {number}: {}", error.message))
-                        }
-                    };
-                }
-                let Some(plain) = self.plain.get_mut(&number) else {
-                    // CREDIT for a subscription that has ended meanwhile.
-                    return;
-                };
-                match error.restart {
-                    Some(restart)
-                        if codes(&[ErrorCode::PositionUnavailable]) && plain.fail_on_gap =>
-                    {
-                        let partition = context.plan.partition(plain.run.topic);
-                        let place = (partition, self.peer.instance);
-                        plain.refused_from(context.oracle, place, restart);
-                        // `fail_on_gap` is still set.
-                        self.ticket = None;
-                        self.ask_plain(context, number);
-                    }
-                    _ if is_unavailable && context.plan.disk.refuses_reads() => {
-                        // It may resume with its position.
-                        plain.stage = Stage::Absent;
-                        plain.gap_due = None;
-                        self.peer.leave(context, false);
-                        self.lost(context);
-                    }
-                    _ if is_bound && !context.plan.lossless => {
-                        if let Some(plain) = self.plain.remove(&number) {
-                            context.oracle.keep_run(plain.run);
-                        }
-                    }
-                    _ => {
-                        context.oracle.fail(id, format!("subscription {number}: {}", error.message))
-                    }
-                }
-            }
+            Reference::Subscription(number) => self.on_subscription_error(context, number, error),
             Reference::Connection => {
                 context.oracle.fail(id, format!("connection: {}", error.message))
             }
+        }
+    }
+
+    /// Handles an error about a subscription.
+    fn on_subscription_error(
+        &mut self,
+        context: &mut Context<'_>,
+        number: u32,
+        error: &ErrorFrame<'_>,
+    ) {
+        let id = self.peer.id;
+        let codes =
+            |codes: &[ErrorCode]| codes.iter().any(|code| u32::from(code.number()) == error.code);
+        let is_bound = codes(&[
+            ErrorCode::MemoryFull,
+            ErrorCode::LogFull,
+            ErrorCode::RetainedFull,
+            ErrorCode::MessageTooLarge,
+            ErrorCode::TopicsFull,
+        ]);
+        let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
+        if self.wide.contains_key(&number) {
+            let may_end = is_unavailable && context.plan.disk.refuses_reads();
+            return match may_end {
+                true => self.on_filter_ended(context, number),
+                false => context.oracle.fail(id, format!("filter {number}: {}", error.message)),
+            };
+        }
+        let Some(plain) = self.plain.get_mut(&number) else {
+            // CREDIT for a subscription that has ended meanwhile.
+            return;
+        };
+        match error.restart {
+            Some(restart) if codes(&[ErrorCode::PositionUnavailable]) && plain.fail_on_gap => {
+                let partition = context.plan.partition(plain.run.topic);
+                let place = (partition, self.peer.instance);
+                plain.refused_from(context.oracle, place, restart);
+                // `fail_on_gap` is still set.
+                self.ticket = None;
+                self.ask_plain(context, number);
+            }
+            _ if is_unavailable && context.plan.disk.refuses_reads() => {
+                // It may resume with its position.
+                plain.stage = Stage::Absent;
+                plain.gap_due = None;
+                self.peer.leave(context, false);
+                self.lost(context);
+            }
+            _ if is_bound && !context.plan.lossless => {
+                if let Some(plain) = self.plain.remove(&number) {
+                    context.oracle.keep_run(plain.run);
+                }
+            }
+            _ => context.oracle.fail(id, format!("subscription {number}: {}", error.message)),
         }
     }
 }

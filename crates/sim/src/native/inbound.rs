@@ -7,7 +7,7 @@ use crate::oracle::Hole;
 use wire::codec::Step;
 use wire::http::HeadLimits;
 use wire::http::response::Response;
-use wire::native::{ClientFrame, Position, ServerFrame};
+use wire::native::{CaughtUp, ClientFrame, Gap, NamedMessage, Position, ServerFrame};
 use wire::websocket::Role;
 use wire::websocket::message::{Assembler, Event};
 
@@ -141,66 +141,9 @@ impl NativeClient {
                 }
             }
             ServerFrame::Message(message) => self.on_message(context, &message),
-            ServerFrame::NamedMessage(message) => {
-                let Some(topic) = context.plan.topic(message.topic) else {
-                    return context.oracle.fail(id, format!("unknown topic {}", message.topic));
-                };
-                let Position { epoch, offset } = message.position;
-                let source = self.peer.source();
-                let partition = context.plan.partition(topic);
-                if epoch != context.oracle.epoch(partition, source.instance) {
-                    let text = format!("NAMED_MESSAGE of {} names epoch {epoch}", message.topic);
-                    return context.oracle.fail(id, text);
-                }
-                let prev = Some(message.prev);
-                if context.oracle.delivered(
-                    context.plan,
-                    source,
-                    topic,
-                    offset,
-                    prev,
-                    message.payload,
-                ) {
-                    self.on_named(context, topic, &message);
-                }
-            }
-            ServerFrame::CaughtUp(frame) => {
-                let number = frame.subscription;
-                let result = match (self.plain.get_mut(&number), self.wide.get_mut(&number)) {
-                    (Some(plain), _) => plain.on_caught_up(frame.through),
-                    (_, Some(wide)) => {
-                        wide.on_caught_up(frame.partition.unwrap_or(u32::MAX), frame.through)
-                    }
-                    _ => Ok(()),
-                };
-                if let Err(text) = result {
-                    context.oracle.fail(id, format!("subscription {}: {text}", frame.subscription));
-                }
-            }
-            ServerFrame::Gap(gap) => {
-                let hole = Hole {
-                    from: gap.from,
-                    to: gap.to,
-                    reason: gap.reason.number(),
-                    told_at: context.oracle.moment,
-                };
-                let number = gap.subscription;
-                let (plain, wide) = (self.plain.get_mut(&number), self.wide.get_mut(&number));
-                let partition = match &plain {
-                    Some(plain) => context.plan.partition(plain.run.topic),
-                    None => gap.partition.unwrap_or(u32::MAX),
-                };
-                let epoch = context.oracle.epoch(partition, self.peer.instance);
-                let result = match (plain, wide) {
-                    _ if gap.epoch != epoch => Err(format!("GAP names epoch {}", gap.epoch)),
-                    (Some(plain), _) => plain.on_gap(hole),
-                    (_, Some(wide)) => wide.on_gap(partition, hole),
-                    _ => Ok(()),
-                };
-                if let Err(text) = result {
-                    context.oracle.fail(id, format!("subscription {number}: {text}"));
-                }
-            }
+            ServerFrame::NamedMessage(message) => self.on_named_message(context, &message),
+            ServerFrame::CaughtUp(frame) => self.on_caught_up(context, &frame),
+            ServerFrame::Gap(gap) => self.on_gap(context, &gap),
             ServerFrame::Skipped(skipped) => self.on_skipped(context, &skipped),
             ServerFrame::Published(published) => self.on_published(context, &published),
             ServerFrame::HistoryPage(page) => self.on_history(context, &page),
@@ -226,6 +169,68 @@ impl NativeClient {
                     context.oracle.fail(id, format!("TICKET_ISSUED for request {}", ticket.request))
                 }
             },
+        }
+    }
+
+    /// Processes NAMED_MESSAGE.
+    fn on_named_message(&mut self, context: &mut Context<'_>, message: &NamedMessage<'_>) {
+        let id = self.peer.id;
+        let Some(topic) = context.plan.topic(message.topic) else {
+            return context.oracle.fail(id, format!("unknown topic {}", message.topic));
+        };
+        let Position { epoch, offset } = message.position;
+        let source = self.peer.source();
+        let partition = context.plan.partition(topic);
+        if epoch != context.oracle.epoch(partition, source.instance) {
+            let text = format!("NAMED_MESSAGE of {} names epoch {epoch}", message.topic);
+            return context.oracle.fail(id, text);
+        }
+        let prev = Some(message.prev);
+        if context.oracle.delivered(context.plan, source, topic, offset, prev, message.payload) {
+            self.on_named(context, topic, message);
+        }
+    }
+
+    /// Processes CAUGHT_UP.
+    fn on_caught_up(&mut self, context: &mut Context<'_>, frame: &CaughtUp) {
+        let id = self.peer.id;
+        let number = frame.subscription;
+        let result = match (self.plain.get_mut(&number), self.wide.get_mut(&number)) {
+            (Some(plain), _) => plain.on_caught_up(frame.through),
+            (_, Some(wide)) => {
+                wide.on_caught_up(frame.partition.unwrap_or(u32::MAX), frame.through)
+            }
+            _ => Ok(()),
+        };
+        if let Err(text) = result {
+            context.oracle.fail(id, format!("subscription {}: {text}", frame.subscription));
+        }
+    }
+
+    /// Processes GAP.
+    fn on_gap(&mut self, context: &mut Context<'_>, gap: &Gap) {
+        let id = self.peer.id;
+        let hole = Hole {
+            from: gap.from,
+            to: gap.to,
+            reason: gap.reason.number(),
+            told_at: context.oracle.moment,
+        };
+        let number = gap.subscription;
+        let (plain, wide) = (self.plain.get_mut(&number), self.wide.get_mut(&number));
+        let partition = match &plain {
+            Some(plain) => context.plan.partition(plain.run.topic),
+            None => gap.partition.unwrap_or(u32::MAX),
+        };
+        let epoch = context.oracle.epoch(partition, self.peer.instance);
+        let result = match (plain, wide) {
+            _ if gap.epoch != epoch => Err(format!("GAP names epoch {}", gap.epoch)),
+            (Some(plain), _) => plain.on_gap(hole),
+            (_, Some(wide)) => wide.on_gap(partition, hole),
+            _ => Ok(()),
+        };
+        if let Err(text) = result {
+            context.oracle.fail(id, format!("subscription {number}: {text}"));
         }
     }
 }

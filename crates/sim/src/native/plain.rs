@@ -21,36 +21,7 @@ impl Plain {
         self.must_announce = false;
         let holds = |at: Position| oracle.holds(partition, at.epoch, at.offset, instance);
         if self.has_cursor {
-            let cursor = self.run.cursor;
-            let old = Position { epoch: self.run.epoch, offset: cursor };
-            if !holds(old) {
-                // Its known state ended with the log's life.
-                if beginning.continued {
-                    return Err(format!("continued from {old:?}, which is not the log's"));
-                }
-                oracle.keep_run(self.run.begin_anew(epoch));
-                (self.gap_due, self.must_announce) = (Some(through), true);
-                return Ok(());
-            }
-            self.run.continue_in(epoch);
-            if through < cursor && std::mem::take(&mut self.is_ticketed) {
-                // The messages between are repeated, or the gap in them.
-                self.again = Some(through);
-                return Ok(());
-            }
-            if through < cursor {
-                return Err(format!("asked from {cursor}, and it begins at {through}"));
-            }
-            if beginning.continued && through > cursor {
-                if !std::mem::take(&mut self.may_be_ahead) {
-                    return Err(format!("continued from {cursor}, and it begins at {through}"));
-                }
-                // The node had settled more, because the topic has no messages there: that is a
-                // claim, and checked as one.
-                self.run.cursor = through;
-            }
-            self.gap_due = (!beginning.continued).then_some(through);
-            return Ok(());
+            return self.on_resumed(oracle, (partition, instance), beginning);
         }
         let gap_due = (!beginning.continued).then_some(through);
         let (from, due) = match self.start {
@@ -85,6 +56,46 @@ impl Plain {
         }
         // A snapshot is settled only after CAUGHT_UP.
         self.has_cursor = self.start != Start::Snapshot || !replaying;
+        Ok(())
+    }
+
+    /// Processes SUBSCRIBED for a subscription with a cursor.
+    fn on_resumed(
+        &mut self,
+        oracle: &mut Oracle,
+        (partition, instance): (u32, u32),
+        beginning: Beginning,
+    ) -> Result<(), String> {
+        let (epoch, through) = (beginning.through.epoch, beginning.through.offset);
+        let cursor = self.run.cursor;
+        let old = Position { epoch: self.run.epoch, offset: cursor };
+        if !oracle.holds(partition, old.epoch, old.offset, instance) {
+            // Its known state ended with the log's life.
+            if beginning.continued {
+                return Err(format!("continued from {old:?}, which is not the log's"));
+            }
+            oracle.keep_run(self.run.begin_anew(epoch));
+            (self.gap_due, self.must_announce) = (Some(through), true);
+            return Ok(());
+        }
+        self.run.continue_in(epoch);
+        if through < cursor && std::mem::take(&mut self.is_ticketed) {
+            // The messages between are repeated, or the gap in them.
+            self.again = Some(through);
+            return Ok(());
+        }
+        if through < cursor {
+            return Err(format!("asked from {cursor}, and it begins at {through}"));
+        }
+        if beginning.continued && through > cursor {
+            if !std::mem::take(&mut self.may_be_ahead) {
+                return Err(format!("continued from {cursor}, and it begins at {through}"));
+            }
+            // The node had settled more, because the topic has no messages there: that is a
+            // claim, and checked as one.
+            self.run.cursor = through;
+        }
+        self.gap_due = (!beginning.continued).then_some(through);
         Ok(())
     }
 

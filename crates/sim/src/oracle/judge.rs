@@ -182,16 +182,24 @@ impl Oracle {
                 format!("{name}: {hole:?} after a restart, but {offset} was there"),
             );
         }
+        self.judge_history_limit(plan, run, hole, offsets);
+    }
+
+    /// Checks a gap because of the rule's history limit: enough newer messages must exist.
+    fn judge_history_limit(&mut self, plan: &Plan, run: &Run, hole: &Hole, offsets: &[u64]) {
         let (messages_max, age_max_ms) = plan.history_least(run.topic);
         if hole.reason == 3 && !self.is_flipped && age_max_ms == u64::MAX {
             let newer = offsets.iter().filter(|offset| **offset > hole.to).count();
             // Newer messages may have been evicted before any client received them.
             let newer = newer + self.unknown(run.topic);
-            if inside.is_some() && newer < messages_max as usize {
+            let range = hole.from + 1..hole.to.saturating_add(1).max(hole.from + 1);
+            let is_inside = offsets.iter().any(|offset| range.contains(offset));
+            if is_inside && newer < messages_max as usize {
                 self.fail(
                     run.client,
                     format!(
-                        "{name}: {hole:?} by the history's limit, with only {newer} newer messages"
+                        "{}: {hole:?} by the history's limit, with only {newer} newer messages",
+                        plan.topics[run.topic]
                     ),
                 );
             }

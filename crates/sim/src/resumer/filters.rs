@@ -5,7 +5,7 @@ use super::Resumer;
 use crate::client::Context;
 use crate::covering::Covering;
 use crate::oracle::{Hole, SKIPPED};
-use client::session::{Event, GapCause, SubscriptionId};
+use client::session::{Event, GapCause, Message, SubscriptionId};
 use client::{Position, Start, SubscribeOptions};
 use wire::native::PartitionPosition;
 
@@ -78,33 +78,7 @@ impl Resumer {
             return Ok(());
         };
         match event {
-            Event::Message(message) => {
-                let name = &*message.topic;
-                let topic = context.plan.topic(name);
-                let topic = topic.ok_or_else(|| format!("unknown topic {name}"))?;
-                let partition = context.plan.partition(topic);
-                let place = (partition, instance);
-                let Position { epoch, offset } = message.position;
-                let source = self.peer.source();
-                if epoch != context.oracle.epoch(partition, instance)
-                    || message.partition != Some(partition)
-                {
-                    let of = message.partition;
-                    return Err(format!("{name}: a message of epoch {epoch}, partition {of:?}"));
-                }
-                let prev = Some(message.prev);
-                let (plan, payload) = (context.plan, &message.payload);
-                context.oracle.delivered(plan, source, topic, offset, prev, payload);
-                for id in [subscription].iter().chain(&message.also) {
-                    let covering = self.filters.get_mut(id);
-                    let covering = covering.ok_or_else(|| format!("for {id:?}, which is none"))?;
-                    if !covering.covers(plan, topic) {
-                        return Err(format!("{id:?} does not cover {name}"));
-                    }
-                    covering.on_message(context.oracle, place, topic, offset)?;
-                }
-                Ok(())
-            }
+            Event::Message(message) => self.take_filter_message(context, subscription, &message),
             Event::Subscribed { .. } => {
                 covering.come_back(context.oracle, instance);
                 Ok(())
@@ -150,6 +124,41 @@ impl Resumer {
             }
             other => Err(format!("{other:?}")),
         }
+    }
+
+    /// Processes a message of a filter, and of the others that match it.
+    fn take_filter_message(
+        &mut self,
+        context: &mut Context<'_>,
+        subscription: SubscriptionId,
+        message: &Message,
+    ) -> Result<(), String> {
+        let instance = self.peer.instance;
+        let name = &*message.topic;
+        let topic = context.plan.topic(name);
+        let topic = topic.ok_or_else(|| format!("unknown topic {name}"))?;
+        let partition = context.plan.partition(topic);
+        let place = (partition, instance);
+        let Position { epoch, offset } = message.position;
+        let source = self.peer.source();
+        if epoch != context.oracle.epoch(partition, instance)
+            || message.partition != Some(partition)
+        {
+            let of = message.partition;
+            return Err(format!("{name}: a message of epoch {epoch}, partition {of:?}"));
+        }
+        let prev = Some(message.prev);
+        let (plan, payload) = (context.plan, &message.payload);
+        context.oracle.delivered(plan, source, topic, offset, prev, payload);
+        for id in [subscription].iter().chain(&message.also) {
+            let covering = self.filters.get_mut(id);
+            let covering = covering.ok_or_else(|| format!("for {id:?}, which is none"))?;
+            if !covering.covers(plan, topic) {
+                return Err(format!("{id:?} does not cover {name}"));
+            }
+            covering.on_message(context.oracle, place, topic, offset)?;
+        }
+        Ok(())
     }
 
     /// After all events: the session's cursors are those of a resume.
