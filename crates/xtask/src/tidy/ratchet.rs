@@ -220,7 +220,7 @@ fn wording(file: &File) -> Vec<usize> {
     file.lines().filter(|(_, line)| breaks(line)).map(|(number, _)| number).collect()
 }
 
-/// "is no" before a noun, as in "a name that is no address". "There is no" is fine.
+/// Whether "no" stands between "is" and a noun. "There is no" is fine.
 fn is_no_noun(lower: &str) -> bool {
     let pattern = concat!(" is ", "no ");
     lower.match_indices(pattern).any(|(start, _)| {
