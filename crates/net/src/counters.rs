@@ -69,8 +69,8 @@ pub struct Statistics {
     pub accept_errors: AcceptErrors,
 }
 
-/// Why connections could not be taken. What had not been accepted yet waits in the listener's queue
-/// and is tried again; what had been is refused.
+/// The reasons of connections that could not be accepted. One that still waits in the listener's
+/// queue is tried again; one that was accepted is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters, Metrics)]
 pub struct AcceptErrors {
     /// The thread's descriptor table is full (`EMFILE`, `ulimit -n`).

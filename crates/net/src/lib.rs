@@ -55,7 +55,7 @@ pub const LISTENERS_END: Duration = Duration::from_millis(500);
 /// occupants apart and is never 0.
 pub type Conn = stdx::key::Key;
 
-/// What [`Net::poll`] reports.
+/// An event of [`Net::poll`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A peer has connected to us; it may be written to at once.

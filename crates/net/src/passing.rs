@@ -1,6 +1,6 @@
 //! A network that another process can take over, connections included: its part of a live upgrade.
 //!
-//! In the old process, the network first sends copies of its sockets while it goes on serving
+//! In the old process, the network first sends copies of its sockets while it still serves
 //! ([`Passing::copy_some`]). After the thread's last turn it gives its final state
 //! ([`Passing::conclude`]), and the copies that are new since. In the new process the network
 //! adopts the copies as they arrive ([`Passing::adopt`]), and at the end keeps what the final state
@@ -36,7 +36,7 @@ pub enum Copying {
 
 /// A network that can be handed over; see the module.
 pub trait Passing: Net {
-    /// The record of what was copied, which the caller keeps during one upgrade.
+    /// The record of copied sockets, which the caller keeps during one upgrade.
     type Copied: Default;
 
     /// Sends at most one message of copies.
@@ -52,8 +52,8 @@ pub trait Passing: Net {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this network cannot be handed over"))
     }
 
-    /// Appends the final state, after the thread's last turn. The caller then copies what is new
-    /// since, with [`Passing::copy_some`]. Returns whether connections that are being closed still
+    /// Appends the final state, after the thread's last turn. The caller then sends newer
+    /// copies with [`Passing::copy_some`]. Returns whether connections that are being closed still
     /// need this process for a moment.
     fn conclude(&mut self, copied: &mut Self::Copied, out: &mut Vec<u8>) -> bool {
         let _ = (copied, out);

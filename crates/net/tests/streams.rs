@@ -180,7 +180,7 @@ fn a_reset_is_reported_as_closed_and_the_key_is_dead() {
 #[test]
 fn nobody_listens() {
     let mut client = Side::new();
-    // A port that nobody is given.
+    // A port without a listener.
     let free = SocketAddr::from(([127, 0, 0, 1], 1));
     match client.net.connect(free, &ConnectOptions::default()) {
         Ok(conn) => client.expect(Event::Closed { conn, reason: ErrorKind::ConnectionRefused }),
@@ -388,7 +388,8 @@ fn the_end_of_listening_loses_no_connection() {
     for _ in &peers {
         server.accepted();
     }
-    // Its first packet was dropped, and sent again when nobody listened: that takes a second.
+    // Its first packet was dropped, and sent again after the listener was closed: that takes a
+    // second.
     while !late.is_finished() {
         server.poll(Some(Duration::from_millis(50)));
     }

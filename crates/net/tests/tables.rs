@@ -269,7 +269,7 @@ fn a_sandbox_may_refuse_and_nothing_has_changed() {
             forbid_close_range(errno);
             let waker = Waker::new().expect("an eventfd");
             assert_eq!(unshare_table(&[]), Err(expected));
-            // The shared table goes on: the eventfd is still there.
+            // The shared table is intact: the eventfd is still there.
             waker.wake();
         })
         .join()

@@ -20,7 +20,7 @@ const PAGE: usize = 1_024;
 /// Bit of the pass of a connection with TLS.
 const TLS: u64 = 1 << 32;
 /// No connection.
-const NOBODY: u64 = u64::MAX;
+const ABSENT: u64 = u64::MAX;
 
 /// The parameters of a door.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct DoorOptions {
 #[derive(Debug)]
 pub struct Door {
     options: DoorOptions,
-    /// The pass and listener kind of each connection by its index, or [`NOBODY`].
+    /// The pass and listener kind of each connection by its index, or [`ABSENT`].
     passes: Pages<u64, PAGE>,
     pace: Bucket,
     /// Time before which no connection is accepted, in milliseconds of the monotonic clock.
@@ -107,7 +107,7 @@ impl Door {
     }
 
     fn hold(&mut self, conn: Conn, entrance: Entrance, pass: Pass) {
-        self.passes.grow_to(conn.index, || NOBODY);
+        self.passes.grow_to(conn.index, || ABSENT);
         let tls = if entrance == Entrance::Tls { TLS } else { 0 };
         self.passes[conn.index] = tls | u64::from(pass.number());
     }
@@ -121,7 +121,7 @@ impl Door {
         let Some(admission) = &self.options.admission else {
             return Ok(());
         };
-        let Some(held) = self.passes.get_mut(conn.index).filter(|held| **held != NOBODY) else {
+        let Some(held) = self.passes.get_mut(conn.index).filter(|held| **held != ABSENT) else {
             return Ok(());
         };
         let changed = admission.change(Pass::of(*held as u32), address, now.monotonic_ms);
@@ -137,8 +137,8 @@ impl Door {
         else {
             return;
         };
-        let held = std::mem::replace(held, NOBODY);
-        if held != NOBODY {
+        let held = std::mem::replace(held, ABSENT);
+        if held != ABSENT {
             let entrance = match held & TLS {
                 0 => Entrance::Plain,
                 _ => Entrance::Tls,
@@ -153,7 +153,7 @@ impl Door {
         let mut counted = Counted::new();
         if let Some(admission) = &self.options.admission {
             for (index, held) in (0..).zip(self.passes.iter()) {
-                let is_held = *held != NOBODY;
+                let is_held = *held != ABSENT;
                 let address = is_held.then(|| admission.address_of(Pass::of(*held as u32)));
                 counted.extend(address.flatten().map(|address| (index, address)));
             }

@@ -92,7 +92,7 @@ pub(crate) struct Ready {
 }
 
 impl<U: Unopened> ThreadParts<U> {
-    /// Creates the thread's resources, answers its starter, and takes turns until it is told to
+    /// Creates the thread's resources, answers its starter, and takes turns until it must
     /// stop.
     ///
     /// # Errors

@@ -63,7 +63,7 @@ pub trait Clock {
 pub enum Turn {
     /// Take another turn.
     Continue,
-    /// The shard was told to stop.
+    /// The shard must stop.
     Stop,
 }
 
@@ -190,7 +190,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         }
     }
 
-    /// Takes turns until it is told to stop.
+    /// Takes turns until it must stop.
     ///
     /// # Errors
     /// The network as a whole fails.

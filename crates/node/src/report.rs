@@ -80,7 +80,7 @@ mod tests {
         let second = questions.try_recv().unwrap();
         assert!(questions.try_recv().is_err());
 
-        // It goes on. What it had been asked before is old.
+        // The thread continues. Earlier questions are old.
         first.send(1).unwrap();
         second.send(2).unwrap();
         let answer = ask().unwrap();

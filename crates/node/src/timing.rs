@@ -80,7 +80,7 @@ impl Watch {
         self.since_us = self.since_us.min(since_us);
     }
 
-    /// Records the earliest start of what the home has just processed.
+    /// Records the earliest start of the publications that the home has just processed.
     pub fn since_us(&self) -> u64 {
         self.since_us
     }

@@ -29,10 +29,10 @@ pub struct Users {
 /// Numbers of connections by user; the key has two halves, so that an entry has 12 bytes.
 type Part = HashMap<[u32; 2], u32>;
 
-/// What the table has refused, and how much is in it.
+/// Counts of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Metrics)]
 pub struct UserStatistics {
-    /// Connections refused because their user has as many as may be.
+    /// Connections refused because their user had the maximum.
     #[metric(limit = "connections_per_user_max")]
     pub refused: u64,
     /// Users with connections, if connections of users are limited.

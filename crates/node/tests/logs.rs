@@ -1,4 +1,4 @@
-//! The work of a log thread, over a disk that fails when it is told to.
+//! The work of a log thread, over a disk that fails on request.
 
 use broker::disk::{DiskAnswer, DiskLetter, DiskQuery, DiskRequest};
 use broker::filters::FilterTrie;
@@ -185,7 +185,7 @@ fn a_failed_batch_refuses_its_generation() {
         world.turn(),
         ["h0 g0 2 Err(LogUnavailable)", "h0 available false", "h1 available false"]
     );
-    // What was on its way under the old generation is refused though the disk is well again; the
+    // Requests of the old generation are refused even after the disk has recovered; the
     // other home is not concerned.
     world.publish(0, 0, "a", b"four");
     world.publish(1, 0, "b", b"five");
@@ -235,7 +235,7 @@ fn a_start_on_a_full_disk() {
     world.turn();
     let World { disk, heads, .. } = world;
     disk.kill();
-    // What notes that the batch is durable may be late.
+    // The note that the batch is durable may be late.
     assert!(disk.erase("end") && disk.erase("witness"));
     disk.set_capacity(Some(disk.bytes()));
 
@@ -256,7 +256,7 @@ fn a_start_on_a_full_disk() {
 }
 
 #[test]
-fn what_is_dropped_is_told_to_those_concerned() {
+fn homes_learn_of_dropped_records() {
     let mut world = World::new();
     let mut floors = Vec::new();
     for number in 0..100 {
@@ -273,8 +273,8 @@ fn what_is_dropped_is_told_to_those_concerned() {
     assert!(world.worker.statistics().segments_dropped > 5);
 }
 
-/// A disk that removes nothing, and one that does not give what has to be copied: it is counted,
-/// and retention goes on.
+/// A disk that fails to remove files or to read retained messages is counted, and retention
+/// continues.
 #[test]
 fn a_disk_that_refuses_retention() {
     let mut world = World::new();
@@ -315,7 +315,7 @@ fn publications_are_on_their_way_until_they_are_durable() {
     assert_eq!(world.worker.committed_since_us(), UNTIMED);
 }
 
-/// What a start has found is in the counters from then on.
+/// The counters include the findings of a start.
 #[test]
 fn a_start_that_found_damage() {
     let mut world = World::new();

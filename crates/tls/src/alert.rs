@@ -1,7 +1,7 @@
-//! Alerts (RFC 8446, section 6; RFC 5246, section 7.2): what ends a connection, and what is said
-//! about it.
+//! Alerts (RFC 8446, section 6; RFC 5246, section 7.2): the faults that end a connection, and their
+//! codes.
 //!
-//! Place: the record layer answers with a [`Fault`]; the adaptor sends its alert and closes. Values
+//! Place: the record layer returns a [`Fault`]; the adaptor sends its alert and closes. Values
 //! only.
 
 use std::fmt;
@@ -11,7 +11,7 @@ pub(crate) const WARNING: u8 = 1;
 /// Level `fatal`.
 pub(crate) const FATAL: u8 = 2;
 
-/// Descriptions by their numbers, those that we send or look for.
+/// The numbers of the alerts that we send or check for.
 pub(crate) mod description {
     pub(crate) const CLOSE_NOTIFY: u8 = 0;
     pub(crate) const UNEXPECTED_MESSAGE: u8 = 10;
@@ -24,27 +24,27 @@ pub(crate) mod description {
     pub(crate) const NO_RENEGOTIATION: u8 = 100;
 }
 
-/// Why an established connection cannot go on. Every one of them is fatal.
+/// The reason for which an established connection must end; each is fatal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The peer has sent a fatal alert, by its number; nothing is sent back.
     Alerted(u8),
-    /// A record or message that may not come now.
+    /// A record or message that is not allowed at this point.
     UnexpectedMessage,
     /// A record that does not verify.
     BadRecordMac,
-    /// A record, or what it holds, is longer than allowed.
+    /// A record or its content is longer than allowed.
     RecordOverflow,
-    /// A message that cannot be read.
+    /// A malformed message.
     Decode,
     /// A record of another version of the protocol.
     Version,
-    /// Our own side cannot go on: a key is used up (TLS 1.2), or the library refuses.
+    /// Our own side must end: a key is used up (TLS 1.2), or the library refuses.
     Internal,
 }
 
 impl Fault {
-    /// The alert to send; none where the peer has ended it.
+    /// The alert to send; none if the peer has ended the connection.
     pub(crate) fn description(self) -> Option<u8> {
         Some(match self {
             Fault::Alerted(_) => return None,

@@ -1,7 +1,7 @@
-//! What a client trusts, and the tickets that it comes back with.
+//! A client's trusted roots, and its tickets for resumption.
 //!
-//! Place: made once from the options, shared by all connections and threads of the process. One
-//! lock, taken for a moment by a handshake that takes or gets a ticket. Invariant: a ticket is used
+//! Place: created once from the options, shared by all connections and threads of the process. A
+//! handshake that uses or gets a ticket holds one lock for a moment. Invariant: a ticket is used
 //! once.
 
 use std::collections::VecDeque;
@@ -26,9 +26,9 @@ use crate::handshake::{Captured, Handshake};
 use crate::server::{ALPN, certificates};
 use crate::suites;
 
-/// Tickets that a process keeps; each is about a kilobyte.
+/// Maximum number of tickets of a process; each is about a kilobyte.
 const TICKETS_MAX: usize = 100_000;
-/// Where systems keep the certificates that they trust, as one file.
+/// Paths of the systems' trusted certificates, as one file.
 const SYSTEM_FILES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -36,34 +36,34 @@ const SYSTEM_FILES: &[&str] = &[
     "/etc/ssl/cert.pem",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 ];
-/// Names another such file, as with other programs.
+/// The environment variable with another such file, as in other programs.
 const SYSTEM_VARIABLE: &str = "SSL_CERT_FILE";
 
-/// Whom a client believes.
+/// The roots that a client trusts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Roots {
-    /// Those of the system: the file that `SSL_CERT_FILE` names, or the usual one.
+    /// The roots of the system: the file that `SSL_CERT_FILE` names, or the usual one.
     #[default]
     System,
     /// The certificates of this PEM file, and no others.
     File(PathBuf),
-    /// Anybody: the connection is secret, but not known to end where it should.
+    /// Any server: the connection is encrypted, but the server is not verified.
     Insecure,
 }
 
-/// What a client is made from.
+/// The settings of a client.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientSettings {
-    /// Whom to believe.
+    /// The trusted roots.
     pub roots: Roots,
-    /// Whether to come back with tickets.
+    /// Whether to resume sessions with tickets.
     pub resume: bool,
-    /// Speak nothing newer than TLS 1.2.
+    /// Whether to use TLS 1.2 at most.
     pub tls12_only: bool,
 }
 
 impl Roots {
-    /// What `--ca FILE` and `--insecure` say.
+    /// The roots for the options `--ca FILE` and `--insecure`.
     pub fn of_flags(ca: Option<&Path>, insecure: bool) -> Roots {
         match ca {
             _ if insecure => Roots::Insecure,
@@ -74,7 +74,7 @@ impl Roots {
 }
 
 impl ClientSettings {
-    /// Whether anything was said about whom to believe.
+    /// Whether the roots differ from the system's.
     pub fn is_given(&self) -> bool {
         self.roots != Roots::System
     }
@@ -97,7 +97,7 @@ impl Client {
     /// Reads the roots.
     ///
     /// # Errors
-    /// The file that is not as it should be.
+    /// The file cannot be used.
     pub fn load(settings: &ClientSettings) -> Result<Client, LoadError> {
         let provider = Arc::new(suites::provider());
         let versions: &[_] = if settings.tls12_only { &[&TLS12] } else { &[&TLS13, &TLS12] };
@@ -181,7 +181,7 @@ fn system_file() -> Result<PathBuf, LoadError> {
 /// The certificates of a file that can be roots, at least one.
 fn roots(file: &Path) -> Result<RootCertStore, LoadError> {
     let mut roots = RootCertStore::empty();
-    // Of a system's hundreds some may be odd.
+    // Some of a system's hundreds may be malformed.
     let (added, _) = roots.add_parsable_certificates(certificates(file)?);
     if added == 0 {
         return Err(LoadError {
@@ -193,7 +193,7 @@ fn roots(file: &Path) -> Result<RootCertStore, LoadError> {
     Ok(roots)
 }
 
-/// Believes every certificate; still checks that the server has its key.
+/// Accepts every certificate, and checks that the server has its key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

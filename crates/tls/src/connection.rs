@@ -1,4 +1,4 @@
-//! What [`crate::Tls`] keeps of one connection.
+//! The state of one connection in [`crate::Tls`].
 //!
 //! Place: entries of its slab. Invariant: an idle connection owns an [`Open`] and nothing else.
 
@@ -21,9 +21,9 @@ pub(crate) struct Connection {
 
 const _: () = assert!(size_of::<Connection>() <= 32);
 
-/// How far it is.
+/// The stage of a connection.
 pub(crate) enum State {
-    /// Accepted; the peer has said nothing.
+    /// Accepted; nothing was read from the peer.
     Fresh,
     /// Within the handshake.
     Handshake(Box<Handshake>),
@@ -34,25 +34,24 @@ pub(crate) enum State {
 /// An established connection.
 pub(crate) struct Open {
     pub(crate) layer: RecordLayer,
-    /// Takes session tickets, on a client that resumes.
+    /// The store of session tickets, on a client that resumes.
     pub(crate) tickets: Option<Box<KernelConnection<ClientConnectionData>>>,
-    /// Only while there is something in it.
+    /// Buffers; none while they are empty.
     pub(crate) buffers: Option<Box<Buffers>>,
 }
 
-// What TLS 1.3 costs an idle connection beyond plain, the allocator's own not counted; with the
-// slot of 32.
+// The cost of TLS 1.3 for an idle connection, without the allocator's overhead; the slot has 32.
 const _: () = assert!(size_of::<Open>() <= 264);
 
-/// Bytes that belong to a connection for the moment.
+/// The buffered bytes of a connection.
 #[derive(Default, Hand)]
 pub(crate) struct Buffers {
-    /// Records that have come and are not complete, or were not wanted yet.
+    /// Received records that are incomplete, or were not read yet.
     pub(crate) records: Vec<u8>,
-    /// Text that the reader had no room for, from `text_from` on.
+    /// Text for which the reader had no room, from `text_from` on.
     pub(crate) text: Vec<u8>,
     pub(crate) text_from: usize,
-    /// What the socket did not take of a record, or the end of the handshake.
+    /// The rest of a record that the socket did not take, or the end of the handshake.
     pub(crate) tail: Vec<u8>,
     /// Unfinished messages after the handshake.
     pub(crate) inbox: Inbox,
@@ -77,22 +76,22 @@ impl Buffers {
 }
 
 impl Open {
-    /// Takes the buffers out, to be given back.
+    /// Lends the buffers, until `give_buffers`.
     pub(crate) fn take_buffers(&mut self) -> Buffers {
         self.buffers.take().map(|buffers| *buffers).unwrap_or_default()
     }
 
-    /// Keeps what is in them, if anything.
+    /// Stores the buffers again, unless they are empty.
     pub(crate) fn give_buffers(&mut self, buffers: Buffers) {
         self.buffers = (!buffers.is_empty()).then(|| Box::new(buffers));
     }
 
-    /// Whether the socket still owes the peer a part of a record.
+    /// Whether a part of a record is still to be sent.
     pub(crate) fn has_tail(&self) -> bool {
         self.buffers.as_ref().is_some_and(|buffers| !buffers.tail.is_empty())
     }
 
-    /// Keeps the rest of a record to be sent later.
+    /// Stores the rest of a record, to be sent later.
     pub(crate) fn keep_tail(&mut self, rest: &[u8]) {
         if !rest.is_empty() {
             self.buffers.get_or_insert_default().tail.extend_from_slice(rest);
@@ -109,13 +108,12 @@ impl Connection {
         !matches!(self.state, State::Open(_))
     }
 
-    /// Whether there is a handshake that only the library knows.
+    /// Whether a handshake is running.
     pub(crate) fn has_begun(&self) -> bool {
         matches!(self.state, State::Handshake(_))
     }
 
-    /// What its state takes, without buffers. Of a handshake the library's own allocations are not
-    /// known.
+    /// Bytes of the state, without buffers. The library's allocations for a handshake are unknown.
     pub(crate) fn state_bytes(&self) -> u64 {
         let state = match &self.state {
             State::Fresh => 0,
@@ -131,7 +129,7 @@ impl Connection {
         (size_of::<Connection>() + state) as u64
     }
 
-    /// What its buffers take.
+    /// Bytes of the buffers.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         let bytes = match &self.state {
             State::Fresh => 0,
@@ -158,13 +156,13 @@ impl Connection {
 pub(crate) struct Flags(u16);
 
 impl Flags {
-    /// `Readable` was said and the reader has not been told that there is nothing left.
+    /// `Readable` was reported, and no read has returned `Blocked` or was short since.
     pub(crate) const READ_TOLD: Flags = Flags(1);
-    /// The network has said `Readable` and was not read empty since.
+    /// The network has reported `Readable`, and was not read empty since.
     pub(crate) const NET_READY: Flags = Flags(1 << 1);
-    /// The writer was told that there is no room: the next room is worth a `Writable`.
+    /// A write was blocked or short: `Writable` is reported when there is room.
     pub(crate) const WRITE_BLOCKED: Flags = Flags(1 << 2);
-    /// In the list of handshakes that have something to do.
+    /// In the list of handshakes with work to do.
     pub(crate) const QUEUED: Flags = Flags(1 << 3);
     /// In the list of connections that are readable again.
     pub(crate) const AGAIN: Flags = Flags(1 << 4);
@@ -172,16 +170,16 @@ impl Flags {
     pub(crate) const ENDED: Flags = Flags(1 << 5);
     /// The peer's stream was cut off.
     pub(crate) const CUT: Flags = Flags(1 << 6);
-    /// A fault, after which nothing is read or written. Of a connection that was not established:
-    /// its handshake stayed with the process before.
+    /// A fault, after which nothing is read or written. On a connection that is not established:
+    /// its handshake stayed with the previous process.
     pub(crate) const FAILED: Flags = Flags(1 << 7);
     /// The caller has closed it; it lives until its last record is sent.
     pub(crate) const CLOSED: Flags = Flags(1 << 8);
     /// The caller has ended our direction.
     pub(crate) const SHUT: Flags = Flags(1 << 9);
-    /// We began the connection, and its `Connected` is told after the handshake.
+    /// An outgoing connection, whose `Connected` is reported after the handshake.
     pub(crate) const CLIENT: Flags = Flags(1 << 10);
-    /// The end of the handshake is not sent yet: it goes with the first text, or in the next poll.
+    /// The end of the handshake is not sent yet: it goes with the first data, or in the next poll.
     pub(crate) const HELD: Flags = Flags(1 << 11);
     /// Our `close_notify` is sealed.
     pub(crate) const NOTIFIED: Flags = Flags(1 << 12);

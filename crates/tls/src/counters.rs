@@ -41,7 +41,7 @@ pub struct Statistics {
     pub open_tls13: u64,
     /// Bytes of established connections' state, without buffers.
     pub state_bytes: u64,
-    /// Bytes of unfinished records and handshakes, and of what a socket did not take.
+    /// Bytes of unfinished records and handshakes, and of records that a socket did not take.
     pub buffer_bytes: u64,
 }
 

@@ -9,7 +9,7 @@ use crate::alert::Fault;
 use crate::keys::testing;
 use crate::record::{Inbox, Opened, RecordLayer, Side, Text, Version};
 
-/// What came of a stream.
+/// The result of a stream.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Application data.
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub renegotiations: usize,
     /// Tickets.
     pub tickets: usize,
-    /// What ended it otherwise.
+    /// The reason of another end.
     pub fault: Option<Fault>,
 }
 
@@ -98,7 +98,7 @@ impl Direction {
         }
     }
 
-    /// What has come of it so far.
+    /// The result so far.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }

@@ -169,7 +169,7 @@ impl<N: Net> Tls<N> {
         Some(())
     }
 
-    /// Puts a connection in, and into the lists that it was in.
+    /// Adds a connection, and puts it into the lists of its flags.
     fn take_in(&mut self, conn: Conn, state: State, flags: Flags) {
         let is_fresh = matches!(state, State::Fresh);
         let mut kept = flags;

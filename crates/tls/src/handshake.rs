@@ -1,13 +1,12 @@
-//! The handshake: rustls, driven over bytes, until it can be let go of.
+//! The handshake: rustls, driven over bytes until the keys are known.
 //!
-//! Place: between the adaptor, which reads and writes the bytes, and rustls's state machine. Sees
-//! one record at a time, so that rustls never opens a record that comes after the handshake: those
-//! belong to our record layer. The state is large (tens of kilobytes with all that it points to)
-//! and lives for a round trip or two.
+//! Place: between the adaptor, which reads and writes the bytes, and rustls's state machine. It
+//! gets one record at a time, so that rustls never opens a record behind the handshake: those
+//! belong to our record layer. The state is large (tens of kilobytes with all its allocations) and
+//! lives for a round trip or two.
 //!
-//! Traffic secrets come to us by rustls's key log, on the thread that drives: kept beside the
-//! extracted keys, they are all that the key updates of TLS 1.3 need, in 96 bytes instead of about
-//! 800.
+//! Traffic secrets come from rustls's key log, on the driving thread: beside the extracted keys,
+//! they suffice for the key updates of TLS 1.3, in 96 bytes instead of about 800.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -45,38 +44,38 @@ pub(crate) struct Handshake {
 
 enum Rustls {
     Server(Box<UnbufferedServerConnection>),
-    /// And whether it keeps tickets.
+    /// A client, and whether it stores tickets.
     Client(Box<UnbufferedClientConnection>, bool),
 }
 
-/// How far a handshake is.
+/// The stage of a handshake.
 pub(crate) enum Progress {
-    /// The peer must say more; what is in the output goes out.
+    /// The peer's next bytes are needed; the output is sent.
     Waits(Box<Handshake>),
     /// Established, once these last records are sent.
     Done(Box<Established>, Vec<u8>),
-    /// It has failed; these bytes tell the peer.
+    /// It has failed; these bytes are the alert for the peer.
     Failed(Failure, Vec<u8>),
 }
 
-/// What a handshake leaves.
+/// The result of a handshake.
 pub(crate) struct Established {
     pub(crate) layer: RecordLayer,
     pub(crate) is_resumed: bool,
-    /// Takes session tickets, on a client that resumes.
+    /// The store of session tickets, on a client that resumes.
     pub(crate) tickets: Option<Box<KernelConnection<ClientConnectionData>>>,
-    /// Records that came after the handshake.
+    /// Received records behind the handshake.
     pub(crate) input: Vec<u8>,
 }
 
-/// Why a handshake failed.
+/// The reason of a failed handshake.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// Plain HTTP on a TLS port.
     PlainHttp,
-    /// More input than any handshake needs.
+    /// More input than a handshake needs.
     TooLong,
-    /// What rustls says.
+    /// The error of rustls.
     Rustls(Error),
 }
 
@@ -91,7 +90,7 @@ impl std::fmt::Display for Failure {
 }
 
 impl Handshake {
-    /// What one takes, without buffers and without what rustls allocates behind its own.
+    /// Bytes of a handshake, without buffers and without the inner allocations of rustls.
     pub(crate) const BYTES: usize =
         size_of::<Handshake>() + size_of::<UnbufferedServerConnection>();
 
@@ -113,7 +112,7 @@ impl Handshake {
         Handshake { rustls, input: Vec::new(), shown: 0, output: Vec::new(), secrets: [None, None] }
     }
 
-    /// Which end we are.
+    /// Our end of the connection.
     pub(crate) fn side(&self) -> Side {
         match self.rustls {
             Rustls::Server(_) => Side::Server,
@@ -121,7 +120,7 @@ impl Handshake {
         }
     }
 
-    /// How many more bytes may be taken in now.
+    /// Number of bytes for which there is room.
     pub(crate) fn room(&self) -> usize {
         let max = match self.rustls {
             Rustls::Server(_) => SERVER_INPUT_BYTES_MAX,
@@ -130,12 +129,12 @@ impl Handshake {
         max.saturating_sub(self.input.len())
     }
 
-    /// Bytes of buffers, for the account of memory.
+    /// Bytes of the buffers.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.input.capacity() + self.output.capacity()
     }
 
-    /// Takes bytes of the peer in, none at the start of a client, and goes on as far as they reach.
+    /// Receives the peer's bytes (none at the start of a client), and processes all whole records.
     pub(crate) fn advance(mut self: Box<Self>, bytes: &[u8]) -> Progress {
         self.input.extend_from_slice(bytes);
         if self.side() == Side::Server && self.shown == 0 && is_plain_http(&self.input) {
@@ -164,8 +163,8 @@ impl Handshake {
 
     /// After an error rustls has an alert for the peer, perhaps behind a part of its flight.
     fn take_last_words(&mut self, error: &Error) {
-        // Of bytes that are no records it has the alert alone. It gives that before it looks at
-        // them again, which would be an error of ours.
+        // For bytes that are not records it has the alert alone, and returns that before it would
+        // examine them again.
         let is_of_records = matches!(
             error,
             Error::InvalidMessage(_) | Error::PeerSentOversizedRecord | Error::DecryptError
@@ -173,8 +172,8 @@ impl Handshake {
         while matches!(self.step(), Ok(Step::Again)) && !is_of_records {}
     }
 
-    /// Shows rustls one record more, if it is there; a header that is none is shown too, to be
-    /// judged.
+    /// Passes one more record to rustls, if it is complete; a malformed header is passed, too,
+    /// because rustls has the alert for it.
     fn show_next(&mut self) -> bool {
         let unseen = &self.input[self.shown..];
         let Some(&[kind, major, _, high, low]) = unseen.first_chunk() else {
@@ -214,13 +213,13 @@ impl Handshake {
             Rustls::Client(connection, _) => connection.is_handshaking(),
         };
         match step? {
-            // A server may write before the client has finished; we do not.
+            // A server may write before the client has finished; this one does not.
             Step::Done if is_handshaking => Ok(Step::Waits),
             step => Ok(step),
         }
     }
 
-    /// Takes the keys over and lets go of everything else.
+    /// Takes over the keys, and drops everything else.
     fn finish(self) -> Progress {
         let Handshake { rustls, input, output, secrets: [of_client, of_server], .. } = self;
         let finished = match rustls {
@@ -237,7 +236,7 @@ impl Handshake {
                 connection.dangerous_into_kernel_connection().and_then(|(keys, kernel)| {
                     let version = version_of(kernel.protocol_version())?;
                     let layer = layer(version, Side::Client, keys, of_server, of_client)?;
-                    // In TLS 1.2 the ticket came with the handshake.
+                    // In TLS 1.2 the ticket is part of the handshake.
                     let takes_tickets = resumes && version == Version::Tls13;
                     Ok((layer, is_resumed, takes_tickets.then(|| Box::new(kernel))))
                 })
@@ -259,7 +258,7 @@ enum Step {
     Done,
 }
 
-/// Does what one state of rustls asks for.
+/// Carries out the request of one state of rustls.
 fn settle<D>(state: ConnectionState<'_, '_, D>, output: &mut Vec<u8>) -> Result<Step, Error> {
     match state {
         ConnectionState::EncodeTlsData(mut data) => {
@@ -274,13 +273,13 @@ fn settle<D>(state: ConnectionState<'_, '_, D>, output: &mut Vec<u8>) -> Result<
             Ok(Step::Again)
         }
         ConnectionState::TransmitTlsData(data) => {
-            // From here on they are ours to send.
+            // From here on the caller sends them.
             data.done();
             Ok(Step::Again)
         }
         ConnectionState::WriteTraffic(_) => Ok(Step::Done),
         ConnectionState::BlockedHandshake => Ok(Step::Waits),
-        // It has seen no record that comes after the handshake, and early data is not accepted.
+        // It has seen no record behind the handshake, and early data is not accepted.
         _ => Err(Error::General("the peer closed the connection in the handshake".into())),
     }
 }
@@ -310,24 +309,24 @@ fn layer(
     Ok(RecordLayer::new(version, side, read, write))
 }
 
-/// What somebody hears who speaks HTTP to a port of TLS.
+/// The answer to plain HTTP on a TLS port.
 const PLAIN_HTTP_ANSWER: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\
 Content-Length: 58\r\n\r\nThis port speaks TLS: use a URL with https:// or wss://.\r\n";
 
-/// Whether this is how a request of HTTP begins: capital letters where a record has its type and
+/// Whether the bytes begin like an HTTP request: capital letters where a record has its type and
 /// version.
 fn is_plain_http(input: &[u8]) -> bool {
     input.len() >= 3 && input[..3].iter().all(u8::is_ascii_uppercase)
 }
 
 thread_local! {
-    /// Secrets that the key log was given since the last look, of the client and of the server.
+    /// The latest secrets of the key log, of the client and of the server.
     static CAPTURED: RefCell<[Option<Secret>; 2]> = const { RefCell::new([None, None]) };
 }
 
-/// A key log that keeps traffic secrets for the handshake that is being driven on this thread, and
-/// for nobody else.
+/// A key log that passes traffic secrets to the handshake that this thread drives, and to nothing
+/// else.
 #[derive(Debug)]
 pub(crate) struct Captured;
 

@@ -1,4 +1,4 @@
-//! The turn of the handshakes: what has come for them is read, and a bounded number goes on.
+//! The turn of handshakes: their received bytes are read, and a bounded number advances.
 //!
 //! Place: the end of [`crate::Tls`]'s poll. Invariants: first come, first served; a connection
 //! waits in the list at most once; a handshake ends in `Open`, or in an alert and a `Closed`.
@@ -14,7 +14,7 @@ use crate::writing::send;
 use crate::{HANDSHAKES_TURN_MAX, Tls, tell_readable};
 
 impl<N: Net> Tls<N> {
-    /// Puts a connection that has something to do into the list.
+    /// Adds a connection with work to do to the list.
     pub(crate) fn queue(&mut self, place: u32) {
         let connection = &mut self.connections[place];
         if !connection.flags.has(Flags::QUEUED) {
@@ -28,7 +28,7 @@ impl<N: Net> Tls<N> {
         while steps < HANDSHAKES_TURN_MAX
             && let Some(conn) = self.handshakes.pop_front()
         {
-            // Those that have gone meanwhile cost nothing.
+            // Connections that have ended meanwhile cost nothing.
             if let Some(place) = self.place(conn) {
                 self.connections[place].flags.clear(Flags::QUEUED);
                 self.handshake_step(place, conn, events);
@@ -44,7 +44,7 @@ impl<N: Net> Tls<N> {
                 return self.gone(place, conn, io::ErrorKind::ConnectionAborted, events);
             }
             if self.is_held {
-                // What has come waits where it is.
+                // The received bytes wait in the network.
                 return;
             }
         }
@@ -176,7 +176,7 @@ impl<N: Net> Tls<N> {
             1,
         );
         self.note_failure(place, conn, failure.to_string());
-        // If it does not fit, the peer sees the end alone.
+        // If it does not fit, the peer sees only the end.
         let _ = self.net.write(conn, &[IoSlice::new(alert)]);
         self.net.close(conn, Close::Graceful);
         self.remove(place);

@@ -1,10 +1,10 @@
 //! One direction's keys: nonces, the AEAD, and the next generation of keys (RFC 8446, sections 5.2,
 //! 5.3 and 7.2).
 //!
-//! Place: under `record`. What an idle connection keeps is raw bytes; the expanded AEAD key, which
-//! is larger, is made for a batch of records and dropped with it. Invariants: a sequence number is
-//! used once for each key, and once more only if what it sealed has never left the process
-//! ([`Keys::rewind`]); secrets are wiped when they are dropped.
+//! Place: under `record`. An idle connection has raw bytes; the expanded AEAD key, which is larger,
+//! is created for a batch of records and dropped with it. Invariants: a sequence number is used
+//! once for each key, and again only if its record has never left the process ([`Keys::rewind`]);
+//! secrets are wiped when they are dropped.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN,
@@ -17,9 +17,10 @@ use zeroize::Zeroize;
 
 use crate::alert::Fault;
 
-/// Bytes that the AEAD adds; the same for all of ours.
+/// Number of bytes that each AEAD adds.
 pub(crate) const TAG_BYTES: usize = MAX_TAG_LEN;
-/// Records that AES-GCM may seal with one key: below the 2^24.5 of RFC 8446, section 5.5.
+/// Maximum number of records that AES-GCM seals with one key: below the 2^24.5 of RFC 8446, section
+/// 5.5.
 const GCM_RECORDS_MAX: u64 = 1 << 24;
 const KEY_BYTES_MAX: usize = 32;
 const SECRET_BYTES_MAX: usize = 48;
@@ -32,7 +33,7 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
-    /// None for a length that no hash of TLS 1.3 gives.
+    /// None for a length that is not that of a hash of TLS 1.3.
     pub(crate) fn new(bytes: &[u8]) -> Option<Secret> {
         if bytes.len() != 32 && bytes.len() != 48 {
             return None;
@@ -54,7 +55,7 @@ impl Secret {
     }
 }
 
-/// In place, so that no copy stays behind; who has the bytes wipes them.
+/// In place, so that no copy remains; the owner of the bytes wipes them.
 impl Hand for Secret {
     fn give(&self, out: &mut Vec<u8>) {
         out.push(self.len);
@@ -116,11 +117,11 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Keys as the handshake left them: the number of the next record, its keys, and in TLS 1.3 the
-    /// secret behind them.
+    /// The keys after the handshake: the number of the next record, its keys, and in TLS 1.3 their
+    /// secret.
     ///
     /// # Errors
-    /// Keys that we have no AEAD for.
+    /// There is no AEAD for these keys.
     pub(crate) fn new(
         (sequence, secrets): (u64, ConnectionTrafficSecrets),
         secret: Option<Secret>,
@@ -140,7 +141,7 @@ impl Keys {
         }
         keys.key[..key.len()].copy_from_slice(key);
         keys.iv.copy_from_slice(iv);
-        // Four derivations for each handshake: tests pay for it, servers do not.
+        // Four derivations for each handshake, in tests only.
         if cfg!(debug_assertions) && keys.secret.is_some() {
             let (key, iv) = (keys.key, keys.iv);
             keys.derive()?;
@@ -188,14 +189,13 @@ impl Keys {
         self.sequence = self.sequence.wrapping_add(1);
     }
 
-    /// Takes numbers back whose records were thrown away unsent: nobody has seen anything sealed
-    /// with them.
+    /// Takes back numbers of dropped records: no byte sealed with them was sent.
     pub(crate) fn rewind(&mut self, sequence: u64) {
         debug_assert!(sequence <= self.sequence);
         self.sequence = sequence;
     }
 
-    /// How many more records this key may seal.
+    /// Number of records that this key may still seal.
     pub(crate) fn records_left(&self, records_max: u64) -> u64 {
         let limit = match self.aead {
             Aead::ChaCha20Poly1305 => u64::MAX,
@@ -262,7 +262,7 @@ impl Drop for Keys {
     }
 }
 
-/// Seals in place and gives the tag.
+/// Seals in place, and returns the tag.
 pub(crate) fn seal(
     context: &LessSafeKey,
     nonce: [u8; NONCE_LEN],
@@ -279,7 +279,7 @@ pub(crate) fn seal(
     tag.as_ref().try_into().map_err(|_| Fault::Internal)
 }
 
-/// Opens in place; the text without the tag.
+/// Opens in place, and returns the text without the tag.
 pub(crate) fn open<'a>(
     context: &LessSafeKey,
     nonce: [u8; NONCE_LEN],

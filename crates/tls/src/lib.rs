@@ -186,13 +186,13 @@ impl<N: Net> Tls<N> {
         Ok(())
     }
 
-    /// Why the last handshake of a client failed, if it was this one's.
+    /// The reason why the last handshake of a client failed, if it was this connection's.
     pub fn take_failure(&mut self, conn: Conn) -> Option<String> {
         let (_, failure) = self.failure.take_if(|(failed, _)| *failed == conn)?;
         Some(failure)
     }
 
-    /// What happens on this thread, to be read on others.
+    /// This thread's counters, to be read on others.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
@@ -324,7 +324,7 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// How long the network may wait: there may be work of our own.
+    /// The time for which the network may wait, as there may be work of our own.
     fn wait_time(&self, timeout: Option<Duration>) -> Option<Duration> {
         if !self.again.is_empty() || !self.handshakes.is_empty() {
             return Some(Duration::ZERO);
@@ -339,7 +339,7 @@ impl<N: Net> Tls<N> {
     }
 }
 
-/// Says that there is something to read, unless it was said or nobody wants to hear it.
+/// Reports `Readable`, unless it was reported before or the caller has closed the connection.
 fn tell_readable(connection: &mut Connection, events: &mut Vec<Event>) {
     if !connection.flags.has_any(Flags::READ_TOLD | Flags::CLOSED) {
         connection.flags.set(Flags::READ_TOLD);

@@ -2,7 +2,7 @@
 //!
 //! Place: [`net::Net::read`] of [`crate::Tls`]. Invariants: one read of the network at most; a
 //! short read or `Blocked` while there is more puts the connection among those that are readable
-//! again in the next poll; text is given before an end or a failure that came behind it.
+//! again in the next poll; text is returned before an end or a failure behind it.
 
 use net::{Conn, Net, Read};
 use std::io;
@@ -13,9 +13,9 @@ use crate::counters::{add, subtract};
 use crate::record::{Opened, RECORD_BYTES_MAX};
 use crate::{KEY_UPDATES_READ_MAX, KEY_UPDATES_TURN_MAX, Tls};
 
-/// Bytes of records that one read takes from the network at most.
+/// Maximum number of bytes that one read takes from the network.
 const READ_BYTES_MAX: usize = 128 << 10;
-/// Beside those, what an earlier read has left.
+/// These bytes, and the rest of an earlier read.
 pub(crate) const INCOMING_BYTES: usize = READ_BYTES_MAX + 2 * RECORD_BYTES_MAX;
 
 impl<N: Net> Tls<N> {
@@ -72,7 +72,7 @@ impl<N: Net> Tls<N> {
         connection.flags = flags;
         add(&self.counters.buffer_bytes, connection.buffer_bytes());
         subtract(&self.counters.buffer_bytes, before.1);
-        // A client lets go of what took its ticket.
+        // A client drops its store of tickets after the first one.
         add(&self.counters.state_bytes, connection.state_bytes());
         subtract(&self.counters.state_bytes, before.0);
         self.give_incoming(incoming, have);
@@ -136,7 +136,7 @@ fn has_whole_record(open: &Open, buffers: &Buffers) -> bool {
     match open.layer.record_len(&buffers.records) {
         Ok(Some(length)) => length <= buffers.records.len(),
         Ok(None) => false,
-        // The next read says so.
+        // The next read reports it.
         Err(_) => true,
     }
 }
@@ -152,7 +152,7 @@ struct Reading<'a> {
     fault: Option<Fault>,
     error: Option<io::ErrorKind>,
     refuses_renegotiation: bool,
-    /// So many changes of keys may still come.
+    /// Number of key updates that may still arrive.
     key_updates_left: u32,
 }
 
@@ -186,14 +186,13 @@ impl Reading<'_> {
         }
         for ticket in self.buffers.inbox.tickets.drain(..) {
             if let Some(mut kernel) = open.tickets.take() {
-                // One that cannot be read is the server's loss; one is enough, the rest is not
-                // asked for.
+                // One ticket is enough; a malformed one is ignored.
                 let _ = kernel.handle_new_session_ticket(&ticket);
             }
         }
     }
 
-    /// Gives text that an earlier read had no room for.
+    /// Returns text for which an earlier read had no room.
     fn give_text(&mut self, buffer: &mut [u8]) {
         let text = &self.buffers.text[self.buffers.text_from..];
         self.filled = text.len().min(buffer.len());
@@ -206,7 +205,7 @@ impl Reading<'_> {
     }
 
     fn read_net<N: Net>(&mut self, net: &mut N, conn: Conn, flags: &mut Flags, wanted: usize) {
-        // Hardly more than the caller has room for, so that little must be kept.
+        // Hardly more than the caller has room for, so that little must be stored.
         let room = wanted.clamp(RECORD_BYTES_MAX, READ_BYTES_MAX);
         let target = &mut self.incoming[self.have..];
         let room = room.min(target.len());
@@ -230,7 +229,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Opens whole records as long as there is room; how many bytes of them were used.
+    /// Opens whole records while there is room; returns the number of consumed bytes.
     fn open_records(&mut self, open: &mut Open, flags: &mut Flags, buffer: &mut [u8]) -> usize {
         let mut used = 0;
         let mut context = None;
@@ -252,10 +251,10 @@ impl Reading<'_> {
                     self.filled += fits;
                     self.buffers.text.extend_from_slice(&text[fits..]);
                 }
-                // Other keys: what was expanded of the old ones is gone.
+                // The keys are new: the expanded old one is dropped.
                 Ok(Opened::Nothing) => self.key_updates_left -= u32::from(context.is_none()),
                 Ok(Opened::Ended) => {
-                    // What comes behind it is ignored (RFC 8446, section 6.1).
+                    // Everything behind it is ignored (RFC 8446, section 6.1).
                     flags.set(Flags::ENDED);
                     break;
                 }

@@ -1,11 +1,10 @@
 //! The record layer after the handshake (RFC 8446, section 5; RFC 5246, section 6.2): records in,
 //! text out, and back.
 //!
-//! Place: between the adaptor, which owns the bytes, and `keys`. No I/O; nothing is kept but keys,
-//! a few flags and, in the caller's [`Inbox`], the unfinished part of a message of the handshake
-//! protocol. Invariants: whatever comes, a record is opened in place or is a [`Fault`]; nothing
-//! goes on after a fault; records that carry no data are counted, and too many in a row are a
-//! fault, so that a peer cannot keep us busy with nothing.
+//! Place: between the adaptor, which owns the bytes, and `keys`. No I/O; the state is the keys, a
+//! few flags and, in the caller's [`Inbox`], an unfinished message of the handshake protocol.
+//! Invariants: any input is opened in place or is a [`Fault`]; nothing follows a fault; too many
+//! records without data in a row are a fault, so that a peer cannot keep the node busy for nothing.
 
 use aws_lc_rs::aead::LessSafeKey;
 use std::io::IoSlice;
@@ -16,16 +15,17 @@ use crate::keys::{self, Keys, TAG_BYTES};
 
 /// Type, version, length.
 pub(crate) const HEADER_BYTES: usize = 5;
-/// Text of one record at most: 2^14.
+/// Maximum length of the text of one record: 2^14.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 14;
-/// What the peer may add to it: in TLS 1.3 the type, padding and tag; TLS 1.2 allows more.
+/// Maximum number of bytes that the peer may add to it: in TLS 1.3 the type, padding and tag; TLS
+/// 1.2 allows more.
 const EXPANSION_13_MAX: usize = 256;
 const EXPANSION_12_MAX: usize = 2048;
 /// The longest record of either version.
 pub(crate) const RECORD_BYTES_MAX: usize = HEADER_BYTES + TEXT_BYTES_MAX + EXPANSION_12_MAX;
-/// Records without data in a row.
+/// Maximum number of records without data in a row.
 const QUIET_RECORDS_MAX: u8 = 32;
-/// A message of the handshake protocol after the handshake: a ticket is at most 2^16 and a little.
+/// Maximum length of a handshake message after the handshake: a ticket is a little over 2^16.
 const MESSAGE_BYTES_MAX: usize = (1 << 16) + 512;
 const EXPLICIT_BYTES: usize = 8;
 
@@ -41,14 +41,14 @@ const CLIENT_HELLO: u8 = 1;
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
 
-/// The version that was negotiated.
+/// The negotiated version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Version {
     Tls12,
     Tls13,
 }
 
-/// Which end we are.
+/// Our end of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Side {
     Server,
@@ -64,16 +64,16 @@ pub(crate) struct RecordLayer {
     side: Side,
     /// Records without data since the last with data.
     quiet: u8,
-    /// The peer wants new keys of us before our next data.
+    /// The peer has requested new keys before our next data.
     update_due: bool,
 }
 
-/// What one record held.
+/// The content of one record.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Opened<'a> {
     /// Application data, at least one byte.
     Data(&'a [u8]),
-    /// Nothing for anybody above.
+    /// Nothing for the caller.
     Nothing,
     /// The peer ends its stream here.
     Ended,
@@ -81,13 +81,12 @@ pub(crate) enum Opened<'a> {
     Renegotiation,
 }
 
-/// What the record layer needs from one record to the next, seldom: its owner keeps it only while
-/// it is not empty.
+/// The rare state between two records: its owner keeps it only while it is not empty.
 #[derive(Default, Hand)]
 pub(crate) struct Inbox {
-    /// A message of the handshake protocol that is not complete.
+    /// An incomplete message of the handshake protocol.
     pub(crate) message: Vec<u8>,
-    /// Bodies of session tickets for the client, to be taken.
+    /// Bodies of session tickets for the client.
     pub(crate) tickets: Vec<Vec<u8>>,
 }
 
@@ -100,11 +99,11 @@ impl RecordLayer {
         self.version
     }
 
-    /// The length of the record at the start of `input`; none while its header is not there, which
-    /// it may be before all of the record is. Judges the header.
+    /// The length of the record at the start of `input`; none while its header is incomplete.
+    /// Checks the header.
     ///
     /// # Errors
-    /// No header that may come after the handshake.
+    /// The header is not allowed after the handshake.
     pub(crate) fn record_len(&self, input: &[u8]) -> Result<Option<usize>, Fault> {
         let Some(&[kind, major, minor, high, low]) = input.first_chunk() else {
             return Ok(None);
@@ -112,7 +111,7 @@ impl RecordLayer {
         let length = usize::from(u16::from_be_bytes([high, low]));
         let longest = match self.version {
             Version::Tls13 => {
-                // Everything is disguised as data; the version says nothing (section 5.2).
+                // Every record has the type of data, and a fixed version (section 5.2).
                 if kind != kind::DATA {
                     return Err(Fault::UnexpectedMessage);
                 }
@@ -134,11 +133,11 @@ impl RecordLayer {
         Ok(Some(HEADER_BYTES + length))
     }
 
-    /// Opens one whole record in place. `context` is the expanded key of the batch, made where
+    /// Opens one whole record in place. `context` is the expanded key of the batch, created if
     /// there is none.
     ///
     /// # Errors
-    /// The connection cannot go on.
+    /// The connection must end.
     pub(crate) fn open<'a>(
         &mut self,
         context: &mut Option<LessSafeKey>,
@@ -146,7 +145,7 @@ impl RecordLayer {
         inbox: &mut Inbox,
     ) -> Result<Opened<'a>, Fault> {
         let (kind, text) = self.unseal(context, record)?;
-        // A message of the handshake protocol may span records, but nothing may come between
+        // A message of the handshake protocol may span records, without others in between
         // (section 5.1).
         if kind != kind::HANDSHAKE && !inbox.message.is_empty() {
             return Err(Fault::UnexpectedMessage);
@@ -167,7 +166,7 @@ impl RecordLayer {
         }
     }
 
-    /// Verifies and decrypts; the true type and the text.
+    /// Verifies and decrypts; returns the true type and the text.
     fn unseal<'a>(
         &mut self,
         context: &mut Option<LessSafeKey>,
@@ -186,7 +185,7 @@ impl RecordLayer {
                 if text.len() > TEXT_BYTES_MAX + 1 {
                     return Err(Fault::RecordOverflow);
                 }
-                // The type is the last byte that is not padding.
+                // The type is the last byte before the padding.
                 let Some(end) = text.iter().rposition(|byte| *byte != 0) else {
                     return Err(Fault::UnexpectedMessage);
                 };
@@ -225,7 +224,7 @@ impl RecordLayer {
             return Ok(Opened::Ended);
         }
         let is_warning = match self.version {
-            // The level says nothing; all alerts but these two are errors (section 6).
+            // The level has no meaning; all alerts but these two are errors (section 6).
             Version::Tls13 => number == description::USER_CANCELED,
             Version::Tls12 => level == WARNING,
         };
@@ -273,7 +272,7 @@ impl RecordLayer {
             };
             if kind == KEY_UPDATE {
                 let request = body[0];
-                // The next record has other keys: nothing may stand behind this (section 5.1).
+                // The next record has other keys: nothing may follow in this one (section 5.1).
                 if message.len() != 4 + length {
                     return Err(Fault::UnexpectedMessage);
                 }
@@ -310,16 +309,17 @@ impl RecordLayer {
             && (self.update_due || self.write.records_left(records_max) <= records)
     }
 
-    /// Whether the key is used up and there is no other (TLS 1.2): one more record says goodbye.
+    /// Whether the key is used up and there is no other (TLS 1.2): one more record may close the
+    /// connection.
     pub(crate) fn is_used_up(&self, records: u64, records_max: u64) -> bool {
         !self.write.can_update() && self.write.records_left(records_max) <= records
     }
 
-    /// Seals the announcement of new keys with the old ones, and takes the new ones. The record
+    /// Seals the announcement of new keys with the old ones, and then uses the new ones. The record
     /// must be sent.
     pub(crate) fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         let context = self.write.context()?;
-        // `update_not_requested`: the peer's keys are its own affair.
+        // `update_not_requested`: the peer renews its keys by itself.
         let message = [KEY_UPDATE, 0, 0, 1, 0];
         self.seal(&context, kind::HANDSHAKE, &mut Text::of(&[IoSlice::new(&message)]), 5, out)?;
         self.write.update()?;
@@ -379,13 +379,13 @@ impl RecordLayer {
         self.write.sequence()
     }
 
-    /// Takes back records that nobody has seen a byte of.
+    /// Takes back records of which no byte was sent.
     pub(crate) fn unseal_back_to(&mut self, sequence: u64) {
         self.write.rewind(sequence);
     }
 }
 
-/// What TLS 1.2 authenticates beside the text.
+/// The additional data that TLS 1.2 authenticates.
 fn additional_12(sequence: u64, kind: u8, length: usize) -> [u8; 13] {
     let mut additional = [0; 13];
     additional[..8].copy_from_slice(&sequence.to_be_bytes());
@@ -394,10 +394,10 @@ fn additional_12(sequence: u64, kind: u8, length: usize) -> [u8; 13] {
     additional
 }
 
-/// The parts of one write, taken piece by piece.
+/// The parts of one write, consumed piece by piece.
 pub(crate) struct Text<'a> {
     parts: &'a [IoSlice<'a>],
-    /// Taken of the first part.
+    /// Consumed bytes of the first part.
     taken: usize,
 }
 
@@ -406,7 +406,7 @@ impl<'a> Text<'a> {
         Text { parts, taken: 0 }
     }
 
-    /// Appends the next `length` bytes to `out`; there are as many.
+    /// Appends the next `length` bytes to `out`; the parts must have as many.
     fn take(&mut self, mut length: usize, out: &mut Vec<u8>) {
         while length > 0 {
             let Some(part) = self.parts.first() else {

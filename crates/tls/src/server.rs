@@ -1,9 +1,8 @@
-//! What a server shows: its certificates from files, replaced while it runs, and tickets that need
-//! no memory.
+//! A server's certificates, from files that may be reloaded, and tickets without memory.
 //!
-//! Place: made at the start, shared by all I/O threads. One lock, taken for a moment by each full
-//! handshake and by a reload, never by an established connection. Invariant: a reload that fails
-//! changes nothing.
+//! Place: created at the start, shared by all I/O threads. Each full handshake and a reload hold
+//! one lock for a moment, an established connection never does. Invariant: a failed reload changes
+//! nothing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,17 +21,17 @@ use crate::handshake::Captured;
 use crate::suites::provider;
 use crate::x509;
 
-/// The one application protocol (RFC 7301): WebSocket begins with it too.
+/// The one application protocol (RFC 7301): WebSocket begins with it, too.
 pub(crate) const ALPN: &[u8] = b"http/1.1";
 
-/// What a server is made from.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// PEM: the server's certificate, then those between it and the root.
+    /// The PEM file of the server's certificate, followed by those between it and the root.
     pub certificate_file: PathBuf,
-    /// PEM: the private key of the first certificate.
+    /// The PEM file of the first certificate's private key.
     pub key_file: PathBuf,
-    /// Whether clients may come with TLS 1.2.
+    /// Whether clients may use TLS 1.2.
     pub tls12: bool,
 }
 
@@ -43,14 +42,14 @@ pub struct Server {
     certificates: Arc<Certificates>,
 }
 
-/// What was loaded, for the log.
+/// The loaded certificate, for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loaded {
-    /// The first certificate's subject, or what can be read of it.
+    /// The first certificate's subject, as far as it is readable.
     pub subject: String,
-    /// When it ends, in RFC 3339; empty if that cannot be read.
+    /// The end of its validity, in RFC 3339; empty if it is unreadable.
     pub not_after: String,
-    /// Certificates in the file.
+    /// Number of certificates in the file.
     pub chain_len: usize,
 }
 
@@ -61,10 +60,10 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Reads the files and makes the keys of tickets.
+    /// Reads the files, and creates the keys of tickets.
     ///
     /// # Errors
-    /// The file that is not as it should be.
+    /// A file cannot be used.
     pub fn load(settings: ServerSettings) -> Result<(Server, Loaded), LoadError> {
         let (key, loaded) = load(&settings)?;
         let certificates = Arc::new(Certificates(RwLock::new(Arc::new(key))));
@@ -90,11 +89,11 @@ impl Server {
         Ok((server, loaded))
     }
 
-    /// Reads the files again. Connections, and tickets, live on; handshakes from now on see what
-    /// was read.
+    /// Reads the files again. Connections and tickets stay valid; later handshakes use the new
+    /// files.
     ///
     /// # Errors
-    /// The file that is not as it should be; then nothing has changed.
+    /// A file cannot be used; then nothing has changed.
     pub fn reload(&self) -> Result<Loaded, LoadError> {
         let (key, loaded) = load(&self.settings)?;
         *self.certificates.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);

@@ -203,7 +203,7 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// Sends an alert, if nothing is in its way; there is no second try for one that does not fit.
+    /// Sends an alert, unless a record is unfinished; one that does not fit is not tried again.
     pub(crate) fn alert(&mut self, place: u32, number: u8) {
         self.send_held_of(place);
         let State::Open(open) = &mut self.connections[place].state else {
@@ -222,13 +222,13 @@ impl<N: Net> Tls<N> {
         let sent = match self.net.write(conn, &[IoSlice::new(&self.sealed)]) {
             Write::Wrote(sent) => sent,
             Write::Blocked => 0,
-            // The connection is lost, which the network tells by itself.
+            // The connection is lost, which the network reports.
             Write::Failed(_) => return,
         };
         self.keep_tail(place, sent, self.sealed.len() - sent);
     }
 
-    /// Keeps a part of what is sealed, to be sent when there is room.
+    /// Stores a part of the sealed bytes, to be sent when there is room.
     fn keep_tail(&mut self, place: u32, from: usize, length: usize) {
         if length == 0 {
             return;
@@ -242,7 +242,7 @@ impl<N: Net> Tls<N> {
         subtract(&self.counters.buffer_bytes, before);
     }
 
-    /// Sends what handshakes have left and no text has taken along.
+    /// Sends the last messages of handshakes that no data has taken along.
     pub(crate) fn send_held(&mut self) {
         let mut held = std::mem::take(&mut self.held);
         for conn in held.drain(..) {
@@ -259,8 +259,8 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// Sends what is left of a record, or of the handshake. Whether it is sent and writing may go
-    /// on.
+    /// Sends the rest of a record or of the handshake. Returns whether it is sent, so that writing
+    /// may continue.
     fn send_tail(&mut self, place: u32) -> bool {
         let connection = &mut self.connections[place];
         connection.flags.clear(Flags::HELD);
@@ -284,7 +284,7 @@ impl<N: Net> Tls<N> {
         is_flushed
     }
 
-    /// The network has room again: first for what was begun, then for what was held back.
+    /// Uses the network's new room: first for the begun record, then for the held one.
     pub(crate) fn writable(&mut self, place: u32, events: &mut Vec<Event>) {
         if !self.send_tail(place) {
             return;
@@ -314,7 +314,7 @@ impl<N: Net> Tls<N> {
         }
     }
 
-    /// Says the end of our stream, in TLS and below.
+    /// Ends our stream, in TLS and below.
     fn finish_stream(&mut self, place: u32) {
         if !self.notify(place) {
             return;
@@ -323,8 +323,8 @@ impl<N: Net> Tls<N> {
         self.net.shutdown_write(conn);
     }
 
-    /// Says that nothing more comes, once. Whether it is sent; if not, room in the socket brings us
-    /// here again.
+    /// Sends `close_notify` once. Returns whether it is sent; if not, the next room in the socket
+    /// tries again.
     fn notify(&mut self, place: u32) -> bool {
         let flags = &mut self.connections[place].flags;
         if !flags.has_any(Flags::NOTIFIED | Flags::FAILED) {
@@ -352,8 +352,8 @@ impl<N: Net> Tls<N> {
                 return self.remove(place);
             }
         };
-        // The alert that was written goes out even if the caller, who knows of no alerts, is in a
-        // hurry.
+        // The written alert goes out even if the caller, which does not know of it, asks for a
+        // reset.
         let how = match connection.flags.has(Flags::FAILED) {
             true => Close::Graceful,
             false => how,
@@ -369,7 +369,7 @@ impl<N: Net> Tls<N> {
         self.remove(place);
     }
 
-    /// The last record is sent: the rest of the end.
+    /// Completes the end, after the last record was sent.
     fn finish_ending(&mut self, place: u32) {
         if !self.notify(place) {
             return;
@@ -395,7 +395,7 @@ impl<N: Net> Tls<N> {
         self.ending = ending;
     }
 
-    /// Cuts short whose time is over.
+    /// Ends connections whose time is over.
     pub(crate) fn sweep_ending(&mut self) {
         while let Some(&(at, conn)) = self.ending.front() {
             let place = self.place(conn);
@@ -411,7 +411,7 @@ impl<N: Net> Tls<N> {
     }
 }
 
-/// Writes what is at the start of `bytes`, and leaves there what the network does not take.
+/// Writes `bytes`, and removes those that the network takes.
 pub(crate) fn send<N: Net>(net: &mut N, conn: Conn, bytes: &mut Vec<u8>) {
     if bytes.is_empty() {
         return;
@@ -421,7 +421,7 @@ pub(crate) fn send<N: Net>(net: &mut N, conn: Conn, bytes: &mut Vec<u8>) {
         Write::Wrote(sent) => {
             bytes.drain(..sent);
         }
-        // Lost, or no room: an event tells.
+        // The connection is lost, or there is no room: an event follows.
         Write::Blocked | Write::Failed(_) => {}
     }
 }

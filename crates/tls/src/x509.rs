@@ -1,10 +1,10 @@
-//! What a log line says of a certificate: whose it is and until when (RFC 5280, section 4.1), read
+//! The subject and the end of a certificate, for a log line (RFC 5280, section 4.1), read
 //! from its DER.
 //!
-//! Place: beside the loading of files; nothing is decided by what is read here. Bytes that are no
+//! Place: beside the loading of files; no decision depends on this module. Bytes that are no
 //! certificate give empty names and never a panic.
 
-/// What was read; empty where it could not be.
+/// The fields; empty if they are unreadable.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Names {
     /// The common name, or the first alternative name.

@@ -40,8 +40,8 @@ fn a_full_socket_gets_the_end_too() {
     }
 }
 
-/// Good records and a bad one in one read: the good ones come, and then the failure is told without
-/// another event below.
+/// Good records and a bad one in one read: the good ones arrive, and then the failure is reported
+/// without another event below.
 #[test]
 fn a_fault_behind_text_is_told() {
     let mut pair = settled();
@@ -59,7 +59,7 @@ fn a_fault_behind_text_is_told() {
     assert_eq!(written, Write::Failed(io::ErrorKind::BrokenPipe));
 }
 
-/// Who has been told of the end is not woken for the end below it.
+/// A caller that has read the end is not woken for the end of the network below.
 #[test]
 fn the_end_is_told_once() {
     let mut pair = settled();
@@ -75,7 +75,7 @@ fn the_end_is_told_once() {
     assert_eq!(events, [] as [Event; 0]);
 }
 
-/// A client that resumes lets go of what took its ticket, and the account of memory with it.
+/// A client that resumes drops its store of tickets after the first one, and its memory.
 #[test]
 fn a_ticket_leaves_nothing_behind() {
     let (provider, version, _) = providers().remove(0);

@@ -15,7 +15,7 @@ fn pair() -> Pair {
     Pair::serving(&server(), rustls_client_connection(rustls_client(provider, version)))
 }
 
-/// What another process makes of it.
+/// Hands the connections to another process.
 fn next(pair: &Pair) -> Tls<Fake> {
     let mut bytes = Vec::new();
     pair.tls.hand_over(&mut bytes);
@@ -30,7 +30,7 @@ fn next(pair: &Pair) -> Tls<Fake> {
 }
 
 #[test]
-fn who_has_not_begun_waits() {
+fn a_handshake_that_has_not_begun_waits() {
     for is_handed_over in [true, false] {
         let mut pair = pair();
         pair.tls.hold_handshakes();
@@ -49,7 +49,7 @@ fn who_has_not_begun_waits() {
 }
 
 #[test]
-fn who_has_begun_goes_on_or_is_told() {
+fn a_running_handshake_completes_or_is_closed() {
     let mut pair = pair();
     pair.turn();
     assert_eq!(pair.tls.handshakes_count(), 1);
@@ -66,7 +66,7 @@ fn who_has_begun_goes_on_or_is_told() {
     assert_eq!(next.counters().statistics().handshaking, 0);
 }
 
-/// Keys are where they have to be, and nowhere else: not in what was grown out of.
+/// The buffer never grows, which would leave a copy of the keys.
 #[test]
 fn room_is_made_at_once() {
     let mut pair = pair();

@@ -2,7 +2,7 @@
 //! that take nothing, ends in order, cuts, resets and damage at any point, new keys; both sides,
 //! both versions, full and resumed.
 //!
-//! What must hold: every byte arrives, in order, or the connection fails with a reason; events come
+//! Invariants: every byte arrives, in order, or the connection fails with a reason; events come
 //! as `net` promises them; and when it is over, nothing is left behind.
 
 mod support;
@@ -36,7 +36,7 @@ enum Step {
     ToPeer(usize),
     /// The peer takes new keys and wants new ones of us, where there is such a thing.
     PeerUpdates,
-    /// Another process goes on, if we are a server and no handshake has begun.
+    /// Continues in another process, if we are a server and no handshake has begun.
     HandOver,
     End(End),
 }
@@ -136,7 +136,7 @@ struct Talk {
     seed: u64,
     is_readable: bool,
     may_write: bool,
-    /// What reads have said at last, and what a `Closed` said.
+    /// The last results of reads, and the reason of `Closed`.
     ended: bool,
     failed: Option<io::ErrorKind>,
     closed: Option<io::ErrorKind>,
@@ -394,7 +394,7 @@ impl Talk {
     }
 
     fn peer_writes(&mut self, length: usize) {
-        // Before its handshake is done rustls keeps what is written, and a cut would take it away.
+        // Before its handshake is done rustls buffers written bytes, and a cut would lose them.
         if self.peer_may_write() && !self.peer.is_handshaking() {
             self.seed += 1;
             let text = pattern(length, self.seed);
@@ -403,7 +403,7 @@ impl Talk {
         }
     }
 
-    /// What the peer has to say is under way.
+    /// The peer's bytes are under way.
     fn collect(&mut self) {
         let mut bytes = Vec::new();
         while self.peer.wants_write() {

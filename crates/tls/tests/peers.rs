@@ -362,8 +362,8 @@ fn garbage_instead_of_a_handshake() {
     }
 }
 
-/// What a handshake ends with costs no write of its own where there is something to say, and waits
-/// for nobody.
+/// The last message of a handshake needs no write of its own if there is data, and does not wait
+/// for it.
 #[test]
 fn the_end_of_a_handshake_goes_with_the_first_text() {
     let server = server();

@@ -48,7 +48,7 @@ pub(super) struct AdoptedListener {
     pub is_inherited: bool,
 }
 
-/// The record of what was copied.
+/// The record of copied sockets.
 #[derive(Default)]
 pub struct Copied {
     has_listeners: bool,

@@ -2,7 +2,7 @@
 //! descriptors.
 //!
 //! The descriptor limit counts entries of a table, not open files. A registered socket is held by
-//! its instance and needs no entry; epoll goes on reporting it, since what epoll watches lives as
+//! its instance and needs no entry; epoll still reports it, since a watched file lives as
 //! long as the file. An instance takes as many files as the limit allows descriptors, and a thread
 //! may have many instances: so few threads hold what would need as many tables as the limit goes
 //! into it. Reads and writes are the same operations in the same order, submitted and completed in

@@ -20,7 +20,7 @@ use crate::LISTENERS_END;
 const EMPTYING_MAX: Duration = Duration::from_secs(1);
 
 impl Kernel {
-    /// Closes all listeners, for good. The kernel resets what is still queued on them.
+    /// Closes all listeners, for good. The kernel resets the connections in their queues.
     pub fn close_listeners(&mut self) {
         self.retire_at = None;
         self.listeners.clear();

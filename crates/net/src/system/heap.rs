@@ -35,7 +35,7 @@ pub fn state() -> Option<Heap> {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn trim() {
     // SAFETY: the function takes a number, works on the allocator's own state under its own locks,
-    // and leaves alone what is handed out.
+    // and does not touch allocated memory.
     unsafe {
         libc::malloc_trim(0);
     }

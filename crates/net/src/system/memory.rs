@@ -77,20 +77,21 @@ pub fn reopen(memory: OwnedFd, len: usize) -> io::Result<(ChunkWriter, MemoryFd)
 fn map(memory: OwnedFd, capacity_bytes: usize, len: usize) -> io::Result<(ChunkWriter, MemoryFd)> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses an address that nothing of ours uses. The file has the full
-    // length, is written by nobody else, and is not shortened, so that every byte can be accessed.
+    // length, is written by no other process, and is not shortened, so that every byte can be
+    // accessed.
     let address =
         unsafe { mmap(ptr::null_mut(), capacity_bytes, protection, MapFlags::SHARED, &memory, 0)? };
     let address = NonNull::new(address.cast::<u8>())
         .ok_or_else(|| io::Error::new(io::ErrorKind::OutOfMemory, "mapped at address 0"))?;
     let unmap = |address: NonNull<u8>, capacity: usize| {
-        // SAFETY: the very mapping made above; the chunk calls this once, when nobody looks at its
-        // bytes any more.
+        // SAFETY: the very mapping made above; the chunk calls this once, when no slice refers to
+        // its bytes any more.
         let unmapped = unsafe { munmap(address.as_ptr().cast(), capacity) };
         debug_assert!(unmapped.is_ok(), "a mapping of our own: {unmapped:?}");
     };
     // SAFETY: the mapping is readable and writable for its whole length until `unmap` runs, from
-    // any thread of the process, and its address is known to nobody but the chunk. The first `len`
-    // bytes are written by nobody any more.
+    // any thread of the process, and only the chunk knows its address. The first `len`
+    // bytes are not written any more.
     let writer =
         unsafe { ChunkWriter::from_raw_published(address, capacity_bytes, len, Box::new(unmap)) };
     Ok((writer, MemoryFd(memory.into_raw_fd())))

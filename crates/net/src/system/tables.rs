@@ -52,7 +52,8 @@ pub fn unshare_table(keep: &[RawFd]) -> Result<(), TableRefused> {
     kept.sort_unstable();
     kept.dedup();
     let last = kept[kept.len() - 1];
-    // The tail first: with it the kernel copies only what is below, and only this call can fail.
+    // The tail first: with it the kernel copies only the numbers below, and only this call can
+    // fail.
     close_range(last + 1, u32::MAX, libc::CLOSE_RANGE_UNSHARE)?;
     for pair in kept.windows(2) {
         if pair[1] - pair[0] > 1 {
@@ -99,7 +100,7 @@ pub(crate) fn open_count(numbers_max: u32) -> u32 {
 }
 
 fn close_range(first: u32, last: u32, flags: u32) -> Result<(), TableRefused> {
-    // SAFETY: no memory is passed. The caller of `unshare_table` was told that descriptors outside
+    // SAFETY: no memory is passed. The contract of `unshare_table` says that descriptors outside
     // `keep` are gone from this thread, so that no owner of one is used or dropped on it.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     if result == 0 {

@@ -1,4 +1,4 @@
-//! What the path of a message costs, to be counted: a whole reactor on a network of plain memory,
+//! The cost of a message's path, to be counted: a whole reactor on a network of plain memory,
 //! driven from one thread.
 //!
 //! `budget WORKLOAD N M` does M things to prepare and then N that count. Their turns run inside of
@@ -9,7 +9,7 @@
 //!
 //! Invariants: no time but what the workload says, no randomness but a fixed seed, so two runs
 //! count the same. Frames of clients are made beforehand, as many however many count, and nothing
-//! is allocated for them after; the network's own work is one copy of what is read.
+//! is allocated for them after; the network's own work is one copy of the read bytes.
 //!
 //! `budget WORKLOAD N 0` with a workload of [`scaling`] does one thing with N items; see there.
 
@@ -157,7 +157,7 @@ fn idle(world: &mut World, count: u32, beforehand: u32) {
     world.count(count, |world, _| world.wait(1_000));
 }
 
-/// What a client sends, without a copy for each time.
+/// Bytes of a client, which may be sent many times without a copy.
 type Bytes = Rc<[u8]>;
 
 struct World {
@@ -166,7 +166,7 @@ struct World {
     is_packed: bool,
 }
 
-/// What counts. The function's name is what the counter knows; everything else stays outside.
+/// The counted part, which the counter finds by the function's name.
 #[inline(never)]
 fn measured(reactor: &mut Reactor<PlainNet, Nobody, Hand>) {
     loop {
@@ -291,7 +291,7 @@ struct PlainNet {
     blocked: BTreeSet<u32>,
     /// Connections may be closed.
     may_close: bool,
-    /// What was written last.
+    /// The last written bytes.
     written: Vec<u8>,
     keeps_written: bool,
 }

@@ -72,7 +72,7 @@ fn filter(number: u32) -> String {
     format!("t/{number}/#")
 }
 
-/// What a filter or a topic of a number covers.
+/// The topics that a filter or a topic with this number covers.
 fn covered(number: u32) -> String {
     format!("t/{number}")
 }
@@ -167,7 +167,7 @@ fn history(count: u32) {
     scale.count();
 }
 
-/// Nothing of what was published was written, and now the socket takes it: each subscription is
+/// No publication was written so far, and now the socket takes them: each subscription is
 /// read from the log.
 fn lag(count: u32, messages: u32, name: fn(u32) -> String, policy: Policy) {
     let mut scale = Scale::new(plain());
@@ -346,7 +346,7 @@ impl Scale {
     }
 }
 
-/// Rates would refuse what is to be counted.
+/// Rates would refuse the counted requests.
 fn plain() -> Settings {
     let mut settings = settings(false);
     settings.limits.subscribe_rate_max = 0;

@@ -51,7 +51,7 @@ impl<N: Passing> Given<N> {
         }
     }
 
-    /// Takes turns until it is told to stop.
+    /// Takes turns until it must stop.
     ///
     /// # Errors
     /// The network as a whole fails.

@@ -78,7 +78,7 @@ fn the_trace_of_rfc_8448() {
 }
 
 #[test]
-fn what_may_not_come_is_a_fault() {
+fn unexpected_records_are_faults() {
     fn check(kind: u8, text: &[u8], padding: usize, expected: Result<&'static str, Fault>) {
         let (mut client, mut server) = ends();
         let record = seal(&mut client, kind, text, padding);
@@ -149,7 +149,7 @@ fn lengths() {
         let record = seal(&mut client, kind::DATA, &text, padding);
         assert_eq!(open(&mut server, record).is_ok(), fits);
     }
-    // What `seal` refuses to make: one byte too many, sealed by hand.
+    // A record that `seal` refuses: one byte too many, sealed by hand.
     for (length, expected) in
         [(TEXT_BYTES_MAX + 1, Ok(())), (TEXT_BYTES_MAX + 2, Err(Err(Fault::RecordOverflow)))]
     {

@@ -91,7 +91,7 @@ impl Fake {
         look(&mut self.links.borrow_mut()[conn.index as usize])
     }
 
-    /// Another epoll is told of the socket: whatever can be read is said again.
+    /// Another epoll watches the socket, and reports unread bytes again.
     pub fn tell_anew(&self, conn: Conn) {
         self.with(conn, |link| link.read_told = false);
     }
@@ -289,7 +289,7 @@ pub struct Pair {
     /// Bytes of records that cross at a time, in either direction.
     pub chunk: usize,
     pub events: Vec<Event>,
-    /// What our side has read, and the peer's.
+    /// The bytes that our side and the peer have read.
     pub ours: Vec<u8>,
     pub theirs: Vec<u8>,
     pub read_bytes: usize,
@@ -409,7 +409,7 @@ impl Pair {
         }
         let chunk = self.chunk;
         self.fake.with(self.conn, |link| {
-            // What rustls has to say waits in a row, and comes a chunk at a time.
+            // The output of rustls waits in order, and arrives in chunks.
             link.to_us.extend(&bytes);
             link.read_max = chunk;
         });
