@@ -262,6 +262,57 @@ impl Publishers {
     }
 }
 
+/// The meaning of a frame for a publisher.
+enum Meaning {
+    /// The connection is open.
+    Welcome,
+    /// The request has its answer: whether it was accepted.
+    Answer(u32, bool),
+    Nothing,
+}
+
+/// Counts a frame, and answers it if it is a ping.
+fn understood(
+    frame: &ServerFrame<'_>,
+    exactly_once: bool,
+    place: u32,
+    turn: &mut Turn<'_>,
+) -> Result<Meaning, String> {
+    match frame {
+        ServerFrame::Welcome(_) => {
+            turn.opened();
+            Ok(Meaning::Welcome)
+        }
+        ServerFrame::Published(published) => {
+            turn.tally.duplicates += u64::from(published.duplicate);
+            Ok(Meaning::Answer(published.request, true))
+        }
+        ServerFrame::Error(error) => {
+            let why = format!("refused: {} ({})", error.message, error.code);
+            if exactly_once && error.temporary {
+                // Later publications must be sent again after it.
+                return Err(why);
+            }
+            turn.tally.refused += 1;
+            turn.tally.trouble = Some(why);
+            match error.reference {
+                Reference::Request(request) => Ok(Meaning::Answer(request, false)),
+                _ => Ok(Meaning::Nothing),
+            }
+        }
+        ServerFrame::Ping(token) => {
+            let mut frame = Vec::new();
+            ClientFrame::Pong(*token).encode(&mut frame);
+            send(Opcode::Binary, &frame, place, turn);
+            Ok(Meaning::Nothing)
+        }
+        ServerFrame::GoAway(go_away) => {
+            Err(format!("the server asked the client to disconnect ({})", go_away.code))
+        }
+        _ => Ok(Meaning::Nothing),
+    }
+}
+
 /// The name of a connection's producer: 20 hexadecimal digits; the run's number is random.
 fn producer_id(publisher: u32, worker: u64, place: u32) -> [u8; 20] {
     let mut id = [0; 20];
@@ -302,44 +353,15 @@ impl Protocol for Publishers {
                 }
                 Some((Incoming::Binary(payload), length)) => {
                     let frame = ServerFrame::decode(payload).map_err(|error| error.to_string())?;
-                    let answer = match frame {
-                        ServerFrame::Welcome(_) => {
-                            turn.opened();
+                    let answer = match understood(&frame, self.load.exactly_once, place, turn)? {
+                        Meaning::Welcome => {
                             self.links[place as usize].open();
                             self.open += 1;
                             self.send_again(place, turn);
                             None
                         }
-                        ServerFrame::Published(published) => {
-                            turn.tally.duplicates += u64::from(published.duplicate);
-                            Some((published.request, true))
-                        }
-                        ServerFrame::Error(error) => {
-                            let why = format!("refused: {} ({})", error.message, error.code);
-                            if self.load.exactly_once && error.temporary {
-                                // Everything behind it must come behind it again.
-                                return Err(why);
-                            }
-                            turn.tally.refused += 1;
-                            turn.tally.trouble = Some(why);
-                            match error.reference {
-                                Reference::Request(request) => Some((request, false)),
-                                _ => None,
-                            }
-                        }
-                        ServerFrame::Ping(token) => {
-                            let mut frame = Vec::new();
-                            ClientFrame::Pong(token).encode(&mut frame);
-                            send(Opcode::Binary, &frame, place, turn);
-                            None
-                        }
-                        ServerFrame::GoAway(go_away) => {
-                            return Err(format!(
-                                "the server asked the client to disconnect ({})",
-                                go_away.code
-                            ));
-                        }
-                        _ => None,
+                        Meaning::Answer(request, is_good) => Some((request, is_good)),
+                        Meaning::Nothing => None,
                     };
                     (answer, length)
                 }

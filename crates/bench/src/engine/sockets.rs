@@ -119,20 +119,7 @@ impl Sockets {
         }
         let mut state = self.states[place as usize];
         if !state.is_open {
-            let mut scan = HeadScan::new();
-            let step = Response::decode(bytes, &mut scan, &HeadLimits::default(), "GET")
-                .map_err(|error| error.to_string())?;
-            let Step::Done { value, consumed } = step else {
-                return Ok(None);
-            };
-            let handshake = self.handshake(place);
-            let deflate = handshake
-                .check_response(&value)
-                .and_then(|_| handshake.check_deflate(&value))
-                .map_err(|error| error.to_string())?;
-            self.states[place as usize] =
-                State { is_open: true, assembler: Assembler::with_deflate(deflate) };
-            return Ok(Some((Incoming::Opened, consumed)));
+            return self.opened(place, bytes);
         }
         // Most messages come whole and never touch the map.
         let was_open = state.assembler.is_open();
@@ -185,6 +172,28 @@ impl Sockets {
             Event::Pong(_) | Event::Fragment => Incoming::Other,
         };
         Ok(Some((incoming, consumed)))
+    }
+
+    /// The answer to the handshake.
+    fn opened<'a>(
+        &mut self,
+        place: u32,
+        bytes: &[u8],
+    ) -> Result<Option<(Incoming<'a>, usize)>, String> {
+        let mut scan = HeadScan::new();
+        let step = Response::decode(bytes, &mut scan, &HeadLimits::default(), "GET")
+            .map_err(|error| error.to_string())?;
+        let Step::Done { value, consumed } = step else {
+            return Ok(None);
+        };
+        let handshake = self.handshake(place);
+        let deflate = handshake
+            .check_response(&value)
+            .and_then(|_| handshake.check_deflate(&value))
+            .map_err(|error| error.to_string())?;
+        self.states[place as usize] =
+            State { is_open: true, assembler: Assembler::with_deflate(deflate) };
+        Ok(Some((Incoming::Opened, consumed)))
     }
 
     /// What both the request and the check of its answer need.

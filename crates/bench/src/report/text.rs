@@ -95,14 +95,30 @@ pub fn interval_more_text(figures: &Figures) -> String {
     if parts.is_empty() { String::new() } else { format!("{:>8}{}", "", parts.join("; ")) }
 }
 
+/// The rows of a summary: names and values.
+#[derive(Default)]
+pub struct Rows(pub String);
+
+impl Rows {
+    /// Adds a row.
+    pub fn row(&mut self, name: &str, value: impl AsRef<str>) {
+        let _ = writeln!(self.0, "{name:<14}{}", value.as_ref());
+    }
+}
+
 /// The summary's text.
 pub fn summary_text(figures: &Figures) -> String {
-    let mut text = String::from("\n");
-    let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<14}{value}");
-    };
-    row("duration", format!("{:.1} s", figures.seconds));
-    row(
+    let mut rows = Rows("\n".to_owned());
+    count_rows(figures, &mut rows);
+    delivery_rows(figures, &mut rows);
+    end_rows(figures, &mut rows);
+    rows.0
+}
+
+/// Connections and messages.
+fn count_rows(figures: &Figures, rows: &mut Rows) {
+    rows.row("duration", format!("{:.1} s", figures.seconds));
+    rows.row(
         "connections",
         format!(
             "{} of {} open, {} made ({}/s over {:.1} s), {} failed, {} lost",
@@ -116,13 +132,13 @@ pub fn summary_text(figures: &Figures) -> String {
         ),
     );
     if figures.connect_time.count > 0 {
-        row("connect time", digest_text(&figures.connect_time));
+        rows.row("connect time", digest_text(&figures.connect_time));
     }
     if figures.sent > 0 {
-        row("sent", format!("{} ({:.0}/s)", show_count(figures.sent), figures.send_rate));
+        rows.row("sent", format!("{} ({:.0}/s)", show_count(figures.sent), figures.send_rate));
     }
     let what = if figures.workload == "pub" { "acknowledged" } else { "received" };
-    row(
+    rows.row(
         what,
         format!(
             "{} ({:.0}/s), {} payload bytes",
@@ -132,7 +148,7 @@ pub fn summary_text(figures: &Figures) -> String {
         ),
     );
     if figures.workload == "pub" {
-        row(
+        rows.row(
             "loss",
             format!(
                 "{} unacknowledged, {} refused, {} still waiting",
@@ -142,7 +158,7 @@ pub fn summary_text(figures: &Figures) -> String {
             ),
         );
     } else {
-        row(
+        rows.row(
             "data from",
             format!(
                 "{} of {} clients",
@@ -151,10 +167,14 @@ pub fn summary_text(figures: &Figures) -> String {
             ),
         );
     }
+}
+
+/// Latencies, and the verification of all streams.
+fn delivery_rows(figures: &Figures, rows: &mut Rows) {
     if figures.latency.count > 0 {
         let latency = &figures.latency;
-        row("latency", digest_text(latency));
-        row(
+        rows.row("latency", digest_text(latency));
+        rows.row(
             "",
             format!(
                 "stdev {}, mean ± {} (90 %), ± {} (95 %), ± {} (99 %)",
@@ -167,7 +187,7 @@ pub fn summary_text(figures: &Figures) -> String {
     }
     if figures.workload != "pub" {
         let faults = &figures.faults;
-        row(
+        rows.row(
             "verification",
             format!(
                 "{} lost, {} repeated, {} out of order, {} failed proofs, at {} clients; {} announced gaps, {} skips",
@@ -181,14 +201,18 @@ pub fn summary_text(figures: &Figures) -> String {
             ),
         );
     }
+}
+
+/// Returns, replays and everything else.
+fn end_rows(figures: &Figures, rows: &mut Rows) {
     if figures.return_time.count > 0 {
-        row("return", return_text(&figures.return_time));
+        rows.row("return", return_text(&figures.return_time));
     }
     if figures.recovered > 0 {
-        row("recovered", format!("{} messages by replay", show_count(figures.recovered)));
+        rows.row("recovered", format!("{} messages by replay", show_count(figures.recovered)));
     }
     if figures.epochs_lost + figures.epochs_continued > 0 {
-        row(
+        rows.row(
             "new epochs",
             format!(
                 "{} streams kept their position, {} lost it",
@@ -198,7 +222,7 @@ pub fn summary_text(figures: &Figures) -> String {
         );
     }
     if figures.duplicates + figures.repeated_sends > 0 {
-        row(
+        rows.row(
             "once",
             format!(
                 "{} sent again, {} of them answered as duplicates",
@@ -208,27 +232,29 @@ pub fn summary_text(figures: &Figures) -> String {
         );
     }
     if let Some(findings) = &figures.audit {
-        row("audit", audit_text(findings));
+        rows.row("audit", audit_text(findings));
         for example in &findings.examples {
-            row("", example.clone());
+            rows.row("", example.clone());
         }
     }
     if figures.foreign > 0 {
-        row("foreign", format!("{} messages of other publishers", show_count(figures.foreign)));
+        rows.row(
+            "foreign",
+            format!("{} messages of other publishers", show_count(figures.foreign)),
+        );
     }
     if let Some(bytes) = figures.wire_bytes_per_message {
-        row(
+        rows.row(
             "wire",
             format!(
                 "{bytes:.0} bytes per message on all interfaces of this machine, other traffic included"
             ),
         );
     }
-    row("processor", format!("{:.1} s", figures.processor_s));
+    rows.row("processor", format!("{:.1} s", figures.processor_s));
     if let Some(trouble) = &figures.trouble {
-        row("last problem", trouble.clone());
+        rows.row("last problem", trouble.clone());
     }
-    text
 }
 
 /// How long all clients took to return.

@@ -7,26 +7,15 @@ use super::outcome::{Outcome, Row};
 use super::workload::Published;
 use crate::statistics::Digest;
 
+/// A figure: its name, its unit, ours and the published one.
+type Figure = (&'static str, &'static str, Option<f64>, Option<f64>);
+
 /// All rows that have a figure.
 pub fn rows(outcome: &Outcome) -> Vec<Row> {
     let theirs = |pick: fn(&Published) -> Option<f64>| outcome.published.as_ref().and_then(pick);
-    // Percentiles of a sample stand beside those of a sample.
-    let of_all = |pick: fn(&Published) -> Option<f64>| {
-        let published = outcome.published.as_ref().filter(|published| !published.are_sampled);
-        published.and_then(pick)
-    };
-    let of_sample = |pick: fn(&Published) -> Option<f64>| {
-        let published = outcome.published.as_ref().filter(|published| published.are_sampled);
-        published.and_then(pick)
-    };
     let measured = outcome.measured.as_ref();
-    let latency = measured.map(|measured| measured.latency).filter(|digest| digest.count > 0);
-    let all = |pick: fn(&Digest) -> f64| latency.as_ref().map(|digest| pick(digest) / 1e3);
-    let sample = measured.and_then(|measured| measured.sample.as_ref());
-    let is_sampled = outcome.published.is_some_and(|published| published.are_sampled);
-    let sample = sample.filter(|_| is_sampled);
     let memory = outcome.memory.as_ref();
-    let rows = [
+    let first = [
         (
             "clients",
             "",
@@ -39,6 +28,52 @@ pub fn rows(outcome: &Outcome) -> Vec<Row> {
             measured.map(|measured| measured.delivered_rate),
             theirs(|published| Some(published.rate)),
         ),
+    ];
+    let last = [
+        (
+            CPU,
+            "%",
+            measured.and_then(|measured| measured.server_cpu_percent),
+            theirs(|published| published.cpu_percent_max),
+        ),
+        (
+            "user space per connection",
+            "bytes",
+            memory.and_then(|memory| memory.user_bytes),
+            theirs(|published| published.user_bytes),
+        ),
+        (
+            "kernel per connection",
+            "bytes",
+            memory.and_then(|memory| memory.kernel_bytes),
+            theirs(|published| published.kernel_bytes),
+        ),
+    ];
+    let rows = first.into_iter().chain(latencies(outcome)).chain(last);
+    rows.filter(|(_, _, ours, theirs)| ours.is_some() || theirs.is_some())
+        .map(|(what, unit, ours, published)| Row {
+            what,
+            unit,
+            ours,
+            published,
+            is_bound: what == CPU,
+            factor: ours.zip(published).map(|(ours, published)| ours / published),
+        })
+        .collect()
+}
+
+fn latencies(outcome: &Outcome) -> [Figure; 10] {
+    let published = outcome.published.as_ref();
+    let theirs = |pick: fn(&Published) -> Option<f64>| published.and_then(pick);
+    // Percentiles of a sample stand beside those of a sample.
+    let is_sampled = published.is_some_and(|published| published.are_sampled);
+    let of_all = |pick: fn(&Published) -> Option<f64>| theirs(pick).filter(|_| !is_sampled);
+    let of_sample = |pick: fn(&Published) -> Option<f64>| theirs(pick).filter(|_| is_sampled);
+    let measured = outcome.measured.as_ref();
+    let latency = measured.map(|measured| measured.latency).filter(|digest| digest.count > 0);
+    let all = |pick: fn(&Digest) -> f64| latency.as_ref().map(|digest| pick(digest) / 1e3);
+    let sample = measured.and_then(|measured| measured.sample.as_ref()).filter(|_| is_sampled);
+    [
         (
             "latency, mean",
             "ms",
@@ -69,39 +104,10 @@ pub fn rows(outcome: &Outcome) -> Vec<Row> {
             sample.map(|sample| sample.p99_us / 1e3),
             of_sample(|published| published.p99_ms),
         ),
-        (
-            CPU,
-            "%",
-            measured.and_then(|measured| measured.server_cpu_percent),
-            theirs(|published| published.cpu_percent_max),
-        ),
-        (
-            "user space per connection",
-            "bytes",
-            memory.and_then(|memory| memory.user_bytes),
-            theirs(|published| published.user_bytes),
-        ),
-        (
-            "kernel per connection",
-            "bytes",
-            memory.and_then(|memory| memory.kernel_bytes),
-            theirs(|published| published.kernel_bytes),
-        ),
-    ];
-    rows.into_iter()
-        .filter(|(_, _, ours, theirs)| ours.is_some() || theirs.is_some())
-        .map(|(what, unit, ours, published)| Row {
-            what,
-            unit,
-            ours,
-            published,
-            is_bound: what == CPU,
-            factor: ours.zip(published).map(|(ours, published)| ours / published),
-        })
-        .collect()
+    ]
 }
 
-/// Published as a bound: less than so much.
+/// Published as an upper bound.
 const CPU: &str = "CPU of the server's cores";
 
 #[cfg(test)]

@@ -103,17 +103,7 @@ impl RunPlan {
         let workload = command.workload.workload();
         check(command, &workload)?;
         let (server_cores, client_cores) = cores(command)?;
-        let is_local = match &command.url {
-            None => true,
-            Some(url) => {
-                let address = Route::resolve(url, "/")?.address;
-                // Clients would try again and again; what is not there at all is better said at
-                // once.
-                TcpStream::connect_timeout(&address, REACH_PATIENCE)
-                    .with_context(|| format!("--url {url}"))?;
-                address.ip().is_loopback()
-            }
-        };
+        let is_local = is_local(command)?;
         let has_tls = match &command.url {
             None => workload.has_tls && !command.plain,
             Some(url) => has_tls_scheme(url),
@@ -137,11 +127,6 @@ impl RunPlan {
             assignments: command.server_set.clone(),
             cores: server_cores.clone(),
         });
-        let connect_rate = match (command.connect_rate, workload.name) {
-            (Some(rate), _) => rate,
-            (None, Name::Connect) => 0.0,
-            (None, _) => scale::connect_rate(cores_count),
-        };
         let per_connection = (size.rate / CONNECTION_RATE).ceil() as u64;
         let connections = per_connection.clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
         Ok(RunPlan {
@@ -152,7 +137,10 @@ impl RunPlan {
             warm_up: command.warm_up,
             settle: command.settle,
             interval: command.interval.max(Duration::from_millis(100)),
-            connect_rate,
+            connect_rate: command.connect_rate.unwrap_or(match workload.name {
+                Name::Connect => 0.0,
+                _ => scale::connect_rate(cores_count),
+            }),
             has_acknowledgements: command.ack == AckChoice::Appended || workload.is_once,
             is_local,
             server,
@@ -214,6 +202,17 @@ impl RunPlan {
         }
         sentences
     }
+}
+
+/// Whether the server is on this machine. A server that does not accept is refused here, because
+/// clients would try again and again.
+fn is_local(command: &RunCommand) -> anyhow::Result<bool> {
+    let Some(url) = &command.url else {
+        return Ok(true);
+    };
+    let address = Route::resolve(url, "/")?.address;
+    TcpStream::connect_timeout(&address, REACH_PATIENCE).with_context(|| format!("--url {url}"))?;
+    Ok(address.ip().is_loopback())
 }
 
 /// What cannot be done, and what does not go together.

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::outcome::{Outcome, Row, Sample};
+use crate::report::text::Rows;
 use crate::statistics::Digest;
 use crate::units::{show_count, show_micros};
 
@@ -61,99 +62,14 @@ pub fn sample_line(sample: &Sample, number: usize) -> String {
     line
 }
 
-/// All of the report that people read first.
+/// The first part of the report.
 pub fn summary(outcome: &Outcome) -> String {
-    let mut text = String::from("\n");
-    let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<14}{value}");
-    };
-    if let Some(connect) = &outcome.connect {
-        row(
-            "connect",
-            format!(
-                "{} connections in {:.1} s ({}/s), {} failed; {}",
-                show_count(connect.connections),
-                connect.seconds,
-                show_count(connect.rate.round() as u64),
-                show_count(connect.failed),
-                short_digest(&connect.time)
-            ),
-        );
-        if let Some(micros) = connect.server_cpu_us {
-            row("", format!("{micros:.1} µs of server CPU each"));
-        }
-    }
-    if let Some(memory) = &outcome.memory {
-        let bytes = |bytes: Option<f64>| {
-            bytes.map_or_else(|| "unknown".to_owned(), |bytes| show_signed(bytes.round()))
-        };
-        row(
-            "memory",
-            format!(
-                "user {} bytes per connection ({} for each further one), kernel {} bytes per socket",
-                bytes(memory.user_bytes),
-                bytes(memory.user_slope_bytes),
-                bytes(memory.kernel_bytes)
-            ),
-        );
-    }
-    if let Some(measured) = &outcome.measured {
-        row(
-            "measured",
-            format!(
-                "{:.0} s: {} sent ({:.0}/s), {} delivered ({:.0}/s)",
-                measured.seconds,
-                show_count(measured.sent),
-                measured.sent_rate,
-                show_count(measured.delivered),
-                measured.delivered_rate
-            ),
-        );
-        row("latency", full_digest(&measured.latency));
-        if let Some(digest) = &measured.last_receiver {
-            row("last receiver", full_digest(digest));
-        }
-        if let Some(digest) = &measured.acknowledgement {
-            row("acknowledged", full_digest(digest));
-        }
-        if let (Some(cores), Some(micros)) = (measured.server_cpu, measured.delivery_cpu_us) {
-            row(
-                "server CPU",
-                format!("{:.0} % of a core, {micros:.1} µs per delivery", cores * 100.0),
-            );
-        }
-    }
-    if let Some(hiccups) = &outcome.hiccups {
-        row("hiccup meter", full_digest(&hiccups.late));
-    }
-    if let Some(rate) = outcome.sustainable_rate {
-        row("sustained", format!("{rate:.0} messages/s"));
-    }
-    if let Some(storm) = &outcome.storm {
-        let whose = if storm.has_killed_server { "the server" } else { "all clients" };
-        row(
-            "storm",
-            format!(
-                "{whose} away for {:.1} s; {} live again after p50 {}, p99 {}, the last {}; {} messages recovered",
-                storm.away_s,
-                show_count(storm.back.count),
-                show_micros(storm.back.p50_us),
-                show_micros(storm.back.p99_us),
-                show_micros(storm.back.max_us),
-                show_count(storm.recovered)
-            ),
-        );
-        if let Some((restart_s, last_s)) = storm.restart_s.zip(storm.last_since_ready_s) {
-            row(
-                "",
-                format!(
-                    "the server was ready again {restart_s:.2} s after its start, the last client {last_s:.2} s after that"
-                ),
-            );
-        }
-    }
+    let mut rows = Rows("\n".to_owned());
+    connection_rows(outcome, &mut rows);
+    message_rows(outcome, &mut rows);
+    storm_rows(outcome, &mut rows);
     let completeness = &outcome.completeness;
-    row(
+    rows.row(
         "completeness",
         format!(
             "{} sent, {} deliveries expected, {} received; {} lost, {} repeated, {} out of order, {} connections lost",
@@ -166,6 +82,7 @@ pub fn summary(outcome: &Outcome) -> String {
             show_count(completeness.connections_lost)
         ),
     );
+    let mut text = rows.0;
     if outcome.comparison.iter().any(|row| row.published.is_some()) {
         text.push_str(&comparison(outcome));
     }
@@ -181,6 +98,103 @@ pub fn summary(outcome: &Outcome) -> String {
         let _ = writeln!(text, "NOT COMPLETE: {why}");
     }
     text
+}
+
+/// Connections and their memory.
+fn connection_rows(outcome: &Outcome, rows: &mut Rows) {
+    if let Some(connect) = &outcome.connect {
+        rows.row(
+            "connect",
+            format!(
+                "{} connections in {:.1} s ({}/s), {} failed; {}",
+                show_count(connect.connections),
+                connect.seconds,
+                show_count(connect.rate.round() as u64),
+                show_count(connect.failed),
+                short_digest(&connect.time)
+            ),
+        );
+        if let Some(micros) = connect.server_cpu_us {
+            rows.row("", format!("{micros:.1} µs of server CPU each"));
+        }
+    }
+    if let Some(memory) = &outcome.memory {
+        let bytes = |bytes: Option<f64>| {
+            bytes.map_or_else(|| "unknown".to_owned(), |bytes| show_signed(bytes.round()))
+        };
+        rows.row(
+            "memory",
+            format!(
+                "user {} bytes per connection ({} for each further one), kernel {} bytes per socket",
+                bytes(memory.user_bytes),
+                bytes(memory.user_slope_bytes),
+                bytes(memory.kernel_bytes)
+            ),
+        );
+    }
+}
+
+/// The measured span.
+fn message_rows(outcome: &Outcome, rows: &mut Rows) {
+    if let Some(measured) = &outcome.measured {
+        rows.row(
+            "measured",
+            format!(
+                "{:.0} s: {} sent ({:.0}/s), {} delivered ({:.0}/s)",
+                measured.seconds,
+                show_count(measured.sent),
+                measured.sent_rate,
+                show_count(measured.delivered),
+                measured.delivered_rate
+            ),
+        );
+        rows.row("latency", full_digest(&measured.latency));
+        if let Some(digest) = &measured.last_receiver {
+            rows.row("last receiver", full_digest(digest));
+        }
+        if let Some(digest) = &measured.acknowledgement {
+            rows.row("acknowledged", full_digest(digest));
+        }
+        if let (Some(cores), Some(micros)) = (measured.server_cpu, measured.delivery_cpu_us) {
+            rows.row(
+                "server CPU",
+                format!("{:.0} % of a core, {micros:.1} µs per delivery", cores * 100.0),
+            );
+        }
+    }
+}
+
+/// The hiccup meter, the sustained rate and the storm.
+fn storm_rows(outcome: &Outcome, rows: &mut Rows) {
+    if let Some(hiccups) = &outcome.hiccups {
+        rows.row("hiccup meter", full_digest(&hiccups.late));
+    }
+    if let Some(rate) = outcome.sustainable_rate {
+        rows.row("sustained", format!("{rate:.0} messages/s"));
+    }
+    if let Some(storm) = &outcome.storm {
+        let whose = if storm.has_killed_server { "the server" } else { "all clients" };
+        rows.row(
+            "storm",
+            format!(
+                "{whose} away for {:.1} s; {} live again after p50 {}, p99 {}, the last {}; {} messages recovered",
+                storm.away_s,
+                show_count(storm.back.count),
+                show_micros(storm.back.p50_us),
+                show_micros(storm.back.p99_us),
+                show_micros(storm.back.max_us),
+                show_count(storm.recovered)
+            ),
+        );
+        if let Some((restart_s, last_s)) = storm.restart_s.zip(storm.last_since_ready_s) {
+            rows.row(
+                "",
+                format!(
+                    "the server was ready again {restart_s:.2} s after its start, the last client {last_s:.2} s after that"
+                ),
+            );
+        }
+    }
 }
 
 /// Ours beside the published figures.

@@ -148,6 +148,51 @@ impl Name {
             published: None,
         };
         match self {
+            Name::C10m | Name::C12m | Name::OneMillion | Name::Factory => self.published(base),
+            Name::Echo100k => Workload {
+                title: "A hundred thousand echoes",
+                what: "Every client sends a text message to the WebSocket echo every 30 s and waits for its return.",
+                clients: 100_000,
+                every_s: 30.0,
+                size: 64,
+                ..base
+            },
+            Name::Storm => Workload {
+                title: "Storm",
+                what: "All clients lose their connection at once, miss messages, and reconnect at once; 100 clients share a topic. Publications are acknowledged and stored exactly once; every stream is audited.",
+                clients: 200_000,
+                group: 100,
+                every_s: 10.0,
+                is_once: true,
+                ..base
+            },
+            Name::FanOut => Workload {
+                title: "Fan-out",
+                what: "All clients share one topic.",
+                clients: 10_000,
+                group: 0,
+                every_s: 0.2,
+                ..base
+            },
+            Name::Unicast => Workload {
+                title: "Unicast",
+                what: "Every client has its own topic; messages go to random topics.",
+                clients: 10_000,
+                every_s: 1.0,
+                ..base
+            },
+            Name::Connect => Workload {
+                title: "Connections",
+                what: "Connections at the highest rate: upgrade, subscription to one topic, and its answer.",
+                clients: 100_000,
+                ..base
+            },
+        }
+    }
+
+    /// A workload with published figures.
+    fn published(self, base: Workload) -> Workload {
+        match self {
             Name::C10m => Workload {
                 title: "Ten million clients",
                 what: "Every client has its own topic and receives one message of 512 bytes per minute.",
@@ -208,44 +253,7 @@ impl Name {
                 }),
                 ..base
             },
-            Name::Echo100k => Workload {
-                title: "A hundred thousand echoes",
-                what: "Every client sends a text message to the WebSocket echo every 30 s and waits for its return.",
-                clients: 100_000,
-                every_s: 30.0,
-                size: 64,
-                ..base
-            },
-            Name::Storm => Workload {
-                title: "Storm",
-                what: "All clients lose their connection at once, miss messages, and reconnect at once; 100 clients share a topic. Publications are acknowledged and stored exactly once; every stream is audited.",
-                clients: 200_000,
-                group: 100,
-                every_s: 10.0,
-                is_once: true,
-                ..base
-            },
-            Name::FanOut => Workload {
-                title: "Fan-out",
-                what: "All clients share one topic.",
-                clients: 10_000,
-                group: 0,
-                every_s: 0.2,
-                ..base
-            },
-            Name::Unicast => Workload {
-                title: "Unicast",
-                what: "Every client has its own topic; messages go to random topics.",
-                clients: 10_000,
-                every_s: 1.0,
-                ..base
-            },
-            Name::Connect => Workload {
-                title: "Connections",
-                what: "Connections at the highest rate: upgrade, subscription to one topic, and its answer.",
-                clients: 100_000,
-                ..base
-            },
+            _ => base,
         }
     }
 }

@@ -152,20 +152,8 @@ fn serve(
         match kind {
             Some('n') => {
                 let mut node = node.lock().unwrap();
-                let order = delivered(&node, seen, plant);
-                for index in &order {
-                    let record = node.records[*index].clone();
-                    conversation.deliver(&record, &node);
-                    seen = seen.max(index + 1);
-                }
-                if !input.is_empty() {
-                    // A replay goes up to here.
-                    conversation.receive(&std::mem::take(&mut input), &mut node);
-                    let appended =
-                        node.records.len() - std::mem::replace(&mut seen, node.records.len());
-                    if plant == Plant::Cut && appended > 0 && node.records.len() < 30 {
-                        return;
-                    }
+                if native(&mut input, &mut node, &mut conversation, plant, &mut seen) {
+                    return;
                 }
                 // The handshake, WELCOME and SUBSCRIBED.
                 let before = answers;
@@ -179,17 +167,8 @@ fn serve(
             Some('s' | 'p') => {
                 let node = node.lock().unwrap();
                 if let Some(request) = head(&mut input) {
-                    topics = request
-                        .split(['?', '&', ' '])
-                        .filter_map(|part| {
-                            part.strip_prefix("topic=").or(part.strip_prefix("/topics/"))
-                        })
-                        .map(str::to_owned)
-                        .collect();
-                    let since = request.split("since=").nth(1).and_then(|rest| {
-                        rest.split(['&', ' ']).next()?.split_once(':')?.1.parse::<u64>().ok()
-                    });
-                    if let Some(since) = since {
+                    topics = topics_of(&request);
+                    if let Some(since) = since_of(&request) {
                         seen = node.records.iter().filter(|record| record.offset <= since).count();
                     }
                     ready.fetch_add(1, Ordering::AcqRel);
@@ -210,6 +189,41 @@ fn serve(
             return;
         }
     }
+}
+
+/// Delivers and receives; whether the connection is cut.
+fn native(
+    input: &mut Vec<u8>,
+    node: &mut Node,
+    conversation: &mut Conversation,
+    plant: Plant,
+    seen: &mut usize,
+) -> bool {
+    for index in delivered(node, *seen, plant) {
+        let record = node.records[index].clone();
+        conversation.deliver(&record, node);
+        *seen = (*seen).max(index + 1);
+    }
+    if input.is_empty() {
+        return false;
+    }
+    // A replay goes up to here.
+    conversation.receive(&std::mem::take(input), node);
+    let appended = node.records.len() - std::mem::replace(seen, node.records.len());
+    plant == Plant::Cut && appended > 0 && node.records.len() < 30
+}
+
+fn topics_of(request: &str) -> Vec<String> {
+    let topic = |part: &str| {
+        let name = part.strip_prefix("topic=").or(part.strip_prefix("/topics/"));
+        name.map(str::to_owned)
+    };
+    request.split(['?', '&', ' ']).filter_map(topic).collect()
+}
+
+fn since_of(request: &str) -> Option<u64> {
+    let since = request.split("since=").nth(1)?.split(['&', ' ']).next()?;
+    since.split_once(':')?.1.parse().ok()
 }
 
 /// The first line of a whole head, which is taken away.
