@@ -82,6 +82,44 @@ pub(crate) enum Settles {
     Filters { partition: PartitionId, after: u64, through: u64 },
 }
 
+/// The body of a frame lies in the buffer of the caller; an empty body is not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Encoded {
+    pub settles: Settles,
+    /// The frame brings the session's cursor.
+    pub has_cursor: bool,
+    pub then: Then,
+}
+
+/// What the connection needs after the notice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    /// Nothing more.
+    GoOn,
+    /// The next flush looks at the session.
+    Touch,
+    /// It closes when everything has been written.
+    Close,
+    /// Its request is answered with an error.
+    Fail(ErrorCode),
+}
+
+impl Encoded {
+    /// An answer, or nothing at all.
+    pub const ANSWER: Encoded =
+        Encoded { settles: Settles::Nothing, has_cursor: false, then: Then::GoOn };
+
+    /// A frame that settles something and brings the session's cursor, if it has one.
+    pub fn mark(settles: Settles) -> Encoded {
+        Encoded { settles, has_cursor: true, then: Then::GoOn }
+    }
+
+    /// The same with something that follows.
+    pub fn then(self, then: Then) -> Encoded {
+        Encoded { then, ..self }
+    }
+}
+
 /// How a client wants a subscription to a plain topic.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {

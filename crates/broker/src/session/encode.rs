@@ -6,13 +6,13 @@
 //! back, so a prefix made earlier could claim messages that the client never receives.
 
 use super::State;
+use super::events::Stream;
 use super::{events, native};
 use crate::mail::PartitionId;
-use crate::notice::{Beginning, Notice, Settles};
+use crate::notice::{Beginning, Encoded, Notice, Settles};
 use crate::protocol::Protocol;
 use crate::settings::Settings;
 use log::RecordView;
-use wire::native::ErrorCode;
 use wire::websocket::frame::{EncodedHeader, Opcode, encode_header, header_len};
 
 /// What an encoder sees of one connection.
@@ -21,44 +21,6 @@ pub(crate) struct Session<'a> {
     /// An event stream of one topic, without an envelope.
     pub is_raw: bool,
     pub state: Option<&'a mut State>,
-}
-
-/// The body of a frame lies in the buffer of the caller; an empty body is not sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Encoded {
-    pub settles: Settles,
-    /// The frame brings the session's cursor.
-    pub has_cursor: bool,
-    pub then: Then,
-}
-
-/// What the connection needs after the notice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Then {
-    /// Nothing more.
-    GoOn,
-    /// The next flush looks at the session.
-    Touch,
-    /// It closes when everything has been written.
-    Close,
-    /// Its request is answered with an error.
-    Fail(ErrorCode),
-}
-
-impl Encoded {
-    /// An answer, or nothing at all.
-    pub const ANSWER: Encoded =
-        Encoded { settles: Settles::Nothing, has_cursor: false, then: Then::GoOn };
-
-    /// A frame that settles something and brings the session's cursor, if it has one.
-    pub fn mark(settles: Settles) -> Encoded {
-        Encoded { settles, has_cursor: true, then: Then::GoOn }
-    }
-
-    /// The same with something that follows.
-    pub fn then(self, then: Then) -> Encoded {
-        Encoded { then, ..self }
-    }
 }
 
 /// What stands before the body of a frame.
@@ -83,7 +45,7 @@ impl Session<'_> {
     pub fn encode(&mut self, notice: &Notice<'_>, body: &mut Vec<u8>) -> Encoded {
         match self.protocol {
             Protocol::Native => native::encode::notice(notice, body),
-            Protocol::Events => events::encode::notice(self, notice, body),
+            Protocol::Events => events::encode::notice(&mut self.stream(), notice, body),
             _ => match &mut self.state {
                 Some(State::Poll(poll)) => poll.notice(notice),
                 _ => Encoded::ANSWER,
@@ -101,7 +63,7 @@ impl Session<'_> {
         view: &RecordView<'_>,
         body: &mut Vec<u8>,
     ) {
-        if let Some(events) = self.events() {
+        if let Some(State::Events(events)) = &self.state {
             let topic = topic.or_else(|| events.topic(client)).unwrap_or_default();
             events::encode::append_envelope(topic, epoch, view, events.data, body);
         }
@@ -121,9 +83,10 @@ impl Session<'_> {
     pub fn prefix(&mut self, encoded: &Encoded, body_bytes: usize) -> Prefix {
         match self.protocol {
             Protocol::Events => {
-                self.settle(encoded.settles);
+                let mut stream = self.stream();
+                stream.settle(encoded.settles);
                 match encoded.has_cursor {
-                    true => Prefix::Line(events::encode::id_line(self, encoded.settles)),
+                    true => Prefix::Line(events::encode::id_line(&stream, encoded.settles)),
                     false => Prefix::Nothing,
                 }
             }
@@ -145,7 +108,9 @@ impl Session<'_> {
     ) {
         match self.protocol {
             Protocol::Native => native::encode::positions(client, settled, out),
-            Protocol::Events => events::encode::positions(self, settled, is_owed, out),
+            Protocol::Events => {
+                events::encode::positions(&mut self.stream(), settled, is_owed, out)
+            }
             _ => {}
         }
     }
@@ -174,16 +139,14 @@ impl Session<'_> {
     /// Moves the session's cursor, if it has one, to what has been queued, or back to what was
     /// dropped.
     pub fn settle(&mut self, settles: Settles) {
-        if let Some(State::Events(events)) = &mut self.state {
-            match settles {
-                Settles::Nothing => {}
-                Settles::Topic { client, position, .. } => {
-                    events.cursor.set_topic(client as usize, position);
-                }
-                Settles::Filters { partition, through, .. } => {
-                    events.cursor.set_partition(partition, through);
-                }
-            }
-        }
+        self.stream().settle(settles);
+    }
+
+    fn stream(&mut self) -> Stream<'_> {
+        let events = match &mut self.state {
+            Some(State::Events(events)) => Some(&mut **events),
+            _ => None,
+        };
+        Stream { is_raw: self.is_raw, events }
     }
 }

@@ -1,10 +1,9 @@
 //! Long polls: the state of a subscription that ends with its first messages, or with the time.
 
-use super::encode::{Encoded, Then};
 use super::http::answer::Answer;
 use super::http::parameters::DataForm;
 use crate::mail::{Gap, HistoryPage, SubscriptionKey};
-use crate::notice::{Found, Notice};
+use crate::notice::{Encoded, Found, Notice, Then};
 use crate::position::Position;
 use log::RecordView;
 use stdx::chunk::Slice;

@@ -12,11 +12,9 @@ use crate::edge::delivery::{Delivery, PackedFormat};
 use crate::edge::outbox::{BODY_COPY_MAX, Origin, Place};
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::HomeId;
-use crate::notice::Settles;
+use crate::notice::{Encoded, Settles};
 use crate::position::Position;
 use crate::protocol::{Protocol, flag};
-use crate::session::encode::Encoded;
-use crate::session::events::encode::ID_LINE_BYTES_MAX;
 use log::RecordView;
 use stdx::chunk::Slice;
 use wire::native;
@@ -102,8 +100,8 @@ impl Edge {
                     None => *delivery.raw.insert(self.enter_raw(delivery)),
                 }
             }
-            Protocol::Events => return self.deliver_event(index, subscription, delivery),
-            _ => return self.deliver_to_poll(index, delivery.record),
+            Protocol::Http => return self.deliver_to_poll(index, delivery.record),
+            _ => return self.deliver_event(index, subscription, delivery),
         };
         // Making room for the frame may have made this very subscription lagging: then the log
         // brings this message too, behind those that had to go.
@@ -114,19 +112,23 @@ impl Edge {
         }
     }
 
-    /// An event of a stream of several topics, which carries the stream's cursor.
+    /// A message that is encoded for each subscription, because it carries a cursor, or a number of
+    /// the subscription.
     fn deliver_event(&mut self, index: ConnIndex, subscription: SubIndex, delivery: &Delivery<'_>) {
         let mut event = std::mem::take(&mut self.work.scratch);
         event.clear();
         let client = self.subscriptions[subscription].client;
         let epoch = self.subscription_epoch(subscription);
-        self.session(index).encode_message(client, None, epoch, &delivery.view, &mut event);
-        self.reserve(event.len() + ID_LINE_BYTES_MAX);
         let offset = delivery.view.offset();
+        let position = Position { epoch, offset };
+        let settles = Settles::Topic { client, from: delivery.view.prev(), position };
+        let encoded = Encoded::mark(settles);
+        let session = self.session(index);
+        session.encode_message(client, None, epoch, &delivery.view, &mut event);
+        let prefix_bytes_max = session.prefix_bytes_max(&encoded, event.len());
+        self.reserve(event.len() + prefix_bytes_max);
         if self.takes_through(subscription, offset) {
-            let position = Position { epoch, offset };
-            let settles = Settles::Topic { client, from: delivery.view.prev(), position };
-            self.push_event(index, &event, settles, delivery.origin());
+            self.push_event(index, &event, &encoded, delivery.origin());
         } else {
             self.subscriptions.refund_credit(subscription);
         }
@@ -139,10 +141,10 @@ impl Edge {
         &mut self,
         index: ConnIndex,
         event: &[u8],
-        settles: Settles,
+        encoded: &Encoded,
         origin: Origin,
     ) {
-        let prefix = self.session(index).prefix(&Encoded::mark(settles), event.len());
+        let prefix = self.session(index).prefix(encoded, event.len());
         let place = self.enter_bytes(&[prefix.as_bytes(), event], origin);
         self.push_place(index, place);
     }

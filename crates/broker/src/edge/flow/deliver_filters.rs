@@ -13,9 +13,8 @@ use crate::edge::outbox::{Origin, Place};
 use crate::edge::subscriptions::{NamedIndex, Stage};
 use crate::ids::SubIndex;
 use crate::mail::PartitionId;
-use crate::notice::Settles;
+use crate::notice::{Encoded, Settles};
 use crate::protocol::Protocol;
-use crate::session::events::encode::ID_LINE_BYTES_MAX;
 use wire::native;
 
 impl Edge {
@@ -184,14 +183,15 @@ impl Edge {
                 let mut event = std::mem::take(&mut self.work.scratch);
                 event.clear();
                 let epoch = self.settings.log_of(partition).epoch;
+                let through = delivery.view.offset();
+                let encoded = Encoded::mark(Settles::Filters { partition, after, through });
                 let session = self.session(index);
                 session.encode_message(client, Some(topic), epoch, &delivery.view, &mut event);
-                self.reserve(event.len() + ID_LINE_BYTES_MAX);
+                let prefix_bytes_max = session.prefix_bytes_max(&encoded, event.len());
+                self.reserve(event.len() + prefix_bytes_max);
                 let is_wanted = !self.subscriptions.is_behind_at(subscription, partition, after);
                 if is_wanted {
-                    let through = delivery.view.offset();
-                    let settles = Settles::Filters { partition, after, through };
-                    self.push_event(index, &event, settles, origin);
+                    self.push_event(index, &event, &encoded, origin);
                 } else if is_paid {
                     self.subscriptions.refund_credit(subscription);
                 }

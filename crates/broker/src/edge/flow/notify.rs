@@ -10,10 +10,10 @@ use crate::edge::outbox::Origin;
 use crate::ids::{ConnIndex, NONE, SubIndex};
 use crate::inspect::Answer;
 use crate::mail::{Appended, Gap, GapReason, HistoryPage, PartitionId, PublishRefusal, Reply};
-use crate::notice::{Beginning, Found, Grant, LeftOut, Notice, Refusal, Settles};
+use crate::notice::{Beginning, Encoded, Found, Grant, LeftOut, Notice, Refusal, Settles, Then};
 use crate::position::Position;
 use crate::protocol::{Protocol, flag};
-use crate::session::encode::{Encoded, Session, Then};
+use crate::session::encode::Session;
 use wire::native::{CloseCode, ErrorCode, ErrorFrame, Reference, UnsubscribeCode};
 
 impl Edge {

@@ -5,62 +5,63 @@
 //! that begin with `crore.`, so that `onmessage` sees messages only.
 
 use super::cursor::CURSOR_BYTES_MAX;
-use super::{Events, hint_of};
+use super::{Events, Stream};
 use crate::mail::{Gap, PartitionId};
-use crate::notice::{Found, Grant, LeftOut, Notice, Refusal, Settles};
+use crate::notice::{Encoded, Found, Grant, LeftOut, Notice, Refusal, Settles, Then};
 use crate::position::Position;
-use crate::session::encode::{Encoded, Session, Then};
+use crate::session::http::answer::{Answer, cross_origin};
 use crate::session::http::parameters::DataForm;
-use crate::session::{State, json};
+use crate::session::json;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use log::RecordView;
-use wire::http::event_stream::OutgoingEvent;
+use wire::http::ResponseWriter;
+use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
 use wire::http::problem::append_json_string;
 use wire::native::ErrorCode;
 
 /// Appends the event of a notice, without the line of its id where the stream's cursor is in it.
 pub(in crate::session) fn notice(
-    session: &mut Session<'_>,
+    stream: &mut Stream<'_>,
     notice: &Notice<'_>,
     out: &mut Vec<u8>,
 ) -> Encoded {
     match *notice {
-        Notice::Subscribed { client, grant, .. } => subscribed(session, client, grant, out),
+        Notice::Subscribed { client, grant, .. } => subscribed(stream, client, grant, out),
         // Where events of other topics had to go, their cursor must not be told;
         // `crore.caught_up` will bring it. Nor is there one before all topics have begun: with a
         // part of it a client would come back as a stranger. A replay brings it with its first
         // event.
-        Notice::Started { client, position, is_replaying: false } if !session.is_raw => {
-            id_alone(session, client, position, out)
+        Notice::Started { client, position, is_replaying: false } if !stream.is_raw => {
+            id_alone(stream, client, position, out)
         }
         // Its own position must not stay the last one that the client has seen.
-        Notice::RetainedSent { client, position, .. } => id_alone(session, client, position, out),
+        Notice::RetainedSent { client, position, .. } => id_alone(stream, client, position, out),
         Notice::SubscribedFilter { client, is_complete, .. } => {
-            let mut data = about(session.events(), client);
+            let mut data = about(stream.events.as_deref(), client);
             json::append(&mut data, format_args!("\"complete\":{is_complete}}}"));
             event("crore.start", None, &data, out)
         }
         Notice::FiltersStarted { partition, through } => {
-            if cursor_text(session).is_none() {
+            if cursor_text(stream).is_none() {
                 return Encoded::ANSWER;
             }
             out.extend_from_slice(NO_EVENT);
             Encoded::mark(Settles::Filters { partition, after: through, through })
         }
-        Notice::Refused { client, refusal } => refused(session, client, &refusal, out),
+        Notice::Refused { client, refusal } => refused(stream, client, &refusal, out),
         Notice::Gap { client, partition: None, gap, found, .. } => {
-            topic_gap(session, client, &gap, found, out)
+            topic_gap(stream, client, &gap, found, out)
         }
         Notice::Gap { client, partition: Some(partition), gap, found, .. } => {
-            filter_gap(session, (client, partition), &gap, found, out)
+            filter_gap(stream, (client, partition), &gap, found, out)
         }
         Notice::LeftOut { .. } | Notice::CaughtUp { .. } | Notice::FilterCaughtUp { .. } => {
-            mark(session, notice, out)
+            mark(stream, notice, out)
         }
         // The stream ends: the client comes back with the cursor that it has.
         Notice::Unsubscribed { client, code } => {
-            let data = fault(about(session.events(), client), code.name(), code.text());
+            let data = fault(about(stream.events.as_deref(), client), code.name(), code.text());
             event("crore.error", None, &data, out).then(Then::Close)
         }
         Notice::GoAway { return_after_ms, .. } => {
@@ -81,10 +82,10 @@ pub(in crate::session) fn notice(
 
 /// Appends the event of a notice that settles messages which the client does not receive, or the
 /// end of a replay.
-fn mark(session: &mut Session<'_>, notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
+fn mark(stream: &mut Stream<'_>, notice: &Notice<'_>, out: &mut Vec<u8>) -> Encoded {
     match *notice {
         Notice::LeftOut { client, epoch, partition, left_out } => {
-            left_out_event(session, (client, epoch), partition, &left_out, out)
+            left_out_event(stream, (client, epoch), partition, &left_out, out)
         }
         Notice::CaughtUp { client, from, position } => {
             event("crore.caught_up", None, b"{}", out);
@@ -92,7 +93,7 @@ fn mark(session: &mut Session<'_>, notice: &Notice<'_>, out: &mut Vec<u8>) -> En
         }
         Notice::FilterCaughtUp { partition, through, is_last, .. } => {
             let settles = Settles::Filters { partition, after: through, through };
-            session.settle(settles);
+            stream.settle(settles);
             if !is_last {
                 return Encoded::ANSWER;
             }
@@ -103,53 +104,48 @@ fn mark(session: &mut Session<'_>, notice: &Notice<'_>, out: &mut Vec<u8>) -> En
     }
 }
 
-fn subscribed(session: &mut Session<'_>, client: u32, grant: &Grant, out: &mut Vec<u8>) -> Encoded {
+fn subscribed(stream: &mut Stream<'_>, client: u32, grant: &Grant, out: &mut Vec<u8>) -> Encoded {
     let position = grant.position;
-    session.settle(Settles::Topic { client, from: position.offset, position });
-    let mut data = about(session.events(), client);
+    stream.settle(Settles::Topic { client, from: position.offset, position });
+    let mut data = about(stream.events.as_deref(), client);
     let complete = grant.gap.is_none();
     json::append(&mut data, format_args!("\"position\":\"{position}\",\"complete\":{complete}"));
-    let topic = session.events().and_then(|events| events.topic(client));
+    let topic = stream.events.as_deref().and_then(|events| events.topic(client));
     if let Some(hint) = topic.and_then(hint_of) {
         data.extend_from_slice(b",\"hint\":");
         append_json_string(&mut data, hint);
     }
     data.push(b'}');
     // The stream's id moves only with the event that says what is missing before it.
-    let id = (session.is_raw && complete).then(|| position.to_string());
+    let id = (stream.is_raw && complete).then(|| position.to_string());
     event("crore.start", id.as_deref(), &data, out)
 }
 
 /// A topic's position without an event, if the stream has an id.
-fn id_alone(session: &Session<'_>, client: u32, position: Position, out: &mut Vec<u8>) -> Encoded {
-    if !session.is_raw && cursor_text(session).is_none() {
+fn id_alone(stream: &Stream<'_>, client: u32, position: Position, out: &mut Vec<u8>) -> Encoded {
+    if !stream.is_raw && cursor_text(stream).is_none() {
         return Encoded::ANSWER;
     }
     out.extend_from_slice(NO_EVENT);
     Encoded::mark(Settles::Topic { client, from: position.offset, position })
 }
 
-fn refused(
-    session: &mut Session<'_>,
-    client: u32,
-    refusal: &Refusal,
-    out: &mut Vec<u8>,
-) -> Encoded {
+fn refused(stream: &mut Stream<'_>, client: u32, refusal: &Refusal, out: &mut Vec<u8>) -> Encoded {
     // A log that could not be read ends the stream, and so does an edge without room for a replay:
     // the client comes back with the cursor that it has. If the stream went on without what it was
     // to read, the client would not learn what is missing.
     let ends = matches!(refusal.code, ErrorCode::LogUnavailable | ErrorCode::Overloaded);
-    if !ends && let Some(State::Events(events)) = &mut session.state {
+    if !ends && let Some(events) = &mut stream.events {
         events.cursor.refuse(client as usize);
     }
     let mut data = Vec::from(&b"{\"topic\":"[..]);
-    let topic = session.events().and_then(|events| events.topic(client));
+    let topic = stream.events.as_deref().and_then(|events| events.topic(client));
     append_json_string(&mut data, topic.unwrap_or_default());
     data.push(b',');
     let data = fault(data, refusal.code.name(), refusal.code.text());
     let encoded = event("crore.error", None, &data, out);
     // A raw stream without its topic has no purpose either; the client comes back after its delay.
-    match ends || session.is_raw {
+    match ends || stream.is_raw {
         true => encoded.then(Then::Close),
         false => encoded,
     }
@@ -158,32 +154,32 @@ fn refused(
 /// A gap of a topic is never dropped: it brings no cursor. A raw stream that begins behind a gap
 /// gets its first id with it.
 fn topic_gap(
-    session: &Session<'_>,
+    stream: &Stream<'_>,
     client: u32,
     gap: &Gap,
     found: Found,
     out: &mut Vec<u8>,
 ) -> Encoded {
-    let mut data = about(session.events(), client);
+    let mut data = about(stream.events.as_deref(), client);
     data.extend_from_slice(b"\"gap\":");
     json::append_gap(&mut data, gap);
     data.push(b'}');
     let id = match found {
-        Found::AtStart(position) if session.is_raw => Some(position.to_string()),
+        Found::AtStart(position) if stream.is_raw => Some(position.to_string()),
         _ => None,
     };
     event("crore.gap", id.as_deref(), &data, out)
 }
 
 fn filter_gap(
-    session: &Session<'_>,
+    stream: &Stream<'_>,
     (client, partition): (u32, PartitionId),
     gap: &Gap,
     found: Found,
     out: &mut Vec<u8>,
 ) -> Encoded {
     let mut data = match found {
-        Found::AfterRefusal => about(session.events(), client),
+        Found::AfterRefusal => about(stream.events.as_deref(), client),
         Found::AtStart(_) | Found::InPage => Vec::from(b"{"),
     };
     json::append(&mut data, format_args!("\"partition\":{partition},\"gap\":"));
@@ -201,7 +197,7 @@ fn filter_gap(
 
 /// The client has settled what its policy left out, so its cursor moves.
 fn left_out_event(
-    session: &Session<'_>,
+    stream: &Stream<'_>,
     (client, epoch): (u32, u64),
     partition: Option<PartitionId>,
     left_out: &LeftOut,
@@ -216,7 +212,7 @@ fn left_out_event(
         }
         None => {
             let position = Position { epoch, offset: through };
-            (about(session.events(), client), Settles::Topic { client, from, position })
+            (about(stream.events.as_deref(), client), Settles::Topic { client, from, position })
         }
     };
     json::append_left_out(&mut data, left_out);
@@ -250,27 +246,27 @@ fn event(name: &str, id: Option<&str>, data: &[u8], out: &mut Vec<u8>) -> Encode
 
 /// The line that begins a frame with the stream's cursor: of a raw stream the position that the
 /// frame settles, else the cursor of all topics; empty while there is none.
-pub(in crate::session) fn id_line(session: &Session<'_>, settles: Settles) -> String {
+pub(in crate::session) fn id_line(stream: &Stream<'_>, settles: Settles) -> String {
     match settles {
-        Settles::Topic { position, .. } if session.is_raw => format!("id: {position}\n"),
-        _ => cursor_text(session).map_or(String::new(), |cursor| format!("id: {cursor}\n")),
+        Settles::Topic { position, .. } if stream.is_raw => format!("id: {position}\n"),
+        _ => cursor_text(stream).map_or(String::new(), |cursor| format!("id: {cursor}\n")),
     }
 }
 
 /// The composite cursor, once it can be told for every topic.
-fn cursor_text(session: &Session<'_>) -> Option<String> {
-    session.events().and_then(|events| events.cursor.text())
+fn cursor_text(stream: &Stream<'_>) -> Option<String> {
+    stream.events.as_deref().and_then(|events| events.cursor.text())
 }
 
 /// Moves the stream's cursor to these positions where it is not beyond them, and appends what tells
 /// it; nothing if that is no news, unless it `is_owed`, or if the stream has no cursor yet.
 pub(in crate::session) fn positions(
-    session: &mut Session<'_>,
+    stream: &mut Stream<'_>,
     settled: &[(PartitionId, u64)],
     is_owed: bool,
     out: &mut Vec<u8>,
 ) {
-    let Some(State::Events(events)) = &mut session.state else {
+    let Some(events) = &mut stream.events else {
         return;
     };
     let mut is_news = is_owed;
@@ -324,6 +320,35 @@ pub(crate) fn append_raw_event(epoch: u64, view: &RecordView<'_>, out: &mut Vec<
 pub(crate) fn encode(event: &OutgoingEvent<'_>, out: &mut Vec<u8>) {
     let encoded = event.encode(out);
     debug_assert!(encoded.is_ok(), "ids and names of ours hold no line ends");
+}
+
+/// The head of the answer, and the time after which clients reconnect.
+pub(crate) fn head(answer: &Answer) -> Vec<u8> {
+    let mut head = Vec::with_capacity(256);
+    let writer = ResponseWriter::new(&mut head, 200).keep_alive(false);
+    cross_origin(writer, answer)
+        .header("Content-Type", EVENT_STREAM_MEDIA_TYPE)
+        .header("Cache-Control", "no-store")
+        .header("X-Content-Type-Options", "nosniff")
+        // Asks nginx, the most common proxy in between, not to hold the stream back.
+        .header("X-Accel-Buffering", "no")
+        .finish_head();
+    let retry = OutgoingEvent { retry_ms: Some(RETRY_MS), ..OutgoingEvent::default() };
+    encode(&retry, &mut head);
+    head
+}
+
+/// What clients wait before they reconnect.
+const RETRY_MS: u64 = 2_000;
+
+/// Whether a topic's name looks like a filter that a URL has spoilt. It is a name like any other,
+/// and so no fault.
+fn hint_of(name: &str) -> Option<&'static str> {
+    if name.ends_with('/') {
+        return Some("this topic ends in an empty level; the wildcard # is written %23 in a URL");
+    }
+    let is_space = name.split('/').any(|level| level == " ");
+    is_space.then_some("a level of this topic is a space; the wildcard + is written %2B in a URL")
 }
 
 /// What follows an id that no event comes with.

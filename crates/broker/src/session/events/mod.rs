@@ -7,24 +7,19 @@
 pub(crate) mod cursor;
 pub(crate) mod encode;
 
-use super::State;
-use super::encode::Session;
-use super::http::answer::{Answer, cross_origin};
 use super::http::fault::Fault;
 use super::http::parameters::{self, DataForm};
 use super::http::route;
 use crate::mail::Start;
-use crate::notice::Beginning;
+use crate::notice::{Beginning, Settles};
 use crate::position::Position;
 use crate::settings::{LagPolicy, Settings};
 use crate::topic::Filter;
 use cursor::{CURSOR_BYTES_MAX, StreamCursor};
-use encode::encode;
 use std::borrow::Cow;
 use stdx::handing::Hand;
-use wire::http::event_stream::{EVENT_STREAM_MEDIA_TYPE, OutgoingEvent};
+use wire::http::Target;
 use wire::http::request::Request;
-use wire::http::{ResponseWriter, Target};
 use wire::native::ErrorCode;
 
 /// A stream in envelopes.
@@ -71,12 +66,27 @@ impl Events {
     }
 }
 
-impl Session<'_> {
-    /// The state of a stream in envelopes.
-    pub(super) fn events(&self) -> Option<&Events> {
-        match &self.state {
-            Some(State::Events(events)) => Some(events),
-            _ => None,
+/// What an encoder sees of one stream.
+pub(crate) struct Stream<'a> {
+    /// A stream of one topic without an envelope: it has no state.
+    pub is_raw: bool,
+    pub events: Option<&'a mut Events>,
+}
+
+impl Stream<'_> {
+    /// Moves the stream's cursor, if it has one.
+    pub fn settle(&mut self, settles: Settles) {
+        let Some(events) = &mut self.events else {
+            return;
+        };
+        match settles {
+            Settles::Nothing => {}
+            Settles::Topic { client, position, .. } => {
+                events.cursor.set_topic(client as usize, position);
+            }
+            Settles::Filters { partition, through, .. } => {
+                events.cursor.set_partition(partition, through);
+            }
         }
     }
 }
@@ -156,25 +166,6 @@ pub(crate) fn start(
     Ok(StreamStart { start, last_event_id, policy, data })
 }
 
-/// The head of the answer, and the time after which clients reconnect.
-pub(crate) fn head(answer: &Answer) -> Vec<u8> {
-    let mut head = Vec::with_capacity(256);
-    let writer = ResponseWriter::new(&mut head, 200).keep_alive(false);
-    cross_origin(writer, answer)
-        .header("Content-Type", EVENT_STREAM_MEDIA_TYPE)
-        .header("Cache-Control", "no-store")
-        .header("X-Content-Type-Options", "nosniff")
-        // Asks nginx, the most common proxy in between, not to hold the stream back.
-        .header("X-Accel-Buffering", "no")
-        .finish_head();
-    let retry = OutgoingEvent { retry_ms: Some(RETRY_MS), ..OutgoingEvent::default() };
-    encode(&retry, &mut head);
-    head
-}
-
-/// What clients wait before they reconnect.
-const RETRY_MS: u64 = 2_000;
-
 /// Belongs to no log: everything is a gap.
 pub(crate) const UNKNOWN: Position = Position { epoch: 0, offset: 0 };
 
@@ -212,14 +203,4 @@ fn check_start(start: Start, topics: &[StreamTopic]) -> Result<(), Fault> {
         _ => return Ok(()),
     };
     Err(Fault::new(ErrorCode::UnsupportedStart, detail.to_owned()))
-}
-
-/// Whether a topic's name looks like a filter that a URL has spoilt. It is a name like any other,
-/// and so no fault.
-fn hint_of(name: &str) -> Option<&'static str> {
-    if name.ends_with('/') {
-        return Some("this topic ends in an empty level; the wildcard # is written %23 in a URL");
-    }
-    let is_space = name.split('/').any(|level| level == " ");
-    is_space.then_some("a level of this topic is a space; the wildcard + is written %2B in a URL")
 }

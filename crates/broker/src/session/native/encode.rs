@@ -4,9 +4,8 @@
 
 use crate::attributes::{append_attributes, retained};
 use crate::mail::{Appended, Gap, GapReason, HistoryPage, PartitionId, PublishRefusal};
-use crate::notice::{self, Found, Grant, LeftOut, Notice, Refusal, Settles};
+use crate::notice::{self, Encoded, Found, Grant, LeftOut, Notice, Refusal, Settles};
 use crate::position::Position;
-use crate::session::encode::Encoded;
 use crate::settings::LagPolicy;
 use log::RecordView;
 use wire::native::{
