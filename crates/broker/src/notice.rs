@@ -8,7 +8,7 @@ pub(crate) use crate::mail::Grant;
 use crate::mail::{Appended, Gap, HistoryPage, PartitionId, PublishRefusal, Start};
 use crate::position::Position;
 use crate::settings::LagPolicy;
-use wire::native::{ErrorCode, SkipReason, UnsubscribeCode};
+use wire::native::{ErrorCode, Reference, SkipReason, UnsubscribeCode};
 
 /// A notice to one client. `client` is the number of a subscription on its connection.
 pub(crate) enum Notice<'a> {
@@ -25,6 +25,8 @@ pub(crate) enum Notice<'a> {
     FiltersStarted { partition: PartitionId, through: u64 },
     /// A subscription is refused.
     Refused { client: u32, refusal: Refusal },
+    /// A command was not carried out; without a message, the text of the code says why.
+    Failed { reference: Reference, refusal: Refusal, message: Option<&'a str> },
     /// Messages are missing: of a topic, or of a filter in one partition.
     Gap { client: u32, epoch: u64, partition: Option<PartitionId>, gap: Gap, found: Found },
     /// The lag policy of a subscription left messages out.
@@ -51,7 +53,7 @@ impl Notice<'_> {
     /// The error that the notice reports.
     pub fn error(&self) -> Option<ErrorCode> {
         match self {
-            Notice::Refused { refusal, .. } => Some(refusal.code),
+            Notice::Refused { refusal, .. } | Notice::Failed { refusal, .. } => Some(refusal.code),
             Notice::Published { result: Err(refusal), .. } => Some(refusal.code),
             Notice::History { result: Err(code), .. } => Some(*code),
             _ => None,

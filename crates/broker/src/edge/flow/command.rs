@@ -8,12 +8,10 @@ use crate::edge::{Edge, Pressure, flag};
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
 use crate::mail::{self, PageLimits, PartitionCursor, ProducerStamp, Publication, Reply, ToHome};
-use crate::notice::{Refusal, Wish};
+use crate::notice::{Notice, Refusal, Wish};
 use crate::topic::{Filter, TopicName};
 use stdx::chunk::Slice;
-use wire::native::{
-    ErrorCode, ErrorFrame, Once, Producer, Reference, ServerFrame, UnsubscribeCode, Unsubscribed,
-};
+use wire::native::{ErrorCode, Once, Producer, Reference, ServerFrame, UnsubscribeCode};
 
 impl Edge {
     /// Carries out one command. The items of a list of subscriptions come by
@@ -56,7 +54,7 @@ impl Edge {
         };
         if let Err(code) = self.permit(index, Action::Subscribe, filter) {
             let act = (Action::Subscribe, subscribe.filter);
-            return self.native_refuse_act(index, reference, act, code);
+            return self.refuse_act(index, reference, act, code);
         }
         if !filter.is_plain() {
             return self.begin_filter(index, client, filter, &subscribe);
@@ -139,9 +137,8 @@ impl Edge {
             }
             Some(subscription) => {
                 self.unsubscribe(subscription);
-                let code = u32::from(UnsubscribeCode::Requested.number());
-                let frame = Unsubscribed { subscription: client, code };
-                self.send_native(index, &ServerFrame::Unsubscribed(frame));
+                let code = UnsubscribeCode::Requested;
+                self.notify(index, &Notice::Unsubscribed { client, code });
             }
         }
     }
@@ -161,7 +158,7 @@ impl Edge {
         let Placement { rule, partition } = match self.admit(index, offer) {
             Ok(placement) => placement,
             Err(fault) => {
-                return self.native_not_admitted(index, Reference::Request(publish.request), fault);
+                return self.refuse_publication(index, Reference::Request(publish.request), fault);
             }
         };
         let (producer, idempotency_key) = match publish.once {
@@ -196,7 +193,7 @@ impl Edge {
         };
         if let Err(code) = self.permit(index, Action::History, topic.into()) {
             let act = (Action::History, history.topic);
-            return self.native_refuse_act(index, reference, act, code);
+            return self.refuse_act(index, reference, act, code);
         }
         if let Err(code) = self.refuse_from(Pressure::Recoveries) {
             return self.refuse(index, reference, Refusal::of(code));
@@ -223,11 +220,5 @@ impl Edge {
             limits,
         });
         self.request(self.settings.home_of(partition), request);
-    }
-
-    /// Refuses a command.
-    fn refuse(&mut self, index: ConnIndex, reference: Reference, refusal: Refusal) {
-        let frame = ErrorFrame { limit: refusal.limit, ..ErrorFrame::new(reference, refusal.code) };
-        self.send_native(index, &ServerFrame::Error(frame));
     }
 }

@@ -4,6 +4,7 @@
 //! no types for others, and do not import each other.
 
 mod admission;
+mod answers;
 mod authenticate;
 mod buffered;
 mod command;
@@ -28,7 +29,6 @@ mod liveness;
 mod lost;
 mod memory;
 mod native;
-mod native_answers;
 mod notify;
 mod opening;
 mod peers;

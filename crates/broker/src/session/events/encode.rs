@@ -76,6 +76,7 @@ pub(in crate::session) fn notice(
         Notice::Started { .. }
         | Notice::Published { .. }
         | Notice::History { .. }
+        | Notice::Failed { .. }
         | Notice::Ping { .. } => Encoded::ANSWER,
     }
 }

@@ -26,7 +26,13 @@ pub(in crate::session) fn notice(notice: &Notice<'_>, out: &mut Vec<u8>) -> Enco
         Notice::RetainedSent { client, position, is_replaying: false } => {
             caught_up(client, None, position.offset)
         }
-        Notice::Refused { client, refusal } => refused(client, &refusal),
+        Notice::Refused { client, refusal } => {
+            ServerFrame::Error(error(Reference::Subscription(client), &refusal))
+        }
+        Notice::Failed { reference, refusal, message } => {
+            let error = error(reference, &refusal);
+            ServerFrame::Error(ErrorFrame { message: message.unwrap_or(error.message), ..error })
+        }
         Notice::Gap { .. }
         | Notice::LeftOut { .. }
         | Notice::CaughtUp { .. }
@@ -133,12 +139,12 @@ fn subscribed_filter(client: u32, beginnings: &[notice::Beginning], out: &mut Ve
     Encoded::ANSWER
 }
 
-fn refused(client: u32, refusal: &Refusal) -> ServerFrame<'static> {
-    ServerFrame::Error(ErrorFrame {
+fn error(reference: Reference, refusal: &Refusal) -> ErrorFrame<'static> {
+    ErrorFrame {
         limit: refusal.limit,
         restart: refusal.restart.map(wire_position),
-        ..ErrorFrame::new(Reference::Subscription(client), refusal.code)
-    })
+        ..ErrorFrame::new(reference, refusal.code)
+    }
 }
 
 fn gap_of(

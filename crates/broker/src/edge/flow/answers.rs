@@ -1,4 +1,4 @@
-//! Answers of the native protocol to its own commands; a refusal is one ERROR frame.
+//! Answers to commands: refusals, and frames that only the native protocol has.
 //!
 //! Step 3 of the path.
 
@@ -7,8 +7,9 @@ use crate::edge::Edge;
 use crate::edge::outbox::Origin;
 use crate::entitlement::Action;
 use crate::ids::ConnIndex;
+use crate::notice::{Notice, Refusal};
 use crate::protocol::flag;
-use wire::native::{ErrorCode, ErrorFrame, Reference, ServerFrame};
+use wire::native::{ErrorCode, Reference, ServerFrame};
 use wire::websocket::frame::{Opcode, encode_header};
 
 impl Edge {
@@ -31,37 +32,46 @@ impl Edge {
         }
     }
 
-    /// Refuses a request.
+    /// Refuses a command.
+    pub(crate) fn refuse(&mut self, index: ConnIndex, reference: Reference, refusal: Refusal) {
+        self.notify(index, &Notice::Failed { reference, refusal, message: None });
+    }
+
+    /// Refuses a command with a code and nothing more.
     pub(crate) fn native_refuse(
         &mut self,
         index: ConnIndex,
         reference: Reference,
         code: ErrorCode,
     ) {
-        self.send_native(index, &ServerFrame::Error(ErrorFrame::new(reference, code)));
+        self.refuse(index, reference, Refusal::of(code));
     }
 
     /// Refuses an action on a topic or filter. Where a permission is missing, the message names
     /// both.
     #[cold]
-    pub(crate) fn native_refuse_act(
+    pub(crate) fn refuse_act(
         &mut self,
         index: ConnIndex,
         reference: Reference,
         (action, wanted): (Action, &str),
         code: ErrorCode,
     ) {
-        if code != ErrorCode::Forbidden {
-            return self.native_refuse(index, reference, code);
-        }
-        let frame =
-            ErrorFrame { message: &action.refusal(wanted), ..ErrorFrame::new(reference, code) };
-        self.send_native(index, &ServerFrame::Error(frame));
+        let text;
+        let message = match code {
+            ErrorCode::Forbidden => {
+                text = action.refusal(wanted);
+                Some(&*text)
+            }
+            _ => None,
+        };
+        let refusal = Refusal::of(code);
+        self.notify(index, &Notice::Failed { reference, refusal, message });
     }
 
     /// Refuses a publication.
     #[cold]
-    pub(crate) fn native_not_admitted(
+    pub(crate) fn refuse_publication(
         &mut self,
         index: ConnIndex,
         reference: Reference,
@@ -69,14 +79,13 @@ impl Edge {
     ) {
         let limit = match detail {
             Detail::Topic(topic) => {
-                return self.native_refuse_act(index, reference, (Action::Publish, topic), code);
+                return self.refuse_act(index, reference, (Action::Publish, topic), code);
             }
             Detail::Message(_, bytes_max) | Detail::Request(_, bytes_max) => Some(bytes_max.into()),
             Detail::Attributes(bytes_max) => Some(bytes_max as u64),
             Detail::Rate(too_fast) => Some(too_fast.limit),
             Detail::None | Detail::Name(_) => None,
         };
-        let frame = ErrorFrame { limit, ..ErrorFrame::new(reference, code) };
-        self.send_native(index, &ServerFrame::Error(frame));
+        self.refuse(index, reference, Refusal { limit, ..Refusal::of(code) });
     }
 }
