@@ -21,6 +21,9 @@ pub(crate) enum Protocol {
     Native,
     /// WebSocket, echo.
     Echo,
+    /// Lines of text, for tests.
+    #[cfg(feature = "line-protocol")]
+    Line,
 }
 
 /// The word for a protocol in logs, on `$sys` and in operators' answers.
@@ -115,6 +118,8 @@ impl Protocol {
                 transport: Transport::Echo,
                 ..NATIVE
             },
+            #[cfg(feature = "line-protocol")]
+            Protocol::Line => Facts { is_lasting: true, subscribes: true, ..HTTP },
         }
     }
 }

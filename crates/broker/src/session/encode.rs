@@ -48,6 +48,8 @@ impl Session<'_> {
             Protocol::Events => events::encode::notice(&mut self.stream(), notice, body),
             _ => match &mut self.state {
                 Some(State::Poll(poll)) => poll.notice(notice),
+                #[cfg(feature = "line-protocol")]
+                Some(State::Line(line)) => super::line::encode::notice(line, notice, body),
                 _ => Encoded::ANSWER,
             },
         }
@@ -63,9 +65,16 @@ impl Session<'_> {
         view: &RecordView<'_>,
         body: &mut Vec<u8>,
     ) {
-        if let Some(State::Events(events)) = &self.state {
-            let topic = topic.or_else(|| events.topic(client)).unwrap_or_default();
-            events::encode::append_envelope(topic, epoch, view, events.data, body);
+        match &self.state {
+            Some(State::Events(events)) => {
+                let topic = topic.or_else(|| events.topic(client)).unwrap_or_default();
+                events::encode::append_envelope(topic, epoch, view, events.data, body);
+            }
+            #[cfg(feature = "line-protocol")]
+            Some(State::Line(line)) => {
+                super::line::encode::message(line, client, epoch, view, body);
+            }
+            _ => {}
         }
     }
 

@@ -12,6 +12,8 @@ pub(crate) mod http;
 pub(crate) mod identity;
 pub(crate) mod items;
 pub(crate) mod json;
+#[cfg(feature = "line-protocol")]
+pub(crate) mod line;
 pub(crate) mod native;
 pub(crate) mod poll;
 
@@ -36,6 +38,9 @@ pub(crate) enum State {
     Poll(Box<poll::Poll>),
     /// An event stream of several topics.
     Events(Box<events::Events>),
+    /// The topics of a line session.
+    #[cfg(feature = "line-protocol")]
+    Line(Box<line::Line>),
     /// Items of a frame that wait for a later turn.
     Items(items::Items),
     /// What was shown is being judged, or has been.
@@ -68,6 +73,8 @@ impl State {
             State::History(wait) => size_of_val(&**wait),
             State::Poll(poll) => size_of_val(&**poll),
             State::Events(events) => size_of_val(&**events) + events.topics_bytes(),
+            #[cfg(feature = "line-protocol")]
+            State::Line(line) => size_of_val(&**line) + line.topics_bytes(),
         }
     }
 }

@@ -25,6 +25,7 @@ mod http_parameters;
 mod input;
 mod inspection;
 mod journal;
+mod line;
 mod native;
 mod native_ends;
 mod once;

@@ -195,6 +195,11 @@ impl Edge {
                 parameters::check(&target, &known)?;
                 self.begin_stream(index, request, &target, answer)
             }
+            #[cfg(feature = "line-protocol")]
+            (Route::Line, "GET") => {
+                self.begin_line(index);
+                Ok(())
+            }
             (route, _) => Err(Fault::method(route.methods())),
         }
     }

@@ -176,6 +176,8 @@ impl Edge {
             let rest = &mut bytes[consumed..];
             let progress = match self.connections.slots[index].protocol {
                 Protocol::Http => self.http_input(index, rest, scan),
+                #[cfg(feature = "line-protocol")]
+                Protocol::Line => self.line_input(index, rest),
                 protocol if protocol.facts().is_websocket => self.websocket_input(index, rest),
                 _ => Progress::Consumed(rest.len()),
             };

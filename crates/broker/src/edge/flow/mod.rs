@@ -24,6 +24,8 @@ mod input;
 mod inspect;
 mod items;
 mod journal;
+#[cfg(feature = "line-protocol")]
+mod line;
 mod links;
 mod liveness;
 mod lost;

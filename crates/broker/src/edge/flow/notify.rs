@@ -102,8 +102,8 @@ impl Edge {
             Protocol::Native => {
                 self.count_error(index, &ErrorFrame::new(Reference::Connection, code));
             }
-            Protocol::Events => self.statistics.errors.count(code),
-            _ => {} // counted with the answer to its request
+            Protocol::Http => {} // counted with the answer to its request
+            _ => self.statistics.errors.count(code),
         }
     }
 
@@ -307,11 +307,11 @@ impl Edge {
         }
         let index = reply.connection.index;
         match self.connections.slots[index].protocol {
-            Protocol::Native => {
+            Protocol::Http => self.http_published(index, reply.request, result),
+            _ => {
                 let request = reply.request;
                 self.notify(index, &Notice::Published { request, result });
             }
-            _ => self.http_published(index, reply.request, result),
         }
     }
 
@@ -326,11 +326,11 @@ impl Edge {
         }
         let index = reply.connection.index;
         match self.connections.slots[index].protocol {
-            Protocol::Native => {
+            Protocol::Http => self.http_history(index, result),
+            _ => {
                 let request = reply.request;
                 self.notify(index, &Notice::History { request, result: &result });
             }
-            _ => self.http_history(index, result),
         }
     }
 
@@ -339,11 +339,6 @@ impl Edge {
         match self.connections.slots[index].protocol {
             Protocol::Native => self.want_to_go_away(index, return_after_ms),
             Protocol::NativeStart | Protocol::Echo => self.close_native(index, CloseCode::Shutdown),
-            Protocol::Events => {
-                self.statistics.sent_away += 1;
-                let notice = Notice::GoAway { return_after_ms, urls: &[], ticket: None };
-                self.notify(index, &notice);
-            }
             Protocol::Http if self.is_poll(index) => self.poll_timed_out(index),
             // Between requests there is nothing to say; an answer that is due says `Connection:
             // close`.
@@ -354,8 +349,14 @@ impl Edge {
                 self.close_idle(index);
             }
             Protocol::Http | Protocol::Free => {}
+            _ => {
+                self.statistics.sent_away += 1;
+                let notice = Notice::GoAway { return_after_ms, urls: &[], ticket: None };
+                self.notify(index, &notice);
+            }
         }
     }
+
     /// The client is to return later, with a ticket if there is one. It may take its answers first,
     /// and subscribes to nothing more.
     pub(crate) fn native_go_away(

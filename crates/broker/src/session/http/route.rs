@@ -22,6 +22,9 @@ pub(crate) enum Route {
     Publish,
     /// `/events`.
     Events,
+    /// `/line`.
+    #[cfg(feature = "line-protocol")]
+    Line,
 }
 
 impl Route {
@@ -33,6 +36,8 @@ impl Route {
             }
             Route::Topic(_) => "GET, POST, OPTIONS",
             Route::Publish => "POST, OPTIONS",
+            #[cfg(feature = "line-protocol")]
+            Route::Line => "GET",
         }
     }
 
@@ -48,6 +53,8 @@ impl Route {
             "/echo" | "/ws/echo" => Ok(Route::Echo),
             "/publish" => Ok(Route::Publish),
             "/events" => Ok(Route::Events),
+            #[cfg(feature = "line-protocol")]
+            "/line" => Ok(Route::Line),
             "/topics" | "/topics/" => topic_of(target).map(Route::Topic),
             "/retained" | "/retained/" => topic_of(target).map(Route::Retained),
             path => match path.split_once('/').and_then(|(_, path)| path.split_once('/')) {

@@ -22,6 +22,8 @@ pub enum Protocol {
     Events,
     Native,
     Echo,
+    /// Lines of text.
+    Line,
 }
 
 /// One client; outlives its connection, to be looked at.
@@ -99,6 +101,7 @@ impl Client {
             let used = match self.protocol {
                 Protocol::Http => self.http(&input[at..]),
                 Protocol::Events => self.event(&input[at..]),
+                Protocol::Line => self.line(&input[at..]),
                 Protocol::Native | Protocol::Echo => self.websocket(&mut input[at..]),
             };
             if used == 0 {
@@ -164,7 +167,10 @@ impl Client {
             self.methods.pop_front();
         }
         if status == 101 {
-            self.protocol = self.upgrades_to;
+            self.protocol = match response.header("upgrade") {
+                Some(b"line") => Protocol::Line,
+                _ => self.upgrades_to,
+            };
         }
         if is_stream {
             self.protocol = Protocol::Events;
@@ -191,6 +197,14 @@ impl Client {
         }
         self.say(text);
         consumed + length
+    }
+
+    fn line(&mut self, input: &[u8]) -> usize {
+        let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
+            return 0;
+        };
+        self.say(String::from_utf8_lossy(&input[..end]).into());
+        end + 1
     }
 
     fn event(&mut self, input: &[u8]) -> usize {
