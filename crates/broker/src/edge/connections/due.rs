@@ -130,8 +130,8 @@ impl Connections {
     }
 
     /// The sweep is at this index: if there is a connection, keeps its stamps and its mark within
-    /// their range, and releases rates that it does not use.
-    #[inline]
+    /// their range, and releases rates that it does not use. None: there is nothing else to do.
+    #[inline(always)]
     pub fn sweep_one(
         &mut self,
         index: ConnIndex,
@@ -147,11 +147,12 @@ impl Connections {
         slot.age_mark(serial);
         self.rates.rest(index, now.monotonic_ms);
         let silent_s = self.second.saturating_sub(self.stamps[index]);
-        Some(Swept {
-            entitlement: slot.entitlement,
-            has_unfinished: slot.is(flag::KEEPS),
-            due: due(slot, index, silent_s, limits),
-        })
+        let due = due(slot, index, silent_s, limits);
+        let (entitlement, has_unfinished) = (slot.entitlement, slot.is(flag::KEEPS));
+        if due == Due::Nothing && entitlement == NONE && !has_unfinished {
+            return None;
+        }
+        Some(Swept { entitlement, has_unfinished, due })
     }
 
     /// What a connection is due for that has been silent.
@@ -187,7 +188,7 @@ impl Connections {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn due(slot: &Slot, index: ConnIndex, silent_s: u32, limits: &Limits) -> Due {
     let is_idle = silent_s.saturating_mul(1_000) >= limits.keep_alive_timeout_ms;
     if slot.is(flag::CLOSING) {
@@ -207,7 +208,7 @@ fn due(slot: &Slot, index: ConnIndex, silent_s: u32, limits: &Limits) -> Due {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ping_due(slot: &Slot, index: ConnIndex, silent_s: u32) -> Due {
     let interval_s = u32::from(slot.ping_interval_s);
     if interval_s == 0 || silent_s + spread_s(index, interval_s) < interval_s {

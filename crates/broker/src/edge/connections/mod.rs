@@ -14,7 +14,7 @@ pub(crate) mod rates;
 pub(crate) mod slots;
 pub(crate) mod sweep;
 
-pub(crate) use due::Due;
+pub(crate) use due::{Due, Swept};
 
 use crate::edge::excess::Excess;
 use crate::ids::{ConnIndex, NONE};

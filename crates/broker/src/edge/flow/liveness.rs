@@ -5,9 +5,9 @@
 //! in an ordered set, from which they are taken.
 
 use crate::edge::Edge;
-use crate::edge::connections::Due;
 use crate::edge::connections::handshakes::Deadline;
 use crate::edge::connections::sweep::Pace;
+use crate::edge::connections::{Due, Swept};
 use crate::edge::ends::End;
 use crate::ids::{ConnIndex, NONE};
 use crate::protocol::flag;
@@ -30,9 +30,23 @@ impl Edge {
             self.ask_for_positions();
         }
         let pace = self.pace();
-        for _ in 0..self.connections.begin_sweep(pace, self.now) {
+        match self.connections.begin_sweep(pace, self.now) {
+            0 => {}
+            blocks => self.sweep(blocks),
+        }
+    }
+
+    /// Looks at so many blocks of connections. Most of them are idle: for these the loop does
+    /// nothing else.
+    fn sweep(&mut self, blocks: u32) {
+        let settings = self.settings.clone();
+        for _ in 0..blocks {
             for index in self.connections.next_block() {
-                self.sweep_one(index);
+                let serial = self.subscriptions.serial();
+                let swept = self.connections.sweep_one(index, serial, &settings.limits, self.now);
+                if let Some(swept) = swept {
+                    self.act_on_swept(index, swept);
+                }
             }
         }
     }
@@ -87,13 +101,8 @@ impl Edge {
         }
     }
 
-    #[inline]
-    fn sweep_one(&mut self, index: ConnIndex) {
-        let limits = &self.settings.limits;
-        let serial = self.subscriptions.serial();
-        let Some(swept) = self.connections.sweep_one(index, serial, limits, self.now) else {
-            return;
-        };
+    #[inline(never)]
+    fn act_on_swept(&mut self, index: ConnIndex, swept: Swept) {
         let mut due = swept.due;
         if swept.entitlement != NONE {
             if self.sweep_entitlement(index, swept.entitlement) {
@@ -107,9 +116,7 @@ impl Edge {
             }
             due = self.connections.due(index, &self.settings.limits);
         }
-        if due != Due::Nothing {
-            self.act_on(index, due);
-        }
+        self.act_on(index, due);
     }
 
     /// Does what a connection is due for.
