@@ -76,6 +76,18 @@ impl<N: Net> Tls<N> {
         add(&self.counters.state_bytes, connection.state_bytes());
         subtract(&self.counters.state_bytes, before.0);
         self.give_incoming(incoming, have);
+        self.answer_fault(place, fault, refuses_renegotiation);
+        if filled > 0 {
+            if !is_full && has_more {
+                self.read_again(place);
+            }
+            return Read::Data(filled);
+        }
+        self.read_nothing(place, flags, has_more, error)
+    }
+
+    /// Sends the alert for a fault or for a refused renegotiation.
+    fn answer_fault(&mut self, place: u32, fault: Option<Fault>, refuses_renegotiation: bool) {
         if let Some(fault) = fault {
             add(&self.counters.faults, 1);
             if let Some(number) = fault.description() {
@@ -84,13 +96,6 @@ impl<N: Net> Tls<N> {
         } else if refuses_renegotiation {
             self.alert(place, description::NO_RENEGOTIATION);
         }
-        if filled > 0 {
-            if !is_full && has_more {
-                self.read_again(place);
-            }
-            return Read::Data(filled);
-        }
-        self.read_nothing(place, flags, has_more, error)
     }
 
     /// The result of a read without data: an end, a failure, or `Blocked`.
