@@ -21,7 +21,7 @@ use stdx::names::{Name, Names};
 use stdx::slab::Slab;
 use wire::native::ErrorCode;
 
-/// What one credential entitles to.
+/// The entitlement of one credential.
 #[derive(Hand)]
 struct Entry {
     digest: [u32; 4],
@@ -107,12 +107,12 @@ impl Entitlements {
         Some(at)
     }
 
-    /// One more holds the entry.
+    /// Adds a holder of the entry.
     pub fn hold(&mut self, at: u32) {
         self.entries[at].holders += 1;
     }
 
-    /// One holder fewer; the last one takes the entry with it.
+    /// Removes a holder of the entry; the last one takes the entry with it.
     pub fn release(&mut self, at: u32) {
         let Some(entry) = self.entries.get_mut(at) else {
             return;
@@ -269,12 +269,12 @@ impl Entitlements {
         std::str::from_utf8(subject).unwrap_or_default()
     }
 
-    /// When it expires, seconds since 1970.
+    /// The time at which the entry expires, in seconds since 1970.
     pub fn expires_s(&self, at: u32) -> u32 {
         self.entries[at].expires_s
     }
 
-    /// As it was entered.
+    /// The entitlement as it was entered.
     pub fn get(&self, at: u32) -> Entitlement {
         let entry = &self.entries[at];
         Entitlement {
@@ -293,7 +293,7 @@ impl Entitlements {
         entry.is_some_and(|entry| !entry.is_revoked)
     }
 
-    /// Nobody may go on with it.
+    /// Revokes the entry: no session may go on with it.
     pub fn revoke(&mut self, at: u32) {
         self.unlist(at);
         self.entries[at].is_revoked = true;

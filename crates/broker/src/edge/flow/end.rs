@@ -29,7 +29,7 @@ impl Edge {
         }
     }
 
-    /// Everything has been written and the connection is to close.
+    /// The connection closes: its outbox is empty.
     pub(crate) fn finish(&mut self, index: ConnIndex) {
         self.out.closes.push((self.connections.slots.key(index), false));
         self.release(index);

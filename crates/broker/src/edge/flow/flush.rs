@@ -57,7 +57,7 @@ impl Edge {
         }
     }
 
-    /// Everything has been written.
+    /// The connection's outbox is empty.
     fn drained(&mut self, index: ConnIndex) {
         self.subscriptions.end_recoveries(index);
         let slot = &mut self.connections.slots[index];

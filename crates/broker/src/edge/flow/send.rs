@@ -56,7 +56,7 @@ impl Edge {
         }
     }
 
-    /// Gives a connection a place.
+    /// Queues a frame of the ring for a connection.
     pub(crate) fn push_place(&mut self, index: ConnIndex, place: Place) {
         let len_max = self.settings.limits.outbox_len_max;
         if self.outboxes.push(&mut self.connections.slots, index, place, len_max) == Queued::TooLong
@@ -65,14 +65,14 @@ impl Edge {
         }
     }
 
-    /// Has the next flush look at the connection even if no frame waits.
+    /// Marks the connection for the next flush even if no frame waits.
     pub(crate) fn touch(&mut self, index: ConnIndex) {
         if !self.connections.slots[index].is(flag::DEAD) {
             self.outboxes.touch(&mut self.connections.slots, index);
         }
     }
 
-    /// Bytes that wait for this connection and that it alone keeps.
+    /// Bytes that the outbox of this connection owns.
     pub(crate) fn owned_bytes(&self, index: ConnIndex) -> usize {
         self.outboxes.owned_bytes(&self.connections.slots[index])
     }
