@@ -6,11 +6,12 @@
 //! secrets.
 
 use crate::admin::revocations::Revoking;
-use crate::cli::ConfigurationArguments;
 use crate::configuration::changes::{self, Change};
 use crate::configuration::fault::{Fault, Faults, Origin};
 use crate::configuration::{self, Configuration, assemble, assemble_logging, document};
+use crate::flags::ConfigurationArguments;
 use crate::logging::{Level, Log};
+use crate::reloaded::{Counts, Reloaded};
 use crate::{entitled, process, service_manager, tls_files};
 use broker::settings::Settings;
 use node::Node;
@@ -34,33 +35,6 @@ pub struct Reloader {
     pub log: Log,
     /// The counts so far.
     pub counts: Mutex<Counts>,
-}
-
-/// Counts of reloads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    /// Applied reloads.
-    pub taken: u64,
-    /// Reloads with faults.
-    pub refused: u64,
-    /// Changes of the last applied reload that wait for a restart.
-    pub waiting: u64,
-}
-
-/// The result of a reload.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Reloaded {
-    /// Changed options.
-    pub changes: Vec<Change>,
-    /// Whether the files of TLS were read again.
-    pub certificate: bool,
-}
-
-impl Reloaded {
-    /// Changes that wait for a restart.
-    pub fn waiting(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| !change.is_in_force)
-    }
 }
 
 impl Reloader {

@@ -5,8 +5,8 @@
 //! They replace the flags of addresses, so the rules of addresses apply to them, too. The module
 //! runs before there are threads.
 
-use crate::cli::ConfigurationArguments;
 use crate::exit::Ending;
+use crate::flags::ConfigurationArguments;
 use crate::service_manager::{self, Inherited};
 use anyhow::{Context, anyhow};
 use net::kernel::{inherited_address, inherited_listener};

@@ -23,7 +23,7 @@ mod upgrade;
 
 use crate::configuration::fault::Faults;
 use crate::logging::Target;
-use crate::reload::Reloaded;
+use crate::reloaded::Reloaded;
 use crate::statistics_history::StatisticsHistory;
 use crate::upgrade::Upgraded;
 use arrivals::{Arrival, SocketDoor};

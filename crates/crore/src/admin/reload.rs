@@ -6,7 +6,7 @@
 use super::authority::{check_json, problem_with};
 use super::{Shared, answer, beside};
 use crate::configuration::fault::{Fault, Faults};
-use crate::reload::Reloaded;
+use crate::reloaded::Reloaded;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};

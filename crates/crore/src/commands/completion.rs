@@ -1,7 +1,7 @@
 //! `crore completion`.
 
 use crate::exit::Ending;
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 use std::io::Write;
 
@@ -12,13 +12,12 @@ pub struct Arguments {
     pub shell: Shell,
 }
 
-/// Prints the script.
+/// Prints the script of this command line.
 ///
 /// # Errors
 /// Standard output fails.
-pub fn run(arguments: &Arguments) -> Result<(), Ending> {
+pub fn run(arguments: &Arguments, mut command: Command) -> Result<(), Ending> {
     let mut script = Vec::new();
-    let mut command = crate::cli::Arguments::command();
     clap_complete::generate(arguments.shell, &mut command, "crore", &mut script);
     std::io::stdout().lock().write_all(&script)?;
     Ok(())

@@ -1,8 +1,8 @@
 //! `crore config`: shows the effective configuration, its faults, and the reference.
 
-use crate::cli::ConfigurationArguments;
 use crate::configuration::{self, document, explain};
 use crate::exit::Ending;
+use crate::flags::ConfigurationArguments;
 use std::io::Write;
 use std::path::PathBuf;
 

@@ -59,7 +59,9 @@ pub fn run(command: Command) -> Result<(), Ending> {
         Command::Metrics => metrics::run(),
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Version => version::run(),
-        Command::Completion(arguments) => completion::run(&arguments),
+        Command::Completion(arguments) => {
+            completion::run(&arguments, <crate::cli::Arguments as clap::CommandFactory>::command())
+        }
         Command::Man => man::run(),
     }
 }

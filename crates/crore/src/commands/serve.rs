@@ -8,13 +8,14 @@
 mod operating;
 mod serving;
 mod starting;
+mod url;
 mod wishes;
 
-use crate::cli::ConfigurationArguments;
 use crate::configuration::{self, assemble_logging, document};
 use crate::draining;
 use crate::entitled::{self, Entitled};
 use crate::exit::Ending;
+use crate::flags::ConfigurationArguments;
 use crate::logging::{Level, Log, Target};
 use crate::reload::Reloader;
 use crate::signals::Signal;
@@ -27,6 +28,7 @@ use node::upgrade::fail_at;
 use serving::Serving;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use url::http_url;
 use wishes::Wish;
 
 /// Flags of `serve`.
@@ -248,8 +250,4 @@ fn copies(listeners: &[TcpListener]) -> Result<Vec<TcpListener>, Ending> {
 
 fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Ending> {
     listeners.iter().map(|listener| Ok(listener.local_addr()?)).collect()
-}
-
-fn http_url(address: SocketAddr) -> String {
-    format!("http://{address}")
 }

@@ -1,10 +1,10 @@
 //! `crore token`: creates keys and tokens, checks them as a node would, and revokes tokens.
 
-use crate::cli::ConfigurationArguments;
 use crate::commands::token_revoke;
 use crate::configuration;
 use crate::entitled::{self, secret_of_file};
 use crate::exit::Ending;
+use crate::flags::ConfigurationArguments;
 use anyhow::{Context, anyhow};
 use broker::entitlement::{Action, CREDENTIAL_BYTES_MAX, CredentialKind, Entitlement, NEVER};
 use entitlement::TokenJudge;

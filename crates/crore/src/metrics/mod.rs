@@ -29,7 +29,7 @@ pub use families::Family;
 
 use crate::logging;
 use crate::process::memory;
-use crate::reload::Counts;
+use crate::reloaded::Counts;
 use ::entitlement::Statistics as OfJudge;
 use families::Families;
 use node::NodeStatistics;

@@ -5,7 +5,7 @@
 //! creates the socket only when it is the node, so that a failed upgrade leaves the old node's
 //! socket unchanged.
 
-use super::http_url;
+use super::url::http_url;
 use crate::admin::sessions::Sessions;
 use crate::admin::{Access, Listeners};
 use crate::configuration::Configuration;

@@ -3,8 +3,8 @@
 //!
 //! Invariant: a failed start leaves nothing running.
 
-use super::http_url;
 use super::serving::Serving;
+use super::url::http_url;
 use crate::configuration::fault::{Fault, Faults};
 use crate::configuration::{Configuration, assemble};
 use crate::entitled;
