@@ -3,6 +3,7 @@
 //! Nothing here is state: a live upgrade leaves it.
 
 use crate::edge::compression::Compression;
+use crate::ids::SubIndex;
 use stdx::chunk::{ChunkWriter, Slice};
 
 /// See the module.
@@ -11,7 +12,7 @@ pub(crate) struct Work {
     /// What subscriptions may still cost in this turn.
     pub left: u32,
     pub mail: Mail,
-    pub targets: Vec<u32>,
+    pub targets: Vec<SubIndex>,
     pub scratch: Vec<u8>,
     pub attributes: Vec<u8>,
     pub compression: Compression,

@@ -168,19 +168,17 @@ impl Subscriptions {
     /// Whether some subscription to filters of the connection is behind in a partition, or may be.
     pub fn may_be_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
         let cursors = &self.behind.cursors;
-        let end = *all_of_connection(index).end();
-        let mut from = (index, 0, 0);
+        let (start, end) = all_of_connection(index).into_inner();
+        let mut from = Bound::Included(start);
         for _ in 0..READERS_LOOKED_AT_MAX {
-            let Some((&(_, reader, _), _)) = cursors.range(from..=end).next() else {
+            let Some((&(_, reader, _), _)) = cursors.range((from, Bound::Included(end))).next()
+            else {
                 return false;
             };
             if cursors.contains_key(&(index, reader, partition)) {
                 return true;
             }
-            let Some(next) = reader.checked_add(1) else {
-                return false;
-            };
-            from = (index, next, 0);
+            from = Bound::Excluded((index, reader, PartitionId::MAX));
         }
         true
     }
