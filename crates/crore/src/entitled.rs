@@ -4,10 +4,10 @@
 //! Place: at the start, and at a reload. Invariants: files are read before anything changes; a
 //! fault names the file, the key and the expected value, and reveals nothing of a key.
 
+use crate::configuration::entries::{Configuration, Entry};
 use crate::configuration::fault::{Fault, Faults, Origin};
 use crate::configuration::relations::entitlement::{is_anything, takes_tokens};
 use crate::configuration::value::Value;
-use crate::configuration::{Configuration, Entry};
 use crate::logging::{Level, Log};
 use anyhow::Context;
 use base64::Engine;

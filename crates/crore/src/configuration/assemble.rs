@@ -1,9 +1,10 @@
 //! From options to the settings of a node: limits, logs, rules, addresses.
 
+use super::assemble_logging;
+use super::entries::{Configuration, Entry};
 use super::fault::Origin;
 use super::options::milliseconds_of;
 use super::value::Value;
-use super::{Configuration, Entry, assemble_logging};
 use broker::filters::FilterTrie;
 use broker::limits::{LIMITS, Limits};
 use broker::settings::ForwardedField;
@@ -25,11 +26,6 @@ use tls::ServerSettings;
 const OPEN_ADDRESS: &str = "0.0.0.0:8800";
 /// `listen.open` without `tls.listen`.
 const OPEN_TLS_ADDRESS: &str = "0.0.0.0:8843";
-
-/// Whether a text is a filter.
-pub fn filter_is_valid(text: &str) -> bool {
-    Filter::parse(text).is_ok()
-}
 
 /// Everything that the node's start needs. `configuration` has been checked; `cores` is how many
 /// the process may use.

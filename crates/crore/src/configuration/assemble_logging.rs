@@ -2,7 +2,7 @@
 //!
 //! Place: at the start and at a reload. Pure but for the log that is made.
 
-use super::Configuration;
+use super::entries::Configuration;
 use super::fault::Fault;
 use crate::logging::{Format, Level, Levels, Log, OFF, TARGETS, Target, parse_pair};
 use broker::settings::JournalSettings;

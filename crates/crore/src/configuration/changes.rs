@@ -5,9 +5,9 @@
 //! takes options that declare `reload`, the retained bytes of logs, and the changes of rules that
 //! `broker::reload` takes. The rest waits for a restart.
 
+use super::entries::{Configuration, Entry};
 use super::options::{Apply, LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS};
 use super::value::Value;
-use super::{Configuration, Entry};
 use broker::reload::{Wait, Waiting};
 use std::fmt::Write;
 

@@ -1,11 +1,11 @@
 //! Texts made from the declarations: the file `crore.toml`, the reference page, help, and what is
 //! in force.
 
+use super::entries::{Configuration, Entry};
 use super::fault::Origin;
 use super::options::entitlement::{self, API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::options::{Apply, LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
 use super::value::Value;
-use super::{Configuration, Entry};
 use std::fmt::Write;
 
 /// Width of help in the file, without the comment sign.
@@ -128,7 +128,7 @@ pub fn help_of(name: &str) -> Result<String, String> {
             write_help(&mut text, name, spec);
             Ok(text)
         }
-        None => Err(super::file::unknown_key(name, Origin::Default)
+        None => Err(super::entries::unknown_key(name, Origin::Default)
             .problem
             .replace("unknown key", &format!("there is no section or option {name:?}"))),
     }

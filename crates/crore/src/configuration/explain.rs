@@ -2,9 +2,9 @@
 //!
 //! Pure.
 
+use super::entries::{Configuration, Entry};
 use super::options::RULE_OPTIONS;
 use super::value::Value;
-use super::{Configuration, Entry};
 use broker::filters::FilterTrie;
 use broker::topic::{Filter, TopicError, TopicName};
 use std::fmt::Write;

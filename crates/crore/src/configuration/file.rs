@@ -1,11 +1,11 @@
 //! `crore.toml`: from text to values with their lines. Every fault is collected; none hides
 //! another.
 
+use super::entries::{Configuration, Entry, is_section, unknown};
 use super::fault::{Fault, Origin, nearest};
 use super::options::entitlement::{API_KEY_OPTIONS, TOKEN_KEY_OPTIONS};
 use super::options::{LOG_OPTIONS, OPTIONS, OptionSpec, RULE_OPTIONS, SECTIONS};
 use super::value::Raw;
-use super::{Configuration, Entry};
 use std::path::PathBuf;
 use std::sync::Arc;
 use toml::Spanned;
@@ -77,33 +77,6 @@ pub fn read(
     }
 }
 
-/// The fault of a `section.name` that nothing declares.
-pub fn unknown_key(key: &str, origin: Origin) -> Fault {
-    let name = key.rsplit('.').next().unwrap_or(key);
-    // The same name in another section is nearer to what was meant than a similar one in this.
-    let meant = OPTIONS
-        .iter()
-        .map(|spec| spec.key)
-        .find(|candidate| candidate.rsplit('.').next() == Some(name))
-        .or_else(|| nearest(key, OPTIONS.iter().map(|spec| spec.key)));
-    let section = key.split_once('.').map(|(section, _)| section).filter(|name| is_section(name));
-    let allowed: Vec<&str> = match section {
-        Some(section) => OPTIONS
-            .iter()
-            .filter_map(|spec| spec.key.split_once('.').filter(|(name, _)| *name == section))
-            .map(|(_, name)| name)
-            .collect(),
-        None => SECTIONS.iter().map(|(name, _)| *name).collect(),
-    };
-    unknown(
-        key,
-        origin,
-        meant,
-        &section.map_or("a section".into(), |name| format!("a key of [{name}]")),
-        &allowed,
-    )
-}
-
 fn unknown_top_level(key: &str, origin: Origin) -> Fault {
     let sections =
         || SECTIONS.iter().map(|(name, _)| *name).chain(["log", "rule", "token_key", "api_key"]);
@@ -116,20 +89,6 @@ fn unknown_top_level(key: &str, origin: Origin) -> Fault {
     });
     let allowed: Vec<&str> = sections().collect();
     unknown(key, origin, meant, "a section", &allowed)
-}
-
-fn unknown(key: &str, origin: Origin, meant: Option<&str>, what: &str, allowed: &[&str]) -> Fault {
-    let hint = meant.map_or(String::new(), |meant| format!(", did you mean {meant}?"));
-    Fault {
-        origin,
-        key: key.into(),
-        problem: format!("unknown key{hint}"),
-        expected: format!("{what}: {}", allowed.join(", ")),
-    }
-}
-
-fn is_section(name: &str) -> bool {
-    SECTIONS.iter().any(|(section, _)| *section == name)
 }
 
 /// One entry for each table, each with a value for every option of `specs`; a table with a fault is

@@ -3,8 +3,8 @@
 
 pub mod entitlement;
 
-use super::Configuration;
 use super::assemble_logging;
+use super::entries::Configuration;
 use super::fault::{Fault, Origin};
 use crate::metrics::push::{Target, target};
 use std::collections::HashMap;

@@ -313,7 +313,7 @@ impl Kind {
                 fits.then(|| Value::Text(words()))
             }
             Kind::Choice(choices) => choices.contains(&text).then(|| Value::Text(words())),
-            Kind::Filter => super::assemble::filter_is_valid(text).then(|| Value::Text(words())),
+            Kind::Filter => filter_is_valid(text).then(|| Value::Text(words())),
             Kind::Addresses => Some(Value::Addresses(vec![text.parse().ok()?])),
             Kind::Secret => {
                 let fits = !text.is_empty() && text.len() <= SECRET_BYTES_MAX;
@@ -341,9 +341,7 @@ impl Kind {
             Kind::Keys => {
                 found.map(|text| parse_key(text?)).collect::<Option<_>>().map(Value::Keys)
             }
-            Kind::Filters if parts.len() <= LIST_LEN_MAX => {
-                texts(parts, super::assemble::filter_is_valid)
-            }
+            Kind::Filters if parts.len() <= LIST_LEN_MAX => texts(parts, filter_is_valid),
             Kind::Words if parts.len() <= LIST_LEN_MAX => {
                 texts(parts, |text| !text.is_empty() && text.len() <= WORD_BYTES_MAX)
             }
@@ -567,6 +565,11 @@ fn is_origin(text: &str) -> bool {
         && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || b"+-.0123456789".contains(&byte))
         && !host.is_empty()
         && host.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\\*,".contains(&byte))
+}
+
+/// Whether a text is a filter.
+fn filter_is_valid(text: &str) -> bool {
+    broker::topic::Filter::parse(text).is_ok()
 }
 
 #[cfg(test)]

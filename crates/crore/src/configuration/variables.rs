@@ -4,9 +4,10 @@
 //! Invariant: no fault shows what a file holds, whatever the option is: files are where secrets
 //! are.
 
+use super::entries::Configuration;
 use super::fault::{Fault, Origin, nearest};
 use super::options::{OPTIONS, OptionSpec};
-use super::{Configuration, Refusal};
+use super::value::Refusal;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,7 +1,7 @@
 //! Options of access control: the section `[entitlement]`, and the tables `[[token_key]]` and
 //! `[[api_key]]`.
 
-use super::{DAY_S, OptionSpec, count, live, option, seconds};
+use super::spec::{DAY_S, OptionSpec, count, live, option, seconds};
 use crate::configuration::value::Kind;
 
 /// The section, with its sentence.

@@ -1,6 +1,6 @@
 //! Declarations of the section `[limits]` that are not limits of shards.
 
-use super::{MANY, MIB, OptionSpec, count_or_auto, option, size_or_auto};
+use super::spec::{MANY, MIB, OptionSpec, count_or_auto, option, size_or_auto};
 use crate::configuration::value::Kind;
 
 /// Limits of the node, and of addresses and users.

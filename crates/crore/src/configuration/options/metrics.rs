@@ -1,6 +1,6 @@
 //! Declarations of the section `[metrics]`.
 
-use super::{GIB, MIB, OptionSpec, option, seconds, size};
+use super::spec::{GIB, MIB, OptionSpec, option, seconds, size};
 use crate::configuration::value::Kind;
 
 /// Metrics that are pushed. Prometheus asks for them, at `/metrics` of the operators' port, without

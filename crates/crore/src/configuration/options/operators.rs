@@ -1,6 +1,6 @@
 //! Options of the operators' port: who may operate, and how many may ask.
 
-use super::{OptionSpec, count, option};
+use super::spec::{OptionSpec, count, option};
 use crate::configuration::value::Kind;
 
 /// The section.

@@ -1,6 +1,6 @@
 //! Declarations of the section `[sys]`.
 
-use super::{OptionSpec, count, live, seconds};
+use super::spec::{OptionSpec, count, live, seconds};
 use crate::configuration::value::Kind;
 
 /// The section, with its sentence.

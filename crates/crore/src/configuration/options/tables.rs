@@ -1,6 +1,6 @@
 //! Declarations of the keys that each `[[log]]` and each `[[rule]]` takes.
 
-use super::{DAY_S, GIB, KIB, MIB, OptionSpec, count, live, option, size};
+use super::spec::{DAY_S, GIB, KIB, MIB, OptionSpec, count, live, option, size};
 use crate::configuration::value::Kind;
 
 /// Keys of each `[[log]]`.

@@ -1,8 +1,8 @@
 //! Relations between options of who may do what. Files are not read here.
 
+use crate::configuration::entries::{Configuration, Entry};
 use crate::configuration::fault::{Fault, Origin};
 use crate::configuration::value::Value;
-use crate::configuration::{Configuration, Entry};
 use entitlement::algorithm::{Algorithm, Family};
 use entitlement::api_keys::API_KEYS_MAX;
 use entitlement::keys::{KEYS_TRIED_MAX, SECRET_BYTES_MIN};

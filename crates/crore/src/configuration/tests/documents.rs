@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::assemble_without_chance;
+use crate::configuration::options::OPTIONS;
 
 #[test]
 fn what_governs_a_topic_is_explained() {
