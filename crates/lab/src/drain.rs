@@ -315,8 +315,9 @@ impl Node<'_> {
                      [[log]]\nname = \"kept\"\ndurability = \"disk\"\nbytes_max = \"1GiB\"\n"
                 ),
             )?;
-            let mut command = process::node(&process::crore()?, 2, address);
-            command.args(["--admin-listen", &self.operators.to_string(), "--config"]).arg(file);
+            let mut command =
+                process::node(&process::crore()?, 2, address, &self.operators.to_string());
+            command.arg("--config").arg(file);
             Ok(command)
         })
     }

@@ -12,6 +12,8 @@ use anyhow::{Context, bail};
 use bench::run::{Cores, Folder, ProcessFigures};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// An operators' address that no experiment uses.
+pub const ANY_PORT: &str = "127.0.0.1:0";
 /// Maximum time of a start.
 const START_MAX: Duration = Duration::from_secs(60);
 /// Time between two looks at a server that comes to rest.
@@ -170,12 +172,12 @@ pub fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// The command of a node with this number of I/O threads and this address for clients. Further
-/// arguments may follow.
-pub fn node(program: &Path, io_threads: u64, address: SocketAddr) -> Command {
+/// The command of a node with this number of I/O threads and these addresses for clients and
+/// operators. Further arguments may follow.
+pub fn node(program: &Path, io_threads: u64, clients: SocketAddr, operators: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["serve", "--io-threads", &io_threads.to_string()]);
-    command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
+    command.args(["--listen", &clients.to_string(), "--admin-listen", operators]);
     command
 }
 

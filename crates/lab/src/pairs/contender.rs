@@ -58,7 +58,12 @@ impl Contender {
                     }
                 }
                 Kind::Node(binary) => {
-                    command = process::node(binary, options.node_threads_count(), address);
+                    command = process::node(
+                        binary,
+                        options.node_threads_count(),
+                        address,
+                        process::ANY_PORT,
+                    );
                     if has_pings {
                         let interval = format!("websocket.ping_interval={interval_s}s");
                         command.args(["--set", &interval]);

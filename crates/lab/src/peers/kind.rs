@@ -136,7 +136,8 @@ impl Kind {
         match self {
             Kind::Crore => {
                 // As it is by default, history included; only pings are put off, as the others'.
-                command = process::node(&program, place.cores as u64, place.address);
+                command =
+                    process::node(&program, place.cores as u64, place.address, process::ANY_PORT);
                 command.args(["--set", "websocket.ping_interval=600s"]);
             }
             Kind::Nats => {

@@ -193,7 +193,7 @@ fn handshake<'a>(
 ) -> ClientHandshake<'a> {
     let mut nonce = [0x2b; 16];
     nonce[..4].copy_from_slice(&party.number.to_le_bytes());
-    ClientHandshake { host: "peer", target, nonce, subprotocols, headers: &[], deflate: false }
+    ClientHandshake { host: "localhost", target, nonce, subprotocols, headers: &[], deflate: false }
 }
 
 /// The length of the answer to the upgrade, once it is there; the stage is then 1.
