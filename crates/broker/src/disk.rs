@@ -41,12 +41,12 @@ pub enum DiskRequest {
         token: Token,
         /// Numbered over all logs.
         partition: PartitionId,
-        /// What is wanted.
+        /// The question.
         query: DiskQuery,
     },
 }
 
-/// What is to be read.
+/// A question to a log.
 #[derive(Clone, Debug, Hand)]
 pub enum DiskQuery {
     /// A topic's records in (`after`, `through`], oldest first. [`DiskAnswer::Page`].
@@ -107,23 +107,23 @@ pub enum DiskLetter {
     /// The oldest `count` appends of this generation that were not answered are on disk, or
     /// refused.
     Committed {
-        /// Of these appends.
+        /// The generation of these appends.
         generation: u32,
-        /// How many.
+        /// The number of appends.
         count: u32,
         /// On disk, or why not.
         result: Result<(), Code>,
     },
     /// The answer to a read.
     Answer {
-        /// Of the question.
+        /// The token of the question.
         token: Token,
-        /// What was found, or `log_unavailable` when the disk could not be read.
+        /// The records, or `log_unavailable` when the disk could not be read.
         result: Result<DiskAnswer, Code>,
     },
     /// Retention has dropped a segment.
     Floor {
-        /// For partitions that live at this home, numbered over all logs: the least offset that the
+        /// Partitions of this home, numbered over all logs, each with the least offset that the
         /// disk may still hold.
         floors: Vec<(PartitionId, u64)>,
         /// Topics of these partitions that had records in what was dropped: they may have none
@@ -134,7 +134,7 @@ pub enum DiskLetter {
     Available(bool),
 }
 
-/// What was read.
+/// An answer of a log.
 #[derive(Clone, Debug, Hand)]
 pub enum DiskAnswer {
     /// Records of one topic. Their topic ids mean nothing.
@@ -148,13 +148,13 @@ pub enum DiskAnswer {
         /// Records of the range were there and could not be read: they are lost.
         damaged: bool,
     },
-    /// Where a replay would begin.
+    /// The beginning of a replay.
     Start {
         /// The oldest of the records that qualify; none if none does.
         oldest: Option<u64>,
         /// `prev` of the first record above both `after` and `oldest - 1`.
         prev: Option<u64>,
-        /// How many qualify; at most `count`.
+        /// The number of records that qualify; at most `count`.
         count: u32,
         /// Between `after` and the first record of the replay (up to `through` if there is none)
         /// some may have been lost that `count` and `not_before_ms` would not have left out.

@@ -159,7 +159,7 @@ impl Home {
     }
 
     /// Counters that begin anew after 32 bits begin here, of a home that has not served anybody.
-    /// For tests and simulated worlds.
+    /// Tests and simulated worlds use it.
     pub fn begin_counters_at(&mut self, value: u32) {
         self.interests.begin_counters_at(value);
     }
@@ -357,7 +357,7 @@ impl Home {
         self.take_step(from, step, turn);
     }
 
-    /// The disk has answered: the handler of the request goes on.
+    /// The disk has answered: the handler of the request continues.
     fn answer(
         &mut self,
         from: Caller,

@@ -43,7 +43,7 @@ impl Reply {
     pub const REFUSALS_ONLY: u32 = 0;
 }
 
-/// Where a subscription begins.
+/// The beginning of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum Start {
     /// With the next message.
@@ -77,14 +77,14 @@ pub struct Publication {
     pub expected_epoch: Option<u64>,
 }
 
-/// Who numbered a publication.
+/// The producer that numbered a publication.
 #[derive(Clone, Debug)]
 pub struct ProducerStamp {
     /// The producer's name for itself, 1 to [`PRODUCER_ID_BYTES_MAX`] bytes.
     pub id: Slice,
     /// Increases with every publication of the producer; holes are allowed.
     pub sequence: u64,
-    /// When the connection's session began, in milliseconds of the clock that all edges share: a
+    /// The begin of the connection's session, in milliseconds of the clock that all edges share: a
     /// newer one fences the older.
     pub connection: u64,
 }
@@ -98,7 +98,7 @@ pub struct PartitionCursor {
     pub position: Position,
 }
 
-/// Where a subscription to a filter stands in one partition when its home has granted it.
+/// The position of a subscription to a filter in one partition when its home has granted it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FilterStart {
     /// The partition, numbered over all logs.
@@ -107,17 +107,17 @@ pub struct FilterStart {
     pub epoch: u64,
     /// The stream carries what matches after this offset.
     pub through: u64,
-    /// What the position that it came with amounts to.
+    /// The verdict on the position that it came with.
     pub resumed: Option<Resumed>,
 }
 
-/// What a position of a returning subscription amounts to.
+/// The verdict on the position of a returning subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Resumed {
     /// Records after this offset are to come: by pages up to where the stream goes on; above that,
     /// it waits.
     pub after: u64,
-    /// What can no longer be had, up to `after`.
+    /// The records up to `after` that are no longer available.
     pub gap: Option<Gap>,
 }
 
@@ -130,14 +130,14 @@ pub struct PageLimits {
     pub bytes_max: u32,
 }
 
-/// What a page for a subscription is to bring.
+/// The records that a page for a subscription brings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum ReadMode {
     /// All records, page by page.
     #[default]
     Replay,
     /// The newest record only, or, for filters, that of each topic; what lies before it is skipped.
-    /// For a topic one page catches up.
+    /// One page of a topic catches up.
     Newest,
     /// No record: all is skipped. One page catches up.
     Skip,
@@ -174,11 +174,11 @@ pub enum ToHome {
     /// A topic's retained message. Answered by [`ToEdge::History`], with it as the only record or
     /// with none.
     Retained {
-        /// Where the topic lives.
+        /// The topic's partition.
         partition: PartitionId,
         /// The topic's name; valid.
         topic: Slice,
-        /// Who asks.
+        /// The connection that asks.
         reply: Reply,
     },
     /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of,
@@ -209,26 +209,26 @@ pub enum ToHome {
 /// Asks for interest in a topic, for one subscription.
 #[derive(Clone, Debug, Hand)]
 pub struct Subscribe {
-    /// Where the topic lives.
+    /// The topic's partition.
     pub partition: PartitionId,
     /// The rule that governs the topic (index into the settings).
     pub rule: u16,
     /// The topic's name; valid.
     pub topic: Slice,
-    /// Who asks.
+    /// The subscription that asks.
     pub subscription: SubscriptionKey,
-    /// Where to begin.
+    /// The beginning.
     pub start: Start,
 }
 
 /// Asks for the next page of a topic, for a subscription that replays or lags.
 #[derive(Clone, Copy, Debug, Hand)]
 pub struct ReadTopic {
-    /// Where the topic lives.
+    /// The topic's partition.
     pub partition: PartitionId,
     /// The index of the topic between this home and this edge.
     pub index: u32,
-    /// Who asks.
+    /// The subscription that asks.
     pub subscription: SubscriptionKey,
     /// Records after this offset.
     pub after: u64,
@@ -241,13 +241,13 @@ pub struct ReadTopic {
 /// Asks for one page of a topic's history.
 #[derive(Clone, Debug, Hand)]
 pub struct ReadHistory {
-    /// Where the topic lives.
+    /// The topic's partition.
     pub partition: PartitionId,
     /// The rule that governs the topic.
     pub rule: u16,
     /// The topic's name; valid.
     pub topic: Slice,
-    /// Who asks.
+    /// The connection that asks.
     pub reply: Reply,
     /// Records beyond this position (exclusive): after it, or before it when `reverse`.
     pub beyond: Option<Position>,
@@ -273,7 +273,7 @@ pub struct Describe {
 /// Asks for a message to be appended.
 #[derive(Clone, Debug)]
 pub struct Publish {
-    /// Where the topic lives.
+    /// The topic's partition.
     pub partition: PartitionId,
     /// The rule that governs the topic.
     pub rule: u16,
@@ -291,7 +291,7 @@ pub struct AddFilter {
     pub user: u64,
     /// The filter; valid, with wildcards. The edge may have it here already.
     pub filter: Slice,
-    /// Who asks.
+    /// The subscription that asks.
     pub subscription: SubscriptionKey,
     /// Positions that it comes with, of partitions of this home, ascending.
     pub since: Vec<PartitionCursor>,
@@ -300,15 +300,15 @@ pub struct AddFilter {
 /// Asks for the next page of one partition, for a subscription to filters that replays or lags.
 #[derive(Clone, Debug, Hand)]
 pub struct ReadFilter {
-    /// Of this home.
+    /// A partition of this home.
     pub partition: PartitionId,
-    /// What is wanted: topics that any of these covers; valid.
+    /// Filters, valid; the page brings topics that any of them covers.
     pub filters: Vec<Slice>,
-    /// Who asks.
+    /// The subscription that asks.
     pub subscription: SubscriptionKey,
     /// Records after this offset.
     pub after: u64,
-    /// What the page is to bring.
+    /// The records that the page brings.
     pub mode: ReadMode,
     /// Bounds of the page.
     pub limits: PageLimits,
@@ -326,16 +326,16 @@ pub enum ToEdge {
     Granted(Grant),
     /// The subscription was refused; nothing has changed.
     Refused {
-        /// Who asked.
+        /// The subscription that asked.
         subscription: SubscriptionKey,
         /// Why.
         code: Code,
     },
     /// Every home answers; live messages of matching topics follow on this home's stream.
     FilterGranted {
-        /// Who asked.
+        /// The subscription that asked.
         subscription: SubscriptionKey,
-        /// Where it begins in each partition of this home, or why it is refused.
+        /// Its beginning in each partition of this home, or the reason of the refusal.
         result: Result<Vec<FilterStart>, Code>,
     },
     /// A page of one partition for a subscription to filters.
@@ -345,7 +345,7 @@ pub enum ToEdge {
     Announce {
         /// The topic between this home and this edge.
         index: u32,
-        /// Where the topic lives.
+        /// The topic's partition.
         partition: PartitionId,
         /// The topic's name.
         topic: Slice,
@@ -377,7 +377,7 @@ pub enum ToEdge {
     },
     /// A page of history.
     History {
-        /// Who asked.
+        /// The connection that asked.
         reply: Reply,
         /// The page, or why not.
         result: Result<HistoryPage, Code>,
@@ -393,9 +393,9 @@ pub enum ToEdge {
     },
     /// The acknowledgement of a publish.
     Published {
-        /// Who asked.
+        /// The connection that asked.
         reply: Reply,
-        /// Where it was appended, or why it was not.
+        /// The position of the message, or the reason of the refusal.
         result: Result<Appended, PublishRefusal>,
     },
     /// The home has dealt with so many requests of this edge; not always the oldest, as some wait
@@ -403,9 +403,9 @@ pub enum ToEdge {
     Consumed {
         /// Those of this lane.
         lane: Lane,
-        /// How many.
+        /// The number of requests.
         requests: u32,
-        /// What they cost together ([`ToHome::cost`]).
+        /// Their cost together ([`ToHome::cost`]).
         bytes: u64,
     },
     /// A log on disk has got nothing done for a while, although it was asked, or goes on again.
@@ -421,13 +421,13 @@ pub enum ToEdge {
 /// Interest in a topic, as its home gives it to a subscription.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// Who asked.
+    /// The subscription that asked.
     pub subscription: SubscriptionKey,
     /// The topic between this home and this edge, small and dense.
     pub index: u32,
-    /// Of this index; rises with every grant.
+    /// The index's generation; rises with every grant.
     pub generation: u32,
-    /// Where the topic lives.
+    /// The topic's partition.
     pub partition: PartitionId,
     /// Everything up to here is settled for the subscription.
     pub position: Position,
@@ -435,7 +435,7 @@ pub struct Grant {
     pub replaying: bool,
     /// A start behind a position: it is valid, and all after it follows.
     pub continued: bool,
-    /// What the asked position can no longer have.
+    /// The records after the asked position that are no longer available.
     pub gap: Option<Gap>,
     /// The retained message, when a snapshot start found one that history no longer holds after
     /// `position`.
@@ -445,17 +445,17 @@ pub struct Grant {
 /// A page of one partition for a subscription to filters.
 #[derive(Clone, Debug)]
 pub struct FilterPage {
-    /// Who asked.
+    /// The subscription that asked.
     pub subscription: SubscriptionKey,
     /// The partition.
     pub partition: PartitionId,
-    /// As it was asked: the page answers this question and no other.
+    /// The offset in the question: the page answers this question and no other.
     pub after: u64,
-    /// What could not be had, before the first record.
+    /// The records before the first one that are no longer available.
     pub gap: Option<Gap>,
     /// Names of topics and records, in log order.
     pub records: Vec<(Slice, Slice)>,
-    /// What was left out as the mode wants it, in log order: none of `records` lies within.
+    /// Stretches that the mode left out, in log order: none of `records` lies within.
     pub skipped: Vec<Skip>,
     /// Everything up to here is settled.
     pub through: u64,
@@ -466,11 +466,11 @@ pub struct FilterPage {
 /// A page of a topic for a subscription that replays or lags.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Who asked.
+    /// The subscription that asked.
     pub subscription: SubscriptionKey,
-    /// What could not be had, before the first record.
+    /// The records before the first one that are no longer available.
     pub gap: Option<Gap>,
-    /// What the mode left out before the first record: the topic's records after the asked
+    /// Left out by the mode before the first record: the topic's records after the asked
     /// offset up to and including this.
     pub skipped: Option<u64>,
     /// The records, in log order.
@@ -491,20 +491,20 @@ pub struct Description {
     pub number: u32,
     /// The names, in the order of the question; each behind its length in one byte.
     pub names: Slice,
-    /// Of all partitions of this home, if asked for.
+    /// Positions of all partitions of this home, if asked for.
     pub positions: Vec<(PartitionId, u64)>,
 }
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Appended {
-    /// Where the message stands.
+    /// The message's position.
     pub position: Position,
     /// The message had been appended earlier; this is its original position.
     pub duplicate: bool,
 }
 
-/// Why a message was not appended.
+/// The reason why a message was not appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct PublishRefusal {
     /// Why.
@@ -526,7 +526,7 @@ pub struct HistoryPage {
     pub epoch: u64,
     /// The partition's head at this moment.
     pub head: u64,
-    /// What lies between the asked position and the first record and cannot be had.
+    /// The records between the asked position and the first record that are no longer available.
     pub gap: Option<Gap>,
     /// Records, oldest first, or newest first when reversed.
     pub records: Vec<Slice>,
@@ -536,7 +536,7 @@ pub struct HistoryPage {
     pub reverse: bool,
 }
 
-/// Records of one topic, or of what a filter covers in one partition, that cannot be had any more:
+/// Records of one topic, or of those that a filter covers in one partition, that are lost:
 /// those after `from` up to and including `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Gap {
@@ -548,7 +548,7 @@ pub struct Gap {
     pub reason: GapReason,
 }
 
-/// Why records cannot be had.
+/// The reason why records are no longer available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum GapReason {
     /// The log has evicted them.
@@ -563,7 +563,7 @@ pub enum GapReason {
     Damaged,
 }
 
-/// How far a stream has come in one partition, and what the log still has there.
+/// The position of a stream in one partition, and the oldest record that the log has there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamPosition {
     /// Which.
@@ -587,7 +587,7 @@ pub enum Lane {
 }
 
 impl ToHome {
-    /// What this request takes of the bytes that may be on their way from an edge to a home.
+    /// The part that this request takes of the bytes that may be under way to a home.
     pub fn cost(&self) -> u32 {
         let message_bytes = match self {
             ToHome::Publish(Publish { publication, .. }) => {
@@ -605,7 +605,7 @@ pub(crate) fn publication_cost(message_bytes: usize) -> u32 {
 }
 
 impl ToEdge {
-    /// What this letter takes of the edge's credit, in bytes. Only live traffic costs.
+    /// The part that this letter takes of the edge's credit, in bytes. Only live traffic costs.
     pub fn cost(&self) -> u32 {
         match self {
             ToEdge::Message { record, .. } => LETTER_BYTES + record.len() as u32,
@@ -615,9 +615,9 @@ impl ToEdge {
     }
 }
 
-/// What a live letter costs beside its bytes.
+/// The cost of a live letter beside its bytes.
 pub const LETTER_BYTES: u32 = 64;
-/// What a request costs beside its payload, content type and tags.
+/// The cost of a request beside its payload, content type and tags.
 const REQUEST_BYTES: u32 = 64;
 
 #[cfg(test)]

@@ -18,10 +18,10 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// How a position stands to a log of some epoch and head.
+/// The relation of a position to a log of some epoch and head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Records after this offset are what is missing.
+    /// The records after this offset are missing.
     After(u64),
     /// It belongs to another life of the log: nothing can be said, all is a gap.
     UnknownEpoch,
@@ -63,7 +63,7 @@ impl Position {
     }
 }
 
-/// As text: `<epoch>:<offset>`, both decimal.
+/// A position as text: `<epoch>:<offset>`, both decimal.
 impl fmt::Display for Position {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.epoch, self.offset)

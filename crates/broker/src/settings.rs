@@ -34,7 +34,7 @@ pub struct Settings {
     pub addresses: AddressSettings,
     /// The node's name, as told to clients.
     pub node_name: String,
-    /// Where clients find other nodes (`ws://`, `wss://`): those that are led away are told.
+    /// Addresses of other nodes (`ws://`, `wss://`), for clients that a drain sends there.
     pub other_addresses: Vec<String>,
     /// Compression of WebSocket messages for clients that ask for it; `None`: nobody gets it.
     pub compression: Option<CompressionSettings>,
@@ -79,7 +79,7 @@ pub struct SysSettings {
     pub topics: bool,
     /// Events of one kind in a second, each edge or home its share; further ones are counted.
     pub events_rate_max: u32,
-    /// Where nobody is asked for a token: whoever can connect may subscribe there.
+    /// Without tokens: every client that can connect may subscribe there.
     pub is_open: bool,
 }
 
@@ -88,7 +88,7 @@ pub struct SysSettings {
 pub struct EntitlementSettings {
     /// What is permitted to who shows no credential. Nothing by default.
     pub anonymous: Permissions,
-    /// Clients are told so long before their token expires, in seconds.
+    /// Time of the notice before a token expires, in seconds.
     pub notice_before_s: u32,
     /// The node bounds the connections of a user: the shell is asked before one more is served.
     pub users_are_counted: bool,
@@ -179,9 +179,9 @@ pub struct LogSettings {
     /// Earlier lives of a log on disk, oldest first; positions of them may still be good.
     pub older_epochs: Vec<OlderEpoch>,
     /// Records of all its partitions take at most so many bytes; the oldest segments are evicted.
-    /// Of a log on disk this is the disk's bound.
+    /// In a log on disk this is the disk's bound.
     pub log_bytes_max: u64,
-    /// Of a log on disk: the newest records of all its partitions take at most so many bytes in
+    /// Cache of a log on disk: the newest records of all its partitions take at most these bytes in
     /// memory.
     pub cache_bytes: u64,
     /// Segments whose newest record is older are evicted, in milliseconds; `u64::MAX`: none for its
@@ -209,7 +209,7 @@ pub enum Durability {
 pub struct OlderEpoch {
     /// Its number.
     pub epoch: u64,
-    /// For each partition of the log: the next life has the same records below this offset, and
+    /// Offsets by partition of the log: the next life has the same records below this offset, and
     /// perhaps others from it on.
     pub valid_below: Vec<u64>,
 }
@@ -221,7 +221,7 @@ pub struct RuleSettings {
     pub filter: Box<str>,
     /// Index into `logs`.
     pub log: u16,
-    /// At most so many of a topic's newest messages are served; 0 serves none.
+    /// The maximum number of a topic's newest messages that are served; 0 serves none.
     pub history_messages_max: u32,
     /// Older messages are not served.
     pub history_age_max_ms: u64,
@@ -229,8 +229,8 @@ pub struct RuleSettings {
     pub message_bytes_max: u32,
     /// What becomes of its subscriptions that do not keep up, unless they say it themselves.
     pub when_lagging: LagPolicy,
-    /// Who may publish, and how much; `None`: whoever may publish at all. Mostly there is none, and
-    /// a publication costs one look at it.
+    /// Limits of publishers; `None`: every client that may publish at all. Mostly there is none,
+    /// and a publication costs one look at it.
     pub publishing: Option<Box<PublishSettings>>,
 }
 
@@ -285,12 +285,12 @@ impl Default for PublishSettings {
 /// Who may publish to the topics of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum Publishers {
-    /// Whoever the entitlement lets.
+    /// Every client that the entitlement lets.
     #[default]
     All,
-    /// Of these, who has shown a token or an API key.
+    /// Clients among these that presented a token or an API key.
     Entitled,
-    /// Of these, servers: who has shown an API key.
+    /// Servers among these: they presented an API key.
     ApiKeys,
     /// Nobody but the node itself.
     Nobody,

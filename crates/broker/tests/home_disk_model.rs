@@ -439,7 +439,7 @@ impl World {
         assert!(self.unanswered.is_empty(), "every publication is answered");
     }
 
-    /// The process ends and starts again: whoever asks for everything gets all that the disk has.
+    /// The process ends and starts again: a history of everything has all that the disk has.
     fn restart(&mut self) {
         self.home = Home::new(self.settings.clone(), 0, (5, 6));
         self.memory = HeapMemory::new(900);

@@ -52,7 +52,7 @@ use producers::{Found, Producers};
 use stdx::handing::Hand;
 use stdx::hash::{Seed, keyed};
 
-/// What a publication is known by: a hash of 128 bits under secret keys, so that two different
+/// The identity of a publication: a hash of 128 bits under secret keys, so that two different
 /// names may be taken for different without looking at them.
 type Identity = [u64; 2];
 
@@ -66,7 +66,7 @@ pub(super) struct Dedup {
     scratch: Vec<u8>,
 }
 
-/// What is known of a publication that may be taken.
+/// The verdict on a publication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     /// To be appended, and then noted.
@@ -77,7 +77,7 @@ pub(super) enum Verdict {
     Proposed(u64),
 }
 
-/// Where a publication stands when it is noted.
+/// The place of a publication when it is noted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Noted {
     /// It lies at this offset.
@@ -320,7 +320,8 @@ impl Dedup {
         keyed(self.seeds[0], topic) as u32
     }
 
-    /// Of a key within its topic, or of a producer. Lengths stand before the names, so that no two
+    /// The identity of a key within its topic, or of a producer. Lengths stand before the names, so
+    /// that no two
     /// can be confused.
     fn identity(&mut self, partition: u32, topic: Option<&[u8]>, name: &[u8]) -> Identity {
         self.scratch.clear();

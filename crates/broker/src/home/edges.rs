@@ -1,4 +1,4 @@
-//! What a home keeps for each edge: the indexes that it gave out, and how much the edge has room
+//! State of a home for each edge: the indexes that it gave out, and how much the edge has room
 //! for.
 //!
 //! Invariants: an index stands for one topic from the grant or announcement until `Released` has
@@ -35,7 +35,7 @@ pub(super) struct Edge {
 pub(super) struct Indexed {
     /// The topic's id and one, so that a free place costs nothing.
     topic: NonZeroU32,
-    /// Of the newest grant; 0 before the first.
+    /// The generation of the newest grant; 0 before the first.
     generation: u32,
 }
 
@@ -116,14 +116,14 @@ pub(super) struct Filters {
     pub version: u32,
 }
 
-/// Who wants a filter, and who has brought it.
+/// The edges that want a filter, and the user that has brought it.
 #[derive(Debug, Default, Clone, Hand)]
 struct Wanted {
     edges: Vec<EdgeId>,
     user: u64,
 }
 
-/// What became of a filter that an edge wants.
+/// The result for a filter that an edge wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
     /// It is there now.
@@ -207,7 +207,7 @@ impl Filters {
         if self.trie.is_empty() {
             return;
         }
-        // Names were checked by the edge; one that is no text is covered by nothing.
+        // The edge has checked names; no filter covers one that is not text.
         let Ok(topic) = std::str::from_utf8(topic) else {
             return;
         };

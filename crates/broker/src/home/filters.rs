@@ -35,7 +35,7 @@ use log::ForwardLimits;
 use std::collections::BTreeMap;
 use stdx::chunk::Slice;
 
-/// What a scan has found.
+/// The records that a scan has found.
 #[derive(Debug, Default)]
 struct Found {
     records: Vec<(Slice, Slice)>,
@@ -182,7 +182,7 @@ impl Home {
         self.filter_page(scan, gap, found)
     }
 
-    /// Of a page from disk.
+    /// Drops records of a page from disk whose topic has a newer one.
     fn keep_newest(&self, local: u32, begin: u64, found: &mut Found) {
         let topics = &self.interests.topics;
         let mut skipping = Skipping::after(begin);
@@ -209,7 +209,7 @@ impl Home {
         }))
     }
 
-    /// What the filters cover of the records in (`after`, `through`], as much as one page holds.
+    /// The records in (`after`, `through`] that the filters cover, as much as one page holds.
     fn find(&self, scan: &Scan, after: u64, through: u64) -> Found {
         let filters: Vec<Filter<'_>> = scan.asked.filters.iter().filter_map(parse_filter).collect();
         let mut found = Found::default();
@@ -263,7 +263,7 @@ impl Home {
     }
 }
 
-/// What a page leaves out, as stretches between the records that it brings.
+/// The stretches that a page leaves out between the records that it brings.
 struct Skipping {
     skips: Vec<Skip>,
     /// Everything up to here is told: brought, or nothing for the filters.
@@ -326,7 +326,7 @@ fn resume(log: &LogSettings, partition: &HomePartition, cursor: PartitionCursor)
     Resumed { after: gap.map_or(after, |gap| gap.to), gap }
 }
 
-/// What the partition has lost of the records after an offset.
+/// The partition's loss of records after an offset.
 fn gap_after(partition: &HomePartition, after: u64, reason: GapReason) -> Option<Gap> {
     let to = partition.floor() - 1;
     (to > after).then_some(Gap { from: after, to, reason })

@@ -1,4 +1,4 @@
-//! Handing a home to the next process: topics, interests, partitions, windows and whoever waits.
+//! Handing a home to the next process: topics, interests, partitions, windows and waiting requests.
 //!
 //! Between two turns, when its outputs have been taken (see [`stdx::handing`]). The bytes of
 //! segments stay in their memory and are opened again there ([`log::Memory::reopen`]); everything
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::handing::{Hand, Input, Layout};
 
-/// What a partition hands over beside its log.
+/// The fields of a partition that are handed over beside its log.
 type Known = ((u32, u64, usize, bool), (u64, u64, u64, u64), Box<[u64]>, (VecDeque<u64>, u64));
 
 impl Home {
@@ -97,7 +97,7 @@ impl Home {
         rest(input).ok_or(malformed)
     }
 
-    /// Says what is handed over.
+    /// Describes the fields that are handed over.
     pub fn layout(layout: &mut Layout) {
         layout.name("Home");
         Partition::layout(layout);

@@ -40,7 +40,7 @@ struct Place {
     oldest: Option<u64>,
 }
 
-/// What stands in a page.
+/// The contents of a page.
 struct Contents {
     gap: Option<Gap>,
     records: Vec<Slice>,
@@ -157,7 +157,7 @@ impl Home {
         })
     }
 
-    /// What may be lost of a topic of which nothing is kept.
+    /// The records that may be lost of a topic without any kept record.
     fn gap_of_unknown(&self, local: u32, reverse: bool, beyond: Option<u64>) -> Option<Gap> {
         let partition = &self.partitions[local as usize];
         let forgotten = partition.forgotten_through;
@@ -214,24 +214,38 @@ impl Home {
             if !contents.records.is_empty() || !contents.more {
                 return Ok(contents);
             }
-            // Nothing but damage, and memory has not what follows it: a page without a record would
-            // say nothing of where to go on. The next question begins behind it, so this is not for
-            // ever.
             let from = query.passed.or(contents.gap).map_or(after, |gap| gap.from);
-            let passed = Gap {
-                from: from.min(asked.through),
-                to: asked.through,
-                reason: self.reason_of_loss(place.local, asked.through, is_damaged),
-            };
-            let query = HistoryQuery { passed: Some(passed), ..query.clone() };
-            return self.history_forward(
-                now_ms,
-                place,
-                &query,
-                Some(asked.through),
-                Known::Nothing,
-            );
+            return self.history_behind(now_ms, place, query, from, (asked.through, is_damaged));
         }
+        self.history_from_memory(place, query, beyond, damaged)
+    }
+
+    /// The disk's page has nothing but damage, and memory does not have the records that follow it:
+    /// a page without a record would not tell its reader where to continue. The next question
+    /// begins behind the damage, so this ends.
+    fn history_behind(
+        &self,
+        now_ms: u64,
+        place: Place,
+        query: &HistoryQuery,
+        from: u64,
+        (through, is_damaged): (u64, bool),
+    ) -> Result<Contents, Box<Asking>> {
+        let reason = self.reason_of_loss(place.local, through, is_damaged);
+        let passed = Gap { from: from.min(through), to: through, reason };
+        let query = HistoryQuery { passed: Some(passed), ..query.clone() };
+        self.history_forward(now_ms, place, &query, Some(through), Known::Nothing)
+    }
+
+    /// The page from memory, unless the disk has older records of it.
+    fn history_from_memory(
+        &self,
+        place: Place,
+        query: &HistoryQuery,
+        beyond: Option<u64>,
+        damaged: bool,
+    ) -> Result<Contents, Box<Asking>> {
+        let after = beyond.unwrap_or(0);
         let mut records = Vec::new();
         let page = match place.oldest {
             Some(oldest) => {
@@ -284,7 +298,7 @@ impl Home {
         let to = page.first_prev.unwrap_or(asked.through);
         let lost = to > asked.beyond;
         let gap = match beyond {
-            // What the rule does not serve is no loss to one who named no position.
+            // A request without a position loses nothing by what the rule does not serve.
             None if !(lost && page.damaged) => None,
             beyond => {
                 let from = beyond.unwrap_or(asked.beyond);
@@ -360,23 +374,7 @@ impl Home {
         };
         let in_memory = served.oldest.unwrap_or(u64::MAX);
         if is_short && oldest < in_memory && oldest < before {
-            let asked = Asked {
-                oldest: Some(oldest),
-                beyond: before.min(place.last.saturating_add(1)),
-                through: 0,
-                damaged: false,
-            };
-            let disk_query = DiskQuery::PageBack {
-                topic: query.asked.topic.clone(),
-                before: asked.beyond,
-                oldest,
-                limits: query.asked.limits,
-            };
-            return Err(Box::new(Asking {
-                local: place.local,
-                question: Question::History(query.clone(), asked),
-                query: disk_query,
-            }));
+            return Err(Box::new(page_back(place, query, before, oldest)));
         }
         records.truncate(records.partition_point(|record| offset_of(record) >= oldest));
         // Where nobody has asked the disk, what memory has may not be all that is served.
@@ -404,6 +402,22 @@ impl Home {
             });
         let more = page.records.last().is_some_and(|record| offset_of(record) > oldest);
         Contents { gap, records: page.records, more }
+    }
+}
+
+/// The question for a page in reverse, down to `oldest`.
+fn page_back(place: Place, query: &HistoryQuery, before: u64, oldest: u64) -> Asking {
+    let beyond = before.min(place.last.saturating_add(1));
+    let asked = Asked { oldest: Some(oldest), beyond, through: 0, damaged: false };
+    Asking {
+        local: place.local,
+        question: Question::History(query.clone(), asked),
+        query: DiskQuery::PageBack {
+            topic: query.asked.topic.clone(),
+            before: beyond,
+            oldest,
+            limits: query.asked.limits,
+        },
     }
 }
 

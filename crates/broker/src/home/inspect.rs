@@ -1,4 +1,4 @@
-//! What a home tells operators of its topics.
+//! A home's answers to operators about its topics.
 //!
 //! Beside the path; see [`crate::inspect`]. Invariant: one question looks at [`LOOKED_AT_MAX`]
 //! topics at most, or counts [`COUNTED_RECORDS_MAX`] records of one.

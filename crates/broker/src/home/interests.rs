@@ -1,5 +1,5 @@
-//! Who wants what: topics, the edges' indexes and the filters, and the letters that keep both sides
-//! agreed on them.
+//! Interest of edges: topics, the edges' indexes and the filters, and the letters that keep both
+//! sides agreed on them.
 //!
 //! Place on the path: after an append, interest says which edges get the message; filters are
 //! compared with a topic only when either has changed since.

@@ -1,4 +1,4 @@
-//! What a home's memory is made of. A look at each structure and segment, none at each topic.
+//! The components of a home's memory. A look at each structure and segment, none at each topic.
 
 use super::Home;
 use super::partitions::HomePartition;

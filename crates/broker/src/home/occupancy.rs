@@ -1,4 +1,4 @@
-//! Who listens: the first subscriber of a topic by its name, and the last, for `$sys/topics/...`.
+//! Occupancy: the first subscriber of a topic by its name, and the last, for `$sys/topics/...`.
 //!
 //! Beside the path: where the settings do not ask for it, a subscription passes by here with a
 //! branch. Invariants: what is said in a second has a bound, and the rest is counted and said when
@@ -9,7 +9,7 @@ use super::turn::Turn;
 use crate::sys::{Occupancy, is_reserved};
 use stdx::handing::Hand;
 
-/// What may still be said in this second, and what was not.
+/// The events of this second: those published, and those left out.
 #[derive(Clone, Copy, Debug, Default, Hand)]
 pub(super) struct Told {
     second: u64,
@@ -76,7 +76,7 @@ impl Home {
         self.settings.sys.events_rate_max.div_ceil(homes_count)
     }
 
-    /// Once in each turn: says what was left out when its second is over.
+    /// Once in each turn: publishes the number of events left out when their second is over.
     pub(super) fn renew_told(&mut self, turn: &mut Turn<'_>) {
         let second = self.steady.ms / 1_000;
         if second == self.told.second {
@@ -91,7 +91,7 @@ impl Home {
         self.told = Told { second, ..Told::default() };
     }
 
-    /// When the second is over in which something was left out; steady milliseconds.
+    /// The end of the second in which events were left out; steady milliseconds.
     pub(super) fn told_deadline_ms(&self) -> Option<u64> {
         let told = &self.told;
         told.owes().then(|| (told.second + 1) * 1_000)

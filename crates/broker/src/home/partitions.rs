@@ -31,27 +31,27 @@ pub(super) struct HomePartition {
     pub log: Partition,
     /// The log is on disk.
     pub is_durable: bool,
-    /// Of a log on disk: the least offset that it may still hold.
+    /// The least offset that the disk may still hold, of a log on disk.
     pub disk_floor: u64,
-    /// Of a log on disk: the offset of the next publication; some before it may not be durable yet,
-    /// or never be.
+    /// The number of the next proposal, of a log on disk; some before it may not be durable yet, or
+    /// never be.
     pub next_staged: u64,
     /// The greatest last offset of any forgotten topic.
     pub forgotten_through: u64,
-    /// Of a log on disk: up to here damage may have taken records away, of any topic; 0: nowhere.
+    /// Damage may have taken records of any topic away up to here, of a log on disk; 0: nowhere.
     /// One number is enough: a record behind it names in `prev` what its topic may have lost, so
     /// only the newest hole has to be known.
     pub damaged_through: u64,
-    /// For each edge, the offset from which its stream still has to be read from the log; 0 while
+    /// Each edge's offset from which its stream still has to be read from the log; 0 while
     /// it keeps up.
     pub lag_from: Box<[u64]>,
-    /// For each segment, oldest first, when its newest record was appended; steady milliseconds.
+    /// The time of each segment's newest record, oldest first; steady milliseconds.
     pub ages: VecDeque<u64>,
-    /// When the active segment began; steady milliseconds.
+    /// The begin of the active segment; steady milliseconds.
     pub active_since: u64,
 }
 
-/// What this home may use of one log.
+/// This home's share of one log.
 #[derive(Debug, Hand)]
 pub(super) struct Share {
     /// Own numbers of the log's partitions that live here.
@@ -61,7 +61,7 @@ pub(super) struct Share {
     pub retained_bytes_max: u64,
     pub retained_bytes: u64,
     pub age_max_ms: u64,
-    /// Of a log on disk: what waits for it.
+    /// Publications that wait for a log on disk.
     pub disk: Option<Box<Staging>>,
 }
 
@@ -191,7 +191,7 @@ pub(super) fn partitions_of(settings: &Settings, home: u16) -> (Vec<HomePartitio
     (partitions, shares)
 }
 
-/// How many segments a home has in memory at most, as long as no record is larger than a segment.
+/// The maximum number of segments of a home in memory, if no record is larger than a segment.
 /// In a [`log::Memory`] of the kernel each is a descriptor.
 pub fn segments_max(settings: &Settings, home: u16) -> u64 {
     let (partitions, shares) = partitions_of(settings, home);
@@ -212,7 +212,7 @@ fn segment_bytes(log: &LogSettings, share: &Share) -> u64 {
     u64::from(log.segment_bytes).min(max)
 }
 
-/// What so many of a log's partitions have of its bytes.
+/// The part of a log's bytes that `count` of its partitions have.
 fn part_of(log: &LogSettings, count: u32, bytes: u64) -> u64 {
     let all = u128::from(log.partitions_count.max(1));
     (u128::from(bytes) * u128::from(count) / all) as u64

@@ -19,7 +19,7 @@ use super::publication::{Checked, Placed, Publisher};
 use super::turn::Turn;
 use crate::mail::{Code, PartitionId, Publication};
 
-/// What becomes of a proposal at once.
+/// The immediate result of a proposal.
 pub(super) enum Proposed {
     /// The record lies in the log.
     Placed(Placed),
@@ -36,7 +36,7 @@ pub enum Settled {
         partition: PartitionId,
         /// The number of the proposal: the offset in the record that was proposed.
         proposal: u64,
-        /// Where it lies; above every record of the partition before it.
+        /// Its offset; above every record of the partition before it.
         offset: u64,
     },
     /// No proposal of the log that waits lies in it, nor ever will.

@@ -9,7 +9,7 @@ use stdx::chunk::Slice;
 use stdx::handing::Hand;
 use wire::native::Attributes;
 
-/// Who sent a publication, and who waits for its acknowledgement.
+/// The sender of a publication, and the one that waits for its acknowledgement.
 #[derive(Clone, Copy, Debug, Hand)]
 pub(super) struct Publisher {
     pub from: Caller,
@@ -22,7 +22,7 @@ impl Publisher {
         self.waiting().is_some()
     }
 
-    /// Who waits for the acknowledgement.
+    /// The request that waits for the acknowledgement.
     pub fn waiting(&self) -> Option<Reply> {
         self.reply.filter(|reply| reply.request != Reply::REFUSALS_ONLY)
     }
@@ -74,7 +74,7 @@ impl Checked<'_> {
     }
 }
 
-/// What a publisher is told.
+/// The code that a publisher gets.
 pub(super) fn code_of(error: AppendError) -> Code {
     match error {
         AppendError::Memory(_) => Code::MemoryFull,
@@ -88,7 +88,7 @@ pub(super) fn code_of(error: AppendError) -> Code {
 pub(super) struct RecordAttributes<'a> {
     content_type: Option<&'a str>,
     tags: Vec<(&'a [u8], &'a [u8])>,
-    /// What they and the names of the publication take of the record.
+    /// Their bytes in the record, with those of the publication's names.
     pub fields_bytes: u64,
 }
 

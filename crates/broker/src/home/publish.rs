@@ -20,7 +20,7 @@ use crate::position::Position;
 use log::{AppendError, Flags, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES};
 use stdx::chunk::Slice;
 
-/// What becomes of a publication.
+/// The result of a publication.
 enum Outcome {
     /// It has been appended.
     Placed(Placed),

@@ -34,7 +34,7 @@ pub(super) struct Queue {
     bytes: u64,
     parked: BTreeMap<Token, Parked>,
     last_token: Token,
-    /// By log.
+    /// Questions by log.
     questions: Vec<Questions>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Parked {
 }
 
 impl Queue {
-    /// How much waits: for its turn, and for disks.
+    /// The amount of work that waits: for its turn, and for disks.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting.len(), self.parked.len())
     }

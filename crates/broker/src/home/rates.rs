@@ -1,4 +1,4 @@
-//! How many messages a topic takes in a second, where its rule bounds that.
+//! Rates of topics: messages in a second, where a rule bounds them.
 //!
 //! Place on the path: a publication under such a rule is asked about when nothing else speaks
 //! against it; others cost nothing here. A topic's bucket is one number, the moment from which it
@@ -24,9 +24,9 @@ const SWEEP_TURN: usize = 64;
 /// Buckets of topics that are not full.
 #[derive(Debug, Hand)]
 pub(super) struct Rates {
-    /// By a secret hash of the topic's name: steady nanoseconds from which the bucket is full.
+    /// Steady nanoseconds from which a bucket is full, by a secret hash of the topic's name.
     full_from_ns: BTreeMap<u64, u64>,
-    /// The sweep goes on behind it.
+    /// The sweep continues behind it.
     swept: u64,
     seed: Seed,
 }

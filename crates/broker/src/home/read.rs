@@ -13,7 +13,7 @@ use super::Home;
 use super::turn::Turn;
 use super::work::{Asking, Caller, DiskPage, Question, Step};
 use crate::disk::DiskQuery;
-use crate::mail::{Gap, GapReason, Page, PageLimits, ReadMode, ReadTopic, ToEdge};
+use crate::mail::{Gap, GapReason, Page, PageLimits, ReadMode, ReadTopic, SubscriptionKey, ToEdge};
 use log::{RecordView, TopicPage};
 use stdx::chunk::Slice;
 
@@ -38,15 +38,7 @@ impl Home {
         if after > settled {
             // The client knows more than this stream has carried: the edge drops what it has, until
             // the stream has come so far.
-            let page = ToEdge::Page(Page {
-                subscription,
-                gap: None,
-                skipped: None,
-                records: Vec::new(),
-                through: after,
-                caught_up: true,
-            });
-            return Step::Done(page);
+            return without_records(subscription, after, None);
         }
         let newest = match mode {
             ReadMode::Replay => None,
@@ -57,15 +49,8 @@ impl Home {
             // topic's.
             let floor = self.partitions[local as usize].floor();
             let is_evicted = reach > after && (floor > after + 1 || reach > last);
-            let page = ToEdge::Page(Page {
-                subscription,
-                gap: None,
-                skipped: (newest.is_some() || is_evicted).then_some(settled),
-                records: Vec::new(),
-                through: settled,
-                caught_up: true,
-            });
-            return Step::Done(page);
+            let skipped = (newest.is_some() || is_evicted).then_some(settled);
+            return without_records(subscription, settled, skipped);
         }
         // The page of the newest record is that of all records behind the one before it.
         let begin = newest.map_or(after, |newest| newest - 1);
@@ -164,7 +149,7 @@ impl Home {
         (through > after && through >= partition.disk_floor).then_some(through)
     }
 
-    /// Why records up to `to` are not on the disk.
+    /// The reason why records up to `to` are not on the disk.
     pub(super) fn reason_of_loss(&self, local: u32, to: u64, damaged: bool) -> GapReason {
         match damaged && to >= self.partitions[local as usize].disk_floor {
             true => GapReason::Damaged,
@@ -196,6 +181,13 @@ impl Home {
     pub(super) fn name_of(&self, topic: u32) -> Slice {
         Slice::copy_of(self.interests.topics.name(topic))
     }
+}
+
+/// A page without records, after which the subscription continues with its stream.
+fn without_records(subscription: SubscriptionKey, through: u64, skipped: Option<u64>) -> Step {
+    let records = Vec::new();
+    let page = Page { subscription, gap: None, skipped, records, through, caught_up: true };
+    Step::Done(ToEdge::Page(page))
 }
 
 /// What lies before the first record of a page is left out on purpose where only the newest is

@@ -57,7 +57,7 @@ impl Home {
     /// The retained message of a topic, known or not. Kept whatever `retained_bytes_max` says.
     ///
     /// # Errors
-    /// As for [`Home::restore_topic`].
+    /// See [`Home::restore_topic`].
     pub fn restore_retained(
         &mut self,
         partition: PartitionId,

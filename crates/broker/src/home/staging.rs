@@ -26,21 +26,21 @@ const STAGED_BYTES_MAX: u64 = 64 << 20;
 /// Encoded records share areas of so many bytes.
 const AREA_BYTES: usize = 64 << 10;
 
-/// What waits at this home for one log on disk.
+/// Publications of this home that wait for one log on disk.
 #[derive(Debug, Hand)]
 pub(super) struct Staging {
     /// Rises with every refusal; what the log thread says of earlier ones is old news.
     generation: u32,
     /// The log takes appends, as far as the log thread has said.
     pub is_available: bool,
-    /// How long it has got nothing done although it was asked.
+    /// The time in which it has got nothing done although it was asked.
     pub silence: Silence,
     staged: VecDeque<Staged>,
     /// Bytes of the records in it.
     staged_bytes: u64,
-    /// Of each topic with something staged, by its id.
+    /// Topics with staged publications, by their ids.
     topics: BTreeMap<u32, StagedTopic>,
-    /// What the retained messages among it will change of the log's retained bytes.
+    /// The change of the log's retained bytes by the retained messages among it.
     pub retained_change: i64,
     area: Option<ChunkWriter>,
     head: Vec<u8>,
@@ -60,7 +60,7 @@ struct Staged {
     repeated: Vec<Publisher>,
 }
 
-/// What a publication does to its topic's retained message.
+/// The effect of a publication on its topic's retained message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 enum Retain {
     Leaves,
@@ -68,7 +68,7 @@ enum Retain {
     Removes,
 }
 
-/// What is staged of one topic.
+/// The staged publications of one topic.
 #[derive(Debug, Hand)]
 pub(super) struct StagedTopic {
     count: u32,
@@ -107,7 +107,7 @@ impl Default for Staging {
 }
 
 impl Staging {
-    /// What is staged of a topic.
+    /// The staged publications of a topic.
     pub fn of_topic(&self, topic: u32) -> Option<&StagedTopic> {
         self.topics.get(&topic)
     }

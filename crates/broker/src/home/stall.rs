@@ -1,7 +1,7 @@
 //! Disks that hang: a log that was asked something and gets nothing done.
 //!
 //! A call to a disk may take minutes. What waits for it waits apart from everything else (`mail`,
-//! `queue`); but whoever waits would wait for as long as the disk wants. So a home measures, for
+//! `queue`); but these requests would wait for as long as the disk hangs. So a home measures, for
 //! each log on disk, how long it has heard nothing although something is on its way there. After
 //! `log_stall_timeout_ms` the log *stalls*: what needs its disk is refused with `log_unavailable`,
 //! at once, until it says something again.
@@ -14,17 +14,17 @@ use super::turn::Turn;
 use crate::mail::{EdgeId, ToEdge};
 use stdx::handing::Hand;
 
-/// One look at the clock adds at most so many milliseconds: a thread that did not run is no disk
-/// that hangs.
+/// The maximum that one look at the clock adds, in milliseconds: a thread that did not run does
+/// not make a disk hang.
 const STEP_MS_MAX: u64 = 1_000;
 
-/// How long a log has said nothing.
+/// The silence of a log.
 #[derive(Debug, Default, Hand)]
 pub(super) struct Silence {
     is_stall: bool,
     /// While something is on its way: when that was last looked at, in steady milliseconds.
     looked_ms: Option<u64>,
-    /// How long nothing has come.
+    /// The time since anything has come.
     lasts_ms: u64,
 }
 
@@ -92,7 +92,7 @@ impl Home {
         }
     }
 
-    /// When to look again; steady milliseconds.
+    /// The time of the next look; steady milliseconds.
     pub(super) fn next_look_at_disks(&self) -> Option<u64> {
         let is_waited_for = |share: &usize| self.is_asked(*share) && !self.is_stalled(*share);
         let waited_for = (0..self.shares.len()).filter(is_waited_for);

@@ -1,4 +1,4 @@
-//! What a home counts about itself, for metrics. Plain numbers; nothing per topic.
+//! A home's counters, for metrics. Plain numbers; nothing per topic.
 
 use super::{Home, Interests};
 use crate::mail::Code;
@@ -37,7 +37,7 @@ pub struct HomeStatistics {
     /// Known idempotency keys.
     #[metric("crore_idempotency_keys")]
     pub idempotency_keys: u64,
-    /// Bytes of what is remembered of both.
+    /// Bytes of both.
     pub dedup_bytes: u64,
     /// Streams between a partition and an I/O thread that are currently read from the log.
     #[metric("crore_streams_lagging")]
@@ -97,7 +97,7 @@ pub struct HomeStatistics {
     pub pages_waiting: u64,
 }
 
-/// What a home refused, by reason.
+/// A home's refusals, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct HomeRefusals {
     /// `topics_max`.
@@ -120,7 +120,7 @@ pub struct HomeRefusals {
     pub producers_full: u64,
     /// Publications of a producer that a newer connection had taken over.
     pub producer_fenced: u64,
-    /// Publications of a producer below what is remembered of it.
+    /// Publications of a producer below its remembered ones.
     pub out_of_order: u64,
     /// Publications for another epoch.
     pub epoch_mismatch: u64,

@@ -1,5 +1,5 @@
-//! Where a subscription begins: what its position proves, what it has lost, and whether pages must
-//! follow.
+//! The beginning of a subscription: what its position proves, what it has lost, and whether pages
+//! must follow.
 //!
 //! Three offsets matter. `last` is the topic's newest (or, for a topic without a record, an offset
 //! at or above all that it may ever have had); `settled` is how far the stream of (partition, edge)
@@ -32,7 +32,7 @@ impl Found {
     }
 }
 
-/// What a start amounts to.
+/// The result of a start.
 #[derive(Debug, Default)]
 struct Beginning {
     /// Settled up to here; none: as far as the stream has come.
@@ -60,7 +60,7 @@ struct Place {
     found: Found,
 }
 
-/// A start whose first record only the disk can name: the newest so many of the topic, and those
+/// A start whose first record only the disk can name: the newest `count` of the topic, and those
 /// after this offset.
 struct OnDisk {
     count: u32,
@@ -295,7 +295,7 @@ impl Home {
         self.interests.topics.get(topic).map_or(0, |topic| topic.last())
     }
 
-    /// Why records up to `to` are missing where a replay begins.
+    /// The reason why records up to `to` are missing where a replay begins.
     pub(super) fn reason_of_start(&self, local: u32, to: u64, damaged: bool) -> GapReason {
         match damaged && to >= self.partitions[local as usize].disk_floor {
             true => GapReason::Damaged,

@@ -24,7 +24,7 @@ const TABLES_COUNT: usize = 1024;
 /// No handle.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What a home knows of one topic. The size is asserted: ten million of them are the design point.
+/// The entry of one topic. The size is asserted: ten million of them are the design point.
 #[derive(Debug, Hand)]
 pub(super) struct Topic {
     name: Name,
@@ -32,7 +32,7 @@ pub(super) struct Topic {
     pub partition: u32,
     /// Low and high half of `last`.
     last: [u32; 2],
-    /// Of one edge, or vacant.
+    /// The interest of one edge, or vacant.
     first: Interest,
     /// Interest of further edges: a place in `TopicTable::more`, or `NONE`.
     more: u32,
@@ -44,7 +44,7 @@ pub(super) struct Topic {
 
 const _: () = assert!(Slab::<Topic>::ENTRY_BYTES <= 36 && size_of::<Interest>() == 8);
 
-/// What one edge wants of a topic.
+/// The interest of one edge in a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(super) struct Interest {
     /// The index that stands for the topic between this home and the edge.

@@ -1,4 +1,4 @@
-//! What one call of a home works with: the moment, the memory of its logs, and what it has to say.
+//! The context of one call of a home: the moment, the memory of its logs, and its outputs.
 
 use crate::disk::DiskRequest;
 use crate::mail::{EdgeId, ToEdge};
@@ -10,21 +10,21 @@ use stdx::memory::vector_bytes;
 pub(super) struct Turn<'a> {
     /// The wall clock; milliseconds since 1970.
     pub now_ms: u64,
-    /// Where logs take their segments from.
+    /// The source of the logs' segments.
     pub memory: &'a mut dyn Memory,
-    /// Where letters go.
+    /// The home's outputs.
     pub out: &'a mut HomeOutputs,
 }
 
-/// What a home has to say.
+/// The outputs of a home.
 #[derive(Debug)]
 pub struct HomeOutputs {
-    /// For each edge, in order. The caller takes them.
+    /// Letters to each edge, in order. The caller takes them.
     pub letters: Vec<Vec<ToEdge>>,
-    /// For each log by its index in the settings, in order; it may end before the last of them. The
+    /// Requests to each log by its index in the settings, in order; it may end before the last. The
     /// caller takes them.
     pub disk: Vec<Vec<DiskRequest>>,
-    /// Who listens, for an edge of the same thread to publish. The caller takes it.
+    /// Occupancy of topics, for an edge of the same thread to publish. The caller takes it.
     pub occupancy: Vec<Occupancy>,
 }
 

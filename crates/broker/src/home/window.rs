@@ -21,7 +21,7 @@ pub struct FoundWindow {
     /// In the order in which they were found: the one that has published last is the first.
     pub(super) producers: Vec<FoundProducer>,
     numbers: BTreeMap<PartitionId, BTreeMap<Box<[u8]>, u32>>,
-    /// So many of the producers may still take older publications.
+    /// The number of producers that may still take older publications.
     open: usize,
     /// Publications of all producers.
     entries: usize,
@@ -78,7 +78,7 @@ impl FoundWindow {
         }
     }
 
-    /// How many older publications of a producer are wanted.
+    /// The number of older publications of a producer that are wanted.
     pub fn publications_wanted(&self, partition: PartitionId, id: &[u8]) -> usize {
         let known = self.numbers.get(&partition).and_then(|ids| ids.get(id));
         let is_open = known.map_or(self.producers.len(), |number| *number as usize) < self.open;

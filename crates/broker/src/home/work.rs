@@ -1,5 +1,5 @@
-//! What a home has to do, as data: requests that wait for their turn or for a disk, the questions
-//! to the disk, and its answers.
+//! The work of a home, as data: requests that wait for their turn or for a disk, the questions to
+//! the disk, and its answers.
 //!
 //! `queue` holds work, handlers take it and return a [`Step`]; only [`super::Home`] knows both.
 
@@ -8,7 +8,7 @@ use crate::mail::{Code, EdgeId, Gap, Lane, ReadFilter, ReadHistory, ReadTopic, S
 use stdx::chunk::Slice;
 use stdx::handing::Hand;
 
-/// Who sent a request, and what it costs until it has been dealt with.
+/// The sender of a request, and its cost until it has been dealt with.
 #[derive(Clone, Copy, Debug, Hand)]
 pub(super) struct Caller {
     pub edge: EdgeId,
@@ -29,12 +29,12 @@ pub(super) enum Work {
     Answer(usize, Token, Result<DiskAnswer, Code>),
 }
 
-/// What a handler makes of a request.
+/// A handler's decision on a request.
 #[derive(Debug)]
 pub(super) enum Step {
     /// It has been dealt with: this letter answers it.
     Done(ToEdge),
-    /// It has been dealt with, and nobody waits for an answer.
+    /// It has been dealt with, and needs no answer.
     Nothing,
     /// It is refused by this letter, with this code.
     Refuse(ToEdge, Code),
@@ -75,9 +75,9 @@ pub(super) enum Question {
     Page(ReadTopic, u64),
     /// A page for a subscription to filters, and the gap before it.
     Scan(Scan, Option<Gap>),
-    /// Where a subscription begins; records through this offset were asked about.
+    /// The beginning of a subscription; records through this offset were asked about.
     Start(Subscribe, u64),
-    /// Where a topic's history begins; records through this offset were asked about.
+    /// The beginning of a topic's history; records through this offset were asked about.
     HistoryStart(HistoryQuery, u64),
     /// A page of history; this is where it begins, and what was asked for.
     History(HistoryQuery, Asked),
@@ -146,8 +146,8 @@ pub(super) enum Found {
 pub(super) enum Known {
     /// It has not been asked.
     Nothing,
-    /// Where the history begins among the records through an offset, and whether something may have
-    /// been lost before.
+    /// The beginning of the history among the records through an offset, and whether something may
+    /// have been lost before.
     Start { oldest: Option<u64>, through: u64, damaged: bool },
     /// The page that was asked for.
     Page(Asked, DiskPage),

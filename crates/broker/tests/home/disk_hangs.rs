@@ -114,7 +114,7 @@ fn a_read_that_hangs() {
     );
 }
 
-/// A wall clock that jumps is no disk that hangs; and a disk that is slow does not stall.
+/// A wall clock that jumps does not stall a disk, nor does a disk that is slow.
 #[test]
 fn clocks_that_jump() {
     check(

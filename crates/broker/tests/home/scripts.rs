@@ -92,7 +92,7 @@ fn pages_that_leave_out() {
     );
 }
 
-/// A subscription that drops what it lags behind with is told so although all of it has been
+/// A subscription that drops its lag gets a notice although all of it has been
 /// evicted meanwhile, and the topic's newest message is still to come on its stream.
 #[test]
 fn what_is_dropped_may_be_gone() {

@@ -47,7 +47,7 @@ pub struct Edge {
     pub granted: BTreeSet<usize>,
     /// The number of the newest question for each filter.
     pub asked: BTreeMap<usize, u32>,
-    /// For each topic, the newest offset that came while filters covered it and the stream was
+    /// Newest offset of each topic that came while filters covered it and the stream was
     /// whole.
     pub filtered: BTreeMap<String, u64>,
     /// Cost of letters received and not given back.

@@ -1,4 +1,4 @@
-//! What follows a publication that was refused for the moment.
+//! Publications that follow one that was refused for the moment.
 //!
 //! A producer has many publications on its way. If one is refused for the moment and the next is
 //! taken, the first can never be taken again: its sequence lies below the last. So while a producer
@@ -8,7 +8,7 @@
 //! - a sequence that was refused since: the producer has heard of it and sends again, in its order.
 //!   A sequence that it leaves out then is given up.
 //! - a newer connection of the producer: it repeats what was not answered. The older one is fenced.
-//! - [`HOLD_MS_MAX`]: whoever never sends again what was refused goes on without it.
+//! - [`HOLD_MS_MAX`]: a producer that never sends the refused one again continues without it.
 //!
 //! Only publications that ask for an acknowledgement hold and are held: of others nobody hears
 //! enough to send them again. Costs nothing as long as nothing is refused. When there are more than
@@ -26,7 +26,7 @@ pub(super) const HOLD_MS_MAX: u64 = 10_000;
 #[derive(Debug, Hand)]
 pub(super) struct Holds {
     holds: BTreeMap<Identity, Hold>,
-    /// By their ranks.
+    /// Producers by their ranks.
     by_age: BTreeMap<u64, Identity>,
     next_rank: u64,
     holds_max: usize,

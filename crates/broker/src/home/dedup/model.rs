@@ -13,9 +13,9 @@ const WINDOW_MS: u32 = 100;
 enum Op {
     /// Topic, producer with sequence and connection, key.
     Publish(u8, Option<(u8, u64, u64)>, Option<u8>),
-    /// Takes back so many of a partition's newest publications.
+    /// Takes a number of a partition's newest publications back.
     TakeBack(u8, u8),
-    /// All but so many of a partition's records go.
+    /// All but a number of a partition's newest records go.
     Evict(u8, u8),
     Time(u64),
     Sweep,

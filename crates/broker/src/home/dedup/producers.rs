@@ -19,7 +19,7 @@ use stdx::slab::Slab;
 pub(super) struct Producers {
     producers: Slab<Producer>,
     table: HashTable<u32>,
-    /// For each that is not idle: partition, an offset at or below that of its oldest recent
+    /// Producers that are not idle: partition, an offset at or below that of its oldest recent
     /// publication, number.
     oldest: BTreeSet<(u32, u64, u32)>,
     /// Those that are idle: rank of the last publication, number.
@@ -46,11 +46,11 @@ struct Producer {
     before: Option<u64>,
     /// The connection that may publish; older ones are fenced.
     owner: u64,
-    /// Of the last publication.
+    /// The rank of the last publication.
     rank: u64,
-    /// As in `Producers::oldest`.
+    /// The offset in `Producers::oldest`.
     oldest: u64,
-    /// As in `Producers::several`, if it is there.
+    /// The rank in `Producers::several`, if it is there.
     several_rank: u64,
     /// The home's own number.
     partition: u32,
@@ -61,13 +61,13 @@ struct Recent {
     /// Two halves, here and of the offset, so that the entry stays small.
     sequence: [u32; 2],
     offset: [u32; 2],
-    /// Of the topic.
+    /// The topic's hash.
     hash: u32,
 }
 
 const _: () = assert!(size_of::<Recent>() == 20 && Slab::<Producer>::ENTRY_BYTES <= 104);
 
-/// What is known of a producer's sequence.
+/// The verdict on a producer's sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// It is to be appended.
@@ -353,7 +353,7 @@ impl Producers {
         number
     }
 
-    /// Of a producer that is in neither set.
+    /// Removes a producer that is in neither set.
     fn remove(&mut self, number: u32) {
         let Some(producer) = self.producers.remove(number) else {
             return;

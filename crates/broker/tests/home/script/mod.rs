@@ -55,7 +55,7 @@ pub fn check(setup: Setup, script: &str) {
 
 struct World {
     disk: TestDisk,
-    /// What the disk was asked and read, and has not answered yet.
+    /// Answers that the disk has read and not given yet.
     looked: VecDeque<DiskLetter>,
     settings: Arc<Settings>,
     home: Home,

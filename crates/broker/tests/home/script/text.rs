@@ -1,4 +1,4 @@
-//! What a home says, as the lines of a transcript.
+//! A home's letters as the lines of a transcript.
 
 use crate::support::EPOCH;
 use broker::disk::{DiskQuery, DiskRequest};

@@ -1,4 +1,4 @@
-//! What the tests of a home begin with.
+//! The setup of a home's tests.
 
 use broker::filters::FilterTrie;
 use broker::now::Now;
@@ -13,7 +13,7 @@ pub const EPOCH: u64 = 7;
 /// The time at a script's start.
 pub const START_MS: u64 = 1_000_000;
 
-/// What the clocks show at first.
+/// The clocks at the start.
 pub const START: Now = Now { monotonic_ms: START_MS, unix_ms: START_MS };
 
 /// A home with one log and one rule, large in everything.
@@ -29,7 +29,7 @@ pub struct Setup {
     pub history_age_max_ms: u64,
     pub message_bytes_max: u32,
     pub memory_bytes: usize,
-    /// Of a log on disk; none: the log is in memory.
+    /// The cache of a log on disk; none: the log is in memory.
     pub cache_bytes: Option<u64>,
     pub older_epochs: Vec<OlderEpoch>,
     pub limits: Limits,
