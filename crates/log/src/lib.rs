@@ -26,7 +26,9 @@ pub mod store;
 
 pub use index::{Table, TopicIndex};
 pub use memory::{HeapMemory, Memory, MemoryRefused};
-pub use partition::{AppendError, Appended, Evicted, Partition, Settings};
+pub use partition::{Appended, Evicted, Partition, Settings};
 pub use read::{ForwardLimits, PageLimits, RecentRecords, TopicPage, TopicStart};
-pub use record::{Field, Fields, Flags, NewRecord, Producer, RECORD_HEADER_BYTES, RecordView};
+pub use record::{
+    AppendError, Field, Fields, Flags, NewRecord, Producer, RECORD_HEADER_BYTES, RecordView,
+};
 pub use segment::{SEGMENT_HEADER_BYTES, SegmentError, SegmentHeader, scan_segment};

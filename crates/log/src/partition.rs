@@ -7,10 +7,9 @@
 
 use crate::index::TopicIndex;
 use crate::memory::{Memory, MemoryRefused};
-use crate::record::{NewRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordView};
+use crate::record::{AppendError, NewRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, RecordView};
 use crate::segment::{SEGMENT_HEADER_BYTES, Segment, SegmentHeader};
 use std::collections::VecDeque;
-use std::fmt;
 use stdx::chunk::{CHUNK_BYTES_MAX, Slice};
 use stdx::handing::Hand;
 
@@ -47,40 +46,6 @@ pub struct Appended {
     /// The whole record.
     pub slice: Slice,
 }
-
-/// The reason why a record was not appended; the partition is unchanged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AppendError {
-    /// The offset is below the next one, or is 2^64 - 1, which is never used.
-    Offset {
-        /// The lowest valid offset.
-        next_offset: u64,
-    },
-    /// `prev` is not below the record's offset.
-    Prev,
-    /// The optional fields exceed 65,535 bytes together.
-    FieldsTooLong,
-    /// The record does not fit into any segment (close to 4 GiB).
-    RecordTooLong,
-    /// There is no memory for another segment: evict, or refuse the publication.
-    Memory(MemoryRefused),
-}
-
-impl fmt::Display for AppendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AppendError::Offset { next_offset } => {
-                write!(f, "the offset is not in {next_offset}..{}", u64::MAX)
-            }
-            AppendError::Prev => write!(f, "prev is not below the record's offset"),
-            AppendError::FieldsTooLong => write!(f, "the optional fields exceed 65535 bytes"),
-            AppendError::RecordTooLong => write!(f, "the record exceeds {RECORD_BYTES_MAX} bytes"),
-            AppendError::Memory(refused) => refused.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AppendError {}
 
 /// A dropped segment.
 #[derive(Clone, PartialEq, Eq, Debug)]

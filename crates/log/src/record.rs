@@ -19,7 +19,7 @@
 //! with the control bit is not a publication but belongs to the durable store; readers here skip
 //! it.
 
-use crate::partition::AppendError;
+use crate::memory::MemoryRefused;
 use std::fmt;
 
 /// The size of a record before its optional fields.
@@ -356,6 +356,40 @@ impl<'a> Iterator for Fields<'a> {
         }
     }
 }
+
+/// The reason why a record was not appended; the partition is unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AppendError {
+    /// The offset is below the next one, or is 2^64 - 1, which is never used.
+    Offset {
+        /// The lowest valid offset.
+        next_offset: u64,
+    },
+    /// `prev` is not below the record's offset.
+    Prev,
+    /// The optional fields exceed 65,535 bytes together.
+    FieldsTooLong,
+    /// The record does not fit into any segment (close to 4 GiB).
+    RecordTooLong,
+    /// There is no memory for another segment: evict, or refuse the publication.
+    Memory(MemoryRefused),
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AppendError::Offset { next_offset } => {
+                write!(f, "the offset is not in {next_offset}..{}", u64::MAX)
+            }
+            AppendError::Prev => write!(f, "prev is not below the record's offset"),
+            AppendError::FieldsTooLong => write!(f, "the optional fields exceed 65535 bytes"),
+            AppendError::RecordTooLong => write!(f, "the record exceeds {RECORD_BYTES_MAX} bytes"),
+            AppendError::Memory(refused) => refused.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AppendError {}
 
 #[cfg(test)]
 mod tests {

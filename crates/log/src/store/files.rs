@@ -2,7 +2,7 @@
 
 use super::disk::{Disk, DiskError};
 use super::format::{index_name, segment_name};
-use super::index_file::{PAGE_BYTES, PAGE_DATA_BYTES, page_crc};
+use super::page::{PAGE_BYTES, PAGE_DATA_BYTES, page_crc};
 
 /// The maximum number of open files, without the active segment.
 const FILES_OPEN_MAX: usize = 64;

@@ -4,6 +4,7 @@ use super::disk::Disk;
 use super::files::{Files, ReadError};
 use super::index_file::{IndexFile, TopicRow};
 use super::memory_index::{Entry, Hole, MemoryIndex, Retained};
+use super::once::{OnceWindow, SegmentOnce};
 use stdx::memory::vector_bytes;
 
 #[derive(Clone, Debug)]
@@ -314,4 +315,29 @@ fn search(
         }
     }
     Ok(low)
+}
+
+impl Index {
+    /// Reads the requested identities.
+    pub fn once<D: Disk>(
+        &self,
+        files: &mut Files<D>,
+        window: &dyn OnceWindow,
+    ) -> Result<SegmentOnce, ReadError> {
+        match self {
+            Index::Memory(index) => index.once.found(window).resolve(|number| {
+                let topic = &index.topics[number as usize];
+                Ok((topic.partition, topic.name.clone()))
+            }),
+            Index::File(index) => {
+                let found = index.once(files, window)?;
+                let mut name = Vec::new();
+                found.resolve(|row| {
+                    let topic = index.row(files, row)?;
+                    index.name(files, &topic, &mut name)?;
+                    Ok((topic.partition, name.as_slice().into()))
+                })
+            }
+        }
+    }
 }

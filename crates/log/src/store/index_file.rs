@@ -35,16 +35,12 @@
 //! ```
 
 use super::Segment;
-use super::checksum::crc32c_of;
 use super::disk::{Disk, DiskError};
 use super::files::{Files, ReadError};
 use super::format::{SegmentHead, head_bytes, index_name, u16_at, u32_at, u64_at};
 use super::memory_index::{Entry, Hole, MemoryIndex, Retained};
 use super::once_file::OnceFile;
-
-pub(super) const PAGE_BYTES: usize = 4096;
-/// The data bytes of a page.
-pub(super) const PAGE_DATA_BYTES: usize = PAGE_BYTES - 4;
+use super::page::{PAGE_BYTES, PAGE_DATA_BYTES, page_crc};
 
 const MAGIC: [u8; 8] = *b"CROREIDX";
 const VERSION: u16 = 2;
@@ -413,11 +409,6 @@ fn put_rows(out: &mut PageWriter, index: &MemoryIndex, rows: &[u32]) {
         name_start += topic.name.len();
         first += topic.records.len();
     }
-}
-
-/// The checksum of a page's data.
-pub(super) fn page_crc(data: &[u8], sequence: u64, page: u64) -> u32 {
-    crc32c_of(&[data, &sequence.to_le_bytes(), &page.to_le_bytes()])
 }
 
 /// Splits data into pages with checksums.

@@ -386,3 +386,11 @@ impl Scan {
         true
     }
 }
+
+impl MemoryIndex {
+    /// Adds the identity of a record that was pushed.
+    pub fn push_once(&mut self, number: u32, position: u32, record: &RecordView<'_>) {
+        let partition = self.topics[number as usize].partition;
+        self.once.push(self.seed(), (partition, number), position, record);
+    }
+}

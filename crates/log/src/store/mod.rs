@@ -38,6 +38,7 @@ mod memory_index;
 mod mend;
 mod once;
 mod once_file;
+mod page;
 mod read;
 mod recover;
 mod start;

@@ -5,9 +5,7 @@
 //! without visiting the publications of others; only as many publications as requested are read.
 
 use super::disk::Disk;
-use super::files::{Files, ReadError};
-use super::index::Index;
-use super::memory_index::MemoryIndex;
+use super::files::ReadError;
 use super::{Store, StoreError};
 use crate::record::{Field, Producer, RecordView};
 use hashbrown::HashTable;
@@ -194,7 +192,7 @@ impl OnceTable {
         places
     }
 
-    fn found(&self, window: &dyn OnceWindow) -> FoundOnce {
+    pub(super) fn found(&self, window: &dyn OnceWindow) -> FoundOnce {
         let mut found = FoundOnce::default();
         for row in &self.producers {
             let wanted = window.publications_wanted(row.partition, &row.id) as usize;
@@ -239,7 +237,7 @@ impl FoundOnce {
     }
 
     /// Replaces topic numbers by indexes; `name` returns partition and name of a topic.
-    fn resolve(
+    pub(super) fn resolve(
         mut self,
         mut name: impl FnMut(u32) -> Result<(u32, Box<[u8]>), ReadError>,
     ) -> Result<SegmentOnce, ReadError> {
@@ -260,39 +258,6 @@ impl FoundOnce {
             *topic = places[topic];
         }
         Ok(SegmentOnce { topics: names, producers, keys: self.keys })
-    }
-}
-
-impl Index {
-    /// Reads the requested identities.
-    fn once<D: Disk>(
-        &self,
-        files: &mut Files<D>,
-        window: &dyn OnceWindow,
-    ) -> Result<SegmentOnce, ReadError> {
-        match self {
-            Index::Memory(index) => index.once.found(window).resolve(|number| {
-                let topic = &index.topics[number as usize];
-                Ok((topic.partition, topic.name.clone()))
-            }),
-            Index::File(index) => {
-                let found = index.once(files, window)?;
-                let mut name = Vec::new();
-                found.resolve(|row| {
-                    let topic = index.row(files, row)?;
-                    index.name(files, &topic, &mut name)?;
-                    Ok((topic.partition, name.as_slice().into()))
-                })
-            }
-        }
-    }
-}
-
-impl MemoryIndex {
-    /// Adds the identity of a record that was pushed.
-    pub fn push_once(&mut self, number: u32, position: u32, record: &RecordView<'_>) {
-        let partition = self.topics[number as usize].partition;
-        self.once.push(self.seed(), (partition, number), position, record);
     }
 }
 
