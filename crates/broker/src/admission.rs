@@ -17,6 +17,7 @@
 //! and room.
 
 use crate::entitlement::CredentialKind;
+use crate::ids::ConnIndex;
 use crate::mail::{PartitionId, publication_cost};
 use crate::settings::{PublishSettings, Publishers};
 use crate::topic::TopicError;
@@ -33,7 +34,7 @@ const _: () = assert!(ATTRIBUTES_BYTES_MAX <= u16::MAX as usize);
 #[derive(Clone, Copy)]
 pub(crate) enum Publisher {
     /// The client of a connection.
-    Connection(u32),
+    Connection(ConnIndex),
     /// An operator. Credentials and rates of clients do not apply; rules and limits do.
     Operator,
 }

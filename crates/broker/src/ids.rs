@@ -10,8 +10,9 @@ pub type HomeId = u16;
 /// log.
 pub type PartitionId = u32;
 
-/// A connection's slot, by the network's own small index.
-pub type ConnIndex = u32;
+/// A connection: its slot at this edge, by the small index that the network gives it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand)]
+pub struct ConnIndex(pub u32);
 /// A subscription in the edge's table.
 pub type SubIndex = u32;
 /// A topic's index at this edge, given by its home.

@@ -17,15 +17,15 @@ pub(crate) struct Drain {
 #[derive(Clone, Copy, Hand)]
 enum Step {
     /// The connections before this index have been told.
-    Telling(ConnIndex),
+    Telling(u32),
     /// Clients close by themselves until then.
     Waiting { until_ms: u64 },
     /// The connections before this index are not read any more.
-    Holding(ConnIndex),
+    Holding(u32),
     /// Homes answer what was asked.
     Settling,
     /// The connections before this index have been closed.
-    Closing(ConnIndex),
+    Closing(u32),
     /// Only what the others still owe is written.
     Over,
 }
@@ -34,11 +34,11 @@ enum Step {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Draining {
     /// Tells clients to go.
-    Tell(Range<ConnIndex>),
+    Tell(Range<u32>),
     /// Reads nothing more from them.
-    Hold(Range<ConnIndex>),
+    Hold(Range<u32>),
     /// Closes them: nothing is on its way for them any more.
-    Close(Range<ConnIndex>),
+    Close(Range<u32>),
     /// Nothing in this turn.
     Nothing,
 }
@@ -82,7 +82,7 @@ impl Drain {
     pub fn advance(&mut self, progress: Progress) -> Draining {
         let places = progress.places;
         let patience_ms = (self.window_ms / 2).min(PATIENCE_MS_MAX);
-        let some = |next: ConnIndex| {
+        let some = |next: u32| {
             let end = places.min(next + CONNECTIONS_TURN_MAX);
             (next..end, (end < places).then_some(end))
         };
@@ -140,7 +140,7 @@ impl Drain {
     /// there are. Neighbours lie far apart, and so do edges.
     pub fn return_after_ms(&self, edge: EdgeId, index: ConnIndex) -> u64 {
         let of_edge = u32::from(edge).wrapping_mul(EDGES_APART);
-        let place = index.wrapping_mul(GOLDEN).wrapping_add(of_edge);
+        let place = index.0.wrapping_mul(GOLDEN).wrapping_add(of_edge);
         (u64::from(place) * self.window_ms) >> 32
     }
 }
@@ -198,7 +198,7 @@ mod tests {
         let drain = Drain::new(1_000);
         let mut tenths = [0; 10];
         for index in 0..100 {
-            tenths[drain.return_after_ms(1, index) as usize / 100] += 1;
+            tenths[drain.return_after_ms(1, ConnIndex(index)) as usize / 100] += 1;
         }
         assert!(tenths.iter().all(|count| (9..=11).contains(count)), "{tenths:?}");
     }

@@ -193,13 +193,13 @@ impl Edge {
 
     /// A connection that has just been accepted came by TLS.
     pub fn came_by_tls(&mut self, key: Key) {
-        self.connections.slots[key.index].set(flag::ENCRYPTED);
+        self.connections.slots[ConnIndex(key.index)].set(flag::ENCRYPTED);
     }
 
     /// The network has lost the connection.
     pub fn lost(&mut self, key: Key) {
         if self.connections.slots.get(key).is_some() {
-            self.release(key.index);
+            self.release(ConnIndex(key.index));
         }
     }
 
@@ -208,7 +208,7 @@ impl Edge {
     pub fn vanished(&mut self, key: Key) {
         if self.connections.slots.get(key).is_some() {
             self.statistics.unacknowledged += 1;
-            self.note_end(key.index, End::VANISHED);
+            self.note_end(ConnIndex(key.index), End::VANISHED);
         }
         self.lost(key);
     }
@@ -278,7 +278,7 @@ impl Edge {
     /// The number by which the node knows the connection.
     pub(crate) fn connection_number(&self, index: ConnIndex) -> u64 {
         let generation = u64::from(self.connections.slots[index].generation);
-        u64::from(self.id) << 48 | (generation & 0xff_ffff) << 24 | u64::from(index & 0xff_ffff)
+        u64::from(self.id) << 48 | (generation & 0xff_ffff) << 24 | u64::from(index.0 & 0xff_ffff)
     }
 }
 

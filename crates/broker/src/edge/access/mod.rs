@@ -11,7 +11,6 @@ pub(crate) mod renewals;
 pub(crate) mod users;
 
 use crate::entitlement::{Digest, Judge};
-use crate::ids::ConnIndex;
 use entitled::Entitlements;
 use renewals::Renewals;
 use std::ops::Range;
@@ -48,7 +47,7 @@ pub(crate) struct Access {
     /// Entries of such decisions.
     unsure: Vec<u32>,
     /// The next connection to be looked at since an entry was revoked.
-    end_at: Option<ConnIndex>,
+    end_at: Option<u32>,
 }
 
 impl Access {
@@ -127,7 +126,7 @@ impl Access {
     }
 
     /// The connections of this turn whose entry may have been revoked.
-    pub fn next_connections(&mut self, places: u32) -> Range<ConnIndex> {
+    pub fn next_connections(&mut self, places: u32) -> Range<u32> {
         let Some(from) = self.end_at else {
             return 0..0;
         };

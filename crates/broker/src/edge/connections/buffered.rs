@@ -167,14 +167,14 @@ mod tests {
         let mut buffered = Buffered::default();
         for (index, &(bytes, is_entitled)) in (0..).zip(all) {
             buffered.insert(
-                index,
+                ConnIndex(index),
                 Holding { bytes, is_unentitled: !is_entitled, since_s: 0, come_bytes: 0 },
             );
         }
         let mut ended = Vec::new();
         while let Some(index) = buffered.first_to_end(MAX) {
             buffered.release(index);
-            ended.push(index);
+            ended.push(index.0);
         }
         let left = all.iter().zip(0..).filter(|(_, at)| !ended.contains(at));
         assert_eq!(left.map(|((bytes, _), _)| bytes).sum::<u64>(), buffered.bytes);
@@ -207,11 +207,12 @@ mod tests {
     fn a_holding_that_changes_is_counted_once() {
         let mut buffered = Buffered::default();
         for (bytes, is_unentitled) in [(5, true), (9, true), (7, false)] {
-            buffered.insert(3, Holding { bytes, is_unentitled, since_s: 0, come_bytes: 0 });
+            buffered
+                .insert(ConnIndex(3), Holding { bytes, is_unentitled, since_s: 0, come_bytes: 0 });
         }
         assert_eq!((buffered.bytes, buffered.unentitled_bytes), (7, 0));
         assert!(buffered.unentitled.is_empty() && buffered.entitled.len() == 1);
-        buffered.release(3);
+        buffered.release(ConnIndex(3));
         assert!(buffered.is_empty() && buffered.entitled.is_empty() && buffered.bytes == 0);
     }
 }

@@ -54,8 +54,8 @@ impl Connections {
     /// Something has come from (or, for an event stream, gone to) the peer.
     #[inline]
     pub fn stamp(&mut self, index: ConnIndex, now: Now) {
-        self.stamps.grow_to(index, || 0);
-        self.stamps[index] = (now.monotonic_ms / 1_000) as u32;
+        self.stamps.grow_to(index.0, || 0);
+        self.stamps[index.0] = (now.monotonic_ms / 1_000) as u32;
     }
 
     /// Sets the time for the next part of a handshake.
@@ -81,7 +81,7 @@ impl Connections {
                 // It is the server that is late: what has come waits for a home to have room.
                 self.expect(deadline, limits, now);
             } else {
-                return Some(key.index);
+                return Some(ConnIndex(key.index));
             }
         }
         None
@@ -125,7 +125,7 @@ impl Connections {
     }
 
     /// The next block of the sweep.
-    pub fn next_block(&mut self) -> Range<ConnIndex> {
+    pub fn next_block(&mut self) -> Range<u32> {
         self.sweep.next_block(self.slots.places())
     }
 
@@ -146,7 +146,7 @@ impl Connections {
         self.old_sessions.age(index, slot, now.monotonic_ms);
         slot.age_mark(serial);
         self.rates.rest(index, now.monotonic_ms);
-        let silent_s = self.second.saturating_sub(self.stamps[index]);
+        let silent_s = self.second.saturating_sub(self.stamps[index.0]);
         let due = due(slot, index, silent_s, limits);
         let (entitlement, has_unfinished) = (slot.entitlement, slot.is(flag::KEEPS));
         if due == Due::Nothing && entitlement == NONE && !has_unfinished {
@@ -157,7 +157,7 @@ impl Connections {
 
     /// What a connection is due for that has been silent.
     pub fn due(&self, index: ConnIndex, limits: &Limits) -> Due {
-        let silent_s = self.second.saturating_sub(self.stamps[index]);
+        let silent_s = self.second.saturating_sub(self.stamps[index.0]);
         due(&self.slots[index], index, silent_s, limits)
     }
 
@@ -225,7 +225,7 @@ fn ping_due(slot: &Slot, index: ConnIndex, silent_s: u32) -> Due {
 /// Connections that came together would be pinged together: their pings are spread over an eighth
 /// of the interval.
 fn spread_s(index: ConnIndex, interval_s: u32) -> u32 {
-    index.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1)
+    index.0.wrapping_mul(0x9e37_79b9) % (interval_s / 8).max(1)
 }
 
 #[cfg(test)]
@@ -243,10 +243,10 @@ mod tests {
     fn connection(protocol: Protocol, flags: u32) -> Connections {
         let mut connections = Connections::new(&Limits::default(), at(100));
         connections.slots.open(KEY);
-        connections.stamp(KEY.index, at(100));
-        connections.slots[KEY.index].protocol = protocol;
-        connections.slots[KEY.index].set(flags);
-        connections.set_ping_interval(KEY.index, 30);
+        connections.stamp(ConnIndex(KEY.index), at(100));
+        connections.slots[ConnIndex(KEY.index)].protocol = protocol;
+        connections.slots[ConnIndex(KEY.index)].set(flags);
+        connections.set_ping_interval(ConnIndex(KEY.index), 30);
         connections
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let limits =
             Limits { keep_alive_timeout_ms: 60_000, heartbeat_interval_s: 20, ..Limits::default() };
         connections.begin_second(at(100 + silent_s));
-        connections.due(KEY.index, &limits)
+        connections.due(ConnIndex(KEY.index), &limits)
     }
 
     #[test]
@@ -262,15 +262,15 @@ mod tests {
         let mut session = connection(Protocol::Native, 0);
         assert_eq!(due(&mut session, 20), Due::Nothing);
         assert_eq!(due(&mut session, 30), Due::Ping);
-        session.slots[KEY.index].set(flag::PINGED);
+        session.slots[ConnIndex(KEY.index)].set(flag::PINGED);
         assert_eq!(due(&mut session, 59), Due::Nothing);
         assert_eq!(due(&mut session, 60), Due::PingTimeout);
-        session.slots[KEY.index].set(flag::PAUSED);
+        session.slots[ConnIndex(KEY.index)].set(flag::PAUSED);
         assert_eq!(due(&mut session, 60), Due::Stamp, "it is not read");
-        session.slots[KEY.index].set(flag::CLOSING);
+        session.slots[ConnIndex(KEY.index)].set(flag::CLOSING);
         assert_eq!(due(&mut session, 60), Due::Abort);
-        session.set_ping_interval(KEY.index, 0);
-        session.slots[KEY.index].clear(flag::CLOSING | flag::PAUSED);
+        session.set_ping_interval(ConnIndex(KEY.index), 0);
+        session.slots[ConnIndex(KEY.index)].clear(flag::CLOSING | flag::PAUSED);
         assert_eq!(due(&mut session, 600), Due::Nothing);
     }
 
@@ -281,9 +281,9 @@ mod tests {
         assert_eq!(due(&mut connection(Protocol::Http, 0), 60), Due::KeepAlive);
         assert_eq!(due(&mut connection(Protocol::Http, flag::STARTING), 60), Due::Nothing);
         let mut request = connection(Protocol::Http, 0);
-        request.slots[KEY.index].state = 0;
+        request.slots[ConnIndex(KEY.index)].state = 0;
         assert_eq!(due(&mut request, 60), Due::Handshake);
-        request.slots[KEY.index].set(flag::PAUSED);
+        request.slots[ConnIndex(KEY.index)].set(flag::PAUSED);
         assert_eq!(due(&mut request, 60), Due::Nothing, "its answer is due first");
     }
 }

@@ -94,10 +94,10 @@ impl Connections {
     pub fn open(&mut self, key: Key, peer: IpAddr, settings: &Settings, now: Now) {
         debug_assert!(self.slots.get(key).is_none());
         self.slots.open(key);
-        self.slots[key.index].set(flag::STARTING);
-        self.begin_session(key.index, now);
-        self.peers.note(key.index, peer, &settings.addresses);
-        self.stamp(key.index, now);
+        self.slots[ConnIndex(key.index)].set(flag::STARTING);
+        self.begin_session(ConnIndex(key.index), now);
+        self.peers.note(ConnIndex(key.index), peer, &settings.addresses);
+        self.stamp(ConnIndex(key.index), now);
         self.expect(Deadline::Head(key), &settings.limits, now);
     }
 
@@ -144,7 +144,7 @@ impl Connections {
         if self.slots.get(key).is_none() {
             return false;
         }
-        let slot = &mut self.slots[key.index];
+        let slot = &mut self.slots[ConnIndex(key.index)];
         if slot.is(flag::PAUSED | flag::CHOKED | flag::RESUMED | flag::HELD) {
             slot.set(flag::UNREAD);
             return false;

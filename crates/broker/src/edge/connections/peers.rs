@@ -42,8 +42,8 @@ impl Peers {
     /// Notes the address of a connection that has just come.
     pub fn note(&mut self, index: ConnIndex, peer: IpAddr, settings: &AddressSettings) {
         if settings.are_kept() || !self.own.is_empty() {
-            self.own.grow_to(index, || UNKNOWN);
-            self.own[index] = number_of(peer);
+            self.own.grow_to(index.0, || UNKNOWN);
+            self.own[index.0] = number_of(peer);
         }
         if !settings.trusted_proxies.is_empty() || !self.clients.is_empty() {
             self.set_client(index, peer);
@@ -84,14 +84,14 @@ impl Peers {
             // A peer that is trusted no more speaks for no other client.
             false => (own, false),
         };
-        let before = self.clients.get(index).copied().unwrap_or(UNKNOWN);
+        let before = self.clients.get(index.0).copied().unwrap_or(UNKNOWN);
         Some(RequestClient { address, is_new: number_of(address) != before, is_unreadable })
     }
 
     /// The connection counts for this client from now on.
     pub fn set_client(&mut self, index: ConnIndex, client: IpAddr) {
-        self.clients.grow_to(index, || UNKNOWN);
-        self.clients[index] = number_of(client);
+        self.clients.grow_to(index.0, || UNKNOWN);
+        self.clients[index.0] = number_of(client);
     }
 
     /// Bytes touched.
@@ -101,6 +101,6 @@ impl Peers {
 }
 
 fn known(addresses: &Pages<u128, PAGE>, index: ConnIndex) -> Option<IpAddr> {
-    let number = addresses.get(index).copied();
+    let number = addresses.get(index.0).copied();
     number.filter(|number| *number != UNKNOWN).map(address_of)
 }

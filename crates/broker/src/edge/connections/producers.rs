@@ -104,14 +104,14 @@ mod tests {
         let mut second = session(began_ms + DAY_MS, true);
         for day in 1..366 {
             let now_ms = began_ms + day * DAY_MS;
-            old.age(1, &mut first, now_ms);
-            old.age(2, &mut second, now_ms);
-            assert_eq!(old.stamp(1, &first, now_ms), began_ms, "day {day}");
-            let stamp = old.stamp(2, &second, now_ms);
+            old.age(ConnIndex(1), &mut first, now_ms);
+            old.age(ConnIndex(2), &mut second, now_ms);
+            assert_eq!(old.stamp(ConnIndex(1), &first, now_ms), began_ms, "day {day}");
+            let stamp = old.stamp(ConnIndex(2), &second, now_ms);
             assert_eq!(stamp, began_ms + DAY_MS, "day {day}");
         }
-        old.release(1);
-        old.release(2);
+        old.release(ConnIndex(1));
+        old.release(ConnIndex(2));
         assert_eq!(old.memory_bytes(), 0);
     }
 
@@ -122,13 +122,13 @@ mod tests {
         let mut old = OldSessions::default();
         let mut first = session(began_ms, false);
         for day in 1..60 {
-            old.age(1, &mut first, began_ms + day * DAY_MS);
+            old.age(ConnIndex(1), &mut first, began_ms + day * DAY_MS);
         }
         let now_ms = began_ms + 60 * DAY_MS;
         first.set(flag::PRODUCES);
-        assert_eq!(old.stamp(1, &first, now_ms), 0);
+        assert_eq!(old.stamp(ConnIndex(1), &first, now_ms), 0);
         assert_eq!(age_ms(now_ms, first.hello_ms), AGE_MS_MAX + DAY_MS as u32);
-        old.age(1, &mut first, now_ms);
-        assert_eq!(old.stamp(1, &first, now_ms), 0);
+        old.age(ConnIndex(1), &mut first, now_ms);
+        assert_eq!(old.stamp(ConnIndex(1), &first, now_ms), 0);
     }
 }

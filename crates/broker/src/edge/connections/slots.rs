@@ -153,7 +153,7 @@ impl Slots {
 
     /// The connection's key.
     pub fn key(&self, index: ConnIndex) -> Key {
-        Key { index, generation: self[index].generation }
+        Key { index: index.0, generation: self[index].generation }
     }
 
     /// Connections now.
@@ -163,13 +163,13 @@ impl Slots {
 
     /// The indexes of all connections.
     pub fn present(&self) -> impl Iterator<Item = ConnIndex> {
-        (0..self.places()).filter(|index| self.is_present(*index))
+        (0..self.places()).map(ConnIndex).filter(|index| self.is_present(*index))
     }
 
     /// Whether there is a connection at this index, which is below [`Slots::places`].
     #[inline]
     pub fn is_present(&self, index: ConnIndex) -> bool {
-        self.slots[index].protocol != Protocol::Free
+        self.slots[index.0].protocol != Protocol::Free
     }
 
     /// One more than the highest index ever used, rounded up to whole pages.
@@ -187,12 +187,12 @@ impl std::ops::Index<ConnIndex> for Slots {
     type Output = Slot;
 
     fn index(&self, index: ConnIndex) -> &Slot {
-        &self.slots[index]
+        &self.slots[index.0]
     }
 }
 
 impl std::ops::IndexMut<ConnIndex> for Slots {
     fn index_mut(&mut self, index: ConnIndex) -> &mut Slot {
-        &mut self.slots[index]
+        &mut self.slots[index.0]
     }
 }

@@ -10,7 +10,6 @@
 //! that are pinged every five minutes takes more processor time than their pings when it is done
 //! every four seconds.
 
-use crate::ids::ConnIndex;
 use std::ops::Range;
 use stdx::handing::Hand;
 
@@ -92,7 +91,7 @@ impl Sweep {
     }
 
     /// The indexes of the next block. What grows while a round is under way comes in the next one.
-    pub fn next_block(&mut self, places: u32) -> Range<ConnIndex> {
+    pub fn next_block(&mut self, places: u32) -> Range<u32> {
         let blocks = blocks(places) as u32;
         loop {
             if self.at >> self.bits > 0 {

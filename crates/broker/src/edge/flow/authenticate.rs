@@ -240,7 +240,7 @@ impl Edge {
         digest: Digest,
         verdict: Result<Entitlement, ErrorCode>,
     ) {
-        let index = connection.index;
+        let index = ConnIndex(connection.index);
         let is_asked = self
             .connections
             .slots
@@ -343,21 +343,21 @@ impl Edge {
 
     fn look_at_ticket(&mut self, key: Key, judge: &dyn Judge) {
         if self.connections.slots.get(key).is_none()
-            || !self.connections.slots[key.index].is(flag::ASKED)
+            || !self.connections.slots[ConnIndex(key.index)].is(flag::ASKED)
         {
             return;
         }
-        let Some(at) = self.credential(key.index).and_then(Credential::of_ticket) else {
+        let Some(at) = self.credential(ConnIndex(key.index)).and_then(Credential::of_ticket) else {
             return;
         };
         self.access.look_at(at, judge);
-        self.connections.slots[key.index].clear(flag::ASKED);
-        self.ticket_looked_at(key.index, at);
+        self.connections.slots[ConnIndex(key.index)].clear(flag::ASKED);
+        self.ticket_looked_at(ConnIndex(key.index), at);
     }
 
     fn end_revoked(&mut self) {
         let places = self.connections.slots.places();
-        for index in self.access.next_connections(places) {
+        for index in self.access.next_connections(places).map(ConnIndex) {
             if let Some(at) = self.entitlement_of(index)
                 && !self.access.entitlements.is_standing(at)
             {

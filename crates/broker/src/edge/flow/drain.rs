@@ -59,8 +59,8 @@ impl Edge {
         self.drains = Some(drain);
     }
 
-    fn each_present(&mut self, range: Range<ConnIndex>, act: impl Fn(&mut Edge, ConnIndex)) {
-        for index in range {
+    fn each_present(&mut self, range: Range<u32>, act: impl Fn(&mut Edge, ConnIndex)) {
+        for index in range.map(ConnIndex) {
             if self.connections.slots.is_present(index) {
                 act(self, index);
             }
@@ -85,7 +85,7 @@ impl Edge {
         index: ConnIndex,
     ) -> Vec<&'a str> {
         let mut urls: Vec<&str> = settings.other_addresses.iter().map(String::as_str).collect();
-        let first = (index as usize + usize::from(self.id)) % urls.len().max(1);
+        let first = (index.0 as usize + usize::from(self.id)) % urls.len().max(1);
         urls.rotate_left(first);
         urls
     }

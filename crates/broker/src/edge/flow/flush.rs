@@ -52,8 +52,8 @@ impl Edge {
     /// The socket has room again.
     pub fn writable(&mut self, key: Key) {
         if self.connections.slots.get(key).is_some() {
-            self.connections.slots[key.index].clear(flag::BLOCKED);
-            self.outboxes.touch(&mut self.connections.slots, key.index);
+            self.connections.slots[ConnIndex(key.index)].clear(flag::BLOCKED);
+            self.outboxes.touch(&mut self.connections.slots, ConnIndex(key.index));
         }
     }
 

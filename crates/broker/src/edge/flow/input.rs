@@ -28,7 +28,7 @@ impl Edge {
         if self.connections.slots.get(key).is_none() {
             return;
         }
-        let index = key.index;
+        let index = ConnIndex(key.index);
         self.statistics.read_bytes += bytes.len() as u64;
         let slot = &mut self.connections.slots[index];
         if slot.is(flag::CLOSING | flag::DEAD) || !slot.protocol.facts().reads_input {
@@ -70,7 +70,7 @@ impl Edge {
         if self.connections.slots.get(key).is_none() {
             return;
         }
-        let index = key.index;
+        let index = ConnIndex(key.index);
         self.connections.slots[index].set(flag::ENDED);
         self.note_end(index, End::ENDED);
         // An answer that is due still goes out; otherwise there is nobody to talk to.
@@ -113,7 +113,7 @@ impl Edge {
     }
 
     fn continue_one(&mut self, key: Key) {
-        let index = key.index;
+        let index = ConnIndex(key.index);
         let slot = &mut self.connections.slots[index];
         slot.clear(flag::RESUMED);
         if slot.is(flag::PAUSED | flag::CHOKED | flag::CLOSING | flag::HELD) {

@@ -84,7 +84,7 @@ impl Edge {
 
     fn list_connections(
         &self,
-        from: ConnIndex,
+        from: u32,
         wanted: &ConnectionsWanted,
         len_max: u32,
         peer_of: PeerOf<'_>,
@@ -93,12 +93,12 @@ impl Edge {
         let places = self.connections.slots.places();
         let end = places.min(from.saturating_add(LOOKED_AT_MAX));
         let mut found = Vec::new();
-        for index in from..end {
+        for index in (from..end).map(ConnIndex) {
             if !self.is_wanted(index, wanted, peer_of) {
                 continue;
             }
             if found.len() == len_max {
-                return Answer::Connections(found, Some(index));
+                return Answer::Connections(found, Some(index.0));
             }
             found.push(self.describe_connection(index, peer_of));
         }
@@ -125,9 +125,9 @@ impl Edge {
     fn index_of(&self, id: ConnectionId) -> Option<ConnIndex> {
         let index = id.index();
         let is_there = index < self.connections.slots.places()
-            && self.connections.slots.is_present(index)
-            && self.connection_number(index) == id.0;
-        is_there.then_some(index)
+            && self.connections.slots.is_present(ConnIndex(index))
+            && self.connection_number(ConnIndex(index)) == id.0;
+        is_there.then_some(ConnIndex(index))
     }
 
     fn subject_of(&self, index: ConnIndex) -> Option<&str> {

@@ -51,7 +51,7 @@ impl Edge {
         let Edge { links, connections, outboxes, settings, .. } = self;
         links.take_readers(&settings.limits, |key| {
             if connections.slots.get(key).is_some_and(|slot| !slot.is(flag::DEAD)) {
-                outboxes.touch(&mut connections.slots, key.index);
+                outboxes.touch(&mut connections.slots, ConnIndex(key.index));
             }
         });
     }
@@ -136,10 +136,10 @@ impl Edge {
             // A long poll that lags waits for a page; its connection stays paused until it is
             // answered.
             if slot.protocol != Protocol::Http || slot.state == NONE {
-                self.resume(key.index);
+                self.resume(ConnIndex(key.index));
             }
-            if self.wants_ticket(key.index) {
-                self.touch(key.index);
+            if self.wants_ticket(ConnIndex(key.index)) {
+                self.touch(ConnIndex(key.index));
             }
         }
     }

@@ -41,7 +41,7 @@ impl Edge {
     fn sweep(&mut self, blocks: u32) {
         let settings = self.settings.clone();
         for _ in 0..blocks {
-            for index in self.connections.next_block() {
+            for index in self.connections.next_block().map(ConnIndex) {
                 let serial = self.subscriptions.serial();
                 let swept = self.connections.sweep_one(index, serial, &settings.limits, self.now);
                 if let Some(swept) = swept {

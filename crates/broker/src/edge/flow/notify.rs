@@ -305,7 +305,7 @@ impl Edge {
         if self.connections.slots.get(reply.connection).is_none() {
             return self.operator_answered(reply, Answer::Published(result));
         }
-        let index = reply.connection.index;
+        let index = ConnIndex(reply.connection.index);
         match self.connections.slots[index].protocol {
             Protocol::Http => self.http_published(index, reply.request, result),
             _ => {
@@ -324,7 +324,7 @@ impl Edge {
         if self.connections.slots.get(reply.connection).is_none() {
             return self.operator_answered(reply, Answer::History(result));
         }
-        let index = reply.connection.index;
+        let index = ConnIndex(reply.connection.index);
         match self.connections.slots[index].protocol {
             Protocol::Http => self.http_history(index, result),
             _ => {

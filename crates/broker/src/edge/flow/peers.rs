@@ -48,8 +48,8 @@ impl Edge {
     /// The shell's answer: the connection counts for this client now.
     pub fn client_admitted(&mut self, key: Key, client: IpAddr) {
         if self.connections.slots.get(key).is_some() {
-            self.connections.peers.set_client(key.index, client);
-            self.resume(key.index);
+            self.connections.peers.set_client(ConnIndex(key.index), client);
+            self.resume(ConnIndex(key.index));
         }
     }
 
@@ -57,7 +57,7 @@ impl Edge {
     /// the refusal, and the connection is closed.
     pub fn client_refused(&mut self, key: Key, code: ErrorCode) {
         if self.connections.slots.get(key).is_some() {
-            self.refuse_client(key.index, code);
+            self.refuse_client(ConnIndex(key.index), code);
         }
     }
 }

@@ -101,7 +101,7 @@ impl Edge {
         telling: &[(PartitionId, u64)],
         step: &mut Step,
     ) {
-        let index = key.index;
+        let index = ConnIndex(key.index);
         let all: Vec<SubIndex> = self.chain(index).skip(looked).collect();
         let (now, later) = all.split_at(all.len().min(OWED_FILTERS_MAX));
         for &subscription in now {

@@ -50,7 +50,7 @@ impl Edge {
     /// are reset.
     pub(crate) fn close_ending(&mut self) {
         for (key, excess) in self.connections.take_ending() {
-            let (index, code) = (key.index, code_of(excess));
+            let (index, code) = (ConnIndex(key.index), code_of(excess));
             // It may have been lost meanwhile.
             if self.connections.slots.get(key).is_some() && self.keep_begun(index, code) {
                 self.connections.slots[index].clear(flag::DEAD | flag::CHOKED);

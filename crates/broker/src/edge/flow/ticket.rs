@@ -166,7 +166,7 @@ impl Edge {
         if self.connections.slots.get(connection).is_none() {
             return;
         }
-        let index = connection.index;
+        let index = ConnIndex(connection.index);
         let wanted = self.sessions.tickets.get_mut(index);
         let asked = wanted.and_then(|wanted| wanted.asked.as_mut());
         let Some(asked) = asked.filter(|asked| asked.number == number) else {

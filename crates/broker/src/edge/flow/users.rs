@@ -62,10 +62,10 @@ impl Edge {
             let user = user.into();
             return self.out.users.push(UserChange::Leaves { user });
         }
-        let slot = &mut self.connections.slots[connection.index];
+        let slot = &mut self.connections.slots[ConnIndex(connection.index)];
         slot.clear(flag::ASKED);
         slot.set(flag::COUNTED);
-        self.settle_user(connection.index, Ok(()));
+        self.settle_user(ConnIndex(connection.index), Ok(()));
     }
 
     /// The connection's user as a hash that is never 0: its issuer and subject. All anonymous
@@ -91,7 +91,7 @@ impl Edge {
             })
         };
         let places = 0..self.connections.slots.places();
-        places.filter(counted).filter_map(user)
+        places.map(ConnIndex).filter(counted).filter_map(user)
     }
 
     /// The entry by which a connection counts, if it does: its own, or the one that it waits with.
@@ -103,8 +103,8 @@ impl Edge {
     /// The shell's answer: the user has as many connections as it may.
     pub fn user_refused(&mut self, connection: Key) {
         if self.waits_for_user(connection) {
-            self.connections.slots[connection.index].clear(flag::ASKED);
-            self.settle_user(connection.index, Err(ErrorCode::TooManyConnections));
+            self.connections.slots[ConnIndex(connection.index)].clear(flag::ASKED);
+            self.settle_user(ConnIndex(connection.index), Err(ErrorCode::TooManyConnections));
         }
     }
 
@@ -116,7 +116,7 @@ impl Edge {
     }
 
     fn waits_for_user(&self, connection: Key) -> bool {
-        let index = connection.index;
+        let index = ConnIndex(connection.index);
         let slot = self.connections.slots.get(connection);
         slot.is_some_and(|slot| slot.is(flag::ASKED) && !slot.is(flag::CLOSING))
             && (self.credential(index).is_some_and(Credential::waits_for_user)

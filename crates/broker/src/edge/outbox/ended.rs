@@ -20,7 +20,7 @@ pub(super) type Topics = BTreeMap<(HomeId, u32), Place>;
 /// Topics that have ended, by connection.
 #[derive(Default, Hand)]
 pub(super) struct Ended {
-    by_connection: BTreeMap<u32, Topics>,
+    by_connection: BTreeMap<ConnIndex, Topics>,
 }
 
 impl Ended {
@@ -40,7 +40,7 @@ impl Ended {
     }
 
     /// Takes the ended topics of any connection.
-    pub fn take_first(&mut self) -> Option<(u32, Topics)> {
+    pub fn take_first(&mut self) -> Option<(ConnIndex, Topics)> {
         self.by_connection.pop_first()
     }
 }

@@ -43,9 +43,9 @@ pub(super) struct Outboxes {
     /// Bytes that entered the ring since the last flush.
     unflushed_bytes: usize,
     /// Connections for the next flush, each once ([`flag::DIRTY`]).
-    dirty: Vec<u32>,
+    dirty: Vec<ConnIndex>,
     /// Blocked connections with places ([`flag::HOLDS`]), and some that have let go since.
-    holders: Vec<u32>,
+    holders: Vec<ConnIndex>,
     /// Connections in `holders` that have the flag.
     holding: u32,
 }
@@ -104,7 +104,7 @@ impl Outboxes {
 
     /// Connections with places that are waiting for their sockets. [`Outboxes::hold_on`] takes each
     /// back.
-    pub fn take_holders(&mut self) -> Vec<u32> {
+    pub fn take_holders(&mut self) -> Vec<ConnIndex> {
         std::mem::take(&mut self.holders)
     }
 
@@ -119,7 +119,7 @@ impl Outboxes {
     }
 
     /// Connections for the next flush.
-    pub fn dirty(&self) -> &[u32] {
+    pub fn dirty(&self) -> &[ConnIndex] {
         &self.dirty
     }
 
@@ -313,7 +313,7 @@ impl Outboxes {
         // A connection that lets go stays in the list until the next eviction. Connections that
         // block and drain in turn must not make the list grow.
         if self.holders.len() > 2 * self.holding as usize + 64 {
-            self.holders.retain(|&holder| slots[holder].is(flag::HOLDS));
+            self.holders.retain(|&holder| slots[ConnIndex(holder.0)].is(flag::HOLDS));
             self.holders.sort_unstable();
             self.holders.dedup();
         }

@@ -55,7 +55,7 @@ impl Outboxes {
     }
 
     /// The next connection with something to write, from position `at` of the list on.
-    pub fn next_dirty(&mut self, slots: &mut Slots, at: &mut usize) -> Option<u32> {
+    pub fn next_dirty(&mut self, slots: &mut Slots, at: &mut usize) -> Option<ConnIndex> {
         while let Some(&index) = self.dirty.get(*at) {
             *at += 1;
             let slot = &mut slots[index];
