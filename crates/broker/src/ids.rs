@@ -14,7 +14,18 @@ pub type PartitionId = u32;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand)]
 pub struct ConnIndex(pub u32);
 /// A subscription in the edge's table.
-pub type SubIndex = u32;
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand)]
+pub struct SubIndex(pub u32);
+
+impl SubIndex {
+    /// No subscription, where one could stand.
+    pub(crate) const NONE: SubIndex = SubIndex(NONE);
+    /// Below every other, for ranges.
+    pub(crate) const MIN: SubIndex = SubIndex(0);
+    /// Above every other, for ranges.
+    pub(crate) const MAX: SubIndex = SubIndex(u32::MAX);
+}
+
 /// A topic's index at this edge, given by its home.
 pub type TopicIndex = u32;
 

@@ -4,7 +4,7 @@
 //! handles in a slot are [`NONE`] then. The size of a slot is asserted.
 
 use crate::edge::ends::End;
-use crate::ids::{ConnIndex, NONE};
+use crate::ids::{ConnIndex, NONE, SubIndex};
 use crate::protocol::{Protocol, flag};
 use stdx::blocks::List;
 use stdx::handing::Hand;
@@ -31,7 +31,7 @@ pub(crate) struct Slot {
     /// State that only some protocols need at some times.
     pub state: u32,
     /// The first subscription.
-    pub subscriptions: u32,
+    pub subscriptions: SubIndex,
     pub subscriptions_count: u32,
     /// The newest frame for filters, so that it is sent once however many of the filters match.
     pub named: u32,
@@ -55,7 +55,7 @@ impl Slot {
         owned: NONE,
         input: NONE,
         state: NONE,
-        subscriptions: NONE,
+        subscriptions: SubIndex::NONE,
         subscriptions_count: 0,
         named: 0,
         hello_ms: 0,

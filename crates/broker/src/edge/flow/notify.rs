@@ -30,7 +30,7 @@ impl Edge {
 
     /// Sends a notice that concerns the connection.
     pub(crate) fn notify(&mut self, index: ConnIndex, notice: &Notice<'_>) {
-        self.notify_of(index, NONE, notice);
+        self.notify_of(index, SubIndex::NONE, notice);
     }
 
     /// Sends a notice that concerns a subscription of the connection.
@@ -136,7 +136,7 @@ impl Edge {
     pub(crate) fn tell_subscribed_filters(
         &mut self,
         index: ConnIndex,
-        subscriptions: &[u32],
+        subscriptions: &[SubIndex],
         beginnings: &[Beginning],
     ) {
         // As they were asked for.

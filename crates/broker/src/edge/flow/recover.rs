@@ -9,7 +9,7 @@ use crate::settings::LagPolicy;
 impl Edge {
     /// Asks for the next page of each lagging subscription, a few at a time of each log.
     pub(crate) fn read_lagging(&mut self, index: ConnIndex) {
-        let mut before = NONE;
+        let mut before = SubIndex::NONE;
         let mut left = false;
         while let Some(at) = self.subscriptions.next_laggard(index, before) {
             before = at;

@@ -189,7 +189,7 @@ impl Edge {
             return;
         }
         let names = renewal.asked.take().map_or(BTreeMap::new(), |asked| asked.names);
-        let is_covered = |edge: &Edge, at: u32| {
+        let is_covered = |edge: &Edge, at: SubIndex| {
             let name = match edge.subscriptions[at].is_open_by_filter() {
                 true => edge.subscriptions.filter_name(at),
                 false => names.get(&edge.subscription_topic(at)).map(|name| &**name),
@@ -199,7 +199,7 @@ impl Edge {
                 edge.access.entitlements.permits(renewal.at, Action::Subscribe, filter)
             })
         };
-        let ends: Vec<u32> = self.chain(index).filter(|&at| !is_covered(self, at)).collect();
+        let ends: Vec<SubIndex> = self.chain(index).filter(|&at| !is_covered(self, at)).collect();
         for subscription in ends {
             self.native_forbidden(index, subscription);
             self.unsubscribe(subscription);

@@ -181,7 +181,7 @@ impl Edge {
 
     /// Forgets all subscriptions of a connection that goes.
     pub(crate) fn unsubscribe_all(&mut self, index: ConnIndex) {
-        while self.connections.slots[index].subscriptions != NONE {
+        while self.connections.slots[index].subscriptions != SubIndex::NONE {
             let first = self.connections.slots[index].subscriptions;
             self.remove_subscription(index, first);
         }

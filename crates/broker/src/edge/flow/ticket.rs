@@ -209,7 +209,7 @@ impl Edge {
             (partition, Position { epoch, offset })
         };
         ticket.positions = asked.positions.iter().map(at_log).collect();
-        let granted: Vec<u32> =
+        let granted: Vec<SubIndex> =
             self.chain(index).filter(|&at| !self.subscriptions[at].is_pending()).collect();
         // A chain begins with the newest.
         for at in granted.into_iter().rev() {

@@ -116,7 +116,7 @@ impl Subscriptions {
     /// The connection of a subscription to a filter, and by what its cursors are found.
     #[inline]
     pub fn reader_of(&self, subscription: SubIndex) -> Reader {
-        let entry = &self.table[subscription];
+        let entry = &self.table[subscription.0];
         match entry.is_of_stream() {
             true => (entry.connection, STREAM),
             false => (entry.connection, subscription),
@@ -126,7 +126,7 @@ impl Subscriptions {
     /// The subscriptions that a reader stands for, in one stage.
     pub fn filters_of(&self, reader: Reader, slot: &Slot, stage: Stage) -> Vec<SubIndex> {
         let is_wanted = |at: &SubIndex| {
-            let entry = &self.table[*at];
+            let entry = &self.table[(*at).0];
             entry.is_filter() && entry.stage == stage
         };
         match reader.1 {
@@ -226,8 +226,8 @@ impl Subscriptions {
     pub fn open_filters(&self, slot: &Slot) -> Vec<(u64, SubIndex)> {
         let mut open: Vec<(u64, SubIndex)> = self
             .chain(slot.subscriptions)
-            .filter(|&at| self.table[at].stage == Stage::ByFilter)
-            .map(|at| (self.table[at].cursor(), at))
+            .filter(|&at| self.table[at.0].stage == Stage::ByFilter)
+            .map(|at| (self.table[at.0].cursor(), at))
             .collect();
         open.sort_unstable();
         open
@@ -271,7 +271,7 @@ impl Subscriptions {
             self.behind.remove(at, slot, settings);
             return None;
         };
-        let entries = readers.iter().filter_map(|&at| self.table[at].filter());
+        let entries = readers.iter().filter_map(|&at| self.table[at.0].filter());
         let filters = entries
             .filter_map(|at| self.filters.entries.get(at))
             .map(|filter| filter.name.clone())

@@ -11,7 +11,7 @@ pub(crate) type Reader = (ConnIndex, SubIndex);
 pub(super) type Member = (ConnIndex, SubIndex, PartitionId);
 
 /// In place of a subscription: all filters of an event stream.
-pub(crate) const STREAM: SubIndex = NONE;
+pub(crate) const STREAM: SubIndex = SubIndex::NONE;
 
 /// Where a reader is read from in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
@@ -31,5 +31,5 @@ pub(super) fn all_of((index, subscription): Reader) -> RangeInclusive<Member> {
 
 /// All cursors of a connection.
 pub(super) fn all_of_connection(index: ConnIndex) -> RangeInclusive<Member> {
-    (index, 0, 0)..=(index, SubIndex::MAX, PartitionId::MAX)
+    (index, SubIndex::MIN, 0)..=(index, SubIndex::MAX, PartitionId::MAX)
 }

@@ -167,7 +167,7 @@ impl Filters {
     fn takers(&self, named: NamedIndex, members: &ListPool, takers: &mut Vec<SubIndex>) {
         for &filter in &self.named[named].filters {
             if let Some(filter) = self.entries.get(filter) {
-                takers.extend(members.iter(&filter.members));
+                takers.extend(members.iter(&filter.members).map(SubIndex));
             }
         }
     }
@@ -190,7 +190,7 @@ impl Subscriptions {
         filter: Filter<'_>,
         limits: &Limits,
     ) -> Result<Slice, FilterRefusal> {
-        let index = self.table[subscription].connection;
+        let index = self.table[subscription.0].connection;
         let known = self.filters.trie.get(filter).copied();
         if known.is_some_and(|at| self.holds_filter(index, slot, at)) {
             return Err(FilterRefusal::AlreadySubscribed);
@@ -203,10 +203,10 @@ impl Subscriptions {
             None => self.filters.add(filter),
         };
         let filter = &mut self.filters.entries[at];
-        let entry = &mut self.table[subscription];
+        let entry = &mut self.table[subscription.0];
         entry.position = filter.members.len() as u32;
         entry.target = at;
-        self.members.push(&mut filter.members, subscription);
+        self.members.push(&mut filter.members, subscription.0);
         let name = filter.name.clone();
         self.note_if_large(slot, subscription);
         Ok(name)
@@ -227,7 +227,7 @@ impl Subscriptions {
         if members.len() < slot.subscriptions_count as usize {
             return self.members.iter(members).any(|other| self.table[other].connection == index);
         }
-        self.chain(slot.subscriptions).any(|other| self.table[other].filter() == Some(filter))
+        self.chain(slot.subscriptions).any(|other| self.table[other.0].filter() == Some(filter))
     }
 
     /// Takes a removed subscription out of its filter; the last one takes the filter with it.
@@ -240,7 +240,7 @@ impl Subscriptions {
         let at = entry.filter()?;
         let filter = self.filters.entries.get_mut(at)?;
         let position = entry.position as usize;
-        debug_assert_eq!(self.members.get(&filter.members, position), Some(subscription));
+        debug_assert_eq!(self.members.get(&filter.members, position), Some(subscription.0));
         if let Some(moved) = self.members.swap_remove_at(&mut filter.members, position) {
             self.table[moved].position = entry.position;
         }
@@ -260,7 +260,7 @@ impl Subscriptions {
 
     /// The name of a subscription's filter.
     pub fn filter_name(&self, subscription: SubIndex) -> Option<&str> {
-        let filter = self.table[subscription].filter()?;
+        let filter = self.table[subscription.0].filter()?;
         std::str::from_utf8(&self.filters.entries.get(filter)?.name).ok()
     }
 
@@ -308,7 +308,7 @@ impl Subscriptions {
 
     /// A subscription to a filter is open: it takes messages from the next one on.
     pub(super) fn open_filter(&mut self, subscription: SubIndex) {
-        let entry = &mut self.table[subscription];
+        let entry = &mut self.table[subscription.0];
         entry.stage = Stage::ByFilter;
         entry.set_cursor(self.filters.messages);
     }
@@ -316,7 +316,7 @@ impl Subscriptions {
     /// All subscriptions to filters.
     pub fn all_by_filter(&self) -> Vec<SubIndex> {
         let entries = self.filters.entries.iter();
-        entries.flat_map(|(_, entry)| self.members.iter(&entry.members)).collect()
+        entries.flat_map(|(_, entry)| self.members.iter(&entry.members).map(SubIndex)).collect()
     }
 
     /// How many bytes filters, the topics that they match and their cursors take.

@@ -45,26 +45,26 @@ impl Subscriptions {
     /// It is read from the log from now on, after its cursor, when the socket has drained.
     pub(super) fn set_lagging(&mut self, subscription: SubIndex, settings: &Settings) {
         self.leave_reading(subscription, settings);
-        let entry = &mut self.table[subscription];
+        let entry = &mut self.table[subscription.0];
         entry.stage = Stage::Lagging;
         self.laggards.waiting.insert((entry.connection, subscription));
     }
 
     /// What comes after `prev` was not sent: it is read from the log again. Whether it was live.
     pub fn lag(&mut self, subscription: SubIndex, prev: u64, settings: &Settings) -> bool {
-        let stage = self.table[subscription].stage;
+        let stage = self.table[subscription.0].stage;
         if stage == Stage::Reading {
             // What is on its way answers another question.
             self.renew_key(subscription);
         }
         self.set_lagging(subscription, settings);
-        self.table[subscription].set_cursor(prev);
+        self.table[subscription.0].set_cursor(prev);
         stage == Stage::Live
     }
 
     /// Its page has come, or is not waited for any more.
     pub(super) fn leave_reading(&mut self, subscription: SubIndex, settings: &Settings) {
-        let entry = &self.table[subscription];
+        let entry = &self.table[subscription.0];
         if entry.stage != Stage::Reading {
             return;
         }
@@ -80,7 +80,7 @@ impl Subscriptions {
 
     /// It goes.
     pub(super) fn leave_lagging(&mut self, subscription: SubIndex, settings: &Settings) {
-        let entry = &self.table[subscription];
+        let entry = &self.table[subscription.0];
         match entry.stage {
             Stage::Reading => self.leave_reading(subscription, settings),
             Stage::Lagging => {
@@ -95,9 +95,9 @@ impl Subscriptions {
     /// came last are the first.
     pub fn next_laggard(&mut self, index: ConnIndex, mut before: SubIndex) -> Option<SubIndex> {
         loop {
-            let of_connection = (index, 0)..(index, before);
+            let of_connection = (index, SubIndex::MIN)..(index, before);
             let (_, at) = *self.laggards.waiting.range(of_connection).next_back()?;
-            if self.table[at].stage == Stage::Lagging {
+            if self.table[at.0].stage == Stage::Lagging {
                 return Some(at);
             }
             self.laggards.waiting.remove(&(index, at));
@@ -127,17 +127,17 @@ impl Subscriptions {
         if records_max == 0 {
             return None;
         }
-        let (home, index) = self.table[subscription].topic()?;
+        let (home, index) = self.table[subscription.0].topic()?;
         let partition = self.partition_of(subscription)?;
         let read = ReadTopic {
             partition,
             index,
             subscription: self.key(subscription),
-            after: self.table[subscription].cursor(),
+            after: self.table[subscription.0].cursor(),
             mode: self.read_mode(subscription),
             limits: PageLimits { records_max, bytes_max: settings.limits.page_bytes },
         };
-        let entry = &mut self.table[subscription];
+        let entry = &mut self.table[subscription.0];
         entry.stage = Stage::Reading;
         let connection = entry.connection;
         self.laggards.waiting.remove(&(connection, subscription));

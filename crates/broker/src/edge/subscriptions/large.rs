@@ -63,11 +63,11 @@ impl Subscriptions {
         }
         let subscribers = &self.topics[usize::from(home)].get(topic)?.subscribers;
         if subscribers.len() < slot.subscriptions_count as usize {
-            let mut members = self.members.iter(subscribers);
-            return members.find(|&other| self.table[other].connection == index);
+            let mut members = self.members.iter(subscribers).map(SubIndex);
+            return members.find(|&other| self.table[other.0].connection == index);
         }
         let mut chain = self.chain(slot.subscriptions);
-        chain.find(|&other| self.table[other].topic() == Some((home, topic)))
+        chain.find(|&other| self.table[other.0].topic() == Some((home, topic)))
     }
 
     /// The connection's subscription by the client's own number.
@@ -75,17 +75,17 @@ impl Subscriptions {
         if slot.is(flag::LARGE) {
             return self.large.by_client.get(&(index, client)).copied();
         }
-        self.chain(slot.subscriptions).find(|&other| self.table[other].client == client)
+        self.chain(slot.subscriptions).find(|&other| self.table[other.0].client == client)
     }
 
     /// A connection has another subscription, or a subscription has got its topic.
     pub(super) fn note_if_large(&mut self, slot: &mut Slot, subscription: SubIndex) {
         if slot.is(flag::LARGE) {
-            self.large.insert(subscription, &self.table[subscription]);
+            self.large.insert(subscription, &self.table[subscription.0]);
         } else if slot.subscriptions_count > CHAIN_WALK_MAX {
             slot.set(flag::LARGE);
             let mut at = slot.subscriptions;
-            while let Some(entry) = self.table.get(at) {
+            while let Some(entry) = self.table.get(at.0) {
                 self.large.insert(at, entry);
                 at = entry.next;
             }

@@ -61,13 +61,13 @@ impl Subscriptions {
             for topic in topics.iter() {
                 if let Some(from) = lost.streams.get(&(home, topic.partition)) {
                     let members = self.members.iter(&topic.subscribers);
-                    concerned.extend(members.map(|member| (member, *from)));
+                    concerned.extend(members.map(|member| (SubIndex(member), *from)));
                 }
             }
         }
-        concerned.retain(|(subscription, _)| self.table[*subscription].stage == Stage::Live);
+        concerned.retain(|(subscription, _)| self.table[(*subscription).0].stage == Stage::Live);
         let connections = concerned.into_iter().map(|(subscription, from)| {
-            let entry = &mut self.table[subscription];
+            let entry = &mut self.table[subscription.0];
             // One that resumed on a lagging stream is ahead of it.
             entry.set_cursor(from.max(entry.cursor()));
             let index = entry.connection;

@@ -131,14 +131,14 @@ impl Subscriptions {
         terms: Terms,
     ) -> SubIndex {
         self.generation = self.generation.wrapping_add(1);
-        let subscription = self.table.insert(Subscription {
+        let subscription = SubIndex(self.table.insert(Subscription {
             generation: self.generation,
             next: slot.subscriptions,
             ..Subscription::new(index, client, home, terms)
-        });
+        }));
         let next = std::mem::replace(&mut slot.subscriptions, subscription);
         slot.subscriptions_count += 1;
-        if let Some(next) = self.table.get_mut(next) {
+        if let Some(next) = self.table.get_mut(next.0) {
             next.previous = subscription;
         }
         self.note_if_large(slot, subscription);
@@ -148,32 +148,32 @@ impl Subscriptions {
     /// The subscription, if it is still there.
     #[inline]
     pub fn get(&self, subscription: SubIndex) -> Option<&Subscription> {
-        self.table.get(subscription)
+        self.table.get(subscription.0)
     }
 
     /// The key by which homes know the subscription.
     pub fn key(&self, subscription: SubIndex) -> SubscriptionKey {
-        Key { index: subscription, generation: self.table[subscription].generation }
+        Key { index: subscription.0, generation: self.table[subscription.0].generation }
     }
 
     /// Letters under the subscription's key of before find nobody.
     fn renew_key(&mut self, subscription: SubIndex) {
         self.generation = self.generation.wrapping_add(1);
-        self.table[subscription].generation = self.generation;
+        self.table[subscription.0].generation = self.generation;
     }
 
     /// The subscription of a key, if it is still there.
     #[inline]
     pub fn find(&self, key: SubscriptionKey) -> Option<SubIndex> {
         let entry = self.table.get(key.index)?;
-        (entry.generation == key.generation).then_some(key.index)
+        (entry.generation == key.generation).then_some(SubIndex(key.index))
     }
 
     /// The connection's subscriptions from this one on, newest first.
     pub fn chain(&self, first: SubIndex) -> impl Iterator<Item = SubIndex> {
-        std::iter::successors((first != NONE).then_some(first), |&at| {
-            let next = self.table[at].next;
-            (next != NONE).then_some(next)
+        std::iter::successors((first != SubIndex::NONE).then_some(first), |&at| {
+            let next = self.table[at.0].next;
+            (next != SubIndex::NONE).then_some(next)
         })
     }
 
@@ -195,8 +195,8 @@ impl Subscriptions {
     ) {
         let subscribers = &mut self.topics[usize::from(home)].at(grant.index).subscribers;
         let position = subscribers.len() as u32;
-        self.members.push(subscribers, subscription);
-        let entry = &mut self.table[subscription];
+        self.members.push(subscribers, subscription.0);
+        let entry = &mut self.table[subscription.0];
         entry.target = grant.index;
         entry.position = position;
         entry.stage = Stage::Live;
@@ -220,7 +220,7 @@ impl Subscriptions {
         settings: &Settings,
     ) {
         self.leave_reading(subscription, settings);
-        let entry = &mut self.table[subscription];
+        let entry = &mut self.table[subscription.0];
         entry.stage = Stage::Live;
         entry.set_cursor(offset);
         if is_lagging {
@@ -232,7 +232,7 @@ impl Subscriptions {
     /// log, or has settled it, as a client may know more than a lagging stream has carried.
     #[inline]
     pub fn take_live(&mut self, subscription: SubIndex, offset: u64) -> bool {
-        let entry = &mut self.table[subscription];
+        let entry = &mut self.table[subscription.0];
         let takes = entry.stage == Stage::Live && offset > entry.cursor();
         if takes {
             entry.set_cursor(offset);
@@ -247,18 +247,18 @@ impl Subscriptions {
         slot: &mut Slot,
         settings: &Settings,
     ) -> Option<Unused> {
-        let entry = self.table.get(subscription)?;
+        let entry = self.table.get(subscription.0)?;
         let (next, previous) = (entry.next, entry.previous);
-        match self.table.get_mut(previous) {
+        match self.table.get_mut(previous.0) {
             None => slot.subscriptions = next,
             Some(previous) => previous.next = next,
         }
-        if let Some(next) = self.table.get_mut(next) {
+        if let Some(next) = self.table.get_mut(next.0) {
             next.previous = previous;
         }
         slot.subscriptions_count -= 1;
         self.leave_lagging(subscription, settings);
-        let entry = self.table.remove(subscription)?;
+        let entry = self.table.remove(subscription.0)?;
         self.credits.remove(subscription);
         self.recovering.forget((entry.connection, subscription));
         self.forget_if_large(slot, &entry);
@@ -287,6 +287,6 @@ impl Index<SubIndex> for Subscriptions {
 
     #[inline]
     fn index(&self, subscription: SubIndex) -> &Subscription {
-        &self.table[subscription]
+        &self.table[subscription.0]
     }
 }

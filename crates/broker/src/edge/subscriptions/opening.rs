@@ -86,7 +86,7 @@ impl Opening {
 impl Subscriptions {
     /// A subscription to a filter has been posted to every home.
     pub fn expect_grants(&mut self, subscription: SubIndex, homes_count: HomeId) {
-        let fail_on_gap = self.table[subscription].fails_on_gap();
+        let fail_on_gap = self.table[subscription.0].fails_on_gap();
         let reader = self.reader_of(subscription);
         let opening = self.behind.opening.entry(reader).or_default();
         opening.fail_on_gap = fail_on_gap;

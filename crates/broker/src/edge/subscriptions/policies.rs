@@ -59,7 +59,7 @@ impl Recovering {
 impl Subscriptions {
     /// The subscription is owed all that the log has after its cursor.
     pub fn recovers(&mut self, subscription: SubIndex) {
-        let entry = &self.table[subscription];
+        let entry = &self.table[subscription.0];
         if entry.policy() != LagPolicy::Replay {
             self.recovering.subscriptions.insert((entry.connection, subscription));
         }
@@ -84,10 +84,10 @@ impl Subscriptions {
         if self.recovering.subscriptions.is_empty() {
             return;
         }
-        let all = (index, 0)..=(index, SubIndex::MAX);
+        let all = (index, SubIndex::MIN)..=(index, SubIndex::MAX);
         let recovering = self.recovering.subscriptions.range(all).copied();
         let done: Vec<(ConnIndex, SubIndex)> =
-            recovering.filter(|&(_, at)| self.table[at].stage == Stage::Live).collect();
+            recovering.filter(|&(_, at)| self.table[at.0].stage == Stage::Live).collect();
         for entry in done {
             self.recovering.subscriptions.remove(&entry);
         }
@@ -96,7 +96,7 @@ impl Subscriptions {
     /// What becomes of a subscription to a filter, or of a stream's filters together.
     fn filter_policy(&self, reader: Reader, slot: &Slot) -> LagPolicy {
         let filters = self.filters_of(reader, slot, Stage::ByFilter);
-        let mut policies = filters.iter().map(|at| self.table[*at].policy());
+        let mut policies = filters.iter().map(|at| self.table[(*at).0].policy());
         let first = policies.next().unwrap_or_default();
         match policies.all(|policy| policy == first) {
             true => first,
@@ -123,7 +123,7 @@ impl Subscriptions {
 
     /// What holds for a plain subscription that is to be read from the log.
     pub fn policy_now(&self, subscription: SubIndex) -> LagPolicy {
-        let entry = &self.table[subscription];
+        let entry = &self.table[subscription.0];
         let recovers = || self.recovering.subscriptions.contains(&(entry.connection, subscription));
         match entry.policy() {
             LagPolicy::Replay => LagPolicy::Replay,

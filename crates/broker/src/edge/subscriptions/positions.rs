@@ -167,7 +167,7 @@ impl Subscriptions {
             if let Some(place) = round.member.checked_sub(1) {
                 round.member = place;
                 let member = self.members.get(&filter.members, place);
-                return member.map_or(Next::Nobody, Next::Subscription);
+                return member.map_or(Next::Nobody, |at| Next::Subscription(SubIndex(at)));
             }
         }
         (round.filter, round.member) = (round.filter + 1, usize::MAX);

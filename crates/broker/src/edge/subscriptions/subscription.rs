@@ -65,8 +65,8 @@ impl Subscription {
         Subscription {
             generation: 0,
             connection,
-            next: NONE,
-            previous: NONE,
+            next: SubIndex::NONE,
+            previous: SubIndex::NONE,
             target: NONE,
             position: 0,
             client,

@@ -84,8 +84,8 @@ impl Subscriptions {
         let mut single = None;
         match topic.subscribers.len() {
             0 => {}
-            1 => single = self.members.first(&topic.subscribers),
-            _ => several.extend(self.members.iter(&topic.subscribers)),
+            1 => single = self.members.first(&topic.subscribers).map(SubIndex),
+            _ => several.extend(self.members.iter(&topic.subscribers).map(SubIndex)),
         }
         Takers { single, named: topic.name(), partition: topic.partition }
     }
@@ -107,7 +107,7 @@ impl Subscriptions {
 
     /// Where a plain subscription's topic lives; none before the grant.
     pub fn partition_of(&self, subscription: SubIndex) -> Option<PartitionId> {
-        let (home, index) = self.table[subscription].topic()?;
+        let (home, index) = self.table[subscription.0].topic()?;
         self.topics[usize::from(home)].get(index).map(|topic| topic.partition)
     }
 
