@@ -27,7 +27,8 @@ impl SubIndex {
 }
 
 /// A topic's index at this edge, given by its home.
-pub type TopicIndex = u32;
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, stdx::handing::Hand)]
+pub struct TopicIndex(pub u32);
 
 /// No index and no handle, where one could stand.
 pub(crate) const NONE: u32 = u32::MAX;

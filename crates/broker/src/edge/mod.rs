@@ -28,7 +28,7 @@ mod subscriptions;
 mod tickets;
 mod work;
 
-use crate::ids::ConnIndex;
+use crate::ids::{ConnIndex, TopicIndex};
 pub use access::users::{CountedUser, UserChange};
 pub use counts::Counts;
 pub use ends::EndCounts;
@@ -227,10 +227,10 @@ impl Edge {
             }
             ToEdge::FilterPage(page) => self.filter_page(&page),
             ToEdge::Announce { index, partition, topic } => {
-                self.announced(home, index, partition, topic)
+                self.announced(home, TopicIndex(index), partition, topic)
             }
-            ToEdge::Message { index, record } => self.deliver(home, index, &record),
-            ToEdge::Released { index } => self.released(home, index),
+            ToEdge::Message { index, record } => self.deliver(home, TopicIndex(index), &record),
+            ToEdge::Released { index } => self.released(home, TopicIndex(index)),
             ToEdge::Page(page) => self.page(page),
             ToEdge::StreamGap { partition, from, .. } => self.stream_gap(home, partition, from),
             ToEdge::History { reply, result } => self.history_answered(reply, result),

@@ -55,7 +55,9 @@ impl Edge {
             }
             Question::Subscribers { home, indexes } => {
                 let indexes = indexes.iter().take(ANSWER_LEN_MAX as usize);
-                Answer::Subscribers(indexes.map(|&at| self.subscribers_of(home, at)).collect())
+                Answer::Subscribers(
+                    indexes.map(|&at| self.subscribers_of(home, TopicIndex(at))).collect(),
+                )
             }
             Question::Publish(publication) => {
                 return self
@@ -189,7 +191,7 @@ impl Edge {
         Subscription {
             number: entry.client,
             filter: self.subscriptions.filter_name(subscription).map(Into::into),
-            topic: entry.topic(),
+            topic: entry.topic().map(|(home, topic)| (home, topic.0)),
             stage,
             position: entry.topic().map(|_| Position {
                 epoch: self.subscription_epoch(subscription),

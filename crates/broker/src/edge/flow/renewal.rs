@@ -134,7 +134,7 @@ impl Edge {
             let request = ToHome::Describe(Describe {
                 connection,
                 number: asked.number,
-                indexes: indexes.clone(),
+                indexes: indexes.iter().map(|topic| topic.0).collect(),
                 positions: false,
             });
             self.request(home, request);

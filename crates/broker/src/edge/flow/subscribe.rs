@@ -52,12 +52,12 @@ impl Edge {
     pub(crate) fn granted(&mut self, home: HomeId, grant: Grant) {
         self.subscriptions.note_grant(home, &grant);
         let Some(subscription) = self.subscriptions.find(grant.subscription) else {
-            return self.release_if_unused(home, grant.index);
+            return self.release_if_unused(home, TopicIndex(grant.index));
         };
         let entry = &self.subscriptions[subscription];
         let (index, fails_on_gap) = (entry.connection, entry.fails_on_gap());
         let slot = &mut self.connections.slots[index];
-        if self.subscriptions.find_plain(index, slot, home, grant.index).is_some() {
+        if self.subscriptions.find_plain(index, slot, home, TopicIndex(grant.index)).is_some() {
             self.refused(subscription, Refusal::of(ErrorCode::AlreadySubscribed));
             return;
         }
@@ -68,7 +68,7 @@ impl Edge {
                 ..Refusal::of(ErrorCode::PositionUnavailable)
             };
             self.refused(subscription, refusal);
-            return self.release_if_unused(home, grant.index);
+            return self.release_if_unused(home, TopicIndex(grant.index));
         }
         self.statistics.recoveries.count(grant.continued, grant.gap.is_some());
         self.subscriptions.begin(subscription, slot, home, &grant, &self.settings);
@@ -193,7 +193,7 @@ impl Edge {
         let slot = &mut self.connections.slots[index];
         match self.subscriptions.remove(subscription, slot, &self.settings) {
             Some(Unused::Topic { home, index, generation }) => {
-                self.request(home, ToHome::Release { index, generation });
+                self.request(home, ToHome::Release { index: index.0, generation });
             }
             Some(Unused::Filter(filter)) => {
                 for home in 0..self.settings.homes_count {
@@ -206,7 +206,7 @@ impl Edge {
 
     fn release_if_unused(&mut self, home: HomeId, index: TopicIndex) {
         if let Some(generation) = self.subscriptions.unused_generation(home, index) {
-            self.request(home, ToHome::Release { index, generation });
+            self.request(home, ToHome::Release { index: index.0, generation });
         }
     }
 
@@ -233,7 +233,7 @@ impl Edge {
     /// The home and the index of a plain subscription's topic.
     pub(crate) fn subscription_topic(&self, subscription: SubIndex) -> (HomeId, TopicIndex) {
         let entry = &self.subscriptions[subscription];
-        entry.topic().unwrap_or((entry.home, NONE))
+        entry.topic().unwrap_or((entry.home, TopicIndex(NONE)))
     }
 
     /// The epoch of a plain subscription's log.

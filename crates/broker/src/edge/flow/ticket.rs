@@ -146,7 +146,7 @@ impl Edge {
             let request = ToHome::Describe(Describe {
                 connection,
                 number: asked.number,
-                indexes: indexes.clone(),
+                indexes: indexes.iter().map(|topic| topic.0).collect(),
                 positions: has_filters,
             });
             self.request(home, request);

@@ -329,7 +329,7 @@ impl Outboxes {
     /// Notes that a connection's topic has ended, so that frames of it that wait are not sent.
     pub fn end_topic(&mut self, slot: &Slot, index: ConnIndex, home: HomeId, topic: TopicIndex) {
         if !slot.places.is_empty() {
-            self.ended.end(index, (home, topic), self.ring.next_place());
+            self.ended.end(index, (home, topic.0), self.ring.next_place());
         }
     }
 
@@ -354,7 +354,7 @@ impl Outboxes {
         while let Some(place) = self.lists.pop_front(&mut list) {
             let has_ended = match self.ring.origin(place) {
                 Origin::Plain { home, index, .. } => topics
-                    .get(&(home, index))
+                    .get(&(home, index.0))
                     .is_some_and(|behind| self.ring.is_before(place, *behind)),
                 _ => false,
             };

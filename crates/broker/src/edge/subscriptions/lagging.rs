@@ -131,7 +131,7 @@ impl Subscriptions {
         let partition = self.partition_of(subscription)?;
         let read = ReadTopic {
             partition,
-            index,
+            index: index.0,
             subscription: self.key(subscription),
             after: self.table[subscription.0].cursor(),
             mode: self.read_mode(subscription),

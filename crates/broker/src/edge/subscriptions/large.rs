@@ -59,7 +59,7 @@ impl Subscriptions {
         topic: TopicIndex,
     ) -> Option<SubIndex> {
         if slot.is(flag::LARGE) {
-            return self.large.of_topic(index, home, topic);
+            return self.large.of_topic(index, home, topic.0);
         }
         let subscribers = &self.topics[usize::from(home)].get(topic)?.subscribers;
         if subscribers.len() < slot.subscriptions_count as usize {
@@ -106,7 +106,7 @@ impl Subscriptions {
 fn target_of(entry: &Subscription) -> Option<(ConnIndex, HomeId, u32)> {
     let (home, target) = match entry.filter() {
         Some(filter) => (FILTERS, filter),
-        None => entry.topic()?,
+        None => entry.topic().map(|(home, topic)| (home, topic.0))?,
     };
     Some((entry.connection, home, target))
 }

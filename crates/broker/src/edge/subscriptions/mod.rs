@@ -179,7 +179,7 @@ impl Subscriptions {
 
     /// Takes in what the home has said of a topic, even if its subscription has gone.
     pub fn note_grant(&mut self, home: HomeId, grant: &Grant) {
-        let topic = self.topics[usize::from(home)].at(grant.index);
+        let topic = self.topics[usize::from(home)].at(TopicIndex(grant.index));
         topic.generation = grant.generation;
         topic.partition = grant.partition;
     }
@@ -193,7 +193,8 @@ impl Subscriptions {
         grant: &Grant,
         settings: &Settings,
     ) {
-        let subscribers = &mut self.topics[usize::from(home)].at(grant.index).subscribers;
+        let subscribers =
+            &mut self.topics[usize::from(home)].at(TopicIndex(grant.index)).subscribers;
         let position = subscribers.len() as u32;
         self.members.push(subscribers, subscription.0);
         let entry = &mut self.table[subscription.0];

@@ -108,7 +108,7 @@ impl Subscription {
 
     /// The topic of a plain subscription, at its home; none before the grant.
     pub fn topic(&self) -> Option<(HomeId, TopicIndex)> {
-        (!self.is_filter() && self.target != NONE).then_some((self.home, self.target))
+        (!self.is_filter() && self.target != NONE).then_some((self.home, TopicIndex(self.target)))
     }
 
     /// The filter of a subscription to one; none before it is added.

@@ -43,13 +43,13 @@ impl Topics {
     /// The topic at an index that the home has given.
     #[inline]
     pub fn at(&mut self, index: TopicIndex) -> &mut Topic {
-        self.topics.grow_to(index, Topic::default);
-        &mut self.topics[index]
+        self.topics.grow_to(index.0, Topic::default);
+        &mut self.topics[index.0]
     }
 
     /// The topic, if the index was ever given.
     pub fn get(&self, index: TopicIndex) -> Option<&Topic> {
-        self.topics.get(index)
+        self.topics.get(index.0)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Topic> {
