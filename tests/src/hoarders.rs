@@ -134,9 +134,10 @@ impl Hoarder {
 }
 
 fn connected(address: SocketAddr, crowd: &Crowd, number: u32) -> Option<TcpStream> {
-    let own = match crowd.has_many_addresses {
-        true => Ipv4Addr::new(127, 1, (number / 250) as u8, (number % 250) as u8 + 1),
-        false => Ipv4Addr::LOCALHOST,
+    let own = if crowd.has_many_addresses {
+        Ipv4Addr::new(127, 1, (number / 250) as u8, (number % 250) as u8 + 1)
+    } else {
+        Ipv4Addr::LOCALHOST
     };
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     bind(&socket, &SocketAddr::from((own, 0))).expect("an address of loopback");

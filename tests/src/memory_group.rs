@@ -20,19 +20,17 @@ impl MemoryGroup {
     pub fn new(limit_bytes: u64) -> MemoryGroup {
         let root = Path::new("/sys/fs/cgroup");
         let is_first_version = root.join("memory/memory.limit_in_bytes").exists();
-        let parent = match is_first_version {
-            true => root.join("memory"),
-            false => root.to_owned(),
-        };
+        let parent = if is_first_version { root.join("memory") } else { root.to_owned() };
         let folder = parent.join(format!("crore-test-{}", process::id()));
         let what = "a memory cgroup: this needs root and a kernel that has them";
         // The remains of a killed test whose process had this number. A group in use stays.
         let _ = fs::remove_dir(&folder);
         fs::create_dir(&folder).unwrap_or_else(|error| panic!("{what}: {error}"));
         let group = MemoryGroup { folder, is_first_version };
-        let (limit, swap) = match is_first_version {
-            true => ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
-            false => ("memory.max", "memory.swap.max"),
+        let (limit, swap) = if is_first_version {
+            ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+        } else {
+            ("memory.max", "memory.swap.max")
         };
         let bytes = limit_bytes.to_string();
         fs::write(group.folder.join(limit), &bytes)
@@ -52,19 +50,13 @@ impl MemoryGroup {
 
     /// The number of its processes that the kernel has killed for lack of memory.
     pub fn killed_count(&self) -> u64 {
-        let file = match self.is_first_version {
-            true => "memory.oom_control",
-            false => "memory.events",
-        };
+        let file = if self.is_first_version { "memory.oom_control" } else { "memory.events" };
         self.field(file, "oom_kill")
     }
 
     /// Its maximum size in bytes, with pages of files.
     pub fn most_bytes(&self) -> u64 {
-        let file = match self.is_first_version {
-            true => "memory.max_usage_in_bytes",
-            false => "memory.peak",
-        };
+        let file = if self.is_first_version { "memory.max_usage_in_bytes" } else { "memory.peak" };
         let text = self.read(file);
         text.trim().parse().expect("a number")
     }

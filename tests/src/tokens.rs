@@ -42,12 +42,11 @@ impl Issuer {
     pub fn new(place: &Place, algorithm: &'static str, kid: &str) -> Issuer {
         let folder = place.path(&format!("issuer-{algorithm}-{kid}"));
         fs::create_dir_all(&folder).expect("the folder is ours");
-        let (out, file, public) = match algorithm.starts_with("HS") {
-            true => {
-                let file = folder.join("secret");
-                (file.clone(), file.clone(), file)
-            }
-            false => (folder.clone(), folder.join("private.pem"), folder.join("public.pem")),
+        let (out, file, public) = if algorithm.starts_with("HS") {
+            let file = folder.join("secret");
+            (file.clone(), file.clone(), file)
+        } else {
+            (folder.clone(), folder.join("private.pem"), folder.join("public.pem"))
         };
         let out = out.to_str().expect("a path of ours");
         crore_says(&["token", "key", "--algorithm", algorithm, "--out", out]);
@@ -57,10 +56,7 @@ impl Issuer {
     /// Its `[[token_key]]` table.
     pub fn table(&self) -> String {
         let (algorithm, file) = (self.algorithm, &self.public);
-        let name = match self.is_secret() {
-            true => "secret_file",
-            false => "public_key_file",
-        };
+        let name = if self.is_secret() { "secret_file" } else { "public_key_file" };
         let id = match self.kid.as_str() {
             "" => String::new(),
             kid => format!("id = \"{kid}\"\n"),
@@ -71,10 +67,7 @@ impl Issuer {
     /// Creates a token with these flags of `crore token gen`, separated by spaces.
     pub fn token(&self, flags: &str) -> String {
         let file = self.file.to_str().expect("a path of ours");
-        let with = match self.is_secret() {
-            true => "--secret-file",
-            false => "--key-file",
-        };
+        let with = if self.is_secret() { "--secret-file" } else { "--key-file" };
         let mut arguments = vec!["token", "gen", with, file, "--algorithm", self.algorithm];
         if !self.kid.is_empty() {
             arguments.extend(["--kid", &self.kid]);

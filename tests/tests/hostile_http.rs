@@ -476,9 +476,10 @@ impl Refused {
 #[track_caller]
 fn exchange(server: &Server, request: &str, is_cut: bool) -> String {
     let mut raw = Raw::connect(&server.clients);
-    match is_cut {
-        true => request.as_bytes().chunks(1).for_each(|byte| raw.send(byte)),
-        false => raw.send(request.as_bytes()),
+    if is_cut {
+        request.as_bytes().chunks(1).for_each(|byte| raw.send(byte))
+    } else {
+        raw.send(request.as_bytes())
     }
     raw.read_to_close()
 }

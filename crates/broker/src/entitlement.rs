@@ -181,10 +181,7 @@ impl Signer {
 
 /// One name for an issuer's subject. Neither has control characters, so no two pairs have the same.
 pub fn user_name(issuer: &str, subject: &str) -> String {
-    match issuer.is_empty() {
-        true => subject.into(),
-        false => format!("{subject}\0{issuer}"),
-    }
+    if issuer.is_empty() { subject.into() } else { format!("{subject}\0{issuer}") }
 }
 
 /// How much a subject may do; `None`: as much as the node's limits allow.
@@ -250,9 +247,12 @@ impl Permissions {
             let Ok(filter) = Filter::parse(filter) else {
                 return false;
             };
-            filter.covers_with(wanted, |level| match level == SUBJECT_PLACE {
-                true => is_level(subject).then_some(subject),
-                false => Some(level),
+            filter.covers_with(wanted, |level| {
+                if level == SUBJECT_PLACE {
+                    is_level(subject).then_some(subject)
+                } else {
+                    Some(level)
+                }
             })
         })
     }

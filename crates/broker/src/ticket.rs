@@ -253,10 +253,7 @@ struct Epochs {
 
 impl Epochs {
     fn write(&mut self, position: Position, out: &mut Vec<u8>) {
-        let epoch = match position.epoch == self.before {
-            true => 0,
-            false => position.epoch,
-        };
+        let epoch = if position.epoch == self.before { 0 } else { position.epoch };
         self.before = position.epoch;
         varint::encode(epoch, out);
         varint::encode(position.offset, out);

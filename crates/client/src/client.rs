@@ -233,9 +233,10 @@ impl Client {
         if endpoints.is_empty() {
             return Err(ConnectError::NoUrl);
         }
-        let tls = match endpoints.iter().any(|endpoint| endpoint.is_tls) {
-            true => Some(tls::Client::load(&options.tls).map_err(ConnectError::Tls)?),
-            false => None,
+        let tls = if endpoints.iter().any(|endpoint| endpoint.is_tls) {
+            Some(tls::Client::load(&options.tls).map_err(ConnectError::Tls)?)
+        } else {
+            None
         };
         let waker = Waker::new().map_err(ConnectError::Resources)?;
         let shared = Arc::new(Shared::default());

@@ -74,10 +74,7 @@ impl Cursors {
             return Arrival::Settled;
         }
         let from = std::mem::replace(cursor, at);
-        match from.epoch == at.epoch {
-            true => Arrival::New,
-            false => Arrival::NewEpoch { from },
-        }
+        if from.epoch == at.epoch { Arrival::New } else { Arrival::NewEpoch { from } }
     }
 
     /// Processes an announced gap: the cursor moves to its end, even if that is lower. Returns the

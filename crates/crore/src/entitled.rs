@@ -159,10 +159,7 @@ pub fn judge_settings(configuration: &Configuration) -> Result<JudgeSettings, Fa
 /// Permitted values of a claim; empty: any value, which the configuration writes as `*`.
 fn wanted(configuration: &Configuration, key: &str) -> Vec<String> {
     let words = configuration.texts(key);
-    match is_anything(words) {
-        true => Vec::new(),
-        false => words.to_vec(),
-    }
+    if is_anything(words) { Vec::new() } else { words.to_vec() }
 }
 
 /// Warnings at the start.
@@ -281,10 +278,7 @@ fn key_source(configuration: &Configuration) -> Result<Option<KeySource>, Faults
         _ => tls::Roots::System,
     };
     // A URL without TLS needs no certificates, and a small container has none.
-    let roots = match url.is_https {
-        true => Some(&roots),
-        false => None,
-    };
+    let roots = if url.is_https { Some(&roots) } else { None };
     let (_, origin) = configuration.get("entitlement.mode");
     let origin =
         configuration.given("entitlement.jwks_ca_file").map_or(origin, |(_, origin)| origin);
@@ -314,9 +308,10 @@ fn key_set(file: &Path, origin: &Origin) -> Result<Jwks, Fault> {
     };
     let bytes = read(file, JWKS_BYTES_MAX as u64).map_err(bad)?;
     let jwks = Jwks::parse(&bytes).map_err(bad)?;
-    match jwks.keys.is_empty() {
-        true => Err(bad("the key set contains no usable key".into())),
-        false => Ok(jwks),
+    if jwks.keys.is_empty() {
+        Err(bad("the key set contains no usable key".into()))
+    } else {
+        Ok(jwks)
     }
 }
 
@@ -402,9 +397,10 @@ pub fn read(file: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
         .take(bytes_max + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| format!("cannot read it: {error}"))?;
-    match bytes.len() as u64 > bytes_max {
-        true => Err(format!("the file exceeds {bytes_max} bytes")),
-        false => Ok(bytes),
+    if bytes.len() as u64 > bytes_max {
+        Err(format!("the file exceeds {bytes_max} bytes"))
+    } else {
+        Ok(bytes)
     }
 }
 

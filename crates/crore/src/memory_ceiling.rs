@@ -89,10 +89,7 @@ fn look_on(source: &Source, shared: &Weak<SharedPressure>, log: &Log) {
 /// When to look again: a quarter of the way to the ceiling, if memory goes on growing as it has
 /// since the last look.
 fn pause_before(used: u64, ceiling: u64, grown: Option<(u64, Duration)>) -> Duration {
-    let longest = match used >= ceiling / 4 * 3 {
-        true => LOOK_NEAR_EVERY,
-        false => LOOK_EVERY,
-    };
+    let longest = if used >= ceiling / 4 * 3 { LOOK_NEAR_EVERY } else { LOOK_EVERY };
     let Some((grown, span)) = grown.filter(|(grown, _)| *grown > 0) else {
         return longest;
     };

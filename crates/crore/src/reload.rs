@@ -151,13 +151,14 @@ impl Reloader {
     fn tell(&self, reason: &str, reloaded: &Reloaded) {
         for Change { key, old, new, is_in_force } in &reloaded.changes {
             let fields = [("key", &**key), ("old", old), ("new", new)];
-            match is_in_force {
-                true => self.log.write(Level::Info, "An option has changed.", &fields),
-                false => self.log.write(
+            if *is_in_force {
+                self.log.write(Level::Info, "An option has changed.", &fields)
+            } else {
+                self.log.write(
                     Level::Warn,
                     "An option has changed, and takes effect after a restart.",
                     &fields,
-                ),
+                )
             }
         }
         self.log.write(

@@ -123,9 +123,10 @@ fn keep(directory: &Path, times: Times, notices: &mut Vec<Notice>) -> Vec<Ticket
     if (has_changed || !is_private)
         && let Err(error) = write(directory, &handle, &ring.encode())
     {
-        let what = match before.is_empty() {
-            true => "resume tickets become invalid when this process ends",
-            false => "the keys stay as they were",
+        let what = if before.is_empty() {
+            "resume tickets become invalid when this process ends"
+        } else {
+            "the keys stay as they were"
         };
         warn(format!("cannot write {shown}: {error}; {what}."));
         ring = before;

@@ -113,10 +113,7 @@ impl Upgrader {
     /// Ends this process, which the given process has replaced as the node. A stop request that
     /// this process received in the meantime was meant for the node, and is forwarded.
     pub fn end(&self, (process, giving): (u32, Giving), is_to_end: impl FnOnce() -> bool) -> ! {
-        std::thread::sleep(match giving.is_lingering {
-            true => LINGER,
-            false => FAREWELL,
-        });
+        std::thread::sleep(if giving.is_lingering { LINGER } else { FAREWELL });
         if is_to_end() {
             let process = i32::try_from(process).ok().and_then(Pid::from_raw);
             // The process may have ended already.
@@ -128,9 +125,10 @@ impl Upgrader {
     }
 
     fn check_serving(&self) -> Result<(), String> {
-        match self.draining.has_begun() {
-            true => Err("the node is draining and stops, so it is not handed over".into()),
-            false => Ok(()),
+        if self.draining.has_begun() {
+            Err("the node is draining and stops, so it is not handed over".into())
+        } else {
+            Ok(())
         }
     }
 

@@ -13,9 +13,10 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let (parameters, arguments, conditions) = input.generics.split_for_impl();
     let mut additions = TokenStream::new();
     for (member, field) in data.fields.members().zip(&data.fields) {
-        additions.extend(match is_maximum(&field.attrs)? {
-            true => quote!(self.#member = ::core::cmp::Ord::max(self.#member, other.#member);),
-            false => quote!(::core::ops::AddAssign::add_assign(&mut self.#member, other.#member);),
+        additions.extend(if is_maximum(&field.attrs)? {
+            quote!(self.#member = ::core::cmp::Ord::max(self.#member, other.#member);)
+        } else {
+            quote!(::core::ops::AddAssign::add_assign(&mut self.#member, other.#member);)
         });
     }
     let shared = match shared_name(&input.attrs)? {
@@ -59,12 +60,11 @@ fn twin(input: &DeriveInput, shared: &Ident, fields: &Fields) -> TokenStream {
 fn shared_name(attributes: &[Attribute]) -> Result<Option<Ident>> {
     let mut shared = None;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("counters")) {
-        attribute.parse_nested_meta(|meta| match meta.path.is_ident("shared") {
-            true => {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("shared") {
                 shared = Some(meta.value()?.parse()?);
                 Ok(())
-            }
-            false => {
+            } else {
                 Err(meta
                     .error("unknown option of `counters` for a struct; the only one is `shared`"))
             }
@@ -76,12 +76,13 @@ fn shared_name(attributes: &[Attribute]) -> Result<Option<Ident>> {
 fn is_maximum(attributes: &[Attribute]) -> Result<bool> {
     let mut is_maximum = false;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("counters")) {
-        attribute.parse_nested_meta(|meta| match meta.path.is_ident("max") {
-            true => {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("max") {
                 is_maximum = true;
                 Ok(())
+            } else {
+                Err(meta.error("unknown option of `counters`; the only one is `max`"))
             }
-            false => Err(meta.error("unknown option of `counters`; the only one is `max`")),
         })?;
     }
     Ok(is_maximum)

@@ -99,9 +99,10 @@ fn help(field: &Field) -> Result<String> {
         _ => None,
     };
     let lines: Vec<String> = field.attrs.iter().filter_map(line).collect();
-    match lines.is_empty() {
-        true => Err(Error::new_spanned(field, "a metric needs a doc comment: it is its help")),
-        false => Ok(lines.join(" ")),
+    if lines.is_empty() {
+        Err(Error::new_spanned(field, "a metric needs a doc comment: it is its help"))
+    } else {
+        Ok(lines.join(" "))
     }
 }
 

@@ -223,9 +223,10 @@ impl TokenJudge {
             subject: claims.subject,
             terms: self.terms.share(claims.terms),
         };
-        match self.read_revocations().concern(&entitlement) {
-            true => Err(Refusal::Revoked),
-            false => Ok(entitlement),
+        if self.read_revocations().concern(&entitlement) {
+            Err(Refusal::Revoked)
+        } else {
+            Ok(entitlement)
         }
     }
 

@@ -89,10 +89,8 @@ impl Wish {
         state.has_succeeded |= has_succeeded;
         loop {
             let elapsed = state.began.map_or(Duration::MAX, |began| began.elapsed());
-            let due = match state.is_wanted || !has_succeeded {
-                true => source.every_min,
-                false => source.every,
-            };
+            let due =
+                if state.is_wanted || !has_succeeded { source.every_min } else { source.every };
             if state.is_ended {
                 return false;
             }

@@ -89,10 +89,10 @@ impl TokenJudge {
             return Err(RevokeError::BadName);
         }
         let seconds = |at: u64| u32::try_from(at).unwrap_or(NEVER).min(NEVER - 1);
-        let issued_before_s = match wanted.revoked.has_moment() {
-            false => 0,
-            // A token issued in this second may be meant.
-            true => wanted.issued_before_s.unwrap_or(seconds(now_s + 1)),
+        let issued_before_s = if !wanted.revoked.has_moment() {
+            0
+        } else {
+            wanted.issued_before_s.unwrap_or(seconds(now_s + 1))
         };
         let rules = self.rules();
         let is_key = matches!(wanted.revoked, Revoked::Key(_));

@@ -122,9 +122,10 @@ impl<'a> Request<'a> {
         for (name, value) in self.fields {
             writer = writer.header(name, value);
         }
-        match self.body.is_empty() {
-            true => writer.finish(),
-            false => writer.finish_with_body(self.body),
+        if self.body.is_empty() {
+            writer.finish()
+        } else {
+            writer.finish_with_body(self.body)
         }
         stream.write_all(&out)?;
         stream.flush()?;

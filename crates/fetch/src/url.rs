@@ -59,10 +59,7 @@ impl Url {
             host: host.into(),
             port,
             authority: authority.into(),
-            target: match target.starts_with('/') {
-                true => target.into(),
-                false => format!("/{target}"),
-            },
+            target: if target.starts_with('/') { target.into() } else { format!("/{target}") },
         })
     }
 

@@ -143,10 +143,7 @@ impl Peer {
         let mut spent = Duration::ZERO;
         for _ in 0..count {
             let (time, kind) = self.handshake(timing);
-            let expected = match resumes {
-                true => HandshakeKind::Resumed,
-                false => HandshakeKind::Full,
-            };
+            let expected = if resumes { HandshakeKind::Resumed } else { HandshakeKind::Full };
             assert_eq!(kind, Some(expected));
             spent += time;
         }

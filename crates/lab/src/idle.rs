@@ -136,9 +136,10 @@ impl Shards {
                 let UserChange::Comes { connection, user, connections_max } = change else {
                     continue;
                 };
-                match self.users.enter(&user, connections_max) {
-                    true => edge.user_admitted(connection, &user),
-                    false => edge.user_refused(connection),
+                if self.users.enter(&user, connections_max) {
+                    edge.user_admitted(connection, &user)
+                } else {
+                    edge.user_refused(connection)
                 }
             }
         }

@@ -154,10 +154,10 @@ fn the_newest_segment_is_an_older_copy() {
             copy = (name.clone(), store.disk().bytes_of(&name).unwrap());
             append(store, 21..=21);
             assert_eq!(newest(store.disk()), name, "the same segment");
-            match is_closed {
-                true => store.close().unwrap(),
-                // A log thread checks retention once a second.
-                false => assert_eq!(store.expire(1_000), Ok(None)),
+            if is_closed {
+                store.close().unwrap()
+            } else {
+                assert_eq!(store.expire(1_000), Ok(None))
             }
         });
         disk.put(&copy.0, &copy.1);
@@ -239,9 +239,10 @@ fn a_repair_reports_the_losses() {
             let mut windows = bytes.windows(1_000);
             windows.position(|window| window == wanted).unwrap() as u64
         };
-        match breaks {
-            true => assert!(disk.break_bytes(first, place + 8..place + 9)),
-            false => assert!(disk.flip_bit(first, place + 8, 1)),
+        if breaks {
+            assert!(disk.break_bytes(first, place + 8..place + 9))
+        } else {
+            assert!(disk.flip_bit(first, place + 8, 1))
         }
         assert!(disk.flip_bit("0000000000000002.idx", 30, 1));
         let mended = Store::repair(disk.clone(), 2, 1_000).unwrap();

@@ -134,9 +134,10 @@ fn an_interrupted_start_loses_nothing() {
                 matches!(died, Ok(()) | Err(OpenError::Disk(_) | OpenError::Unreadable { .. })),
                 "{died:?}"
             );
-            match is_power {
-                true => disk.crash(),
-                false => disk.kill(),
+            if is_power {
+                disk.crash()
+            } else {
+                disk.kill()
             }
             set_full(&disk);
             assert_eq!(offsets(&mut open(&disk)), [1, 2, 3], "{calls} calls");

@@ -38,10 +38,7 @@ impl Log {
             topic: 0,
             prev: 0,
             time_ms: 1_000,
-            flags: match is_retained {
-                true => Flags::RETAINED,
-                false => Flags::NONE,
-            },
+            flags: if is_retained { Flags::RETAINED } else { Flags::NONE },
             content_type: None,
             tags: &[],
             producer: None,

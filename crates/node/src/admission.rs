@@ -341,10 +341,10 @@ impl Admission {
             return None;
         }
         let number = number_of(address);
-        Some(match address.is_ipv4() {
-            true => (None, number),
-            // The low bits distinguish prefixes of the two lengths.
-            false => (Some(number >> 80 << 80 | 48), number >> 64 << 64 | 64),
+        Some(if address.is_ipv4() {
+            (None, number)
+        } else {
+            (Some(number >> 80 << 80 | 48), number >> 64 << 64 | 64)
         })
     }
 

@@ -84,9 +84,10 @@ impl Door {
         let Some(admission) = &self.options.admission else {
             return Ok(());
         };
-        let entrance = match listener >= self.options.first_tls_listener {
-            true => Entrance::Tls,
-            false => Entrance::Plain,
+        let entrance = if listener >= self.options.first_tls_listener {
+            Entrance::Tls
+        } else {
+            Entrance::Plain
         };
         let pass = admission.enter(entrance, address, now.monotonic_ms)?;
         self.hold(conn, entrance, pass);
@@ -98,10 +99,7 @@ impl Door {
         let Some(admission) = &self.options.admission else {
             return;
         };
-        let entrance = match is_encrypted {
-            true => Entrance::Tls,
-            false => Entrance::Plain,
-        };
+        let entrance = if is_encrypted { Entrance::Tls } else { Entrance::Plain };
         let pass = admission.count_again(entrance, address);
         self.hold(conn, entrance, pass);
     }

@@ -118,10 +118,8 @@ impl<U: Unopened> ThreadParts<U> {
         keep.extend(adoption.iter().map(|adoption| adoption.way.descriptor()));
         // Each segment of the thread's home needs a descriptor (`MemfdMemory`), even when
         // connections fill the table.
-        let segments_max = match id < shared.settings.homes_count {
-            true => segments_max(&shared.settings, id),
-            false => 0,
-        };
+        let segments_max =
+            if id < shared.settings.homes_count { segments_max(&shared.settings, id) } else { 0 };
         let opened = network.open(&OpenOptions {
             listeners: &shared.listeners(&listen),
             are_adopted: adoption.is_some(),

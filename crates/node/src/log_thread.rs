@@ -334,13 +334,14 @@ impl LogThread {
         let mut is_stopping = false;
         while has_more || !is_stopping {
             let incoming = &self.surroundings.incoming;
-            let first = match has_more || is_stopping {
-                true => None,
-                false => match incoming.recv_timeout(self.patience()) {
+            let first = if has_more || is_stopping {
+                None
+            } else {
+                match incoming.recv_timeout(self.patience()) {
                     Ok(first) => Some(first),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
-                },
+                }
             };
             let waiting: Vec<ToLog> = first.into_iter().chain(incoming.try_iter()).collect();
             for message in waiting {

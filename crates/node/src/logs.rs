@@ -228,10 +228,7 @@ impl<D: Disk> LogWorker<D> {
 
     /// The monotonic time in milliseconds at which [`LogWorker::turn`] has work without requests.
     pub fn next_deadline_ms(&self) -> u64 {
-        match self.is_available {
-            true => self.expire_at_ms,
-            false => self.expire_at_ms.min(self.probe_at_ms),
-        }
+        if self.is_available { self.expire_at_ms } else { self.expire_at_ms.min(self.probe_at_ms) }
     }
 
     /// The earliest start of the publications that the last turn has made durable.

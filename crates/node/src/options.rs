@@ -134,10 +134,7 @@ pub(crate) fn proxied_listeners(
         None => false,
     };
     let listeners: Vec<bool> = (0..listeners_count).map(is_proxied).collect();
-    match listeners.contains(&true) {
-        true => listeners,
-        false => Vec::new(),
-    }
+    if listeners.contains(&true) { listeners } else { Vec::new() }
 }
 
 pub(crate) fn proxied_options(

@@ -167,10 +167,7 @@ impl<N: Net> Proxied<N> {
                 Some(place) => {
                     let is_told = self.beginnings[place].is_told;
                     self.forget(place, OPEN);
-                    match is_told {
-                        true => events.push(event),
-                        false => count(&self.counters.gone),
-                    }
+                    if is_told { events.push(event) } else { count(&self.counters.gone) }
                 }
                 None => events.push(event),
             },

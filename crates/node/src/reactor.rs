@@ -205,10 +205,8 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
     /// # Errors
     /// The network as a whole fails.
     pub fn turn(&mut self) -> io::Result<Turn> {
-        let timeout = match std::mem::take(&mut self.turn_soon) {
-            true => Some(Duration::ZERO),
-            false => self.timeout(),
-        };
+        let timeout =
+            if std::mem::take(&mut self.turn_soon) { Some(Duration::ZERO) } else { self.timeout() };
         let mut events = std::mem::take(&mut self.events);
         self.net.poll(timeout, &mut events)?;
         let (now, now_us) = self.clock.now_and_us();
@@ -225,10 +223,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 Event::Writable(conn) => self.edge.writable(conn),
                 Event::Closed { conn, reason } => {
                     self.leave(conn);
-                    match is_silence(reason) {
-                        true => self.edge.vanished(conn),
-                        false => self.edge.lost(conn),
-                    }
+                    if is_silence(reason) { self.edge.vanished(conn) } else { self.edge.lost(conn) }
                 }
                 Event::Connected(_) | Event::Woken => {}
             }

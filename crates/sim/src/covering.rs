@@ -55,10 +55,7 @@ impl Covering {
     pub fn policy(&self, plan: &Plan, own: Option<LagPolicy>) -> LagPolicy {
         let mut all = self.filters.iter().map(|filter| plan.policy_of_filter(*filter, own));
         let first = all.next().unwrap_or_default();
-        match all.all(|policy| policy == first) {
-            true => first,
-            false => LagPolicy::Replay,
-        }
+        if all.all(|policy| policy == first) { first } else { LagPolicy::Replay }
     }
 
     /// Discards all positions, because none is valid any more: the view begins anew.

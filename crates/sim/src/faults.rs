@@ -81,10 +81,7 @@ impl DiskFaults {
     /// Draws the faults.
     pub fn draw(random: &mut Prng) -> DiskFaults {
         let fails = random.chance(0.3);
-        let mut rate = |rates: [f64; 3]| match fails {
-            true => rates[random.below(3) as usize],
-            false => 0.0,
-        };
+        let mut rate = |rates: [f64; 3]| if fails { rates[random.below(3) as usize] } else { 0.0 };
         DiskFaults {
             fail_sync: rate([0.0, 0.02, 0.1]),
             fail_write: rate([0.0, 0.02, 0.1]),

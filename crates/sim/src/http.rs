@@ -188,9 +188,10 @@ impl HttpClient {
     fn poll(&mut self, context: &mut Context<'_>) {
         let run = &self.runs[0];
         let name = &context.plan.topics[run.topic];
-        let since = match self.has_begun[0] {
-            true => format!("&since={}:{}", run.epoch, run.cursor),
-            false => String::new(),
+        let since = if self.has_begun[0] {
+            format!("&since={}:{}", run.epoch, run.cursor)
+        } else {
+            String::new()
         };
         let limit = self.peer.random.between(1, 10);
         let wait = if context.phase == Phase::Active { "300ms" } else { "2s" };

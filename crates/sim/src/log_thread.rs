@@ -76,10 +76,7 @@ impl Disk for SimDisk {
     }
 
     fn sync(&mut self, file: &mut HostileFile) -> Result<(), DiskError> {
-        match self.saboteur.borrow_mut().skips_sync() {
-            true => Ok(()),
-            false => self.disk.sync(file),
-        }
+        if self.saboteur.borrow_mut().skips_sync() { Ok(()) } else { self.disk.sync(file) }
     }
 
     fn sync_directory(&mut self) -> Result<(), DiskError> {
@@ -327,10 +324,7 @@ impl LogThread {
     }
 
     fn lose_power_or_process(&mut self, faults: &DiskFaults) {
-        match self.random.chance(faults.power) {
-            true => self.disk.crash(),
-            false => self.disk.kill(),
-        }
+        if self.random.chance(faults.power) { self.disk.crash() } else { self.disk.kill() }
     }
 
     /// Simulates the death of the node, during the log thread's work.
@@ -389,10 +383,7 @@ impl LogThread {
         };
         let length = self.provable_bytes(&names, name);
         if length > 0 {
-            let from = match is_newest {
-                true => length.saturating_sub(NEWEST_BYTES),
-                false => 0,
-            };
+            let from = if is_newest { length.saturating_sub(NEWEST_BYTES) } else { 0 };
             let byte = self.random.between(from as u64, length as u64 - 1);
             self.disk.flip_bit(name, byte, self.random.below(8) as u8);
             self.worn.flips += 1;
@@ -413,10 +404,7 @@ impl LogThread {
                 break;
             }
         }
-        match is_last {
-            true => proven_bytes(&bytes),
-            false => bytes.len(),
-        }
+        if is_last { proven_bytes(&bytes) } else { bytes.len() }
     }
 
     fn cut_tail(&mut self) {
@@ -454,10 +442,8 @@ impl LogThread {
         }
         // Records that cannot be read together are read one by one. The next turn can read them
         // again: only failures for seconds are losses.
-        let failing_reads = match self.random.chance(faults.fail_read) {
-            true => self.random.between(1, 12),
-            false => 0,
-        };
+        let failing_reads =
+            if self.random.chance(faults.fail_read) { self.random.between(1, 12) } else { 0 };
         self.disk.fail_reads(failing_reads as u32);
         if self.full_until_ms > 0 && self.full_until_ms <= now_ms {
             self.room_again();
@@ -469,10 +455,7 @@ impl LogThread {
 
     /// The time of its next turn without requests.
     pub fn wake_at_ms(&self) -> Option<u64> {
-        match self.has_more {
-            true => Some(0),
-            false => self.worker.as_ref().map(LogWorker::next_deadline_ms),
-        }
+        if self.has_more { Some(0) } else { self.worker.as_ref().map(LogWorker::next_deadline_ms) }
     }
 
     /// Runs one turn.

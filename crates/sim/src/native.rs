@@ -140,10 +140,7 @@ impl Opening {
     /// Adds a frame to the handshake. The first one that does not fit ends the offers.
     fn take(&mut self, frame: &[u8]) -> bool {
         let fits = frame.len() <= self.early_bytes_left;
-        self.early_bytes_left = match fits {
-            true => self.early_bytes_left - frame.len(),
-            false => 0,
-        };
+        self.early_bytes_left = if fits { self.early_bytes_left - frame.len() } else { 0 };
         if fits {
             self.offers.push(early_message(EARLY_FRAME_PREFIX, frame));
         }
@@ -257,10 +254,7 @@ impl NativeClient {
         }
         let mut out = Vec::new();
         let mut key = [0; 4];
-        let packed = match self.is_open {
-            true => self.packing.pack(bytes),
-            false => None,
-        };
+        let packed = if self.is_open { self.packing.pack(bytes) } else { None };
         let is_packed = packed.is_some();
         let bytes = packed.as_deref().unwrap_or(bytes);
         // Sometimes in fragments.
@@ -449,8 +443,9 @@ impl Client for NativeClient {
 
 /// Draws the padding of a payload, mostly small.
 pub fn draw_padding(random: &mut Prng, plan: &Plan) -> usize {
-    match random.chance(0.1) {
-        true => random.below(plan.payload_bytes_max + 1) as usize,
-        false => random.below(60) as usize,
+    if random.chance(0.1) {
+        random.below(plan.payload_bytes_max + 1) as usize
+    } else {
+        random.below(60) as usize
     }
 }

@@ -205,10 +205,7 @@ impl Network {
             }
             return Received::Data(data);
         }
-        match link.to_client_ended {
-            true => Received::Ended,
-            false => Received::Nothing,
-        }
+        if link.to_client_ended { Received::Ended } else { Received::Nothing }
     }
 
     /// Closes the client's direction only.

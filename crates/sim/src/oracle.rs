@@ -46,9 +46,10 @@ impl Refusal {
     /// The refusal for an error code.
     pub fn of(code: u32) -> Refusal {
         let of_disk = [Code::LogUnavailable, Code::LogFull];
-        match of_disk.iter().any(|other| u32::from(other.number()) == code) {
-            true => Refusal::UntilCrash,
-            false => Refusal::Final,
+        if of_disk.iter().any(|other| u32::from(other.number()) == code) {
+            Refusal::UntilCrash
+        } else {
+            Refusal::Final
         }
     }
 }

@@ -273,11 +273,10 @@ impl Plan {
     /// Whether a refusal may have this code.
     pub fn may_refuse(&self, code: u32) -> bool {
         let of_disk = [Code::LogUnavailable, Code::LogFull];
-        match of_disk.iter().any(|other| u32::from(other.number()) == code) {
-            true => {
-                self.disk.refuses() || (!self.lossless && code == u32::from(Code::LogFull.number()))
-            }
-            false => !self.lossless,
+        if of_disk.iter().any(|other| u32::from(other.number()) == code) {
+            self.disk.refuses() || (!self.lossless && code == u32::from(Code::LogFull.number()))
+        } else {
+            !self.lossless
         }
     }
 
@@ -418,9 +417,10 @@ fn draw_policies(settings: &mut Settings, seed: u64, mutation: Option<Mutation>)
     let has_policies = is_about_policies || (mutation.is_none() && policies.chance(0.5));
     if has_policies {
         for rule in &mut settings.rules {
-            rule.when_lagging = match is_about_policies {
-                true => [LagPolicy::Conflate, LagPolicy::Drop][policies.below(2) as usize],
-                false => draw_policy(&mut policies),
+            rule.when_lagging = if is_about_policies {
+                [LagPolicy::Conflate, LagPolicy::Drop][policies.below(2) as usize]
+            } else {
+                draw_policy(&mut policies)
             };
         }
     }
@@ -439,10 +439,7 @@ fn draw_once(random: &mut Prng, mutation: Option<Mutation>) -> f64 {
 
 /// Draws the duration of actions and faults.
 fn draw_active_ms(random: &mut Prng, big: bool, mutation: Option<Mutation>) -> u64 {
-    let active_ms = match big {
-        true => 1_500,
-        false => random.between(300, 3_000),
-    };
+    let active_ms = if big { 1_500 } else { random.between(300, 3_000) };
     match mutation {
         // Positions are reported once a second.
         Some(Mutation::PositionAhead) => 3_000,

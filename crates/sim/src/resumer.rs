@@ -302,9 +302,10 @@ impl Resumer {
             let partition = context.plan.partition(run.topic);
             let is_known = context.oracle.holds(partition, run.epoch, run.cursor, instance);
             if run.epoch != to.epoch {
-                match is_known {
-                    true => run.continue_in(to.epoch),
-                    false => context.oracle.keep_run(run.begin_anew(to.epoch)),
+                if is_known {
+                    run.continue_in(to.epoch)
+                } else {
+                    context.oracle.keep_run(run.begin_anew(to.epoch))
                 }
             }
             run.holes.push(Hole {

@@ -139,10 +139,7 @@ impl Client for Witness {
     }
 
     fn is_settled(&self, _: &Oracle) -> Result<(), String> {
-        match self.session.is_ready() {
-            true => Ok(()),
-            false => Err("not connected".into()),
-        }
+        if self.session.is_ready() { Ok(()) } else { Err("not connected".into()) }
     }
 
     fn finish(&mut self, _: &mut Oracle) {}

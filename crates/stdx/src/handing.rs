@@ -247,10 +247,7 @@ impl<T: Hand> Hand for Option<T> {
     }
 
     fn take(input: &mut Input<'_>) -> Option<Self> {
-        match bool::take(input)? {
-            true => T::take(input).map(Some),
-            false => Some(None),
-        }
+        if bool::take(input)? { T::take(input).map(Some) } else { Some(None) }
     }
 
     fn layout(layout: &mut Layout) {
@@ -269,10 +266,7 @@ impl<T: Hand, E: Hand> Hand for Result<T, E> {
     }
 
     fn take(input: &mut Input<'_>) -> Option<Self> {
-        match bool::take(input)? {
-            true => T::take(input).map(Ok),
-            false => E::take(input).map(Err),
-        }
+        if bool::take(input)? { T::take(input).map(Ok) } else { E::take(input).map(Err) }
     }
 
     fn layout(layout: &mut Layout) {

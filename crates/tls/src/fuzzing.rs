@@ -36,15 +36,13 @@ pub struct Direction {
 impl Direction {
     /// To a server, or to a client.
     pub fn new(tls13: bool, to_server: bool) -> Direction {
-        let keys = || match tls13 {
-            true => testing::aes_128_gcm(&[5; 32]),
-            false => testing::gcm_of_tls12(),
-        };
+        let keys = || if tls13 { testing::aes_128_gcm(&[5; 32]) } else { testing::gcm_of_tls12() };
         let version = if tls13 { Version::Tls13 } else { Version::Tls12 };
         let layer = |side| RecordLayer::new(version, side, keys(), keys());
-        let (receiver, sender) = match to_server {
-            true => (layer(Side::Server), layer(Side::Client)),
-            false => (layer(Side::Client), layer(Side::Server)),
+        let (receiver, sender) = if to_server {
+            (layer(Side::Server), layer(Side::Client))
+        } else {
+            (layer(Side::Client), layer(Side::Server))
         };
         Direction {
             sender,

@@ -119,9 +119,10 @@ impl<N: Net> Tls<N> {
         open.give_buffers(Buffers { records: input, tail: output, ..Buffers::default() });
         self.put(place, State::Open(Box::new(open)));
         add(
-            match is_resumed {
-                true => &self.counters.handshakes_resumed,
-                false => &self.counters.handshakes_full,
+            if is_resumed {
+                &self.counters.handshakes_resumed
+            } else {
+                &self.counters.handshakes_full
             },
             1,
         );

@@ -43,9 +43,10 @@ impl<N: Net> Tls<N> {
             fault: None,
             error: None,
             refuses_renegotiation: false,
-            key_updates_left: match self.key_updates < KEY_UPDATES_TURN_MAX {
-                true => KEY_UPDATES_READ_MAX,
-                false => 1,
+            key_updates_left: if self.key_updates < KEY_UPDATES_TURN_MAX {
+                KEY_UPDATES_READ_MAX
+            } else {
+                1
             },
         };
         let allowed = reading.key_updates_left;

@@ -140,9 +140,10 @@ impl<N: Net> Tls<N> {
         let connection = &mut self.connections[place];
         let State::Open(open) = &mut connection.state else {
             // Only the answer to a slow client is written so early, and the client cannot read it.
-            return Some(match connection.flags.has(Flags::CLIENT) {
-                true => Batch::Short(wrote),
-                false => Batch::Failed(io::ErrorKind::NotConnected),
+            return Some(if connection.flags.has(Flags::CLIENT) {
+                Batch::Short(wrote)
+            } else {
+                Batch::Failed(io::ErrorKind::NotConnected)
             });
         };
         if open.has_tail() && !connection.flags.has(Flags::HELD) {
@@ -354,10 +355,7 @@ impl<N: Net> Tls<N> {
         };
         // The written alert goes out even if the caller, which does not know of it, asks for a
         // reset.
-        let how = match connection.flags.has(Flags::FAILED) {
-            true => Close::Graceful,
-            false => how,
-        };
+        let how = if connection.flags.has(Flags::FAILED) { Close::Graceful } else { how };
         if how == Close::Graceful && (has_tail || !self.notify(place)) {
             let connection = &mut self.connections[place];
             connection.flags.set(Flags::CLOSED);

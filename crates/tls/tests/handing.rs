@@ -37,9 +37,10 @@ fn a_handshake_that_has_not_begun_waits() {
         pair.settle();
         assert!(!pair.established());
         assert_eq!(pair.tls.handshakes_count(), 0);
-        match is_handed_over {
-            true => pair.tls = next(&pair),
-            false => pair.tls.release_handshakes(),
+        if is_handed_over {
+            pair.tls = next(&pair)
+        } else {
+            pair.tls.release_handshakes()
         }
         pair.peer_writes(b"asked");
         pair.settle();

@@ -202,10 +202,7 @@ impl Talk {
     }
 
     fn check_handshake(&self, resumes: bool) {
-        let expected = match resumes {
-            true => HandshakeKind::Resumed,
-            false => HandshakeKind::Full,
-        };
+        let expected = if resumes { HandshakeKind::Resumed } else { HandshakeKind::Full };
         assert_eq!(self.peer.handshake_kind(), Some(expected));
         assert!(self.is_open());
     }

@@ -101,9 +101,10 @@ fn starts_like(input: &[u8], start: &[u8]) -> bool {
 fn decode_line(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
     let front = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some(end) = front.iter().position(|&byte| byte == b'\n') else {
-        return match front.len() == LINE_BYTES_MAX {
-            true => Err(ProxyError::TooLong),
-            false => Ok(Step::More { needed: input.len() + 1 }),
+        return if front.len() == LINE_BYTES_MAX {
+            Err(ProxyError::TooLong)
+        } else {
+            Ok(Step::More { needed: input.len() + 1 })
         };
     };
     let line = front[..end].strip_suffix(b"\r");
@@ -169,11 +170,7 @@ fn decode_binary(input: &[u8]) -> Result<Step<Announced>, ProxyError> {
     let Some(header) = input.get(..bytes) else {
         return Ok(Step::More { needed: bytes });
     };
-    let value = match is_local {
-        // The address block must be discarded, whatever its family.
-        true => Announced::Local,
-        false => parse_block(header, family, transport)?,
-    };
+    let value = if is_local { Announced::Local } else { parse_block(header, family, transport)? };
     Ok(Step::Done { value, consumed: bytes })
 }
 

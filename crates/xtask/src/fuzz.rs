@@ -105,10 +105,8 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
         bail!("unknown target {unknown}; known targets: {}", known.join(", "));
     }
-    let chosen: Vec<String> = match options.targets.is_empty() {
-        true => known,
-        false => options.targets.clone(),
-    };
+    let chosen: Vec<String> =
+        if options.targets.is_empty() { known } else { options.targets.clone() };
     let binaries = build(workspace)?;
     let share = options.share(chosen.len());
     let jobs = options.jobs.min(chosen.len());

@@ -23,11 +23,10 @@ fn every_ban_fires() {
     let mut planted = String::from("//! Planted.\n");
     for (index, ban) in bans.iter().enumerate() {
         let name = ban.rsplit("::").next().unwrap();
-        let _ = match name.starts_with(char::is_uppercase) {
-            true => writeln!(planted, "pub use {ban} as Type{index};"),
-            false => {
-                writeln!(planted, "pub fn function_{index}() {{ let _ = {ban}{}; }}", call(ban))
-            }
+        let _ = if name.starts_with(char::is_uppercase) {
+            writeln!(planted, "pub use {ban} as Type{index};")
+        } else {
+            writeln!(planted, "pub fn function_{index}() {{ let _ = {ban}{}; }}", call(ban))
         };
     }
     fs::write(folder.join("src/lib.rs"), planted).unwrap();

@@ -164,14 +164,13 @@ fn measure(abuse: &Abuse, span: Duration) {
     let mut place = Place::new("127.0.0.1:0");
     let mut fields = abuse.healthy.1.to_owned();
     let mut tokens = Vec::new();
-    match abuse.configuration == TOKENS {
-        true => {
-            let issuer = Issuer::new(&place, "HS256", "");
-            place.configure(&configuration("", &[&issuer]));
-            fields = format!("Authorization: Bearer {}\r\n", issuer.token("--all served"));
-            tokens = forgeries();
-        }
-        false => place.configure(abuse.configuration),
+    if abuse.configuration == TOKENS {
+        let issuer = Issuer::new(&place, "HS256", "");
+        place.configure(&configuration("", &[&issuer]));
+        fields = format!("Authorization: Bearer {}\r\n", issuer.token("--all served"));
+        tokens = forgeries();
+    } else {
+        place.configure(abuse.configuration)
     }
     let process = place.launch_by(&["taskset", "-c", "0"]);
     let server = place.started(process);

@@ -110,10 +110,8 @@ fn measure((name, algorithm, has_own): &Case, clients: u64, figures: &mut Figure
         }
     }
     let entitlement = issuer.as_ref().map(|issuer| configuration("", &[issuer]));
-    let limit = match name.contains(COUNTED) {
-        true => "[limits]\nconnections_per_user_max = 5\n",
-        false => "",
-    };
+    let limit =
+        if name.contains(COUNTED) { "[limits]\nconnections_per_user_max = 5\n" } else { "" };
     place.configure(&format!("{NODE}{limit}{}", entitlement.unwrap_or_default()));
     let process = place.launch_by(&["taskset", "-c", "0"]);
     let server = place.started(process);

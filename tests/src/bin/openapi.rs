@@ -28,9 +28,10 @@ const ENTITLED: &str = "[http]\nwait_max = \"100ms\"\n[entitlement]\nmode = \"to
 const EXCLUDED_CHECKS: &str = "ignored_auth,use_after_free,ensure_resource_availability";
 
 fn main() -> ExitCode {
-    let (examples, patience) = match std::env::args().any(|word| word == "--all") {
-        true => ("2000", Duration::from_secs(20 * 60)),
-        false => ("30", Duration::from_secs(4 * 60)),
+    let (examples, patience) = if std::env::args().any(|word| word == "--all") {
+        ("2000", Duration::from_secs(20 * 60))
+    } else {
+        ("30", Duration::from_secs(4 * 60))
     };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = here.join("../spec/openapi.json");

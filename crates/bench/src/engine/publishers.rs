@@ -108,10 +108,8 @@ impl Publishers {
         estate: Estate,
     ) -> Publishers {
         let topics = (load.topics.len() + workers - 1 - worker) / workers;
-        let acknowledged = match load.exactly_once {
-            true => vec![Entry::default(); topics as usize],
-            false => Vec::new(),
-        };
+        let acknowledged =
+            if load.exactly_once { vec![Entry::default(); topics as usize] } else { Vec::new() };
         let clock_offset_ns = load.clock.now_ns() as i64 - Clock::Monotonic.now_ns() as i64;
         Publishers {
             sockets,

@@ -90,9 +90,10 @@ impl Allowance {
     /// Takes one entry from this second's; false if none is left.
     pub fn take(&mut self) -> bool {
         let is_left = self.left > 0;
-        match is_left {
-            true => self.left -= 1,
-            false => self.left_out += 1,
+        if is_left {
+            self.left -= 1
+        } else {
+            self.left_out += 1
         }
         is_left
     }

@@ -139,10 +139,7 @@ impl Links {
     pub fn wait_in_turn(&mut self, home: HomeId, key: Key, is_served: bool) {
         let window = self.window(home, Lane::Memory);
         if window.waits.insert(key) {
-            match is_served {
-                true => window.served.push_back(key),
-                false => window.waiting.push_back(key),
-            }
+            if is_served { window.served.push_back(key) } else { window.waiting.push_back(key) }
         }
     }
 
@@ -262,10 +259,7 @@ impl Window {
     /// How many more pages may be asked for; [`Window::has_room`] for a lane of pages.
     fn pages_left(&self, limits: &Limits) -> u32 {
         let pages_max = PAGES_INFLIGHT_MAX.min(limits.requests_inflight_max);
-        match self.is_stalled {
-            true => pages_max,
-            false => pages_max.saturating_sub(self.requests),
-        }
+        if self.is_stalled { pages_max } else { pages_max.saturating_sub(self.requests) }
     }
 }
 

@@ -112,9 +112,10 @@ impl Home {
             return;
         }
         for (from, scan) in std::mem::take(&mut self.scans_ahead) {
-            match self.is_ahead(from.edge, &scan) {
-                true => self.scans_ahead.push((from, scan)),
-                false => self.queue.push(Work::Scan(from, scan)),
+            if self.is_ahead(from.edge, &scan) {
+                self.scans_ahead.push((from, scan))
+            } else {
+                self.queue.push(Work::Scan(from, scan))
             }
         }
     }
@@ -279,12 +280,11 @@ impl Skipping {
 
     /// The next record is brought or left out; answers which.
     fn keeps(&mut self, offset: u64, is_kept: bool) -> bool {
-        match is_kept {
-            true => {
-                self.close(offset - 1);
-                self.told = offset;
-            }
-            false => self.has_skipped = true,
+        if is_kept {
+            self.close(offset - 1);
+            self.told = offset;
+        } else {
+            self.has_skipped = true
         }
         is_kept
     }

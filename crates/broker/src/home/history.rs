@@ -302,9 +302,10 @@ impl Home {
             None if !(lost && page.damaged) => None,
             beyond => {
                 let from = beyond.unwrap_or(asked.beyond);
-                let reason = match lost {
-                    true => self.reason_of_loss(place.local, to, page.damaged),
-                    false => self.reason_of_start(place.local, to, asked.damaged),
+                let reason = if lost {
+                    self.reason_of_loss(place.local, to, page.damaged)
+                } else {
+                    self.reason_of_start(place.local, to, asked.damaged)
                 };
                 (to > from).then_some(Gap { from, to, reason })
             }

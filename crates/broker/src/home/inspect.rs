@@ -85,9 +85,10 @@ impl Home {
         let recent = partition.log.recent_of_topic(id, topic.last(), RECENT_RECORDS_MAX, since_ms);
         Some(Recent {
             messages: recent.count,
-            span_ms: match recent.is_cut {
-                true => now_ms.saturating_sub(recent.oldest_ms).max(1),
-                false => RECENT_MS,
+            span_ms: if recent.is_cut {
+                now_ms.saturating_sub(recent.oldest_ms).max(1)
+            } else {
+                RECENT_MS
             },
         })
     }

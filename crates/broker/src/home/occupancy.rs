@@ -41,12 +41,11 @@ impl Home {
         }
         let rate_max = self.events_rate_max();
         let told = &mut self.told;
-        match told.occupied < rate_max {
-            true => {
-                told.occupied += 1;
-                turn.out.occupancy.push(Occupancy::Occupied(name.into()));
-            }
-            false => told.occupied_left_out += 1,
+        if told.occupied < rate_max {
+            told.occupied += 1;
+            turn.out.occupancy.push(Occupancy::Occupied(name.into()));
+        } else {
+            told.occupied_left_out += 1
         }
     }
 
@@ -61,12 +60,11 @@ impl Home {
         }
         let rate_max = self.events_rate_max();
         let told = &mut self.told;
-        match told.vacated < rate_max {
-            true => {
-                told.vacated += 1;
-                turn.out.occupancy.push(Occupancy::Vacated(name.into()));
-            }
-            false => told.vacated_left_out += 1,
+        if told.vacated < rate_max {
+            told.vacated += 1;
+            turn.out.occupancy.push(Occupancy::Vacated(name.into()));
+        } else {
+            told.vacated_left_out += 1
         }
     }
 

@@ -81,10 +81,7 @@ impl HomePartition {
     /// The least offset that a record of this partition may have, wherever it is kept. Memory may
     /// keep what the disk has dropped.
     pub fn floor(&self) -> u64 {
-        match self.is_durable {
-            true => self.disk_floor.min(self.oldest()),
-            false => self.oldest(),
-        }
+        if self.is_durable { self.disk_floor.min(self.oldest()) } else { self.oldest() }
     }
 
     /// Behind this offset a topic has never had a record: its newest, or the end of the damage

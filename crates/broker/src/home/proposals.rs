@@ -52,9 +52,10 @@ impl Home {
         checked: &Checked<'_>,
         turn: &mut Turn<'_>,
     ) -> Result<Proposed, Code> {
-        match self.is_durable(checked.local) {
-            true => self.stage(publisher, publication, checked, turn).map(Proposed::Waits),
-            false => self.append(publication, checked, turn).map(Proposed::Placed),
+        if self.is_durable(checked.local) {
+            self.stage(publisher, publication, checked, turn).map(Proposed::Waits)
+        } else {
+            self.append(publication, checked, turn).map(Proposed::Placed)
         }
     }
 

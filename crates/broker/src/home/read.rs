@@ -123,16 +123,15 @@ impl Home {
         after: u64,
         settled: u64,
     ) -> Option<u64> {
-        let newest = match last <= settled {
-            true => Some(last),
-            false => {
-                let limits = log::PageLimits { records_max: 1, bytes_max: 0 };
-                let log = &self.partitions[local as usize].log;
-                let mut records = Vec::new();
-                log.read_topic_back(topic, last, settled + 1, limits, &mut records);
-                let in_memory = records.first().map(offset_of);
-                in_memory.or_else(|| self.on_disk_through(topic, after))
-            }
+        let newest = if last <= settled {
+            Some(last)
+        } else {
+            let limits = log::PageLimits { records_max: 1, bytes_max: 0 };
+            let log = &self.partitions[local as usize].log;
+            let mut records = Vec::new();
+            log.read_topic_back(topic, last, settled + 1, limits, &mut records);
+            let in_memory = records.first().map(offset_of);
+            in_memory.or_else(|| self.on_disk_through(topic, after))
         };
         newest.filter(|&newest| newest > after)
     }
@@ -151,9 +150,10 @@ impl Home {
 
     /// The reason why records up to `to` are not on the disk.
     pub(super) fn reason_of_loss(&self, local: u32, to: u64, damaged: bool) -> GapReason {
-        match damaged && to >= self.partitions[local as usize].disk_floor {
-            true => GapReason::Damaged,
-            false => GapReason::Evicted,
+        if damaged && to >= self.partitions[local as usize].disk_floor {
+            GapReason::Damaged
+        } else {
+            GapReason::Evicted
         }
     }
 

@@ -130,13 +130,13 @@ impl Home {
             names.push(name.len() as u8);
             names.extend_from_slice(name);
         }
-        let positions = match asked.positions {
-            true => self
-                .partitions
+        let positions = if asked.positions {
+            self.partitions
                 .iter()
                 .map(|partition| (partition.id, partition.stream_position(usize::from(from))))
-                .collect(),
-            false => Vec::new(),
+                .collect()
+        } else {
+            Vec::new()
         };
         let names = Slice::copy_of(&names);
         turn.out.post(

@@ -297,18 +297,20 @@ impl Home {
 
     /// The reason why records up to `to` are missing where a replay begins.
     pub(super) fn reason_of_start(&self, local: u32, to: u64, damaged: bool) -> GapReason {
-        match damaged && to >= self.partitions[local as usize].disk_floor {
-            true => GapReason::Damaged,
-            false => self.reason_of_gap(local, to),
+        if damaged && to >= self.partitions[local as usize].disk_floor {
+            GapReason::Damaged
+        } else {
+            self.reason_of_gap(local, to)
         }
     }
 
     /// Why records up to `to` are missing: what the log still holds, only the rule can keep from
     /// being served.
     pub(super) fn reason_of_gap(&self, local: u32, to: u64) -> GapReason {
-        match to >= self.partitions[local as usize].floor() {
-            true => GapReason::HistoryLimit,
-            false => GapReason::Evicted,
+        if to >= self.partitions[local as usize].floor() {
+            GapReason::HistoryLimit
+        } else {
+            GapReason::Evicted
         }
     }
 }

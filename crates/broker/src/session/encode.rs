@@ -94,9 +94,10 @@ impl Session<'_> {
             Protocol::Events => {
                 let mut stream = self.stream();
                 stream.settle(encoded.settles);
-                match encoded.has_cursor {
-                    true => Prefix::Line(events::encode::id_line(&stream, encoded.settles)),
-                    false => Prefix::Nothing,
+                if encoded.has_cursor {
+                    Prefix::Line(events::encode::id_line(&stream, encoded.settles))
+                } else {
+                    Prefix::Nothing
                 }
             }
             protocol if protocol.facts().is_websocket => {

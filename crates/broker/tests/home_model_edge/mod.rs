@@ -171,9 +171,10 @@ impl Edge {
                     subscription.take(record, model);
                 }
                 subscription.settle(through, model);
-                match caught_up {
-                    true => subscription.state = State::Live,
-                    false => Edge::read(&mut self.requests, subscription),
+                if caught_up {
+                    subscription.state = State::Live
+                } else {
+                    Edge::read(&mut self.requests, subscription)
                 }
             }
             ToEdge::Announce { index, partition, topic } => {

@@ -409,9 +409,10 @@ impl Session {
         self.limits = Limits::default();
         self.return_plan = None;
         for request in std::mem::take(&mut self.inflight) {
-            match self.publications.keeps(request) {
-                true => self.inflight.push_back(request),
-                false => self.answers.push_back((request, Answer::Unknown)),
+            if self.publications.keeps(request) {
+                self.inflight.push_back(request)
+            } else {
+                self.answers.push_back((request, Answer::Unknown))
             }
         }
         self.handshake.forget();

@@ -147,9 +147,10 @@ impl Once {
             wire::native::Once::Producer(producer) => producer.sequence > 0,
             wire::native::Once::Key(_) => true,
         };
-        match is_numbered && (1..=bytes_max).contains(&bytes.len()) {
-            true => Ok(once),
-            false => Err(CommandError::Once),
+        if is_numbered && (1..=bytes_max).contains(&bytes.len()) {
+            Ok(once)
+        } else {
+            Err(CommandError::Once)
         }
     }
 }

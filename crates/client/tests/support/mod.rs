@@ -388,9 +388,10 @@ impl Conversation {
                     let position = own.unwrap_or(cursor);
                     let partition = 0;
                     let each = [PartitionPosition { partition, position }];
-                    let start = match filter.contains(['+', '#']) {
-                        true => Start::SinceEach((&each).into()),
-                        false => Start::Since(position),
+                    let start = if filter.contains(['+', '#']) {
+                        Start::SinceEach((&each).into())
+                    } else {
+                        Start::Since(position)
                     };
                     self.subscribe(number, &filter, start, node);
                 }
@@ -468,9 +469,10 @@ impl Conversation {
                 continued: replaying && gap.is_none(),
             },
         }];
-        let to = match node.serves_filters {
-            true => SubscribedTo::Filter((&partitions).into()),
-            false => SubscribedTo::Filter(List::default()),
+        let to = if node.serves_filters {
+            SubscribedTo::Filter((&partitions).into())
+        } else {
+            SubscribedTo::Filter(List::default())
         };
         self.send(&ServerFrame::Subscribed(Subscribed { subscription, to }));
         if let Some((from, reason)) = gap {

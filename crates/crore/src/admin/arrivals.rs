@@ -89,9 +89,10 @@ impl Door for TcpListener {
             address.is_ok_and(|address| address.ip().is_loopback())
         };
         // An address that listens on all interfaces is meant for other machines.
-        match is_loopback(TcpListener::local_addr(self)) && peer.ip().is_loopback() {
-            true => Some(Way::Loopback),
-            false => Some(Way::Network),
+        if is_loopback(TcpListener::local_addr(self)) && peer.ip().is_loopback() {
+            Some(Way::Loopback)
+        } else {
+            Some(Way::Network)
         }
     }
 }

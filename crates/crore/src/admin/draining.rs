@@ -64,9 +64,10 @@ async fn begin(State(drain): State<Drain>, headers: HeaderMap, body: Body) -> Re
 
 /// The requested window; none without a body.
 fn window_ms(body: &[u8]) -> Result<Option<u64>, String> {
-    let asked: Asked = match body.is_empty() {
-        true => Asked::default(),
-        false => serde_json::from_slice(body).map_err(|error| error.to_string())?,
+    let asked: Asked = if body.is_empty() {
+        Asked::default()
+    } else {
+        serde_json::from_slice(body).map_err(|error| error.to_string())?
     };
     let Some(text) = asked.window else {
         return Ok(None);

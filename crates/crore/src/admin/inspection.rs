@@ -190,17 +190,16 @@ async fn disconnect(
         let DisconnectQuery { may_return } = of_query(query)?;
         let id = id_of(id)?;
         let work = move |node: &Node| node.disconnect(id, may_return);
-        match inspected.ask(work).await? {
-            true => {
-                let told = [
-                    ("connection", &*id.to_string()),
-                    ("may_return", if may_return { "true" } else { "false" }),
-                ];
-                let sentence = "An operator has closed a connection.";
-                inspected.log.write(Level::Info, sentence, &told);
-                Ok(StatusCode::NO_CONTENT.into_response())
-            }
-            false => Err(no_connection()),
+        if inspected.ask(work).await? {
+            let told = [
+                ("connection", &*id.to_string()),
+                ("may_return", if may_return { "true" } else { "false" }),
+            ];
+            let sentence = "An operator has closed a connection.";
+            inspected.log.write(Level::Info, sentence, &told);
+            Ok(StatusCode::NO_CONTENT.into_response())
+        } else {
+            Err(no_connection())
         }
     };
     done.await.unwrap_or_else(|refused: Refused| *refused)

@@ -48,9 +48,10 @@ pub async fn admin_part(Path(name): Path<String>) -> Response {
     let Some((_, text)) = ADMIN.iter().find(|(part, _)| *part == name) else {
         return super::plain(StatusCode::NOT_FOUND, "there is no such part\n".into());
     };
-    let media_type = match name.ends_with(".css") {
-        true => "text/css; charset=utf-8",
-        false => "text/javascript; charset=utf-8",
+    let media_type = if name.ends_with(".css") {
+        "text/css; charset=utf-8"
+    } else {
+        "text/javascript; charset=utf-8"
     };
     (no_store(media_type), *text).into_response()
 }

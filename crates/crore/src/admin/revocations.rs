@@ -90,9 +90,10 @@ async fn list(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Respon
         return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
     };
     let page = shared.revoking.judge.revocations_after(after, len_max);
-    let next = match page.len() == len_max {
-        true => page.last().map_or(Value::Null, |last| last.id.into()),
-        false => Value::Null,
+    let next = if page.len() == len_max {
+        page.last().map_or(Value::Null, |last| last.id.into())
+    } else {
+        Value::Null
     };
     let revocations: Vec<Value> = page.iter().map(shown).collect();
     answer(StatusCode::OK, &json!({"revocations": revocations, "next": next}))

@@ -140,14 +140,15 @@ async fn begin(State(entrance): State<Entrance>, headers: HeaderMap, body: Body)
             }
             Some(api_key)
         }
-        Ok(Asked::Link(secret)) => match entrance.sessions.use_up(&Zeroizing::new(secret)) {
-            true => None,
-            false => {
+        Ok(Asked::Link(secret)) => {
+            if entrance.sessions.use_up(&Zeroizing::new(secret)) {
+                None
+            } else {
                 return challenge(
                     "this link was already used, has expired, or is from before the node's last start: `crore login` prints a new one",
                 );
             }
-        },
+        }
         Err(_) => {
             let detail = "expected `{\"api_key\": \"...\"}` or `{\"link\": \"...\"}`";
             return problem(StatusCode::BAD_REQUEST, "bad_request", detail);

@@ -82,9 +82,12 @@ impl Port {
                 sessions: Arc::default(),
                 connections_max: 64,
             },
-            readiness: Box::new(move || match readiness.load(Ordering::Acquire) {
-                true => Readiness::Ready,
-                false => Readiness::NotReady("draining"),
+            readiness: Box::new(move || {
+                if readiness.load(Ordering::Acquire) {
+                    Readiness::Ready
+                } else {
+                    Readiness::NotReady("draining")
+                }
             }),
             metrics: Box::new(|| "# HELP x_total X.\n# TYPE x_total counter\nx_total 1\n".into()),
             revoking: Some(Revoking { judge: judge(), data_dir: None, changed: Arc::new(|| {}) }),

@@ -55,9 +55,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let text = match &arguments.what {
         What::Print { json, configuration } => {
             let configuration = configuration::load(&configuration.sources())?;
-            match json {
-                true => format!("{:#}\n", document::as_json(&configuration)),
-                false => document::in_force(&configuration),
+            if *json {
+                format!("{:#}\n", document::as_json(&configuration))
+            } else {
+                document::in_force(&configuration)
             }
         }
         What::Check { file, configuration } => {

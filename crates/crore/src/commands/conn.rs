@@ -122,10 +122,7 @@ fn state_of(found: &Value) -> String {
     let words = ["closing", "blocked", "lagging"];
     let is_so = words.into_iter().filter(|word| found[*word] == true);
     let words: Vec<&str> = is_so.collect();
-    match words.is_empty() {
-        true => "live".into(),
-        false => words.join(","),
-    }
+    if words.is_empty() { "live".into() } else { words.join(",") }
 }
 
 fn show(arguments: &ShowArguments) -> Result<(), Ending> {
@@ -147,10 +144,7 @@ fn show(arguments: &ShowArguments) -> Result<(), Ending> {
         }
     }
     let of_subscription = |found: &Value| {
-        let to = match found["filter"].is_null() {
-            true => &found["topic"],
-            false => &found["filter"],
-        };
+        let to = if found["filter"].is_null() { &found["topic"] } else { &found["filter"] };
         vec![
             cell(&found["number"]),
             cell(to),

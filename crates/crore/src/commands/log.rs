@@ -72,10 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
 }
 
 fn open(path: &Path, has_lock: bool) -> Result<(Store<FileDisk>, Recovered), Ending> {
-    let disk = match has_lock {
-        true => FileDisk::open_locked(path),
-        false => FileDisk::open_unlocked(path),
-    };
+    let disk = if has_lock { FileDisk::open_locked(path) } else { FileDisk::open_unlocked(path) };
     let disk = disk.map_err(|error| anyhow!("{error}"))?;
     Ok(Store::inspect(disk).map_err(|error| anyhow!("{}: {error}", path.display()))?)
 }
@@ -118,10 +115,7 @@ fn verify(directory: &Directory, output: &mut impl Write) -> Result<(), Ending> 
         }
     }
     output.flush()?;
-    match findings.is_empty() {
-        true => Ok(()),
-        false => Err(Ending::FailedAndTold),
-    }
+    if findings.is_empty() { Ok(()) } else { Err(Ending::FailedAndTold) }
 }
 
 fn dump(directory: &Directory, output: &mut impl Write) -> Result<(), Ending> {
@@ -129,9 +123,10 @@ fn dump(directory: &Directory, output: &mut impl Write) -> Result<(), Ending> {
     let mut written = Ok(());
     let read = store.dump(&mut |dumped| {
         if written.is_ok() {
-            let line = match directory.json {
-                true => dumped_json(&dumped).to_string(),
-                false => dumped_line(&dumped),
+            let line = if directory.json {
+                dumped_json(&dumped).to_string()
+            } else {
+                dumped_line(&dumped)
             };
             written = writeln!(output, "{line}");
         }
@@ -269,9 +264,10 @@ fn mend(
     if let Some(more @ 1..) = mended.lost.len().checked_sub(LOST_SHOWN_MAX) {
         writeln!(output, "lost: {more} more (--json has all)")?;
     }
-    match is_new {
-        true => writeln!(output, "epoch {} begins", mended.recovered.epoch)?,
-        false => writeln!(output, "epoch {} continues", mended.recovered.epoch)?,
+    if is_new {
+        writeln!(output, "epoch {} begins", mended.recovered.epoch)?
+    } else {
+        writeln!(output, "epoch {} continues", mended.recovered.epoch)?
     }
     Ok(())
 }

@@ -47,10 +47,7 @@ pub fn cell(value: &Value) -> String {
 
 /// A text from clients, without terminal control characters.
 pub fn printable(text: &str) -> String {
-    let plain = |character: char| match character.is_control() {
-        true => '\u{fffd}',
-        false => character,
-    };
+    let plain = |character: char| if character.is_control() { '\u{fffd}' } else { character };
     text.chars().map(plain).collect()
 }
 

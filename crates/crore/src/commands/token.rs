@@ -276,9 +276,10 @@ fn check(arguments: &Check) -> Result<(), Ending> {
     let judge = TokenJudge::new(settings, revocations, 0, None, notices);
     judge.replace_fetched(fetched);
     let credential = credential(arguments)?;
-    let kind = match credential.starts_with(API_KEY_PREFIX) {
-        true => CredentialKind::ApiKey,
-        false => CredentialKind::Token,
+    let kind = if credential.starts_with(API_KEY_PREFIX) {
+        CredentialKind::ApiKey
+    } else {
+        CredentialKind::Token
     };
     match judge.explain(kind, credential.as_bytes(), now_s()) {
         Ok(entitlement) => say_allowed(arguments, &entitlement),
@@ -335,10 +336,7 @@ fn say_allowed(arguments: &Check, entitlement: &Entitlement) -> Result<(), Endin
         ("history", Action::History),
     ] {
         let filters = permissions.of(action);
-        let list = match filters.is_empty() {
-            true => "nothing".into(),
-            false => filters.join(" "),
-        };
+        let list = if filters.is_empty() { "nothing".into() } else { filters.join(" ") };
         writeln!(output, "{name:<14} {list}")?;
     }
     let limits = &entitlement.terms.limits;
@@ -365,10 +363,7 @@ fn say_allowed(arguments: &Check, entitlement: &Entitlement) -> Result<(), Endin
             writeln!(output, "{word:<14} {name} {text}")?;
         }
     }
-    match is_permitted {
-        true => Ok(()),
-        false => Err(Ending::FailedAndTold),
-    }
+    if is_permitted { Ok(()) } else { Err(Ending::FailedAndTold) }
 }
 
 fn key(arguments: &Key) -> Result<(), Ending> {

@@ -74,10 +74,7 @@ enum Happened {
 /// The operators' port does not answer the first request, or the terminal cannot be written to.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let seen = Seen::begin(arguments)?;
-    match arguments.once {
-        true => print_once(seen, arguments),
-        false => watch(seen, arguments),
-    }
+    if arguments.once { print_once(seen, arguments) } else { watch(seen, arguments) }
 }
 
 fn print_once(mut seen: Seen, arguments: &Arguments) -> Result<(), Ending> {

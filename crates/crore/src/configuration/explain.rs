@@ -23,9 +23,10 @@ pub fn explain(configuration: &Configuration, text: &str) -> Result<String, Topi
         }
     }
     let mut covering = Vec::new();
-    match is_topic {
-        true => filters.matches(text, &mut |rule| covering.push(*rule)),
-        false => covering.extend(filters.most_specific(text)),
+    if is_topic {
+        filters.matches(text, &mut |rule| covering.push(*rule))
+    } else {
+        covering.extend(filters.most_specific(text))
     }
     let mut answer = String::new();
     let what = if is_topic { "topic" } else { "filter" };

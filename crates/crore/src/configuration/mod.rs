@@ -60,9 +60,12 @@ pub fn load(sources: &Sources) -> Result<Configuration, Faults> {
     }
     variables::read(&sources.variables, &mut configuration, &mut faults);
     for (flag, key, text) in &sources.flags {
-        let read = |spec: &OptionSpec| match spec.kind.is_secret() {
-            true => Err(secret_in_flag(spec)),
-            false => spec.kind.read_text(text),
+        let read = |spec: &OptionSpec| {
+            if spec.kind.is_secret() {
+                Err(secret_in_flag(spec))
+            } else {
+                spec.kind.read_text(text)
+            }
         };
         configuration.set(key, Origin::Flag(flag), read, &mut faults);
     }
@@ -92,10 +95,7 @@ fn secret_in_flag(spec: &OptionSpec) -> Refusal {
 pub fn check(configuration: &Configuration) -> Result<(), Faults> {
     let mut faults = Vec::new();
     relations::check(configuration, &mut faults);
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(Faults(faults)),
-    }
+    if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
 }
 
 /// The text of one file, checked.

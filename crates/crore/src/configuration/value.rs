@@ -154,10 +154,10 @@ impl Kind {
     /// The value has another type, or is outside of the bounds.
     pub fn read(&self, raw: &Raw) -> Result<Value, Refusal> {
         self.convert(raw).ok_or_else(|| Refusal {
-            problem: match self.is_secret() {
-                // It may be nearly one.
-                true => "this is not a valid value".into(),
-                false => format!("{raw} is not a valid value"),
+            problem: if self.is_secret() {
+                "this is not a valid value".into()
+            } else {
+                format!("{raw} is not a valid value")
             },
             expected: match self {
                 Kind::Addresses => addresses::expectation(raw, self.expectation()),

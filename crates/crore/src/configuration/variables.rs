@@ -50,9 +50,10 @@ pub fn read(
             continue;
         }
         let origin = Origin::Variable(name.clone());
-        match is_file {
-            true => configuration.set(spec.key, origin, |spec| read_file(spec, text), faults),
-            false => configuration.set(spec.key, origin, |spec| spec.kind.read_text(text), faults),
+        if is_file {
+            configuration.set(spec.key, origin, |spec| read_file(spec, text), faults)
+        } else {
+            configuration.set(spec.key, origin, |spec| spec.kind.read_text(text), faults)
         }
     }
 }
@@ -95,9 +96,10 @@ fn read_file(spec: &OptionSpec, path: &str) -> Result<super::Value, Refusal> {
         expected: "a file with the value".into(),
     })?;
     let text = text.trim_end_matches(['\n', '\r']);
-    let value = match spec.kind.is_list() {
-        true => spec.kind.read_text(&text.replace(['\n', '\r'], ",")),
-        false => spec.kind.read_text(text),
+    let value = if spec.kind.is_list() {
+        spec.kind.read_text(&text.replace(['\n', '\r'], ","))
+    } else {
+        spec.kind.read_text(text)
     };
     value.map_err(|refusal| Refusal {
         problem: format!("the content of {path} is not a valid value"),
@@ -109,9 +111,10 @@ fn read_text(path: &str) -> io::Result<String> {
     let mut text = String::new();
     let mut file = File::open(path)?.take(FILE_BYTES_MAX + 1);
     file.read_to_string(&mut text)?;
-    match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(io::Error::other("the value is far too long")),
-        false => Ok(text),
+    if text.len() as u64 > FILE_BYTES_MAX {
+        Err(io::Error::other("the value is far too long"))
+    } else {
+        Ok(text)
     }
 }
 

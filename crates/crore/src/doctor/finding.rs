@@ -53,9 +53,10 @@ impl Change {
 
     /// The line for a file of `/etc/sysctl.d/`, which sets it permanently.
     pub fn line(&self) -> String {
-        match self.to.contains(char::is_whitespace) {
-            true => format!("{}='{}'", self.name, self.to),
-            false => format!("{}={}", self.name, self.to),
+        if self.to.contains(char::is_whitespace) {
+            format!("{}='{}'", self.name, self.to)
+        } else {
+            format!("{}={}", self.name, self.to)
         }
     }
 }

@@ -112,10 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Ending> {
         }
     }
     let is_applied = outcomes.iter().all(Outcome::is_done);
-    match judgement.is_wanting() || !is_applied {
-        true => Err(Ending::FailedAndTold),
-        false => Ok(()),
-    }
+    if judgement.is_wanting() || !is_applied { Err(Ending::FailedAndTold) } else { Ok(()) }
 }
 
 /// Reads a machine that was captured to a file.

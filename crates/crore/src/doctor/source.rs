@@ -157,10 +157,7 @@ impl Captured {
             }
             let queues = names(root, &format!("{folder}/queues"));
             for queue in queues.iter().take(QUEUES_MAX) {
-                let file = match queue.starts_with("rx") {
-                    true => "rps_cpus",
-                    false => "xps_cpus",
-                };
+                let file = if queue.starts_with("rx") { "rps_cpus" } else { "xps_cpus" };
                 let path = format!("{folder}/queues/{queue}/{file}");
                 self.take(root, &path);
                 self.0.entry(path).or_default();

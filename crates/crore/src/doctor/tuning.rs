@@ -51,9 +51,10 @@ fn kernel(machine: &Machine) -> Option<Finding> {
     let (major, minor) = KERNEL_MIN;
     let finding =
         Finding::ok("kernel", release, format!("a node needs Linux {major}.{minor} or newer"));
-    Some(match version < KERNEL_MIN {
-        true => finding.but(Verdict::Bad, format!("run Linux {major}.{minor} or newer")),
-        false => finding,
+    Some(if version < KERNEL_MIN {
+        finding.but(Verdict::Bad, format!("run Linux {major}.{minor} or newer"))
+    } else {
+        finding
     })
 }
 
@@ -75,17 +76,18 @@ fn private_tables(machine: &Machine) -> Option<Finding> {
 
 fn registered_sockets(machine: &Machine) -> Option<Finding> {
     let name = "sockets in io_uring";
-    Some(match machine.registered_sockets()? {
-        true => Finding::ok(
+    Some(if machine.registered_sockets()? {
+        Finding::ok(
             name,
             "allowed",
             "connections beyond the limit of open files are held by io_uring and need no descriptor",
-        ),
-        false => Finding::ok(
+        )
+    } else {
+        Finding::ok(
             name,
             "refused",
             "the limit of open files applies; the cause is Linux before 6.8, kernel.io_uring_disabled, or a seccomp profile",
-        ),
+        )
     })
 }
 
@@ -110,10 +112,7 @@ fn at_least(machine: &Machine, name: &'static str, least: u64, meaning: &str) ->
     let value = machine.number(name)?;
     let finding = Finding::ok(name, count(value), meaning);
     let change = Change { name, from: value.to_string(), to: least.to_string() };
-    Some(match value < least {
-        true => finding.with_change(Verdict::Limits, change),
-        false => finding,
-    })
+    Some(if value < least { finding.with_change(Verdict::Limits, change) } else { finding })
 }
 
 fn backlog(machine: &Machine) -> Option<Finding> {
@@ -135,10 +134,7 @@ fn cookies(machine: &Machine) -> Option<Finding> {
     );
     let change =
         Change { name: "net.ipv4.tcp_syncookies", from: value.to_string(), to: "1".into() };
-    Some(match value == 0 {
-        true => finding.with_change(Verdict::Limits, change),
-        false => finding,
-    })
+    Some(if value == 0 { finding.with_change(Verdict::Limits, change) } else { finding })
 }
 
 fn packets(machine: &Machine, wish: Wish) -> Option<Finding> {
@@ -158,8 +154,8 @@ fn established(machine: &Machine, wish: Wish) -> Option<Finding> {
         "slots of the table in which the kernel looks up the connection of each packet; with more than two connections per slot, it follows chains",
     );
     let places = wish.connections.next_power_of_two();
-    Some(match wish.connections > ESTABLISHED_PER_PLACE * entries {
-        true => finding
+    Some(if wish.connections > ESTABLISHED_PER_PLACE * entries {
+        finding
             .but(
                 Verdict::Limits,
                 format!("start the machine with the kernel parameter `thash_entries={places}` (8 bytes each)"),
@@ -169,8 +165,9 @@ fn established(machine: &Machine, wish: Wish) -> Option<Finding> {
                 format!(
                     "or start the node in a network namespace made after `sysctl -w net.ipv4.tcp_child_ehash_entries={places}` (Linux 6.1)"
                 ),
-            ),
-        false => finding,
+            )
+    } else {
+        finding
     })
 }
 
@@ -199,10 +196,7 @@ fn migration(machine: &Machine) -> Option<Finding> {
     };
     let finding = Finding::ok(NAME, value, meaning);
     let change = Change { name: NAME, from: value.to_string(), to: "1".into() };
-    Some(match value == 0 {
-        true => finding.with_change(Verdict::Limits, change),
-        false => finding,
-    })
+    Some(if value == 0 { finding.with_change(Verdict::Limits, change) } else { finding })
 }
 
 fn ports(machine: &Machine) -> Option<Finding> {
@@ -233,13 +227,14 @@ fn huge_pages(machine: &Machine) -> Option<Finding> {
     let meaning =
         "with `always`, a page written once may cost 2 MiB; a node requests no huge pages";
     let finding = Finding::ok("transparent huge pages", value, meaning);
-    Some(match is_always {
-        true => finding.but(
+    Some(if is_always {
+        finding.but(
             Verdict::Limits,
             "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`; permanent: `transparent_hugepage=madvise` on the kernel's \
              command line",
-        ),
-        false => finding,
+        )
+    } else {
+        finding
     })
 }
 
@@ -248,22 +243,20 @@ fn overcommit(machine: &Machine) -> Option<Finding> {
     let meaning = "with 2, the kernel counts reserved memory that is never used: rings, stacks, arenas of 64 MiB for each thread";
     let finding = Finding::ok("vm.overcommit_memory", value, meaning);
     let change = Change { name: "vm.overcommit_memory", from: value.to_string(), to: "0".into() };
-    Some(match value == 2 {
-        true => finding.with_change(Verdict::Limits, change),
-        false => finding,
-    })
+    Some(if value == 2 { finding.with_change(Verdict::Limits, change) } else { finding })
 }
 
 fn swap(machine: &Machine) -> Option<Finding> {
     let total = machine.memory("SwapTotal")?;
     let meaning = "swapped memory returns with the latency of a disk";
     let finding = Finding::ok("swap", super::finding::bytes(total), meaning);
-    Some(match total > 0 {
-        true => finding.but(
+    Some(if total > 0 {
+        finding.but(
             Verdict::Limits,
             "keep the node out of swap: systemd `MemorySwapMax=0`, or `swapoff -a`",
-        ),
-        false => finding,
+        )
+    } else {
+        finding
     })
 }
 
@@ -272,12 +265,13 @@ fn nodes(machine: &Machine) -> Option<Finding> {
     let is_one = online == "0";
     let meaning = "a thread that uses the memory of another NUMA node waits longer for it";
     let finding = Finding::ok("NUMA nodes", online, meaning);
-    Some(match is_one {
-        true => finding,
-        false => finding.but(
+    Some(if is_one {
+        finding
+    } else {
+        finding.but(
             Verdict::Limits,
             "run one Crore node on each NUMA node: `numactl --cpunodebind=0 --membind=0 crore serve`; or run one over all of them with `numactl --interleave=all`",
-        ),
+        )
     })
 }
 
@@ -287,12 +281,13 @@ fn clock(machine: &Machine) -> Option<Finding> {
     let is_slow = matches!(source.as_str(), "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies");
     let meaning = "every turn of an I/O thread reads the clock twice; a slow clock source costs a system call and a microsecond each time";
     let finding = Finding::ok("clock source", source, meaning);
-    Some(match is_slow {
-        true => finding.but(
+    Some(if is_slow {
+        finding.but(
             Verdict::Limits,
             "use the processor's clock: `echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource` if it is offered",
-        ),
-        false => finding,
+        )
+    } else {
+        finding
     })
 }
 
@@ -301,9 +296,10 @@ fn governor(machine: &Machine) -> Option<Finding> {
     let governor = machine.text(path)?.to_owned();
     let is_slow = matches!(governor.as_str(), "powersave" | "conservative");
     let finding = Finding::ok("governor", governor, "frequency of processors under low load");
-    Some(match is_slow {
-        true => finding.but(Verdict::Limits, "`cpupower frequency-set -g performance`"),
-        false => finding,
+    Some(if is_slow {
+        finding.but(Verdict::Limits, "`cpupower frequency-set -g performance`")
+    } else {
+        finding
     })
 }
 
@@ -317,9 +313,10 @@ fn interfaces(machine: &Machine) -> Vec<Finding> {
             interface.receive_queues,
             interface.send_queues,
             interface.interrupt_cores,
-            match interface.has_steering {
-                true => "packets steered to other processors (RPS)",
-                false => "packets not steered",
+            if interface.has_steering {
+                "packets steered to other processors (RPS)"
+            } else {
+                "packets not steered"
             }
         );
         let meaning = "the processor that receives a packet does its TCP work: with fewer queues than processors, a few processors do all of it";
@@ -327,13 +324,10 @@ fn interfaces(machine: &Machine) -> Vec<Finding> {
         let queues = interface.receive_queues as u64;
         findings.push(if queues >= cores.min(8) || interface.has_steering {
             let is_bundled = queues > 1 && interface.interrupt_cores == 1;
-            match is_bundled {
-                true => finding.but(
+            if is_bundled { finding.but(
                     Verdict::Limits,
                     format!("one processor handles all interrupts of {name}: start irqbalance, or write /proc/irq/N/smp_affinity_list"),
-                ),
-                false => finding,
-            }
+                ) } else { finding }
         } else {
             finding.but(
                 Verdict::Limits,

@@ -82,9 +82,10 @@ fn descriptors(machine: &Machine, wish: Wish) -> Option<Finding> {
         _ => 0,
     };
     let max = room.saturating_mul(tables).saturating_add(beside.saturating_mul(wish.io_threads));
-    let mut whose = match is_private {
-        true => format!("each of {} I/O threads has a table of its own", wish.io_threads),
-        false => "all I/O threads share one table, because private tables are refused".into(),
+    let mut whose = if is_private {
+        format!("each of {} I/O threads has a table of its own", wish.io_threads)
+    } else {
+        "all I/O threads share one table, because private tables are refused".into()
     };
     if beside > 0 {
         whose.push_str(", and io_uring holds the others");
@@ -263,10 +264,11 @@ fn threads(machine: &Machine, wish: Wish) -> Option<Finding> {
     let value = format!("{} of {} used", count(share.used), count(share.max));
     let meaning = format!("a node with {} I/O threads needs about {needed}", wish.io_threads);
     let finding = Finding::ok("cgroup pids.max", value, meaning);
-    Some(match share.left() < needed {
-        true => finding
-            .but(Verdict::Bad, "raise it: systemd `TasksMax=infinity`, containers `--pids-limit`"),
-        false => finding,
+    Some(if share.left() < needed {
+        finding
+            .but(Verdict::Bad, "raise it: systemd `TasksMax=infinity`, containers `--pids-limit`")
+    } else {
+        finding
     })
 }
 
@@ -287,8 +289,5 @@ fn mappings(machine: &Machine, wish: Wish) -> Option<Finding> {
         from: max.to_string(),
         to: rounded_up(2 * needed).to_string(),
     };
-    Some(match max < needed {
-        true => finding.with_change(Verdict::Bad, change),
-        false => finding,
-    })
+    Some(if max < needed { finding.with_change(Verdict::Bad, change) } else { finding })
 }

@@ -109,9 +109,10 @@ impl Line<'_> {
         let value_bytes_max = LINE_BYTES_MAX / 8;
         for (name, value) in self.fields {
             debug_assert!(!OWN_NAMES.contains(name), "{name} is the line's own");
-            let value = match value.len() > value_bytes_max {
-                true => cut_at(value, value_bytes_max),
-                false => (*value).to_owned(),
+            let value = if value.len() > value_bytes_max {
+                cut_at(value, value_bytes_max)
+            } else {
+                (*value).to_owned()
             };
             object.insert((*name).into(), value.into());
         }
@@ -120,10 +121,7 @@ impl Line<'_> {
 }
 
 fn cut(line: String) -> String {
-    match line.len() > LINE_BYTES_MAX {
-        true => cut_at(&line, LINE_BYTES_MAX),
-        false => line,
-    }
+    if line.len() > LINE_BYTES_MAX { cut_at(&line, LINE_BYTES_MAX) } else { line }
 }
 
 fn cut_at(text: &str, bytes_max: usize) -> String {

@@ -85,10 +85,10 @@ impl Recent {
         };
         let found: Vec<&KeptLine> =
             kept.lines.iter().filter(is_wanted).take(wanted.len_max).collect();
-        let next = match found.len() == wanted.len_max {
-            true => found.last().map_or(wanted.after, |line| line.number),
-            // All lines have been examined.
-            false => kept.number,
+        let next = if found.len() == wanted.len_max {
+            found.last().map_or(wanted.after, |line| line.number)
+        } else {
+            kept.number
         };
         Found {
             lines: found.iter().map(|line| line.json.clone()).collect(),

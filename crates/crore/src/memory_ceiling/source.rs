@@ -96,9 +96,10 @@ impl Group {
     fn open(&self) -> Option<Kind> {
         let open = |name| File::open(self.folder.join(name)).ok();
         let stat = open("memory.stat")?;
-        Some(match self.is_first_version {
-            false => Kind::Group2 { stat },
-            true => Kind::Group1 { stat, kernel: open("memory.kmem.usage_in_bytes") },
+        Some(if self.is_first_version {
+            Kind::Group1 { stat, kernel: open("memory.kmem.usage_in_bytes") }
+        } else {
+            Kind::Group2 { stat }
         })
     }
 }
@@ -116,9 +117,10 @@ fn tightest(root: &Path, groups: &str) -> Option<Group> {
         if !is_first_version && !controllers.is_empty() {
             continue;
         }
-        let (root, file) = match is_first_version {
-            true => (root.join("memory"), "memory.limit_in_bytes"),
-            false => (root.to_owned(), "memory.max"),
+        let (root, file) = if is_first_version {
+            (root.join("memory"), "memory.limit_in_bytes")
+        } else {
+            (root.to_owned(), "memory.max")
         };
         // In a container the path may be the host's, which is not there: then the root is the
         // container's own group.

@@ -73,9 +73,10 @@ pub fn check(report: &Value, defaults: &Demand) -> Result<Checked, String> {
         ..*defaults
     };
     let rows = rows(report, &demand);
-    match rows.is_empty() {
-        true => Err("the report contains none of the predicted figures".into()),
-        false => Ok(Checked { workload: text("/name").unwrap_or("?").to_owned(), demand, rows }),
+    if rows.is_empty() {
+        Err("the report contains none of the predicted figures".into())
+    } else {
+        Ok(Checked { workload: text("/name").unwrap_or("?").to_owned(), demand, rows })
     }
 }
 

@@ -97,9 +97,10 @@ struct Wall {
 /// The load does not fit, a figure deviates, or a file cannot be read.
 pub fn run(arguments: &Arguments) -> Result<(), Ending> {
     let mut output = std::io::stdout().lock();
-    match arguments.check.is_empty() {
-        false => check_reports(arguments, &mut output),
-        true => plan(arguments, &mut output),
+    if arguments.check.is_empty() {
+        plan(arguments, &mut output)
+    } else {
+        check_reports(arguments, &mut output)
     }
 }
 
@@ -118,9 +119,10 @@ fn plan(arguments: &Arguments, output: &mut impl Write) -> Result<(), Ending> {
     } else {
         show(&demand, &prediction, &walls, cores, output)?;
     }
-    match first.is_some_and(|wall| (wall.connections as f64) < demand.connections) {
-        true => Err(Ending::FailedAndTold),
-        false => Ok(()),
+    if first.is_some_and(|wall| (wall.connections as f64) < demand.connections) {
+        Err(Ending::FailedAndTold)
+    } else {
+        Ok(())
     }
 }
 
@@ -235,19 +237,15 @@ fn show(
     )?;
     writeln!(output, "Limits in connections of this kind, the lowest first:")?;
     for wall in walls {
-        let mark = match (wall.connections as f64) < demand.connections {
-            true => "limits",
-            false => "ok",
-        };
+        let mark = if (wall.connections as f64) < demand.connections { "limits" } else { "ok" };
         writeln!(output, "{mark:<7} {:<28} {:>16}", wall.name, count(wall.connections))?;
     }
     if let Some(first) = walls.first() {
         let fits = first.connections as f64 >= demand.connections;
-        let verdict = match fits {
-            true => "The load fits",
-            false => {
-                "The load does not fit: `crore doctor --target-connections` shows how to raise limits of the system"
-            }
+        let verdict = if fits {
+            "The load fits"
+        } else {
+            "The load does not fit: `crore doctor --target-connections` shows how to raise limits of the system"
         };
         writeln!(output, "\n{verdict}. The first limit is {}.", first.name)?;
     }
@@ -332,10 +330,7 @@ fn check_reports(arguments: &Arguments, output: &mut impl Write) -> Result<(), E
     if arguments.json {
         writeln!(output, "{}", Value::Array(all))?;
     }
-    match is_off {
-        true => Err(Ending::FailedAndTold),
-        false => Ok(()),
-    }
+    if is_off { Err(Ending::FailedAndTold) } else { Ok(()) }
 }
 
 /// A number with an optional `k`, `M` or `G`.

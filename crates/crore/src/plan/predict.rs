@@ -123,9 +123,10 @@ fn user_memory(demand: &Demand) -> Vec<Part> {
         * demand.io_threads
         * demand.ring_bytes
         * (1.0 + message::RING_FRAME_BYTES / frame);
-    let first_use = match connections > 0.0 {
-        true => fixed::FIRST_USE_BYTES + fixed::THREAD_FIRST_USE_BYTES * demand.io_threads,
-        false => 0.0,
+    let first_use = if connections > 0.0 {
+        fixed::FIRST_USE_BYTES + fixed::THREAD_FIRST_USE_BYTES * demand.io_threads
+    } else {
+        0.0
     };
     let part = |name, amount| Part { name, amount };
     let mut parts = vec![
@@ -176,37 +177,32 @@ fn cold_us(demand: &Demand) -> f64 {
 }
 
 fn connect_us(demand: &Demand) -> f64 {
-    let handshake = match demand.has_tls {
-        true => tls::HANDSHAKE_US,
-        false => 0.0,
-    };
+    let handshake = if demand.has_tls { tls::HANDSHAKE_US } else { 0.0 };
     let waking = processor::CONNECT_WAKES * wake_us(demand, demand.connect_rate);
     processor::CONNECT_US + waking + cold_us(demand) + handshake
 }
 
 /// Cores.
 fn processor_time(demand: &Demand, deliveries: f64) -> Vec<Part> {
-    let seal = match demand.has_tls {
-        true => tls::SEAL_US + tls::SEAL_BYTE_US * demand.message_bytes,
-        false => 0.0,
-    };
+    let seal =
+        if demand.has_tls { tls::SEAL_US + tls::SEAL_BYTE_US * demand.message_bytes } else { 0.0 };
     let in_cores = |per_second: f64, us: f64| per_second * us / 1e6;
     let publications = in_cores(demand.rate, processor::PUBLISH_US);
     let sends = in_cores(deliveries, processor::DELIVERY_US + cold_us(demand));
     let sealing = in_cores(deliveries + demand.rate, seal);
     // A client that receives often enough is not pinged.
-    let quiet = match demand.ping_interval_s > 0.0 {
-        true => {
-            let pings = demand.connections / demand.ping_interval_s;
-            (pings - deliveries).max(0.0)
-        }
-        false => 0.0,
+    let quiet = if demand.ping_interval_s > 0.0 {
+        let pings = demand.connections / demand.ping_interval_s;
+        (pings - deliveries).max(0.0)
+    } else {
+        0.0
     };
     let pings = in_cores(quiet, processor::PING_US);
     let waking = in_cores(demand.rate, wake_us(demand, demand.rate));
-    let idle = match demand.connections > 0.0 {
-        true => in_cores(demand.io_threads, processor::IDLE_THREAD_US),
-        false => 0.0,
+    let idle = if demand.connections > 0.0 {
+        in_cores(demand.io_threads, processor::IDLE_THREAD_US)
+    } else {
+        0.0
     };
     let part = |name, amount| Part { name, amount };
     let mut parts = vec![
@@ -239,9 +235,10 @@ fn bandwidth(demand: &Demand, deliveries: f64) -> (f64, f64) {
     let message = on_wire(demand.message_bytes + head_bytes(demand.transport));
     let publication = on_wire(demand.message_bytes + wire::WEBSOCKET_BYTES + demand.topic_bytes);
     let answer = on_wire(wire::WEBSOCKET_BYTES);
-    let pings = match demand.ping_interval_s > 0.0 {
-        true => (demand.connections / demand.ping_interval_s - deliveries).max(0.0),
-        false => 0.0,
+    let pings = if demand.ping_interval_s > 0.0 {
+        (demand.connections / demand.ping_interval_s - deliveries).max(0.0)
+    } else {
+        0.0
     };
     let ping = on_wire(wire::PING_BYTES);
     let acknowledged = deliveries * wire::SEGMENT_BYTES;

@@ -88,10 +88,7 @@ impl End {
 
     /// The bytes of a segment that are certainly valid.
     pub(super) fn bytes_of(&self, segment: u64) -> u64 {
-        match segment == self.segment {
-            true => self.bytes,
-            false => 0,
-        }
+        if segment == self.segment { self.bytes } else { 0 }
     }
 
     /// Reads both files of a log and returns the higher end.
@@ -173,10 +170,7 @@ fn write_file<D: Disk>(
         }
     };
     disk.write_at(file, 0, bytes)?;
-    match syncs {
-        true => disk.sync(file),
-        false => Ok(()),
-    }
+    if syncs { disk.sync(file) } else { Ok(()) }
 }
 
 impl<D: Disk> Store<D> {
@@ -208,9 +202,10 @@ impl<D: Disk> Store<D> {
     pub(super) fn note_first(&mut self) -> Result<(), DiskError> {
         let first = self.segments.front().map_or(0, |it| it.head.sequence);
         let end = End { first, ..self.notes.end };
-        match first > self.notes.end.first {
-            true => self.notes.write(&mut self.files.disk, end, true),
-            false => Ok(()),
+        if first > self.notes.end.first {
+            self.notes.write(&mut self.files.disk, end, true)
+        } else {
+            Ok(())
         }
     }
 }

@@ -69,12 +69,13 @@ impl Epochs {
         let mut valid_below: Vec<u64> = Vec::new();
         for pair in self.list.windows(2).rev() {
             let [epoch, next] = pair else { continue };
-            match valid_below.is_empty() {
-                true => valid_below = next.starts.clone(),
-                false => valid_below
+            if valid_below.is_empty() {
+                valid_below = next.starts.clone()
+            } else {
+                valid_below
                     .iter_mut()
                     .zip(&next.starts)
-                    .for_each(|(valid, start)| *valid = *start.min(valid)),
+                    .for_each(|(valid, start)| *valid = *start.min(valid))
             }
             older.push(OlderEpoch { epoch: epoch.epoch, valid_below: valid_below.clone() });
         }

@@ -135,9 +135,10 @@ impl<D: Disk> Store<D> {
         let oldest = self.segments.front();
         let retained_count = oldest.map_or(0, |oldest| oldest.index.retained_count());
         let is_hopeless = self.expiries_failed >= CHECKS_FAILED_MAX;
-        let found = match retained_count > LOOKUPS_MAX {
-            true => self.compare_kept(),
-            false => self.repairing(|store| store.find_kept()),
+        let found = if retained_count > LOOKUPS_MAX {
+            self.compare_kept()
+        } else {
+            self.repairing(|store| store.find_kept())
         };
         let (kept, unknown) = match found {
             Err(StoreError::Disk(_)) if is_hopeless => (Vec::new(), retained_count as u64),

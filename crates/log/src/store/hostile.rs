@@ -348,9 +348,10 @@ impl NameChange {
 impl Inode {
     /// Drops unsynced data, except an arbitrary part.
     fn lose(&mut self, prng: &mut Prng) {
-        let length = match self.bytes.len() != self.durable.len() && prng.chance(0.5) {
-            true => self.bytes.len(),
-            false => self.durable.len(),
+        let length = if self.bytes.len() != self.durable.len() && prng.chance(0.5) {
+            self.bytes.len()
+        } else {
+            self.durable.len()
         };
         // Vary between nothing and everything, so that runs of sectors survive together too.
         let p = prng.below(5) as f64 / 4.0;
@@ -500,9 +501,10 @@ impl Disk for HostileDisk {
         let mut state = self.state.borrow_mut();
         state.call()?;
         let start = position as usize;
-        let grown = match state.copies {
-            true => bytes.len() as u64,
-            false => (start + bytes.len()).saturating_sub(state.inode(file)?.bytes.len()) as u64,
+        let grown = if state.copies {
+            bytes.len() as u64
+        } else {
+            (start + bytes.len()).saturating_sub(state.inode(file)?.bytes.len()) as u64
         };
         let mut result = Ok(());
         if state.capacity.is_some_and(|capacity| grown > 0 && state.used() + grown > capacity) {
@@ -556,9 +558,10 @@ impl Disk for HostileDisk {
         let Some(inode) = state.inodes.get_mut(&file.inode) else {
             return Err(DiskError::NotFound);
         };
-        let (p, length) = match fails {
-            true => (0.5, inode.durable.len().max(inode.bytes.len())),
-            false => (1.0, inode.bytes.len()),
+        let (p, length) = if fails {
+            (0.5, inode.durable.len().max(inode.bytes.len()))
+        } else {
+            (1.0, inode.bytes.len())
         };
         inode.keep_some(&mut state.prng, p, length);
         // After a failure too: the system then treats the pages as clean.

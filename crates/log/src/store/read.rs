@@ -503,9 +503,10 @@ impl<D: Disk> Store<D> {
             let below = index.topic_below(&mut self.files, &topic, end)?;
             let taken = left.min(below);
             let is_young = index.times().0 >= wanted.not_before_ms;
-            let count = match is_young {
-                true => taken,
-                false => self.count_young(segment, &topic, (below, taken), wanted.not_before_ms)?,
+            let count = if is_young {
+                taken
+            } else {
+                self.count_young(segment, &topic, (below, taken), wanted.not_before_ms)?
             };
             if let Some(first) = below.checked_sub(count).filter(|_| count > 0) {
                 oldest = Some(self.offset_of(segment, partition, &topic, first)?);

@@ -185,10 +185,10 @@ impl<D: Disk> Store<D> {
             // the head that names the last one is damaged too.
             _ => epochs_of(newest),
         };
-        match is_lost {
-            // The file of epochs is lost, or all segments are.
-            true => findings.damages.push(gone(0)),
-            false => findings.damages.retain(|damage| !self.epochs.accounts_for(damage)),
+        if is_lost {
+            findings.damages.push(gone(0))
+        } else {
+            findings.damages.retain(|damage| !self.epochs.accounts_for(damage))
         }
         if findings.damages.is_empty() || self.is_read_only {
             return Ok(false);
@@ -199,9 +199,10 @@ impl<D: Disk> Store<D> {
 
     /// Begins an epoch that the log has never had; positions before the found holes stay valid.
     fn begin_next_epoch(&mut self, findings: &Findings, now_ms: u64) -> Result<(), DiskError> {
-        let mut starts: Vec<u64> = match self.segments.is_empty() {
-            false => self.heads.iter().map(|head| head + 1).collect(),
-            true => vec![1; self.settings.partitions_count as usize],
+        let mut starts: Vec<u64> = if self.segments.is_empty() {
+            vec![1; self.settings.partitions_count as usize]
+        } else {
+            self.heads.iter().map(|head| head + 1).collect()
         };
         for hole in &findings.holes {
             let start = &mut starts[hole.partition as usize];
@@ -454,10 +455,7 @@ fn chain(found: &BTreeMap<u64, Found>) -> Vec<(u64, Option<u64>)> {
             None => lower(sequence).unwrap_or(0),
         };
         let is_found = previous < sequence && found.contains_key(&previous);
-        let next = match is_found {
-            true => Some(previous),
-            false => lower(previous.min(sequence)),
-        };
+        let next = if is_found { Some(previous) } else { lower(previous.min(sequence)) };
         // The predecessor of the oldest was dropped; one in the middle has been lost.
         let missing = next.filter(|_| !is_found).map(|_| previous);
         chain.push((sequence, missing));

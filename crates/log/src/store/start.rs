@@ -176,9 +176,10 @@ impl<D: Disk> Store<D> {
                 let records = segment.index.records(files, hole.partition)?;
                 let next = hole.through.saturating_add(1);
                 let place = segment.index.place_from(files, &records, next)?;
-                let begin = match place < records.count {
-                    true => segment.index.entry(files, &records, place)?.position.into(),
-                    false => segment.valid_bytes,
+                let begin = if place < records.count {
+                    segment.index.entry(files, &records, place)?.position.into()
+                } else {
+                    segment.valid_bytes
                 };
                 behind = behind.max(Some(begin));
             }

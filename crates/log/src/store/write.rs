@@ -96,9 +96,10 @@ impl Batch {
                 number
             });
             let start = self.bytes.len();
-            match is_copy {
-                true => put_retained(&mut self.bytes, number, append.record),
-                false => put_record(&mut self.bytes, number, append.record),
+            if is_copy {
+                put_retained(&mut self.bytes, number, append.record)
+            } else {
+                put_record(&mut self.bytes, number, append.record)
             }
             count += 1;
             self.pending.push(Pending {
@@ -455,12 +456,13 @@ fn carried<'a>(carry: &'a Carry, segment: &'a Segment) -> impl Iterator<Item = P
         Some((position, record))
     })
     .filter_map(move |(position, record)| {
-        let copied = match record.flags().has(Flags::CONTROL) {
-            false => None,
-            true => match control_of(&record)? {
+        let copied = if record.flags().has(Flags::CONTROL) {
+            match control_of(&record)? {
                 Control::Retained { record, .. } => Some(record),
                 _ => return None,
-            },
+            }
+        } else {
+            None
         };
         let Index::Memory(index) = &segment.index else {
             return None; // a segment with a batch to carry was just scanned

@@ -178,10 +178,7 @@ impl World {
                 }
                 Err(OpenError::Disk(error) | OpenError::Unreadable { error, .. }) => {
                     self.note(format!("open refused: {error}"));
-                    match self.prng.chance(0.5) {
-                        true => self.disk.crash(),
-                        false => self.disk.kill(),
-                    }
+                    if self.prng.chance(0.5) { self.disk.crash() } else { self.disk.kill() }
                 }
                 Err(error) => panic!("{error}"),
             }
@@ -326,9 +323,10 @@ impl World {
             let view = publication.view();
             let key = (place.0, publication.topic.clone());
             if view.flags().has(Flags::RETAINED) {
-                match view.payload().is_empty() {
-                    true => self.retained.remove(&key),
-                    false => self.retained.insert(key, publication.clone()),
+                if view.payload().is_empty() {
+                    self.retained.remove(&key)
+                } else {
+                    self.retained.insert(key, publication.clone())
                 };
             }
             let before = self.meaning.insert(place, publication.clone());
@@ -428,10 +426,7 @@ impl World {
         if result.is_ok() {
             self.last_batch.clear();
         }
-        let how = match self.prng.chance(0.5) {
-            true => "kill",
-            false => "crash",
-        };
+        let how = if self.prng.chance(0.5) { "kill" } else { "crash" };
         self.stop(how);
     }
 

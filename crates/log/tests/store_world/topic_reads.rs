@@ -23,15 +23,15 @@ impl World {
         let floor = self.floors[partition as usize];
         let of_topic = |place: &Place| self.meaning[place].topic == topic;
         let (low, high) = ((partition, after.max(floor - 1) + 1), (partition, through));
-        let expected: Vec<u64> = match low <= high {
-            true => self
-                .present
+        let expected: Vec<u64> = if low <= high {
+            self.present
                 .range(low..=high)
                 .map(|(place, _)| *place)
                 .filter(of_topic)
                 .map(|place| place.1)
-                .collect(),
-            false => Vec::new(),
+                .collect()
+        } else {
+            Vec::new()
         };
         let stopped = self.store.as_mut().unwrap();
         let offsets = |records: &[stdx::chunk::Slice]| -> Vec<u64> {

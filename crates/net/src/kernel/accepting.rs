@@ -65,9 +65,10 @@ impl Kernel {
                 &self.epoll,
                 &listener.socket,
                 token,
-                match listener.is_over {
-                    true => epoll::EventFlags::empty(),
-                    false => self.listener_interest(),
+                if listener.is_over {
+                    epoll::EventFlags::empty()
+                } else {
+                    self.listener_interest()
                 },
             );
             debug_assert!(modified.is_ok(), "a registered listener: {modified:?}");

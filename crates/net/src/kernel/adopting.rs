@@ -98,10 +98,7 @@ impl Passing for Kernel {
         for (conn, _) in &batch {
             copied.generations[conn.index as usize] = conn.generation;
         }
-        Ok(match next < self.slots.len() {
-            true => Copying::More,
-            false => Copying::Done,
-        })
+        Ok(if next < self.slots.len() { Copying::More } else { Copying::Done })
     }
 
     fn conclude(&mut self, copied: &mut Copied, out: &mut Vec<u8>) -> bool {

@@ -265,10 +265,7 @@ impl Kernel {
     /// The socket and the error, if it cannot be registered.
     fn register(&mut self, socket: OwnedFd, flags: u8) -> Result<Conn, (OwnedFd, Errno)> {
         let is_beside = flags & REFUSED == 0 && self.in_table >= self.in_table_max;
-        let flags = match is_beside || flags & CONNECTING != 0 {
-            true => flags | ROOM_WATCHED,
-            false => flags,
-        };
+        let flags = if is_beside || flags & CONNECTING != 0 { flags | ROOM_WATCHED } else { flags };
         let inserted = self.slots.insert(socket, flags);
         let conn = inserted.map_err(|socket| (socket, Errno::MFILE))?;
         let Socket::Descriptor(socket) = self.slots.socket(conn.index) else {
@@ -617,10 +614,7 @@ impl Net for Kernel {
 /// Maximum number of connections of a thread beside its descriptor table on this system; 0 if the
 /// system does not allow them.
 pub fn registered_room() -> u32 {
-    match registered::is_allowed() {
-        true => registered_room_for(nofile_limit().soft),
-        false => 0,
-    }
+    if registered::is_allowed() { registered_room_for(nofile_limit().soft) } else { 0 }
 }
 
 /// Maximum number of connections of a thread beside its descriptor table under this descriptor

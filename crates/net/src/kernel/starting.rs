@@ -52,9 +52,10 @@ impl Transport for Sockets {
     type Unopened = UnopenedSockets;
 
     fn check(&self, address: SocketAddr) -> io::Result<()> {
-        match address.port() == 0 || self.inherited(address).is_some() {
-            true => Ok(()),
-            false => check_free(address),
+        if address.port() == 0 || self.inherited(address).is_some() {
+            Ok(())
+        } else {
+            check_free(address)
         }
     }
 
@@ -101,16 +102,15 @@ impl Unopened for UnopenedSockets {
         let mut addresses = Vec::new();
         for listener in options.listeners {
             let address = listener.address;
-            addresses.push(match options.are_adopted {
-                true => {
-                    let is_inherited = shared.sockets.inherited(address).is_some();
-                    let refusal = listener.refusal;
-                    net.adopted_listeners.push(AdoptedListener { refusal, is_inherited });
-                    address
-                }
-                false => shared
+            addresses.push(if options.are_adopted {
+                let is_inherited = shared.sockets.inherited(address).is_some();
+                let refusal = listener.refusal;
+                net.adopted_listeners.push(AdoptedListener { refusal, is_inherited });
+                address
+            } else {
+                shared
                     .listen(&mut net, listener)
-                    .map_err(|error| OpenError::Listen(address, error))?,
+                    .map_err(|error| OpenError::Listen(address, error))?
             });
         }
         Ok(Opened {

@@ -221,9 +221,10 @@ fn go_away(count: u32) {
 fn renew(count: u32, at_once: bool) {
     let mut scale = Scale::new(with_tokens());
     let renew = encoded(&ClientFrame::Renew(Renew { request: 1, token: "nothing" }));
-    let conn = match at_once {
-        true => scale.session(Some("everything")),
-        false => scale.subscribed_as(Some("everything"), count, topic, None),
+    let conn = if at_once {
+        scale.session(Some("everything"))
+    } else {
+        scale.subscribed_as(Some("everything"), count, topic, None)
     };
     let mut frames = Vec::new();
     if at_once {

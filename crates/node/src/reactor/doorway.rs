@@ -98,9 +98,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
                 match change {
                     UserChange::Leaves { user } => self.users.leave(&user),
                     UserChange::Comes { connection, user, connections_max } => {
-                        match self.users.enter(&user, connections_max) {
-                            true => self.edge.user_admitted(connection, &user),
-                            false => self.edge.user_refused(connection),
+                        if self.users.enter(&user, connections_max) {
+                            self.edge.user_admitted(connection, &user)
+                        } else {
+                            self.edge.user_refused(connection)
                         }
                     }
                 }

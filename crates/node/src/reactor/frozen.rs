@@ -59,10 +59,7 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
             self.hand_over_journal();
         }
         self.watch.end(self.clock.monotonic_us());
-        match self.stopping {
-            true => Turn::Stop,
-            false => Turn::Continue,
-        }
+        if self.stopping { Turn::Stop } else { Turn::Continue }
     }
 
     /// Numbers of batches sent to other shards, and received from them.

@@ -92,9 +92,10 @@ impl<N: Net, M: Mailbox, C: Clock> Reactor<N, M, C> {
         let mut reactor =
             Reactor::new(ReactorParts { settings: settings.clone(), home: None, ..parts });
         reactor.edge = Edge::take_over(settings.clone(), reactor.now, input)?;
-        reactor.home = match bool::take(input).ok_or(malformed)? {
-            true => Some(Home::take_over(settings, input, &mut *reactor.memory)?),
-            false => None,
+        reactor.home = if bool::take(input).ok_or(malformed)? {
+            Some(Home::take_over(settings, input, &mut *reactor.memory)?)
+        } else {
+            None
         };
         reactor.take_rest(input).ok_or(malformed)?;
         Ok(reactor)

@@ -85,11 +85,10 @@ fn joined(
         let panicked = |_| Err(io::Error::other(format!("{which} panicked")));
         result = result.and(ended.unwrap_or_else(panicked));
     }
-    match late.is_empty() {
-        true => result,
-        false => {
-            let text = format!("did not stop in time: {}", late.join(", "));
-            Err(io::Error::new(io::ErrorKind::TimedOut, text))
-        }
+    if late.is_empty() {
+        result
+    } else {
+        let text = format!("did not stop in time: {}", late.join(", "));
+        Err(io::Error::new(io::ErrorKind::TimedOut, text))
     }
 }

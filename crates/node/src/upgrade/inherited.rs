@@ -43,9 +43,10 @@ impl Inherited {
         plain_count: usize,
         proxied: &[bool],
     ) -> io::Result<Inherited> {
-        let settled = match proxied == inheritance.proxied() {
-            true => inheritance.settle(wanted, listen, plain_count),
-            false => Err("the listeners behind proxies have changed".into()),
+        let settled = if proxied == inheritance.proxied() {
+            inheritance.settle(wanted, listen, plain_count)
+        } else {
+            Err("the listeners behind proxies have changed".into())
         };
         let (settings, renewed) = settled.map_err(|why| {
             inheritance.refuse(&why);

@@ -57,10 +57,8 @@ impl<N: Passing> Given<N> {
     /// The network as a whole fails.
     pub fn run<M: Mailbox, C: Clock>(mut self, mut reactor: Reactor<N, M, C>) -> io::Result<()> {
         loop {
-            let turn = match self.is_frozen {
-                true => reactor.frozen_turn(FROZEN_WAIT),
-                false => reactor.turn()?,
-            };
+            let turn =
+                if self.is_frozen { reactor.frozen_turn(FROZEN_WAIT) } else { reactor.turn()? };
             if turn == Turn::Stop {
                 return Ok(());
             }

@@ -88,9 +88,10 @@ impl HttpClient {
                 covering.on_skipped(context.oracle, (partition, instance), hole, policy)
             }
             ("crore.start", _) if of_filter => {
-                match value["complete"] == true && covering.must_announce() {
-                    true => Err("complete, and a gap is due".into()),
-                    false => Ok(()),
+                if value["complete"] == true && covering.must_announce() {
+                    Err("complete, and a gap is due".into())
+                } else {
+                    Ok(())
                 }
             }
             ("crore.error", _) if of_filter && value["code"] == "slow_consumer" => match policy {
@@ -160,8 +161,9 @@ fn on_filter_message(
     let partition = context.plan.partition(topic);
     let payload = value["data"].as_str().unwrap_or_default();
     context.oracle.delivered(context.plan, source, topic, offset, None, payload.as_bytes());
-    Some(match epoch == context.oracle.epoch(partition, source.instance) {
-        true => covering.on_message(context.oracle, (partition, source.instance), topic, offset),
-        false => Err(format!("a message of epoch {epoch}")),
+    Some(if epoch == context.oracle.epoch(partition, source.instance) {
+        covering.on_message(context.oracle, (partition, source.instance), topic, offset)
+    } else {
+        Err(format!("a message of epoch {epoch}"))
     })
 }

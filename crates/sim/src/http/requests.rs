@@ -180,8 +180,5 @@ impl HttpClient {
 }
 
 fn refusal(error: &Value) -> Refusal {
-    match is_unavailable(error) {
-        true => Refusal::UntilCrash,
-        false => Refusal::Final,
-    }
+    if is_unavailable(error) { Refusal::UntilCrash } else { Refusal::Final }
 }

@@ -20,10 +20,7 @@ impl HttpClient {
             Kind::Raw => format!(
                 "GET /topics/{}{} HTTP/1.1\r\n",
                 context.plan.topics[self.runs[0].topic],
-                match policy.is_empty() {
-                    true => String::new(),
-                    false => format!("?{policy}"),
-                }
+                if policy.is_empty() { String::new() } else { format!("?{policy}") }
             ),
             _ => {
                 let topics = self.runs.iter().map(|run| &context.plan.topics[run.topic]);
@@ -139,15 +136,14 @@ impl HttpClient {
             .oracle
             .note(id, || format!("<- {name} [{last_id}] {}", &data[..data.len().min(100)]));
         let is_raw = self.kind == Kind::Raw;
-        let value: Value = match is_raw && name == "message" {
-            true => Value::Null,
-            false => serde_json::from_str(data).unwrap_or(Value::Null),
-        };
+        // The payload of a raw stream need not be JSON.
+        let is_json = !is_raw || name != "message";
+        let value = is_json.then(|| serde_json::from_str(data).ok()).flatten();
+        let value: Value = value.unwrap_or_default();
         if let Some(goes_on) = self.on_filter_event(context, name, &value) {
             return goes_on;
         }
-        let place = self.run_of(context, &value);
-        let Some(place) = place else {
+        let Some(place) = self.run_of(context, &value) else {
             if name == "crore.caught_up" {
                 return true;
             }
@@ -200,12 +196,13 @@ impl HttpClient {
 
     /// The index of the run for an event.
     fn run_of(&self, context: &Context<'_>, value: &Value) -> Option<usize> {
-        match self.kind == Kind::Raw {
-            true => Some(0),
-            false => value["topic"].as_str().and_then(|topic| {
+        if self.kind == Kind::Raw {
+            Some(0)
+        } else {
+            value["topic"].as_str().and_then(|topic| {
                 let topic = context.plan.topic(topic)?;
                 self.runs.iter().position(|run| run.topic == topic)
-            }),
+            })
         }
     }
 }

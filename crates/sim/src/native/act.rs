@@ -65,10 +65,7 @@ impl NativeClient {
         let epoch = context.oracle.present_epoch(partition);
         let since = |offset| Start::Since(Position { epoch, offset });
         // A lost end skips millions of offsets.
-        let beyond = match context.oracle.is_flipped {
-            true => 1 << 40,
-            false => 1_000_000,
-        };
+        let beyond = if context.oracle.is_flipped { 1 << 40 } else { 1_000_000 };
         let random = &mut self.peer.random;
         let choice = random.below(10);
         let start = match choice {
@@ -112,9 +109,10 @@ impl NativeClient {
             return;
         };
         let partition = context.plan.partition(plain.run.topic);
-        let start = match plain.has_cursor {
-            true => Start::Since(Position { epoch: plain.run.epoch, offset: plain.run.cursor }),
-            false => plain.start,
+        let start = if plain.has_cursor {
+            Start::Since(Position { epoch: plain.run.epoch, offset: plain.run.cursor })
+        } else {
+            plain.start
         };
         plain.stage = Stage::Asked;
         plain.has_begun = false;
@@ -189,9 +187,10 @@ impl NativeClient {
         context.oracle.note(self.peer.id, || {
             format!("subscribes {number} to filter {filter} from {cursors:?}, credit {credit:?}, policy {policy:?}")
         });
-        let start = match cursors.is_empty() {
-            true => Start::Live,
-            false => Start::SinceEach(cursors.as_slice().into()),
+        let start = if cursors.is_empty() {
+            Start::Live
+        } else {
+            Start::SinceEach(cursors.as_slice().into())
         };
         let item = SubscribeItem::new(
             number,

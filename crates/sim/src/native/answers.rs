@@ -184,9 +184,10 @@ impl NativeClient {
         let is_unavailable = codes(&[ErrorCode::LogUnavailable, ErrorCode::LogFull]);
         if self.wide.contains_key(&number) {
             let may_end = is_unavailable && context.plan.disk.refuses_reads();
-            return match may_end {
-                true => self.on_filter_ended(context, number),
-                false => context.oracle.fail(id, format!("filter {number}: {}", error.message)),
+            return if may_end {
+                self.on_filter_ended(context, number)
+            } else {
+                context.oracle.fail(id, format!("filter {number}: {}", error.message))
             };
         }
         let Some(plain) = self.plain.get_mut(&number) else {

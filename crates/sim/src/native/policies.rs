@@ -30,11 +30,10 @@ impl NativeClient {
             }
             (_, Some(wide), Some(of)) => {
                 let policy = context.plan.policy_of_filter(wide.filter, wide.policy);
-                match of.epoch == context.oracle.epoch(of.partition, instance) {
-                    true => {
-                        check_skip(policy, &hole).and_then(|()| wide.on_skipped(of.partition, hole))
-                    }
-                    false => Err(format!("SKIPPED names epoch {}", of.epoch)),
+                if of.epoch == context.oracle.epoch(of.partition, instance) {
+                    check_skip(policy, &hole).and_then(|()| wide.on_skipped(of.partition, hole))
+                } else {
+                    Err(format!("SKIPPED names epoch {}", of.epoch))
                 }
             }
             _ => Err(format!("{skipped:?} has no subscription")),

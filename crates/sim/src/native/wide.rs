@@ -253,10 +253,7 @@ impl Wide {
     fn settle_stage(&mut self) {
         let is_replaying = self.parts.values().any(|part| part.is_replaying);
         if matches!(self.stage, Stage::Asked | Stage::Replaying | Stage::Live) {
-            self.stage = match is_replaying {
-                true => Stage::Replaying,
-                false => Stage::Live,
-            };
+            self.stage = if is_replaying { Stage::Replaying } else { Stage::Live };
         }
     }
 
@@ -295,9 +292,10 @@ impl Part {
 /// that a resume causes no gap. After the last messages of all topics, less than a quarter of the
 /// partition may be behind it.
 fn is_young(head: u64, cursor: u64) -> Result<(), String> {
-    match head <= cursor || (head - cursor) * 4 < head {
-        true => Ok(()),
-        false => Err(format!("is at {cursor}, and the head at {head}")),
+    if head <= cursor || (head - cursor) * 4 < head {
+        Ok(())
+    } else {
+        Err(format!("is at {cursor}, and the head at {head}"))
     }
 }
 

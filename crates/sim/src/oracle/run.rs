@@ -33,9 +33,10 @@ pub fn check_skip(policy: LagPolicy, hole: &Hole) -> Result<(), String> {
         LagPolicy::Drop => hole.reason == DROPPED,
         LagPolicy::Replay | LagPolicy::Disconnect => false,
     };
-    match is_right && hole.from < hole.to {
-        true => Ok(()),
-        false => Err(format!("SKIPPED {hole:?}, and the policy is {policy:?}")),
+    if is_right && hole.from < hole.to {
+        Ok(())
+    } else {
+        Err(format!("SKIPPED {hole:?}, and the policy is {policy:?}"))
     }
 }
 

@@ -56,14 +56,10 @@ impl Pass {
         self.numbers += 1;
         self.token.number = (self.token.client as u64) << 32 | self.numbers;
         self.token.rights = random.between(1, u64::from(RIGHTS_ALL)) as u8;
-        self.token.expires_s = match may_expire && random.chance(0.5) {
-            true => now_s + random.between(1, 6) as u32,
-            false => 0,
-        };
-        self.token.connections_max = match may_expire && random.chance(0.5) {
-            true => random.between(1, 2) as u32,
-            false => 0,
-        };
+        self.token.expires_s =
+            if may_expire && random.chance(0.5) { now_s + random.between(1, 6) as u32 } else { 0 };
+        self.token.connections_max =
+            if may_expire && random.chance(0.5) { random.between(1, 2) as u32 } else { 0 };
         (self.is_revoked, self.is_crowded) = (false, false);
     }
 

@@ -111,10 +111,8 @@ fn for_each(
             while scanner.takes(b';') {
                 let key = scanner.token()?;
                 let mut buffer = [0; VALUE_BYTES_MAX];
-                let value = match scanner.takes(b'=') {
-                    true => Some(scanner.value(&mut buffer)?),
-                    false => None,
-                };
+                let value =
+                    if scanner.takes(b'=') { Some(scanner.value(&mut buffer)?) } else { None };
                 parameters = parameters.and_then(|known| known.with(key, value));
             }
             take(name, parameters);

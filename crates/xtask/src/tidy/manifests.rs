@@ -70,9 +70,10 @@ pub fn arrows(tree: &Tree) -> Vec<Finding> {
             continue;
         };
         for (dependency, is_for_tests) in own_dependencies(manifest) {
-            let is_allowed = match is_for_tests {
-                true => !PURE.contains(&name) || PURE.contains(&dependency.as_str()),
-                false => allowed.contains(&dependency.as_str()),
+            let is_allowed = if is_for_tests {
+                !PURE.contains(&name) || PURE.contains(&dependency.as_str())
+            } else {
+                allowed.contains(&dependency.as_str())
             };
             if !is_allowed {
                 findings

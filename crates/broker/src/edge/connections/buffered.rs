@@ -92,9 +92,10 @@ impl Buffered {
             return None;
         }
         let unentitled = self.unentitled.last();
-        let largest = match self.unentitled_bytes > bytes_max / UNENTITLED_PART {
-            true => unentitled,
-            false => self.entitled.last().max(unentitled),
+        let largest = if self.unentitled_bytes > bytes_max / UNENTITLED_PART {
+            unentitled
+        } else {
+            self.entitled.last().max(unentitled)
         };
         largest.map(|(_, index)| *index)
     }
@@ -148,10 +149,7 @@ impl Buffered {
     }
 
     fn by_size(&mut self, holding: Holding) -> &mut BySize {
-        match holding.is_unentitled {
-            true => &mut self.unentitled,
-            false => &mut self.entitled,
-        }
+        if holding.is_unentitled { &mut self.unentitled } else { &mut self.entitled }
     }
 }
 

@@ -76,13 +76,13 @@ impl Peers {
         }
         let own = known(&self.own, index)?;
         let is_trusted = |address| trusted.contains(address);
-        let (address, is_unreadable) = match is_trusted(own) {
-            true => match forwarded_client(&request.fields, settings.field, is_trusted) {
+        let (address, is_unreadable) = if is_trusted(own) {
+            match forwarded_client(&request.fields, settings.field, is_trusted) {
                 Ok(client) => (client.unwrap_or(UNNAMED), false),
                 Err(_) => (UNNAMED, true),
-            },
-            // A peer that is trusted no more speaks for no other client.
-            false => (own, false),
+            }
+        } else {
+            (own, false)
         };
         let before = self.clients.get(index.0).copied().unwrap_or(UNKNOWN);
         Some(RequestClient { address, is_new: number_of(address) != before, is_unreadable })

@@ -76,9 +76,10 @@ impl Edge {
         let placement = self.admit_one(Publisher::Operator, offer).map_err(|fault| fault.code)?;
         self.check_backlog(placement.partition, offer.cost())?;
         // Operators' questions do not wait in a row.
-        match self.may_request(self.settings.home_of(placement.partition)) {
-            true => Ok(placement),
-            false => Err(ErrorCode::Overloaded),
+        if self.may_request(self.settings.home_of(placement.partition)) {
+            Ok(placement)
+        } else {
+            Err(ErrorCode::Overloaded)
         }
     }
 
@@ -132,10 +133,7 @@ impl Edge {
     }
 
     fn check_backlog(&self, partition: PartitionId, cost: u64) -> Result<(), ErrorCode> {
-        match self.may_publish(partition, cost) {
-            true => Ok(()),
-            false => Err(ErrorCode::LogUnavailable),
-        }
+        if self.may_publish(partition, cost) { Ok(()) } else { Err(ErrorCode::LogUnavailable) }
     }
 
     fn take_rates<'a>(

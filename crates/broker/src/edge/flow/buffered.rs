@@ -84,11 +84,12 @@ impl Edge {
     /// The longest message or body that a connection may send where others may send this much: less
     /// before HELLO, and without an accepted credential.
     pub(crate) fn input_bytes_max(&self, index: ConnIndex, bytes_max: u32) -> u32 {
-        match self.connections.slots[index].protocol == Protocol::NativeStart
+        if self.connections.slots[index].protocol == Protocol::NativeStart
             || self.is_anonymous(index)
         {
-            true => bytes_max.min(self.settings.limits.anonymous_input_bytes_max),
-            false => bytes_max,
+            bytes_max.min(self.settings.limits.anonymous_input_bytes_max)
+        } else {
+            bytes_max
         }
     }
 
@@ -96,10 +97,11 @@ impl Edge {
     /// credential have room for topic and tags beside it; a body over HTTP is the payload.
     pub(crate) fn payload_bytes_max(&self, index: ConnIndex) -> u32 {
         let payload_bytes_max = self.settings.limits.message_bytes_max;
-        match self.is_anonymous(index) && self.connections.slots[index].protocol != Protocol::Http {
-            true => payload_bytes_max
-                .min(self.settings.limits.anonymous_input_bytes_max.saturating_sub(ENVELOPE_BYTES)),
-            false => payload_bytes_max,
+        if self.is_anonymous(index) && self.connections.slots[index].protocol != Protocol::Http {
+            payload_bytes_max
+                .min(self.settings.limits.anonymous_input_bytes_max.saturating_sub(ENVELOPE_BYTES))
+        } else {
+            payload_bytes_max
         }
     }
 

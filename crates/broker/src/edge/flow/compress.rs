@@ -102,9 +102,10 @@ impl Edge {
         self.statistics.compressed_plain_bytes += plain_bytes as u64;
         self.statistics.compressed_bytes += bytes.len() as u64;
         let header = encode_header(true, opcode, bytes.len(), None).compressed();
-        let place = match bytes.len() > BODY_COPY_MAX {
-            true => self.enter(&[header.as_bytes()], Slice::copy_of(&bytes), origin),
-            false => self.enter(&[header.as_bytes(), &bytes], Slice::empty(), origin),
+        let place = if bytes.len() > BODY_COPY_MAX {
+            self.enter(&[header.as_bytes()], Slice::copy_of(&bytes), origin)
+        } else {
+            self.enter(&[header.as_bytes(), &bytes], Slice::empty(), origin)
         };
         self.work.compression.give_back(bytes);
         Some(Packed { place, plain_bytes })

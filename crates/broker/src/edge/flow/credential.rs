@@ -27,10 +27,7 @@ impl Edge {
 
     /// Entitles the connection as the request says.
     pub(crate) fn entitle_request(&mut self, index: ConnIndex, request: &Request<'_>) -> Entry {
-        let judged = match self.is_judged(index) {
-            true => self.take_state(index),
-            false => None,
-        };
+        let judged = if self.is_judged(index) { self.take_state(index) } else { None };
         // Preflights carry no credentials (Fetch, section 3.2.5), and do nothing.
         let shown = match request.method {
             "OPTIONS" => Ok(None),
@@ -200,13 +197,12 @@ impl Edge {
             return Ok(false);
         }
         let settings = self.settings.entitlement.as_ref();
-        match settings.is_some_and(|settings| settings.anonymous.is_empty()) {
-            true => {
-                let refusal = ErrorCode::Unauthorized;
-                self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
-                Err(refusal)
-            }
-            false => Ok(true),
+        if settings.is_some_and(|settings| settings.anonymous.is_empty()) {
+            let refusal = ErrorCode::Unauthorized;
+            self.tell_decision(index, Deed::Authenticate, "", Some(refusal));
+            Err(refusal)
+        } else {
+            Ok(true)
         }
     }
 

@@ -119,9 +119,10 @@ impl Edge {
         };
         let is_packed = self.settings.compression.is_some()
             && targets.iter().any(|&target| window_bits_of(self, target) > 0);
-        let packed = match is_packed {
-            true => self.enter_named_packed(topic, partition, delivery, None, origin),
-            false => None,
+        let packed = if is_packed {
+            self.enter_named_packed(topic, partition, delivery, None, origin)
+        } else {
+            None
         };
         if let Some(packed) = packed
             && targets.iter().all(|&target| packed.fits(window_bits_of(self, target)))

@@ -23,10 +23,7 @@ impl Edge {
         fail_on_gap: bool,
         policy: Option<LagPolicy>,
     ) -> Option<SubIndex> {
-        let kind = match fail_on_gap {
-            true => Kind::FilterWithoutGap,
-            false => Kind::Filter,
-        };
+        let kind = if fail_on_gap { Kind::FilterWithoutGap } else { Kind::Filter };
         let policy = policy.unwrap_or_else(|| self.settings.policy_of(filter));
         let subscription = self.insert_subscription(index, client, 0, kind, policy);
         let name = match self.join_filter(index, subscription, filter) {

@@ -89,9 +89,10 @@ impl Edge {
         if is_first && self.connections.slots[index].protocol != Protocol::NativeStart {
             self.count_handshake(index);
         }
-        match early.is_empty() {
-            true => Progress::Consumed(consumed),
-            false => Progress::Upgraded(consumed, early),
+        if early.is_empty() {
+            Progress::Consumed(consumed)
+        } else {
+            Progress::Upgraded(consumed, early)
         }
     }
 
@@ -163,9 +164,10 @@ impl Edge {
             (Route::Topic(topic), "GET") => {
                 reject_body(request)?;
                 let is_stream = route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
-                let known: &[&[&str]] = match is_stream {
-                    true => &[parameters::OF_STREAM, parameters::LAST_EVENT_ID],
-                    false => &[parameters::OF_TOPIC],
+                let known: &[&[&str]] = if is_stream {
+                    &[parameters::OF_STREAM, parameters::LAST_EVENT_ID]
+                } else {
+                    &[parameters::OF_TOPIC]
                 };
                 parameters::check(&target, known)?;
                 check_topic(&topic)?;

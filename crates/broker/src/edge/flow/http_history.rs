@@ -43,10 +43,8 @@ impl Edge {
                 let detail = "`wait` and `reverse` exclude each other".to_owned();
                 return Err(Fault::new(ErrorCode::MalformedParameter, detail));
             }
-            let wait_ms = match self.draining {
-                true => 0,
-                false => wait_ms.min(u64::from(limits.wait_max_ms)),
-            };
+            let wait_ms =
+                if self.draining { 0 } else { wait_ms.min(u64::from(limits.wait_max_ms)) };
             let poll = Poll::new(topic, limit, data, answer.clone());
             self.begin_poll(index, poll, since, wait_ms);
             return Ok(());

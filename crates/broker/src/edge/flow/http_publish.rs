@@ -27,9 +27,10 @@ impl Edge {
             Intent::One { topic, attributes, is_guessed, retain, once } => (
                 vec![Message {
                     topics: vec![topic],
-                    attributes: match is_guessed && std::str::from_utf8(&body).is_err() {
-                        true => without_type(&attributes)?,
-                        false => attributes,
+                    attributes: if is_guessed && std::str::from_utf8(&body).is_err() {
+                        without_type(&attributes)?
+                    } else {
+                        attributes
                     },
                     payload: body,
                     retain,

@@ -146,10 +146,7 @@ impl Edge {
         let mut scan = input.scan;
         let driven = self.drive(index, &mut input.bytes, &mut scan);
         let is_whole = driven.is_whole;
-        let spare_bytes_max = match self.is_short_of_input() {
-            true => 0,
-            false => SPARE_BYTES_MAX,
-        };
+        let spare_bytes_max = if self.is_short_of_input() { 0 } else { SPARE_BYTES_MAX };
         self.connections.put_input(index, input, driven, scan, spare_bytes_max);
         is_whole
     }

@@ -213,9 +213,10 @@ impl Edge {
         if slot.is(flag::CLOSING | flag::DEAD) {
             return;
         }
-        let code = match may_return {
-            true => CloseCode::ApplicationReconnect,
-            false => CloseCode::ApplicationDisconnect,
+        let code = if may_return {
+            CloseCode::ApplicationReconnect
+        } else {
+            CloseCode::ApplicationDisconnect
         };
         match slot.protocol {
             _ if slot.is(flag::BLOCKED) => self.kill(index),

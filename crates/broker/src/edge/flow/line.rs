@@ -27,11 +27,11 @@ impl Edge {
         }
         self.begin_frame();
         match decode(input) {
-            None if input.len() < LINE_BYTES_MAX => return Progress::Needs(LINE_BYTES_MAX),
+            None if input.len() < LINE_BYTES_MAX => Progress::Needs(LINE_BYTES_MAX),
             None => {
                 self.refuse_line(index);
                 self.close(index);
-                return Progress::Stop;
+                Progress::Stop
             }
             Some((line, consumed)) => {
                 match line {

@@ -48,9 +48,10 @@ impl Edge {
             // Below a few seconds pings are load, not liveness; above, the stamp's arithmetic ends.
             (wanted_s, _) => wanted_s.clamp(PING_INTERVAL_MIN_S, u32::from(u16::MAX)),
         };
-        let frame_bytes_max = match self.is_anonymous(index) {
-            true => limits.frame_bytes_max.min(limits.anonymous_input_bytes_max),
-            false => limits.frame_bytes_max,
+        let frame_bytes_max = if self.is_anonymous(index) {
+            limits.frame_bytes_max.min(limits.anonymous_input_bytes_max)
+        } else {
+            limits.frame_bytes_max
         };
         let settings = self.settings.clone();
         let welcome = ServerFrame::Welcome(Welcome {

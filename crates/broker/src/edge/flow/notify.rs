@@ -186,10 +186,7 @@ impl Edge {
         was_refused: bool,
     ) {
         let position = Position { epoch: beginning.epoch, offset: beginning.through };
-        let found = match was_refused {
-            true => Found::AfterRefusal,
-            false => Found::AtStart(position),
-        };
+        let found = if was_refused { Found::AfterRefusal } else { Found::AtStart(position) };
         let partition = Some(beginning.partition);
         let notice = Notice::Gap { client, epoch: beginning.epoch, partition, gap, found };
         self.notify(index, &notice);
@@ -369,12 +366,11 @@ impl Edge {
         let urls = &self.other_addresses(&settings, index);
         self.notify(index, &Notice::GoAway { return_after_ms, urls, ticket });
         self.statistics.sent_away += 1;
-        match self.lets_finish() {
-            true => {
-                self.connections.slots[index].set(flag::AWAY);
-                self.unsubscribe_all(index);
-            }
-            false => self.close_native(index, CloseCode::GoingAway),
+        if self.lets_finish() {
+            self.connections.slots[index].set(flag::AWAY);
+            self.unsubscribe_all(index);
+        } else {
+            self.close_native(index, CloseCode::GoingAway)
         }
     }
 }

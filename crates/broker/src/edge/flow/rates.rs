@@ -38,12 +38,11 @@ impl Edge {
     /// # Errors
     /// One too many.
     pub(crate) fn take_request(&mut self, index: ConnIndex) -> Result<(), ErrorCode> {
-        match self.connections.rates.take_request(index, self.now.monotonic_ms) {
-            true => Ok(()),
-            false => {
-                self.statistics.turned_away.requests_too_fast += 1;
-                Err(ErrorCode::RateLimited)
-            }
+        if self.connections.rates.take_request(index, self.now.monotonic_ms) {
+            Ok(())
+        } else {
+            self.statistics.turned_away.requests_too_fast += 1;
+            Err(ErrorCode::RateLimited)
         }
     }
 

@@ -1,7 +1,7 @@
 //! Plain subscriptions that lag are read from the log, some at a time, while the socket drains.
 
 use crate::edge::Edge;
-use crate::ids::{ConnIndex, NONE, SubIndex};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::{PartitionId, ToHome};
 use crate::protocol::flag;
 use crate::settings::LagPolicy;

@@ -190,9 +190,10 @@ impl Edge {
         }
         let names = renewal.asked.take().map_or(BTreeMap::new(), |asked| asked.names);
         let is_covered = |edge: &Edge, at: SubIndex| {
-            let name = match edge.subscriptions[at].is_open_by_filter() {
-                true => edge.subscriptions.filter_name(at),
-                false => names.get(&edge.subscription_topic(at)).map(|name| &**name),
+            let name = if edge.subscriptions[at].is_open_by_filter() {
+                edge.subscriptions.filter_name(at)
+            } else {
+                names.get(&edge.subscription_topic(at)).map(|name| &**name)
             };
             let filter = name.and_then(|name| Filter::parse(name).ok());
             filter.is_some_and(|filter| {

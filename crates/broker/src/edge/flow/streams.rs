@@ -91,10 +91,8 @@ impl Edge {
                     // Where a filter has been that was refused, nobody knows: it begins where the
                     // stream is.
                     let is_absent = |cursor: &StreamCursor| cursor.is_absent(number);
-                    let since = match returned.as_ref().is_some_and(is_absent) {
-                        true => &[],
-                        false => &since[..],
-                    };
+                    let since =
+                        if returned.as_ref().is_some_and(is_absent) { &[] } else { &since[..] };
                     self.subscribe_filter(index, filter, client, since, false, policy);
                 }
                 continue;

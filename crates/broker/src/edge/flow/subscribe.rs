@@ -21,10 +21,7 @@ impl Edge {
     ) -> SubIndex {
         let (rule, partition) = self.settings.locate(topic);
         let home = self.settings.home_of(partition);
-        let kind = match wish.fail_on_gap {
-            true => Kind::PlainWithoutGap,
-            false => Kind::Plain,
-        };
+        let kind = if wish.fail_on_gap { Kind::PlainWithoutGap } else { Kind::Plain };
         let of_rule = self.settings.rules[usize::from(rule)].when_lagging;
         let policy = wish.policy.unwrap_or(of_rule);
         let subscription = self.insert_subscription(index, client, home, kind, policy);

@@ -305,9 +305,8 @@ impl Edge {
         bytes: &[u8],
     ) -> Result<Ticket, TicketRefusal> {
         let ticket = Ticket::open(bytes, &self.settings.tickets, self.now.unix_ms);
-        let ticket = ticket.and_then(|ticket| match self.is_ticket_of(index, &ticket) {
-            true => Ok(ticket),
-            false => Err(TicketRefusal::Forged),
+        let ticket = ticket.and_then(|ticket| {
+            if self.is_ticket_of(index, &ticket) { Ok(ticket) } else { Err(TicketRefusal::Forged) }
         });
         match ticket {
             Ok(_) => self.statistics.tickets_resumed += 1,

@@ -109,9 +109,10 @@ impl Edge {
     }
 
     fn settle_user(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
-        match self.renewal_waits_for_user(index) {
-            true => self.renewal_settled(index, verdict),
-            false => self.user_settled(index, verdict),
+        if self.renewal_waits_for_user(index) {
+            self.renewal_settled(index, verdict)
+        } else {
+            self.user_settled(index, verdict)
         }
     }
 

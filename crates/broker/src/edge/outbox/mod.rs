@@ -372,9 +372,10 @@ impl Outboxes {
         self.ended.take(index);
         self.lists.clear(&mut slot.places);
         if let Some(owned) = self.owned.remove(slot.owned) {
-            match slot.is(flag::ENDING) {
-                true => self.ending_bytes -= owned.bytes as u64,
-                false => self.pinned_bytes -= owned.bytes as u64,
+            if slot.is(flag::ENDING) {
+                self.ending_bytes -= owned.bytes as u64
+            } else {
+                self.pinned_bytes -= owned.bytes as u64
             }
         }
         slot.owned = NONE;
@@ -411,10 +412,7 @@ impl Outboxes {
 /// The same bytes, without the log's segment around them: a client that stalls in a message must
 /// not keep what the log has forgotten.
 fn of_its_own(part: Slice) -> Slice {
-    match part.chunk_bytes() > CHUNKS_MAX * part.len() {
-        true => Slice::copy_of(&part),
-        false => part,
-    }
+    if part.chunk_bytes() > CHUNKS_MAX * part.len() { Slice::copy_of(&part) } else { part }
 }
 
 /// How much more than its length a part may keep in memory.

@@ -185,10 +185,8 @@ impl Outboxes {
     ) -> Option<Excess> {
         let slot = &mut slots[index];
         if let Some(owned) = self.owned.get_mut(slot.owned) {
-            let counted = match slot.is(flag::ENDING) {
-                true => &mut self.ending_bytes,
-                false => &mut self.pinned_bytes,
-            };
+            let counted =
+                if slot.is(flag::ENDING) { &mut self.ending_bytes } else { &mut self.pinned_bytes };
             while taken > 0
                 && let Some(front) = owned.parts.front_mut()
             {

@@ -99,9 +99,10 @@ impl Behind {
         let log = settings.log_number(at.2);
         self.reads.change(at, log, before, cursor);
         let mut all = self.cursors.range(all_of_connection(index));
-        match cursor.is_some() || all.next().is_some() {
-            true => slot.set(flag::BEHIND),
-            false => slot.clear(flag::BEHIND),
+        if cursor.is_some() || all.next().is_some() {
+            slot.set(flag::BEHIND)
+        } else {
+            slot.clear(flag::BEHIND)
         }
         Ok(())
     }
@@ -117,16 +118,17 @@ impl Subscriptions {
     #[inline]
     pub fn reader_of(&self, subscription: SubIndex) -> Reader {
         let entry = &self.table[subscription.0];
-        match entry.is_of_stream() {
-            true => (entry.connection, STREAM),
-            false => (entry.connection, subscription),
+        if entry.is_of_stream() {
+            (entry.connection, STREAM)
+        } else {
+            (entry.connection, subscription)
         }
     }
 
     /// The subscriptions that a reader stands for, in one stage.
     pub fn filters_of(&self, reader: Reader, slot: &Slot, stage: Stage) -> Vec<SubIndex> {
         let is_wanted = |at: &SubIndex| {
-            let entry = &self.table[(*at).0];
+            let entry = &self.table[at.0];
             entry.is_filter() && entry.stage == stage
         };
         match reader.1 {

@@ -1,6 +1,6 @@
 //! Cursors of subscriptions to filters that are read from the log, and how they are found.
 
-use crate::ids::{ConnIndex, NONE, SubIndex};
+use crate::ids::{ConnIndex, SubIndex};
 use crate::mail::PartitionId;
 use std::ops::RangeInclusive;
 use stdx::handing::Hand;

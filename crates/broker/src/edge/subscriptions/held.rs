@@ -46,9 +46,10 @@ impl Held {
     /// A connection holds one more; an error without room for it. A dead connection has none.
     pub fn hold(&mut self, index: ConnIndex, is_dead: bool, limits: &Limits) -> Result<(), Excess> {
         if is_dead || !self.have_room(index, 1, limits) {
-            return Err(match self.have_own_room(index, 1, limits) {
-                true => Excess::Shared,
-                false => Excess::Own,
+            return Err(if self.have_own_room(index, 1, limits) {
+                Excess::Shared
+            } else {
+                Excess::Own
             });
         }
         *self.of_connections.entry(index).or_default() += 1;

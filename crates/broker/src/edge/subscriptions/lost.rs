@@ -65,7 +65,7 @@ impl Subscriptions {
                 }
             }
         }
-        concerned.retain(|(subscription, _)| self.table[(*subscription).0].stage == Stage::Live);
+        concerned.retain(|(subscription, _)| self.table[subscription.0].stage == Stage::Live);
         let connections = concerned.into_iter().map(|(subscription, from)| {
             let entry = &mut self.table[subscription.0];
             // One that resumed on a lagging stream is ahead of it.

@@ -33,7 +33,7 @@ pub(crate) use positions::Next;
 pub(crate) use subscription::{Kind, Stage, Subscription, Terms};
 
 use super::connections::slots::Slot;
-use crate::ids::{ConnIndex, NONE, SubIndex, TopicIndex};
+use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{Grant, HomeId, SubscriptionKey};
 use crate::settings::Settings;
 use behind::Behind;

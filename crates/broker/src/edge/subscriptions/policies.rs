@@ -96,12 +96,9 @@ impl Subscriptions {
     /// What becomes of a subscription to a filter, or of a stream's filters together.
     fn filter_policy(&self, reader: Reader, slot: &Slot) -> LagPolicy {
         let filters = self.filters_of(reader, slot, Stage::ByFilter);
-        let mut policies = filters.iter().map(|at| self.table[(*at).0].policy());
+        let mut policies = filters.iter().map(|at| self.table[at.0].policy());
         let first = policies.next().unwrap_or_default();
-        match policies.all(|policy| policy == first) {
-            true => first,
-            false => LagPolicy::Replay,
-        }
+        if policies.all(|policy| policy == first) { first } else { LagPolicy::Replay }
     }
 
     /// What the next page of a partition is to bring.

@@ -64,10 +64,7 @@ struct LogCursor {
 impl StreamCursor {
     /// Of topics that are filters or not; says nothing yet.
     pub fn new(is_filter: &[bool]) -> StreamCursor {
-        let place = |is_filter: &bool| match is_filter {
-            true => Place::Filter,
-            false => Place::Open,
-        };
+        let place = |is_filter: &bool| if *is_filter { Place::Filter } else { Place::Open };
         StreamCursor { topics: is_filter.iter().map(place).collect(), logs: Vec::new() }
     }
 
@@ -80,9 +77,10 @@ impl StreamCursor {
     pub fn topics_max(settings: &Settings, has_filters: bool) -> usize {
         let partitions = settings.partitions_count() as usize;
         let of_filters = settings.logs.len() * LOG_BYTES_MAX + partitions * PARTITION_BYTES_MAX;
-        let room = match has_filters {
-            true => CURSOR_BYTES_MAX.saturating_sub(of_filters),
-            false => CURSOR_BYTES_MAX,
+        let room = if has_filters {
+            CURSOR_BYTES_MAX.saturating_sub(of_filters)
+        } else {
+            CURSOR_BYTES_MAX
         };
         room / TOPIC_BYTES_MAX
     }
@@ -220,12 +218,11 @@ impl StreamCursor {
     /// unknown.
     pub fn partitions(&self, settings: &Settings) -> Vec<PartitionCursor> {
         let unknown;
-        let logs = match self.logs.is_empty() {
-            true => {
-                unknown = unknown_logs(settings);
-                &unknown
-            }
-            false => &self.logs,
+        let logs = if self.logs.is_empty() {
+            unknown = unknown_logs(settings);
+            &unknown
+        } else {
+            &self.logs
         };
         logs.iter()
             .flat_map(|log| {

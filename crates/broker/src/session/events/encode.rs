@@ -146,10 +146,7 @@ fn refused(stream: &mut Stream<'_>, client: u32, refusal: &Refusal, out: &mut Ve
     let data = fault(data, refusal.code.name(), refusal.code.text());
     let encoded = event("crore.error", None, &data, out);
     // A raw stream without its topic has no purpose either; the client comes back after its delay.
-    match ends || stream.is_raw {
-        true => encoded.then(Then::Close),
-        false => encoded,
-    }
+    if ends || stream.is_raw { encoded.then(Then::Close) } else { encoded }
 }
 
 /// A gap of a topic is never dropped: it brings no cursor. A raw stream that begins behind a gap

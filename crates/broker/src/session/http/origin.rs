@@ -44,10 +44,7 @@ pub(crate) fn origin_of<'r>(
     let is_listed = allowed_origins
         .iter()
         .any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin));
-    match is_listed || is_own {
-        true => Origin::Allowed(origin),
-        false => Origin::Refused(Some(origin)),
-    }
+    if is_listed || is_own { Origin::Allowed(origin) } else { Origin::Refused(Some(origin)) }
 }
 
 /// Whether a request names another host than this machine, on a node that only this machine

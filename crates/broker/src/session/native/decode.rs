@@ -36,9 +36,10 @@ pub(crate) struct Violation<'a> {
 pub(crate) fn decode(bytes: &[u8], has_begun: bool) -> Result<Frame<'_>, Violation<'_>> {
     let frame = ClientFrame::decode(bytes).map_err(|error| violation(&error))?;
     if let ClientFrame::Hello(hello) = frame {
-        return match has_begun {
-            false => Ok(Frame::Hello(hello)),
-            true => Err(out_of_order(ErrorCode::HelloRepeated)),
+        return if has_begun {
+            Err(out_of_order(ErrorCode::HelloRepeated))
+        } else {
+            Ok(Frame::Hello(hello))
         };
     }
     if !has_begun {

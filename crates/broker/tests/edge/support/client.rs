@@ -335,14 +335,8 @@ impl Client {
                 match subscribed.topic() {
                     None => self.subscribed_to_filter(subscribed),
                     Some(plain) => {
-                        let replaying = match plain.beginning.replaying {
-                            true => " replaying",
-                            false => "",
-                        };
-                        let continued = match plain.beginning.continued {
-                            true => " continued",
-                            false => "",
-                        };
+                        let replaying = if plain.beginning.replaying { " replaying" } else { "" };
+                        let continued = if plain.beginning.continued { " continued" } else { "" };
                         let through = plain.beginning.through;
                         let alias = Alias { subscription: number, through: through.offset };
                         self.aliases.insert(plain.alias, alias);
@@ -376,10 +370,13 @@ impl Client {
                 let whose = match skipped.partition {
                     Some(partition) => format!(" partition {}", partition.partition),
                     // What the client has not settled before must not be skipped in silence.
-                    None => match self.through(skipped.subscription) < from {
-                        true => " LOST".into(),
-                        false => String::new(),
-                    },
+                    None => {
+                        if self.through(skipped.subscription) < from {
+                            " LOST".into()
+                        } else {
+                            String::new()
+                        }
+                    }
                 };
                 if skipped.partition.is_none() {
                     self.settle(skipped.subscription, through, false);
@@ -394,10 +391,7 @@ impl Client {
                 published.request,
                 published.position.epoch,
                 published.position.offset,
-                match published.duplicate {
-                    true => " duplicate",
-                    false => "",
-                }
+                if published.duplicate { " duplicate" } else { "" }
             ),
             ServerFrame::HistoryPage(page) => history(page),
             ServerFrame::Error(error) => error_text(error),

@@ -14,10 +14,8 @@ pub struct Users {
 impl Users {
     /// Deals with an edge's changes. True if there were any.
     pub fn take(&mut self, edge: &mut Edge) -> bool {
-        let changes = match self.is_stopped {
-            true => Vec::new(),
-            false => std::mem::take(&mut edge.out.users),
-        };
+        let changes =
+            if self.is_stopped { Vec::new() } else { std::mem::take(&mut edge.out.users) };
         let is_busy = !changes.is_empty();
         for change in changes {
             match change {
@@ -45,9 +43,6 @@ impl Users {
     pub fn text(&self) -> String {
         let texts = self.connections.iter();
         let texts: Vec<_> = texts.map(|(user, count)| format!("{user} {count}")).collect();
-        match texts.is_empty() {
-            true => "nobody".into(),
-            false => texts.join(", "),
-        }
+        if texts.is_empty() { "nobody".into() } else { texts.join(", ") }
     }
 }

@@ -489,9 +489,10 @@ impl<'a> World<'a> {
         for (key, client) in std::mem::take(&mut self.shards[at].edge.out.clients) {
             is_busy = true;
             let edge = &mut self.shards[at].edge;
-            match self.refused_clients.contains(&client) {
-                true => edge.client_refused(key, Code::TooManyConnections),
-                false => edge.client_admitted(key, client),
+            if self.refused_clients.contains(&client) {
+                edge.client_refused(key, Code::TooManyConnections)
+            } else {
+                edge.client_admitted(key, client)
             }
         }
         is_busy |= self.users.take(&mut self.shards[at].edge);

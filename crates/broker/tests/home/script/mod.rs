@@ -165,9 +165,10 @@ impl World {
                 };
                 let topic = slice(topic);
                 let publication = publication(topic, payload, how);
-                let reply = match how.contains(&"refusals") {
-                    true => Some(Reply { request: Reply::REFUSALS_ONLY, ..reply }),
-                    false => how.contains(&"ack").then_some(reply),
+                let reply = if how.contains(&"refusals") {
+                    Some(Reply { request: Reply::REFUSALS_ONLY, ..reply })
+                } else {
+                    how.contains(&"ack").then_some(reply)
                 };
                 ToHome::Publish(Publish { partition, rule, reply, publication })
             }

@@ -145,10 +145,13 @@ pub fn text_of(letter: &ToEdge) -> String {
             Lane::Disk(_) => format!("consumed {requests} of the log"),
             Lane::Pages(_) => format!("consumed {requests} pages"),
         },
-        ToEdge::Stalled { is_stalled, .. } => match is_stalled {
-            true => "stalled".into(),
-            false => "goes on".into(),
-        },
+        ToEdge::Stalled { is_stalled, .. } => {
+            if *is_stalled {
+                "stalled".into()
+            } else {
+                "goes on".into()
+            }
+        }
     }
 }
 

@@ -9,12 +9,10 @@ use std::time::{Duration, Instant};
 impl Port {
     fn json(&self, line: &str, body: Option<&Value>) -> (u16, Value) {
         let body = body.map(Value::to_string).unwrap_or_default();
-        let fields = match body.is_empty() {
-            true => "localhost".into(),
-            false => format!(
-                "localhost\r\nContent-Type: application/json\r\nContent-Length: {}",
-                body.len()
-            ),
+        let fields = if body.is_empty() {
+            "localhost".into()
+        } else {
+            format!("localhost\r\nContent-Type: application/json\r\nContent-Length: {}", body.len())
         };
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -57,11 +57,10 @@ pub fn run(arguments: &Arguments, signal: Receiver<Signal>) -> Result<(), Ending
         rows.extend(round.map_err(|halt| halt.ending(run.patience))?);
     }
     println(&format!("\n{}", summary(&rows)))?;
-    match rows.iter().all(Row::is_clean) {
-        true => Ok(()),
-        false => {
-            Err(anyhow!("the subscribers did not receive every message once and in order").into())
-        }
+    if rows.iter().all(Row::is_clean) {
+        Ok(())
+    } else {
+        Err(anyhow!("the subscribers did not receive every message once and in order").into())
     }
 }
 
@@ -125,10 +124,7 @@ struct Place {
 impl Place {
     fn new(is_in_memory: bool) -> Result<Place, Ending> {
         let place = Place { path: new_directory().context("cannot create a temporary directory")? };
-        let durability = match is_in_memory {
-            true => "memory",
-            false => "disk",
-        };
+        let durability = if is_in_memory { "memory" } else { "disk" };
         // One partition, so that the subscriber of all topics sees only one end of a replay.
         let text = format!(
             "[node]\ndrain_window = \"1s\"\n\
@@ -455,9 +451,10 @@ fn introduce(
     server: &Server,
     notes: &[String],
 ) -> Result<(), Ending> {
-    let log = match arguments.memory_log {
-        true => "in memory".to_owned(),
-        false => format!("on disk in {}", directory.display()),
+    let log = if arguments.memory_log {
+        "in memory".to_owned()
+    } else {
+        format!("on disk in {}", directory.display())
     };
     println(&format!(
         "A node keeps its log {log}. {} messages per second flow to one subscriber of all topics,\n\

@@ -194,9 +194,10 @@ impl Server {
     /// The node has ended before.
     pub fn kill(&mut self) -> Result<(), Ending> {
         self.signal(Signal::KILL)?;
-        match self.ends_within(PATIENCE) {
-            true => Ok(()),
-            false => Err(anyhow!("the node does not stop").into()),
+        if self.ends_within(PATIENCE) {
+            Ok(())
+        } else {
+            Err(anyhow!("the node does not stop").into())
         }
     }
 

@@ -24,10 +24,7 @@ pub fn access(configuration: &Configuration, operators: &[SocketAddr]) -> Access
     let origins = configuration.texts("operators.origins").to_vec();
     let own = operators.first().map(|address| {
         let is_everywhere = address.ip().is_unspecified();
-        let host = match is_everywhere {
-            true => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            false => address.ip(),
-        };
+        let host = if is_everywhere { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
         http_url(SocketAddr::new(host, address.port()))
     });
     let connections_max = configuration.number("operators.connections_max");

@@ -42,9 +42,10 @@ impl OptionSpec {
                 Kind::Duration { min_ms, max_ms, step_ms, auto }
             }
         };
-        let default = match values.auto == Some(limit.default) {
-            true => Default::Text("auto"),
-            false => Default::Number(limit.default * step_ms),
+        let default = if values.auto == Some(limit.default) {
+            Default::Text("auto")
+        } else {
+            Default::Number(limit.default * step_ms)
         };
         OptionSpec { key: limit.option, kind, default, apply: limit.apply, help: limit.help }
     }

@@ -67,10 +67,7 @@ impl Target {
             false if has_name && !authority.ends_with(':') => format!("{authority}:80"),
             false => return None,
         };
-        let path = match path.starts_with('/') {
-            true => path.to_owned(),
-            false => format!("/{path}"),
-        };
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Some(Target::Http { authority, path })
     }
 

@@ -224,10 +224,7 @@ fn the_log_hears_of_failures_once_a_minute() {
     let mut telling = Telling::default();
     let began = Instant::now();
     let mut tell = |after_s: u64, is_taken: bool| {
-        let result = match is_taken {
-            true => Ok(()),
-            false => Err(io::Error::other("x")),
-        };
+        let result = if is_taken { Ok(()) } else { Err(io::Error::other("x")) };
         let line = telling.line(began + Duration::from_secs(after_s), &result);
         line.map(|(level, ..)| level)
     };
