@@ -5,11 +5,12 @@ use broker::entitlement::{Action, SUBJECT_BYTES_MAX};
 use broker::topic::Filter;
 use entitlement::algorithm::Algorithm;
 use entitlement::claims::Claims;
-use entitlement::fetch::Url;
+
 use entitlement::jwks::Jwks;
 use entitlement::keys::{KEYS_MAX, KeySet};
 use entitlement::revocation_file;
 use entitlement::token::Parts;
+use fetch::Url;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The first byte selects the decoder of the others.

@@ -44,7 +44,8 @@ pub fn store_index(data: &[u8]) {
 /// The files of the template, as seeds.
 pub fn template_bytes(is_index: bool) -> Vec<Vec<u8>> {
     let disk = template();
-    let names = if is_index { &[INDEX, "epochs", "end"][..] } else { &[SEGMENT, "0000000000000002.log"] };
+    let names =
+        if is_index { &[INDEX, "epochs", "end"][..] } else { &[SEGMENT, "0000000000000002.log"] };
     names.iter().filter_map(|name| disk.bytes_of(name)).collect()
 }
 
