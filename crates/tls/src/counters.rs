@@ -5,7 +5,7 @@ use stdx::Counters;
 use stdx::metrics::Metrics;
 
 /// The numbers of one [`crate::Tls`] at one moment; those of several threads can be added.
-/// [`Counters`] counts them, relaxed: each number is right by itself.
+/// [`struct@Counters`] counts them, relaxed: each number is right by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Counters, Metrics)]
 #[counters(shared = Counters)]
 pub struct Statistics {
