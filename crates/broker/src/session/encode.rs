@@ -42,6 +42,7 @@ impl Prefix {
 
 impl Session<'_> {
     /// Appends the body of the notice's frame; nothing where the protocol has no frame for it.
+    #[inline]
     pub fn encode(&mut self, notice: &Notice<'_>, body: &mut Vec<u8>) -> Encoded {
         match self.protocol {
             Protocol::Native => native::encode::notice(notice, body),

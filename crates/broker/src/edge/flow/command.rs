@@ -16,6 +16,7 @@ use wire::native::{ErrorCode, Once, Producer, Reference, ServerFrame, Unsubscrib
 impl Edge {
     /// Carries out one command. The items of a list of subscriptions come by
     /// [`Edge::subscribe_items`] instead, spread over turns.
+    #[inline]
     pub(crate) fn command(&mut self, index: ConnIndex, command: Command<'_>) {
         match command {
             Command::Publish(publish) => self.publish(index, &publish),

@@ -68,6 +68,9 @@ impl Edge {
                 if self.send_packed(index, body) {
                     return;
                 }
+                if !encoded.has_cursor {
+                    return self.queue_answer(index, encoded, body);
+                }
                 Origin::Private
             }
             Settles::Topic { from, position, .. } => {
@@ -94,6 +97,14 @@ impl Edge {
             let place = self.enter_bytes(&[prefix.as_bytes(), body], origin);
             self.push_place(index, place);
         }
+    }
+
+    /// An answer settles nothing, so that making room for it takes nothing back that it says.
+    #[inline]
+    fn queue_answer(&mut self, index: ConnIndex, encoded: &Encoded, body: &[u8]) {
+        let prefix = self.session(index).prefix(encoded, body.len());
+        let place = self.enter_bytes(&[prefix.as_bytes(), body], Origin::Private);
+        self.push_place(index, place);
     }
 
     /// Counts an error that a client was sent. A client that makes too many faults is closed.

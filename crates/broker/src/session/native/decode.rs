@@ -33,6 +33,7 @@ pub(crate) struct Violation<'a> {
 ///
 /// # Errors
 /// The frame is malformed or unknown, HELLO is missing, or it is repeated.
+#[inline]
 pub(crate) fn decode(bytes: &[u8], has_begun: bool) -> Result<Frame<'_>, Violation<'_>> {
     let frame = ClientFrame::decode(bytes).map_err(|error| violation(&error))?;
     if let ClientFrame::Hello(hello) = frame {
@@ -100,6 +101,7 @@ fn begin_of(start: native::Start<'_>) -> Begin {
     }
 }
 
+#[inline]
 fn publish_of(publish: native::Publish<'_>) -> Publish<'_> {
     Publish {
         request: publish.request,

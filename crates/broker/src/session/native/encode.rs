@@ -167,6 +167,7 @@ fn caught_up(client: u32, partition: Option<PartitionId>, through: u64) -> Serve
     ServerFrame::CaughtUp(CaughtUp { subscription: client, partition, through })
 }
 
+#[inline]
 fn published(request: u32, result: Result<Appended, PublishRefusal>) -> ServerFrame<'static> {
     match result {
         Ok(Appended { position, duplicate }) => {
