@@ -106,7 +106,7 @@ async function addresses(page) {
   await other.waitForFunction(() => location.hash === "#/topics");
   // An item that is not there is told, an address that is none leads to the overview.
   await other.goto(`${url}admin#/connections/ffff`);
-  await other.getByRole("dialog").getByText("no such connection").waitFor();
+  await other.getByRole("dialog").getByText("does not exist or is closed").waitFor();
   await other.goto(`${url}admin/#/constructor/x`);
   await other.getByRole("heading", { level: 2, name: "Overview" }).waitFor({ state: "attached" });
   assert.equal(new URL(other.url()).pathname, "/admin");
