@@ -246,7 +246,7 @@ const ELSEWHERE: &[(&str, &str, Moved)] = &[
         "a log thread that hangs",
         &[("crore_log_threads_silent", "silent")],
     ),
-    ("crates/node/src/timing.rs", "turns", &[("crore_turns_long_total", "long_turns_are_counted")]),
+    ("crates/node/src/timing.rs", "turns", &[("crore_turns_long_total", "long_turns")]),
 ];
 
 /// Series that must have moved since the watch began.
