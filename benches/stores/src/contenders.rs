@@ -1,4 +1,4 @@
-//! What is compared: each makes a batch durable before it returns.
+//! The stores under comparison. Each makes a batch durable before it returns.
 
 use crate::{PARTITIONS, Record};
 use anyhow::Context;

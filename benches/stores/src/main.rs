@@ -1,8 +1,9 @@
-//! How fast batches of messages become durable: our store against a bare loop and against embedded
+//! Throughput of durable batches of messages: our store against a bare loop and against embedded
 //! stores.
 //!
 //! ```text
-//! cargo run --release --manifest-path benches/stores/Cargo.toml -- [FOLDER] [ROUNDS] [CONTENDERS] [BATCHES]
+//! cargo run --release --manifest-path benches/stores/Cargo.toml -- \
+//!     [FOLDER] [ROUNDS] [CONTENDERS] [BATCHES]
 //! ```
 //!
 //! Contenders are `bare`, `crore`, `fjall` and `redb`, batches numbers of records; both separated
@@ -15,10 +16,10 @@
 //! turns within a round; medians over the rounds are printed, and the ratio to the bare loop of the
 //! same round, because the disk's speed varies from minute to minute.
 //!
-//! What is equal: bytes of a record (40 of header, 512 of payload), batches, durability (data on
-//! disk, `fdatasync` or the store's own word for it). What is not: our store also writes names and
-//! checksums and keeps the index that replay needs; the others keep a sorted map by (partition,
-//! offset), which a log does not need.
+//! All contenders write the same record bytes (40 of header, 512 of payload), in the same batches,
+//! with the same durability (data on disk, `fdatasync` or the store's equivalent). Our store also
+//! writes names and checksums, and keeps the index that replay needs. The others keep a sorted map
+//! by (partition, offset), which a log does not need.
 
 mod contenders;
 

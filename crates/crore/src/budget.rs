@@ -60,13 +60,13 @@ pub mod processor {
     /// A delivery: a send; on threads that are busy. 3.6 µs to receivers that are awake, 5.7 to
     /// those that sleep.
     pub const DELIVERY_US: f64 = 4.6;
-    /// What a delivery and a connect cost more where the kernel's sockets, some kilobytes each, are
-    /// far more than caches hold: as measured with 60,000 to a million connections.
+    /// Additional CPU time of a delivery and of a connect when the kernel's sockets, some kilobytes
+    /// each, far exceed the caches; measured with 60,000 to a million connections.
     pub const COLD_US: f64 = 4.0;
-    /// Connections at which that is half.
+    /// Number of connections at which half of [`COLD_US`] applies.
     pub const COLD_HALF_CONNECTIONS: f64 = 40_000.0;
-    /// What a publication costs more when each thread on its way sleeps, on a virtual machine:
-    /// halted cores, cold caches.
+    /// Additional CPU time of a publication when each thread on its way sleeps, on a virtual
+    /// machine: halted cores, cold caches.
     pub const WAKE_US: f64 = 26.0;
     /// Publications per second and core at which half of that is saved, because the core is still
     /// awake; beyond, it falls with the square of the rate. Both were fitted to "Unicast" and to
@@ -74,13 +74,13 @@ pub mod processor {
     pub const WAKE_HALF_RATE: f64 = 13_000.0;
     /// Upgrade, subscription and their answers, on a thread that is busy.
     pub const CONNECT_US: f64 = 22.0;
-    /// How often a connection that comes alone wakes a thread.
+    /// Number of thread wake-ups for a connection that comes alone.
     pub const CONNECT_WAKES: f64 = 1.6;
     /// A ping and its pong, a send and a receive: 4.9 µs where they follow each other, 22 where
     /// each wakes the thread.
     pub const PING_US: f64 = 10.0;
-    /// What an I/O thread with connections does whatever else it does, in microseconds per second:
-    /// it looks for whom to ping in steps of 10 ms.
+    /// Constant cost of an I/O thread with connections, in microseconds per second: every 10 ms it
+    /// looks for connections to ping.
     pub const IDLE_THREAD_US: f64 = 4_000.0;
 }
 

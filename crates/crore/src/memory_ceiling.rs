@@ -86,8 +86,8 @@ fn look_on(source: &Source, shared: &Weak<SharedPressure>, log: &Log) {
     }
 }
 
-/// When to look again: a quarter of the way to the ceiling, if memory goes on growing as it has
-/// since the last look.
+/// Time until the next look: a quarter of the way to the ceiling, at the growth rate since the last
+/// look.
 fn pause_before(used: u64, ceiling: u64, grown: Option<(u64, Duration)>) -> Duration {
     let longest = if used >= ceiling / 4 * 3 { LOOK_NEAR_EVERY } else { LOOK_EVERY };
     let Some((grown, span)) = grown.filter(|(grown, _)| *grown > 0) else {
@@ -99,7 +99,7 @@ fn pause_before(used: u64, ceiling: u64, grown: Option<(u64, Duration)>) -> Dura
     quarter.clamp(LOOK_FAST_EVERY, longest)
 }
 
-/// How short memory is.
+/// The level of memory pressure, and since when it applies.
 #[derive(Clone, Copy, Default, Debug)]
 struct Course {
     pressure: Pressure,

@@ -186,7 +186,7 @@ mod tests {
         let name = format!("crore-notify-full-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let socket = UnixDatagram::bind_addr(&address).unwrap();
-        // More than any queue of datagrams holds, and nobody reads.
+        // More than a queue of datagrams can hold, without a reader.
         for _ in 0..10_000 {
             tell_at(OsStr::new(&format!("@{name}")), "STATUS=x");
         }

@@ -1,6 +1,5 @@
-//! SIGINT, SIGTERM, SIGHUP and SIGUSR2: blocked in all threads, and taken by one that waits for
-//! them. SIGWINCH: blocked, and taken by who draws on a terminal. SIGXFSZ: blocked, and taken by
-//! nobody.
+//! Signals, all blocked in all threads. One thread waits for SIGINT, SIGTERM, SIGHUP and SIGUSR2. A
+//! command that draws on a terminal waits for SIGWINCH. SIGXFSZ stays blocked.
 //!
 //! No handler ever runs. A handler would have to write to a descriptor, and the I/O threads have
 //! descriptor tables of their own, in which the same number is somebody's connection.
@@ -68,8 +67,8 @@ pub fn watch(mut handle: impl FnMut(Signal) + Send + 'static) {
     }
 }
 
-/// Starts a thread that calls `handle` whenever the terminal has become another size, until that is
-/// false. Without the thread nobody is told, and the next look at the size finds it.
+/// Starts a thread that calls `handle` after each change of the terminal's size, until `handle`
+/// returns false. If the thread cannot start, the next redraw finds the new size.
 pub fn watch_window(mut handle: impl FnMut() -> bool + Send + 'static) {
     let mut resized = SigSet::empty();
     resized.add(Number::SIGWINCH);

@@ -48,7 +48,7 @@ pub fn inherited(
     Ok(sorted(given, listeners?)?)
 }
 
-/// What [`Sockets::described`] says.
+/// Parses the text of [`Sockets::described`].
 fn known(text: &str) -> Option<Vec<(String, SocketAddr, RawFd)>> {
     let socket = |part: &str| {
         let (name, address) = part.split_once('=')?;

@@ -37,7 +37,7 @@ struct Counters {
     deliveries: Histogram,
 }
 
-/// One interval: figures at its end, and what was counted in it.
+/// One interval: figures at its end, and counts of the interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 struct Sample {
     /// Rises by one with each sample.
@@ -176,8 +176,8 @@ impl StatisticsHistory {
     }
 }
 
-/// The median and the 99th percentile of what was counted between two looks; none where nothing
-/// was. Within a bucket the counts are taken as spread evenly.
+/// The median and the 99th percentile of the counts between two looks; none if there are none.
+/// Counts within a bucket are taken as spread evenly.
 fn quantiles(now: &Histogram, before: &Histogram) -> Option<Quantiles> {
     let all = now.count().checked_sub(before.count()).filter(|all| *all > 0)?;
     let buckets = now.cumulative().zip(before.cumulative());

@@ -1,4 +1,5 @@
-//! The built binary: exit codes, what is said where, and the life of `serve`.
+//! The built binary: exit codes, the output of each command on stdout and stderr, and the life of
+//! `serve`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -299,8 +300,7 @@ fn what_history_no_longer_has_is_told() {
     served.child.wait().unwrap();
 }
 
-/// The node is killed and comes back with an empty log: each subscription is told of its gap, and
-/// goes on.
+/// The node is killed and restarts with an empty log. Each subscription gets a gap and continues.
 #[test]
 fn a_node_that_was_killed_is_found_again() {
     // An address that no other test takes, as the port must be free again.

@@ -29,7 +29,7 @@ fn run(arguments: &[&str], input: &str) -> (i32, String, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Who reads nothing may have ended already.
+    // A command that reads no input may have ended already.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     (
@@ -461,7 +461,7 @@ fn revocations_hold_at_once_and_after_a_restart() {
 fn the_port_takes_json_only_and_says_no_in_problems() {
     let directory = Directory::new("token-port");
     let configuration = configuration_with_data(&directory);
-    // What the port says of requests is asked without a key.
+    // This node asks for no key, so that the answers show how the port parses requests.
     let text = std::fs::read_to_string(&configuration).unwrap();
     let text = format!("{text}[operators]\napi_key = \"beyond_loopback\"\n");
     let node = Node::start(&directory.write("open-port.toml", &text));
@@ -476,7 +476,7 @@ fn the_port_takes_json_only_and_says_no_in_problems() {
         assert!(answer.contains("content-type: application/problem+json\r\n"), "{answer}");
         assert!(answer.contains(&format!("\"code\":\"{code}\"")), "{answer}");
     };
-    // What a form of any web page can send.
+    // Media types that a form on any web page can send.
     check(post("text/plain", "{\"jti\":\"a\"}"), 415, "unsupported_media_type");
     check(post("application/x-www-form-urlencoded", "jti=a"), 415, "unsupported_media_type");
     check(post("application/json", "{}"), 400, "bad_request");

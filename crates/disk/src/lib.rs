@@ -7,9 +7,9 @@
 //! `.NAME.end` beside a directory NAME, so that a directory that is put back from a backup does not
 //! bring an older one along.
 //!
-//! Invariants: what is made here is its owner's alone, whatever the umask is: messages are nobody
-//! else's to read. A process that has the lock of a directory is the only one that writes there.
-//! The lock is the system's, so it ends with the process, however that ends.
+//! Invariants: files and directories made here are accessible to their owner only, whatever the
+//! umask is, because messages are confidential. Only the process that holds the lock of a directory
+//! writes there. The lock is the kernel's, so it ends with the process, even after a crash.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub struct FileDisk {
     lock: Option<File>,
 }
 
-/// Why a directory was not opened.
+/// The reason why a directory was not opened.
 #[derive(Debug)]
 pub enum OpenDiskError {
     /// Another process has the log open.
@@ -54,7 +54,7 @@ pub enum OpenDiskError {
     },
     /// The system refused.
     Io {
-        /// What could not be opened or made.
+        /// The path that could not be opened or created.
         path: PathBuf,
         /// Why.
         error: io::Error,
@@ -122,8 +122,8 @@ impl FileDisk {
         Ok(disk)
     }
 
-    /// To look at a log that nobody writes: locks it, and makes nothing. Without the file of the
-    /// lock there is nobody to keep out yet.
+    /// Opens a log that no process writes, for reading: locks it and creates nothing. A directory
+    /// without a lock file has no other user yet.
     pub fn open_locked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
         let disk = FileDisk::open_unlocked(directory)?;
         let path = directory.join(LOCK_NAME);
@@ -146,8 +146,8 @@ impl FileDisk {
         Ok(self)
     }
 
-    /// Opens a directory without its lock: to look at a log only, while nobody writes it or at the
-    /// price that what is seen of its end may be torn.
+    /// Opens a directory for reading without its lock. If another process writes the log meanwhile,
+    /// the end of the log may appear torn.
     pub fn open_unlocked(directory: &Path) -> Result<FileDisk, OpenDiskError> {
         let handle = File::open(directory).and_then(|handle| {
             let is_directory = handle.metadata()?.is_dir();

@@ -111,7 +111,7 @@ fn a_directory_has_one_writer() {
     FileDisk::open(&folder.0).unwrap();
 }
 
-/// What is made is its owner's alone, and what was open is closed to others.
+/// New files are accessible to their owner only, and existing files are closed to others.
 #[test]
 fn nobody_else_may_read() {
     let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
@@ -136,7 +136,7 @@ fn nobody_else_may_read() {
     assert_eq!(make_private(&below).unwrap(), 0);
 }
 
-/// Who only looks keeps writers out, and leaves nothing behind.
+/// A reader keeps writers out, and leaves no files behind.
 #[test]
 fn looking_makes_nothing() {
     let folder = Folder::new("look");

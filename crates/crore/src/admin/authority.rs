@@ -277,7 +277,8 @@ mod tests {
         assert!(authority.permits(&by_socket));
     }
 
-    /// Where loopback is trusted, and for the socket, too: nothing that a proxy has passed on.
+    /// A request that a proxy has forwarded has no local rights, not even over loopback or the
+    /// socket.
     #[test]
     fn what_a_proxy_passes_on_is_not_local() {
         let authority = Authority { trusts_loopback: true, judge: None };

@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    /// What is refused here is what the document does not have.
+    /// The port refuses exactly the parameters that the document does not have.
     #[test]
     fn the_document_has_the_same_parameters() {
         let document = include_str!("../../../../spec/openapi.json");

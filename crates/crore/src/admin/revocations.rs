@@ -245,7 +245,7 @@ mod tests {
             r#"{"ends":2000}"#,
             r#"{"jti":"a","sub":"b"}"#,
             r#"{"jti":"a","issued_before":5}"#,
-            // Who has the key writes any moment.
+            // A holder of the key can write any time of issue into a token.
             r#"{"kid":"a","issued_before":5}"#,
             r#"{"kid":"a","sub":"b"}"#,
             r#"{"jti":"a","iss":"b"}"#,

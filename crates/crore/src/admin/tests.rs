@@ -37,7 +37,7 @@ impl Drop for Port {
     }
 }
 
-/// A node that drains when it is told, and says so.
+/// A node that drains when it gets the order, and confirms it.
 fn drain() -> draining::Drain {
     let window = Arc::new(Mutex::new(None));
     let begun = Arc::clone(&window);
@@ -185,7 +185,7 @@ fn gate() -> (impl Fn() + Send + Sync, Receiver<()>, Sender<()>) {
     let is_open = Mutex::new(is_open);
     let pass = move || {
         comes.send(()).unwrap();
-        // Nobody opens it any more when the test has failed.
+        // If the test has failed, the sender is gone and the gate never opens.
         let _ = is_open.lock().unwrap().recv();
     };
     (pass, has_come, open)
@@ -306,7 +306,7 @@ fn the_document_is_shown() {
     let (_, body) = text.split_once("\r\n\r\n").unwrap();
     let document: serde_json::Value = serde_json::from_str(body).unwrap();
     let paths = document["paths"].as_object().unwrap();
-    // What has to be told what it is about is asked elsewhere.
+    // Paths with required parameters have tests of their own.
     let asks_nothing = |path: &serde_json::Value| {
         let parameters = path["get"]["parameters"].as_array();
         let is_required = |parameter: &serde_json::Value| parameter["required"] == true;

@@ -35,7 +35,7 @@ enum What {
         #[arg(long)]
         force: bool,
     },
-    /// Discard unreadable data, rebuild the indexes, and list exactly what is lost. If acknowledged
+    /// Discard unreadable data, rebuild the indexes, and list every loss exactly. If acknowledged
     /// messages are lost, a new epoch begins. The node must not be running. Copy the directory
     /// first.
     Repair(Directory),

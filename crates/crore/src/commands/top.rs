@@ -34,7 +34,7 @@ pub struct Arguments {
 const CURVE_LEN: usize = 240;
 /// Maximum width of a frame.
 const COLUMNS_MAX: usize = 120;
-/// How to quit, on the last line.
+/// The hint on the last line.
 const QUIT: &str = "q quits";
 /// Columns and rows of a complete frame.
 const SIZE_MIN: (usize, usize) = (80, 24);

@@ -14,7 +14,7 @@ fn judge(machine: &str, target: Option<u64>) -> Judgement {
     Judgement::of(&Machine::new(Captured::parse(machine)), target, None)
 }
 
-/// What is not as it should be, with the word; and the conclusion.
+/// Checks the findings that are not good, each with its word, and the conclusion.
 fn check(machine: &str, target: Option<u64>, expected: &str) {
     let judgement = judge(machine, target);
     let mut lines: Vec<String> = judgement

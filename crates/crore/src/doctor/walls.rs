@@ -66,7 +66,7 @@ pub fn findings(machine: &Machine, wish: Wish) -> Vec<Finding> {
     all.into_iter().flatten().collect()
 }
 
-/// Room above what is wished, and a round number.
+/// A round number above the requested one.
 fn rounded_up(wanted: u64) -> u64 {
     let unit = 10_u64.pow(wanted.max(1_000).ilog10() - 1);
     wanted.div_ceil(unit) * unit

@@ -1,9 +1,9 @@
-//! How much memory the process may have and has: of its cgroup (version 1 or 2), whose killer would
-//! come for it, or its own.
+//! The memory limit and use of the process: of its cgroup (version 1 or 2), whose OOM killer would
+//! end it, or of the process alone.
 //!
-//! What counts is what cannot be taken back without harm: memory without a file, shared memory
-//! (segments of logs), and of a cgroup what the kernel holds for it, socket buffers included. Pages
-//! of files do not count.
+//! Only memory that the kernel cannot reclaim counts: memory without a file, shared memory
+//! (segments of logs), and in a cgroup also kernel memory, socket buffers included. Page cache does
+//! not count.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,8 @@ const CEILING_PART: u64 = 90;
 /// A cgroup with this limit or more has none.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Where to look. Files stay open: when memory is short nothing should have to be opened.
+/// The files of the figures. They stay open, because a process that is short of memory should not
+/// have to open files.
 #[derive(Debug)]
 pub(super) struct Source {
     ceiling: u64,
@@ -76,7 +77,7 @@ impl Source {
         }
     }
 
-    /// What is used now.
+    /// Bytes in use now.
     pub fn used_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Own { status, .. } => own_bytes(&read(status)?),

@@ -33,7 +33,7 @@ pub fn write(families: &mut Families, edge: &EdgeStatistics) {
     );
 }
 
-/// Families of how connections end, and of what clients were told before.
+/// Families of connection ends, and of errors that clients received before.
 fn write_ends(families: &mut Families, edge: &EdgeStatistics) {
     let ends = edge.ends.iter().map(|(by, code, count)| {
         let labels = vec![("by", Cow::Borrowed(by)), ("code", code)];
@@ -54,7 +54,7 @@ fn write_ends(families: &mut Families, edge: &EdgeStatistics) {
     );
 }
 
-/// Established connections by what carries them.
+/// Established connections by transport.
 pub fn write_transports(families: &mut Families, edge: &EdgeStatistics, tls: &tls::Statistics) {
     let encrypted = tls.open_tls12 + tls.open_tls13 + tls.handshaking;
     families.gauges(

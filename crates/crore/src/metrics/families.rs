@@ -122,7 +122,7 @@ pub struct Family {
     pub name: &'static str,
     /// Its help, in a sentence.
     pub help: &'static str,
-    /// How to read it.
+    /// The type, as Prometheus names it.
     pub kind: Kind,
     /// At least one.
     pub samples: Vec<Sample>,
@@ -206,7 +206,7 @@ impl Families {
         self.push(name, help, Kind::Gauge, vec![sample]);
     }
 
-    /// How often something took how long; its name ends in `_seconds`.
+    /// A distribution of durations; its name ends in `_seconds`.
     pub fn histogram(&mut self, name: &'static str, help: &'static str, histogram: Histogram) {
         debug_assert!(name.ends_with("_seconds"), "{name}");
         let sample = Sample { labels: Vec::new(), value: Value::Histogram(histogram) };

@@ -104,7 +104,7 @@ fn rows(report: &Value, demand: &Demand) -> Vec<Row> {
     candidates.into_iter().filter_map(measured).collect()
 }
 
-/// How many cores a list such as `0,2-3` names.
+/// Number of cores in a list such as `0,2-3`.
 fn cores_of(list: &str) -> u64 {
     let ranges = list.split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

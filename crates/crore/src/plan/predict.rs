@@ -4,7 +4,7 @@
 use crate::budget::{connection, fixed, kernel, message, processor, tls, wire};
 use log::RECORD_HEADER_BYTES;
 
-/// How clients receive.
+/// The transport of the subscribers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Transport {
     /// WebSocket, the native protocol.
@@ -26,7 +26,7 @@ pub struct Demand {
     pub message_bytes: f64,
     /// Bytes of a topic's name.
     pub topic_bytes: f64,
-    /// How clients receive.
+    /// The transport of the subscribers.
     pub transport: Transport,
     /// Over TLS.
     pub has_tls: bool,

@@ -1,9 +1,9 @@
-//! The memory of this process as the system counts it, taken apart: the structures that say their
-//! own bytes, what the allocator holds for later, stacks, the binary, and what is left.
+//! The memory of this process as the kernel counts it, in parts: structures that report their own
+//! bytes, free memory of the allocator, stacks, the binary, and a remainder.
 //!
 //! Invariant: the parts add up to the proportional set size, because the last of them,
-//! `unaccounted`, is the difference. It is what says how true the others are, and tests hold it
-//! against the growth of a process.
+//! `unaccounted`, is the difference. A small remainder shows that the other parts are right; tests
+//! compare them with the growth of a process.
 
 use net::system::heap;
 use rustix::param::page_size;
@@ -11,10 +11,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use stdx::memory::Components;
 
-/// Proportional set sizes of the mappings of a process, in bytes, by what they are.
+/// Proportional set sizes of the mappings of a process, in bytes, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mappings {
-    /// Files: the binary and its libraries, with what was written into their data.
+    /// Files: the binary and its libraries, with their private copies of written data.
     pub files: u64,
     /// Stacks of threads.
     pub stacks: u64,
@@ -31,7 +31,7 @@ struct Arena {
     end: u64,
 }
 
-/// What of the process's memory the components do not say themselves.
+/// Memory of the process beyond the components that report themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
     /// The proportional set size.
@@ -43,7 +43,7 @@ pub struct Rest {
     /// Given back to the allocator and not to the system; without what it has never handed out,
     /// which costs nothing.
     pub allocator_free: u64,
-    /// What is left; below zero where structures say more than the system counts.
+    /// The remainder; negative if structures report more than the kernel counts.
     pub unaccounted: i64,
 }
 

@@ -1,4 +1,4 @@
-//! What a process knows about itself and its system: memory, time, cores.
+//! Figures about this process and its system: memory, time, cores.
 
 pub mod identity;
 pub mod memory;

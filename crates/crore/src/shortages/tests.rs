@@ -93,7 +93,7 @@ fn no_room_lasts_until_there_is_some() {
     node.sockets.closed = 1;
     let begin = "Warn Connections are refused: there is no room for more. limit=Connections: all";
     assert_eq!(node.look(), [format!("{begin} count=1")]);
-    // Nobody tries for a while, and the node is as full as before.
+    // No client tries for a while, and the node stays full.
     assert!((0..120).all(|_| node.look().is_empty()));
     node.sockets.closed += 1;
     assert_eq!(node.look(), ["Info There is room for connections again. count=1 lasted_s=0"]);

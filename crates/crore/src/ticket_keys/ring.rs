@@ -230,7 +230,7 @@ mod tests {
         assert!(Ring::decode(&[0; 5_000]).is_err());
     }
 
-    /// What a checksum does not tell: bytes that were written so.
+    /// A file can have a valid checksum and invalid content.
     #[test]
     fn nonsense_is_refused() {
         let check = |change: &dyn Fn(&mut Vec<u8>), problem: &str| {

@@ -26,7 +26,7 @@ impl Folder {
         fs::metadata(self.file()).unwrap().permissions().mode() & 0o777
     }
 
-    /// A start at this moment: names of the keys, and what was said.
+    /// Starts at this moment; returns the names of the keys and the notices.
     fn start(&self, now_ms: u64) -> (Vec<u32>, Vec<Notice>) {
         start_in(Some(&self.0), now_ms)
     }
@@ -144,7 +144,7 @@ fn no_failure_stops_a_start() {
     check_says(&notices, Level::Warn, &["cannot read", "when this process ends"]);
     assert_eq!(keys.len(), 1);
 
-    // Nothing new can be written: what is there stays in force.
+    // The folder is read-only: the existing keys stay in force.
     let folder = Folder::new();
     let first = folder.quiet_start(5_000);
     fs::create_dir(folder.0.join(NEW_NAME)).unwrap();

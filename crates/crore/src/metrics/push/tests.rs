@@ -124,7 +124,7 @@ fn to_a_file_that_stays_bounded() {
     let length = |path: &PathBuf| std::fs::metadata(path).unwrap().len();
     let older = folder.0.join("metrics.txt.1");
     assert!(length(&path) <= 8 << 10 && length(&older) <= 8 << 10);
-    // Nothing was lost but what is older than both.
+    // Both files together have every push that the rotation has not removed.
     let all = std::fs::read_to_string(&older).unwrap() + &std::fs::read_to_string(&path).unwrap();
     assert_eq!(all.lines().count() % 61, 0);
     assert!(all.lines().count() >= 2 * 61);
@@ -200,7 +200,7 @@ fn to_a_server() {
 
 #[test]
 fn nobody_there() {
-    // A port that nobody is given.
+    // A port without a listener.
     assert!(push("http://127.0.0.1:1/").once().is_err());
     assert!(push("file:/nowhere/at/all").once().is_err());
 }
