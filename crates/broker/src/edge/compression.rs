@@ -5,17 +5,18 @@
 //! the window that its client has asked for. Context is never taken over, so a compressed frame is
 //! a further wire format: made once, shared by all subscribers that take it.
 //!
-//! Invariants: nothing is compressed that is shorter than the configured bound, or that does not
-//! get shorter; no frame goes to a client whose window is smaller than the message; what is
-//! compressed for one connection alone (pages, answers) stays within a turn's share, and goes as it
-//! is beyond; what a connection has the edge inflate counts against its own share of the turn.
+//! Invariants: messages below the configured length, and those that compression does not shorten,
+//! go out uncompressed; no frame goes to a client whose window is smaller than the message; pages
+//! and answers, which are compressed for one connection alone, stay within the turn's share and go
+//! out uncompressed beyond it; inflated input counts against its connection's own share of the
+//! turn.
 
 use crate::edge::outbox::Place;
 use wire::websocket::deflate::{Deflater, Inflater, WINDOW_BITS_MAX};
 use wire::websocket::message::Event;
 
-/// What the connections of an edge share; empty where compression is not configured or not asked
-/// for.
+/// Compression state that the connections of an edge share; empty where compression is not
+/// configured or not used.
 #[derive(Default)]
 pub(crate) struct Compression {
     deflater: Option<Deflater>,
@@ -36,7 +37,7 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// Whether it may go to a client with this window: what is no longer than the window cannot
+    /// Whether a client with this window can inflate it: a message no longer than the window cannot
     /// refer beyond it.
     pub fn fits(&self, window_bits: u8) -> bool {
         fits(window_bits, self.plain_bytes)
@@ -54,7 +55,7 @@ pub(crate) fn fits(window_bits: u8, plain_bytes: usize) -> bool {
 
 /// So many bytes compressed or inflated count as a frame of the connection's share of a turn.
 pub(crate) const WORK_BYTES_FRAME: u64 = 16 << 10;
-/// Bytes that one turn compresses for single connections; what is beyond goes as it is.
+/// Bytes that one turn compresses for single connections; the rest goes out uncompressed.
 const PRIVATE_BYTES_TURN_MAX: usize = 256 << 10;
 /// Bytes of the buffer that stay between messages.
 const KEPT_BYTES_MAX: usize = 64 << 10;

@@ -25,7 +25,7 @@ pub(crate) struct Delivery<'a> {
 /// The native frame, compressed.
 #[derive(Clone, Copy)]
 pub(crate) enum PackedFormat {
-    /// Nobody has needed it.
+    /// No connection has needed it.
     Untried,
     /// It would not be shorter, or the message is too short to try.
     Useless,

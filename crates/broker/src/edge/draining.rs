@@ -22,7 +22,7 @@ enum Step {
     Waiting { until_ms: u64 },
     /// The connections before this index are not read any more.
     Holding(u32),
-    /// Homes answer what was asked.
+    /// The homes answer the requests that are under way.
     Settling,
     /// The connections before this index have been closed.
     Closing(u32),
@@ -30,7 +30,7 @@ enum Step {
     Over,
 }
 
-/// What a drain does next, with these connections.
+/// The next action of a drain, with the connections that it concerns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Draining {
     /// Tells clients to go.
@@ -43,7 +43,7 @@ pub(crate) enum Draining {
     Nothing,
 }
 
-/// What a drain has to know of its edge.
+/// The state of the edge that a drain depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
     pub now_ms: u64,
@@ -62,7 +62,7 @@ const PATIENCE_MS_MAX: u64 = 1_000;
 const CONNECTIONS_TURN_MAX: u32 = 1_024;
 /// The golden ratio of 32 bits: its multiples fall evenly.
 const GOLDEN: u32 = 0x9e37_79b9;
-/// Where the sequences of edges begin, apart from each other: the square root of two, less one.
+/// The beginning of the edges' sequences, apart from each other: the square root of two, less one.
 const EDGES_APART: u32 = 0x6a09_e667;
 /// A window is not longer.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -128,7 +128,7 @@ impl Drain {
         }
     }
 
-    /// When the next step is due; milliseconds of the monotonic clock.
+    /// The time of the next step; milliseconds of the monotonic clock.
     pub fn deadline_ms(&self, connections: u32) -> Option<u64> {
         match self.step {
             Step::Waiting { until_ms } if connections > 0 => Some(until_ms),
@@ -136,8 +136,8 @@ impl Drain {
         }
     }
 
-    /// When a client is to return, in milliseconds: evenly over the window, however few clients
-    /// there are. Neighbours lie far apart, and so do edges.
+    /// A client's delay before it returns, in milliseconds: evenly over the window, even with few
+    /// clients. Neighbours lie far apart, and so do edges.
     pub fn return_after_ms(&self, edge: EdgeId, index: ConnIndex) -> u64 {
         let of_edge = u32::from(edge).wrapping_mul(EDGES_APART);
         let place = index.0.wrapping_mul(GOLDEN).wrapping_add(of_edge);

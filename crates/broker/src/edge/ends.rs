@@ -1,16 +1,15 @@
-//! How connections end: by which code, from which side, or without one. Counted once for each, when
-//! it is forgotten.
+//! Causes of the end of a connection: a close code and its side, or an end without a code. Each
+//! connection is counted once, when its slot is freed.
 //!
-//! Invariants: the cause that was there first counts; the numbers of all causes together are the
-//! connections that have ended. The cause takes a byte of the slot that nothing else has use for,
-//! so that it costs no memory.
+//! Invariants: the first cause counts; the numbers of all causes together are the connections that
+//! have ended. The cause is in a byte of the slot that is otherwise unused, so it costs no memory.
 
 use crate::edge::counts::Counts;
 use std::borrow::Cow;
 use stdx::handing::Hand;
 use wire::native::CloseCode;
 
-/// Why a connection ends.
+/// The cause of the end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct End(u8);
 
@@ -29,13 +28,13 @@ const RFC_OF_NODE: [u16; 6] = [1002, 1003, 1007, 1008, 1009, 1011];
 /// Codes that clients close with; 1005 stands for a close frame without one.
 const RFC_OF_CLIENT: [u16; 13] =
     [1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014];
-/// The rest of what clients may say is free for libraries and for applications.
+/// The other codes that clients may send are free for libraries and for applications.
 const RANGES_OF_CLIENT: [&str; 2] = ["3000-3999", "4000-4999"];
 
 const OWN: usize = WITHOUT_CODE.len() + RFC_OF_NODE.len();
 const CLIENT: usize = OWN + CloseCode::ALL.len();
 const RANGES: usize = CLIENT + RFC_OF_CLIENT.len();
-/// Causes that are told apart.
+/// The number of causes.
 const ENDS_COUNT: usize = RANGES + RANGES_OF_CLIENT.len();
 const _: () = assert!(ENDS_COUNT < 255);
 
@@ -82,13 +81,13 @@ impl End {
     }
 }
 
-/// How many connections have ended, by cause.
+/// Ended connections, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand)]
 pub struct EndCounts(Counts<ENDS_COUNT>);
 
 impl EndCounts {
-    /// For each cause: the side that it came from, the close code or the word for an end without
-    /// one, and how often.
+    /// Each cause: its side, the close code or the word for an end without one, and the number of
+    /// connections.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Cow<'static, str>, u64)> {
         (0..ENDS_COUNT).zip(self.0.numbers()).map(|(place, count)| {
             let (by, code) = name_of(place);

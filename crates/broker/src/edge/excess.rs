@@ -1,4 +1,4 @@
-//! The bounds of what is kept for a connection that does not take what it is sent.
+//! Bounds of the bytes that are buffered for a slow connection.
 
 use stdx::handing::Hand;
 

@@ -26,14 +26,14 @@ const NORMAL: u16 = 1_000;
 /// Between two entries about refused origins.
 const ORIGIN_PAUSE_MS: u64 = 60_000;
 
-/// What is known of a connection for its entries.
+/// Facts about a connection for its entries.
 #[derive(Clone, Copy, Hand)]
 struct Known {
     /// The peer's address.
     address: u128,
     /// Against what an earlier connection left here.
     generation: u32,
-    /// When its session began: milliseconds of the monotonic clock, their low half; durations are
+    /// Begin of its session: the low half of milliseconds of the monotonic clock; durations are
     /// reported up to 49 days.
     began_ms: u32,
     /// The close code of its WebSocket; 0: not yet closed.
@@ -64,10 +64,10 @@ pub(crate) struct Asked {
     pub at_ms: u64,
 }
 
-/// What an edge knows for its entries, and how many it may still make.
+/// Facts for an edge's entries, and the entries that it may still make.
 #[derive(Default, Hand)]
 pub(crate) struct Journal {
-    /// By the connections' indexes; nothing where nobody asks.
+    /// Facts by connection; empty where no log line or topic needs them.
     known: Pages<Known, PAGE>,
     asked: BTreeMap<ConnIndex, Asked>,
     pub access: Allowance,
@@ -79,7 +79,7 @@ pub(crate) struct Journal {
     origins_told_from_ms: u64,
 }
 
-/// How many entries may still be made in this second, and how many were left out.
+/// Entries that may still be made in this second, and those that were left out.
 #[derive(Clone, Copy, Default, Hand)]
 pub(crate) struct Allowance {
     left: u32,

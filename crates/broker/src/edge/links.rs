@@ -256,7 +256,7 @@ impl Window {
                 && self.bytes < u64::from(limits.stream_credit_bytes)
     }
 
-    /// How many more pages may be asked for; [`Window::has_room`] for a lane of pages.
+    /// The number of further pages that may be requested; [`Window::has_room`] for a lane of pages.
     fn pages_left(&self, limits: &Limits) -> u32 {
         let pages_max = PAGES_INFLIGHT_MAX.min(limits.requests_inflight_max);
         if self.is_stalled { pages_max } else { pages_max.saturating_sub(self.requests) }

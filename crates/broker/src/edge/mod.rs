@@ -53,7 +53,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use stdx::key::Key;
 
-/// What the edge asks of the reactor.
+/// The edge's demands on the reactor.
 #[derive(Debug, Default)]
 pub struct Outputs {
     /// Requests, by home, in order.
@@ -70,16 +70,15 @@ pub struct Outputs {
     /// Connections of proxies that bring a request of this client, and wait until they may count
     /// for it.
     pub clients: Vec<(Key, IpAddr)>,
-    /// Of homes, to what operators have asked them through this edge, by the numbers of the
-    /// questions.
+    /// Answers of homes to operators' questions through this edge, by the numbers of the questions.
     pub answers: Vec<(u32, Answer)>,
     /// Connections that come to users and leave them, in order; those that come wait for an answer.
     pub users: Vec<UserChange>,
-    /// What is to be told of clients, where the settings ask for it.
+    /// Entries for log lines and `$sys` topics about clients, where the settings ask for them.
     pub journal: Vec<Entry>,
 }
 
-/// How the network knows where a connection comes from, where the edge keeps no addresses.
+/// The network's lookup of a connection's peer address, where the edge keeps no addresses.
 pub type PeerOf<'a> = &'a dyn Fn(Key) -> Option<IpAddr>;
 
 /// The edge role of one I/O thread: six owners, and what all of them go by.
@@ -99,7 +98,7 @@ pub struct Edge {
     pub(crate) statistics: EdgeStatistics,
     pub(crate) draining: bool,
     drains: Option<draining::Drain>,
-    /// What the reactor takes after each turn.
+    /// Outputs that the reactor takes after each turn.
     pub out: Outputs,
 }
 
@@ -134,36 +133,35 @@ impl Edge {
         }
     }
 
-    /// Goes by renewed settings from now on ([`Settings::renewed`]). Connections, subscriptions and
-    /// their policies stay; what waits for room or for a deadline goes on by the new bounds when it
-    /// is looked at next.
+    /// Applies renewed settings from now on ([`Settings::renewed`]). Connections, subscriptions and
+    /// their policies stay; a connection that waits for room or for a deadline gets the new bounds
+    /// when it is next examined.
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
         self.work.compression.forget_compressor();
         self.connections.rates.renew(&settings.limits);
         self.settings = settings;
         self.renew_journal();
-        // What is no portion by the old bound may be one by the new: a home without credit would
-        // wait for it for ever.
+        // The credit may be less than a portion by the old bound and a portion by the new: a home
+        // without credit would wait for it for ever.
         for home in 0..self.settings.homes_count {
             self.give_credit(home, 0);
         }
     }
 
-    /// Counters that begin anew after 32 bits begin here, of an edge that has not served anybody.
-    /// For tests and simulated worlds: what comes at their ends does not show otherwise in a
-    /// human's time.
+    /// Starts the 32-bit counters of an edge without connections at this value. Tests and simulated
+    /// worlds need it: a real edge takes years to reach the end of its counters.
     pub fn begin_counters_at(&mut self, value: u32) {
         self.subscriptions.begin_counters_at(value);
         self.links.begin_at(value);
         self.outboxes.begin_at(value);
     }
 
-    /// What it goes by.
+    /// The current settings.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 
-    /// Begins a turn: time passes, deadlines come, kept input goes on.
+    /// Begins a turn: sets the time, handles deadlines, resumes buffered input.
     pub fn turn(&mut self, now: Now) {
         self.now = now;
         self.renew_compression();
@@ -203,8 +201,7 @@ impl Edge {
         }
     }
 
-    /// The same because the peer's host acknowledged nothing any more: it has vanished, or is cut
-    /// off.
+    /// The peer's host stopped acknowledging: it has vanished, or is cut off.
     pub fn vanished(&mut self, key: Key) {
         if self.connections.slots.get(key).is_some() {
             self.statistics.unacknowledged += 1;

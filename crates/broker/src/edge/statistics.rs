@@ -1,4 +1,4 @@
-//! What an edge counts about itself, for metrics. Plain numbers; nothing per topic or client.
+//! Counters of an edge, for metrics. Plain numbers; nothing per topic or client.
 
 use crate::edge::counts::Counts;
 use crate::edge::ends::EndCounts;
@@ -21,13 +21,13 @@ pub struct EdgeStatistics {
     /// Open connections.
     #[metric("crore_connections")]
     pub connections: u64,
-    /// Of these: native sessions.
+    /// Native sessions among the connections.
     pub native_sessions: u64,
-    /// Of these: event streams.
+    /// Event streams among the connections.
     pub event_streams: u64,
-    /// Of these: echo sessions.
+    /// Echo sessions among the connections.
     pub echo_sessions: u64,
-    /// Of these: long polls.
+    /// Long polls among the connections.
     pub long_polls: u64,
     /// Connections ended, by code or cause.
     pub ends: EndCounts,
@@ -122,7 +122,7 @@ pub struct EdgeStatistics {
     pub gaps: u64,
     /// Connections closed because they did not drain.
     pub slow_closed: u64,
-    /// Of these: because too much was kept for all connections together.
+    /// Connections closed because the buffers of all connections together exceeded their bound.
     pub slow_closed_for_all: u64,
     /// Connections that operators have ended.
     pub disconnected_by_operators: u64,
@@ -178,11 +178,11 @@ pub struct EdgeStatistics {
     /// Publications on $sys/... that were dropped because the queue of their home shard was full.
     #[metric("crore_sys_publications_lost_total")]
     pub own_publications_lost: u64,
-    /// Who was turned away because of how fast they were, or because memory was short.
+    /// Clients turned away by a rate or for want of memory.
     pub turned_away: TurnedAway,
 }
 
-/// Who was turned away, and why.
+/// Clients and requests turned away, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand, Counters, Metrics)]
 pub struct TurnedAway {
     /// Publications refused because their connection publishes faster than it may.
@@ -194,7 +194,7 @@ pub struct TurnedAway {
     /// Connections closed because their client pinged faster than it may.
     #[metric(limit = "ping_rate_max")]
     pub ping_floods: u64,
-    /// Connections closed because too much of what they sent was refused.
+    /// Connections closed because the node refused too many of their requests.
     #[metric(limit = "errors_max")]
     pub error_floods: u64,
     /// Subscriptions refused because their session, or its token, has as many as it may.
@@ -221,7 +221,7 @@ pub struct TurnedAway {
     pub publishes_without_memory: u64,
 }
 
-/// How often clients were told each error.
+/// Errors sent to clients, by code.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand)]
 pub struct ErrorCounts(Counts<{ ErrorCode::ALL.len() }>);
 
@@ -230,12 +230,12 @@ impl ErrorCounts {
         self.0.count(place_of(code));
     }
 
-    /// Of one code.
+    /// The count of one code.
     pub fn of(&self, code: ErrorCode) -> u64 {
         self.0.of(place_of(code))
     }
 
-    /// Of all codes, in their order.
+    /// The counts of all codes, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (ErrorCode, u64)> {
         ErrorCode::ALL.into_iter().zip(self.0.numbers())
     }
@@ -254,7 +254,7 @@ fn place_of(code: ErrorCode) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// What was not permitted, by what was wanted.
+/// Requests without permission, by action.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct Forbidden {
     /// Subscriptions.
@@ -281,12 +281,12 @@ impl Forbidden {
     }
 }
 
-/// What became of subscriptions that came with a position.
+/// Subscriptions that came with a position, by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Hand, Counters, Metrics)]
 pub struct Recoveries {
     /// Everything behind the position follows.
     pub complete: u64,
-    /// Some of it cannot be had; the client was told.
+    /// Some records are no longer available; the client got the gap.
     pub gap: u64,
     /// Refused because of a gap, as the client wanted it.
     pub refused: u64,

@@ -11,7 +11,7 @@ use wire::native::TICKET_BYTES_MAX;
 /// Tickets on their way.
 #[derive(Default, Hand)]
 pub(crate) struct Tickets {
-    /// By connection.
+    /// Tickets under way, by connection.
     wanted: BTreeMap<ConnIndex, Wanted>,
     /// Rises with every index that a home takes back while somebody waits for a ticket.
     released_count: u64,
@@ -76,15 +76,16 @@ impl Tickets {
 pub(crate) struct Wanted {
     /// The client's number, if it has asked.
     pub request: Option<u32>,
-    /// The client is to be led away with it, to return after so many milliseconds.
+    /// The delay after which the client is to return, in milliseconds, if the ticket is for
+    /// GO_AWAY.
     pub away_ms: Option<u64>,
     pub asked: Option<Asked>,
 }
 
-/// What the homes were asked, and have said.
+/// A question to the homes, and their answers so far.
 #[derive(Default, Hand)]
 pub(crate) struct Asked {
-    /// Of the question.
+    /// The number of the question.
     pub number: u32,
     /// Homes that have not answered, with the topics that they were asked for.
     pub waiting: BTreeMap<HomeId, Vec<TopicIndex>>,

@@ -9,7 +9,7 @@ use stdx::chunk::{ChunkWriter, Slice};
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// What subscriptions may still cost in this turn.
+    /// The work that subscriptions may still take in this turn.
     pub left: u32,
     pub mail: Mail,
     pub targets: Vec<SubIndex>,
@@ -18,8 +18,8 @@ pub(crate) struct Work {
     pub compression: Compression,
 }
 
-/// Where bytes wait that go to other shards: one area after another, each freed when the last
-/// letter that refers to it has been dealt with.
+/// Areas of bytes for other shards: one after another, each freed when the last letter that refers
+/// to it has been handled.
 #[derive(Default)]
 pub(crate) struct Mail {
     area: Option<ChunkWriter>,
@@ -28,7 +28,7 @@ pub(crate) struct Mail {
 const MAIL_AREA_BYTES: usize = 64 << 10;
 
 impl Mail {
-    /// Of the area that is being filled.
+    /// The bytes of the area that is being filled.
     pub fn memory_bytes(&self) -> usize {
         self.area.as_ref().map_or(0, ChunkWriter::len)
     }

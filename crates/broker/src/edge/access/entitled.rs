@@ -1,10 +1,10 @@
-//! What the clients of an edge are entitled to: one entry for each credential, shared by the
-//! connections that show it.
+//! Entitlements of an edge's clients: one entry for each credential, shared by the connections that
+//! present it.
 //!
-//! Place on the path: step 3, beside the sessions, which ask [`Entitlements::permits`]. Signatures
-//! are never looked at here (see `crate::entitlement`). Invariants: an entry lives as long as
-//! somebody holds it, by [`Entitlements::hold`]; equal terms are kept once; a credential is found
-//! by its digest only until keys or revocations have changed; a connection with a token of its own
+//! Place on the path: step 3, beside the sessions, which ask [`Entitlements::permits`].
+//! `crate::entitlement` checks signatures; this module never does. Invariants: an entry lives as
+//! long as it has holders ([`Entitlements::hold`]); equal terms are stored once; a credential is
+//! found by its digest only until keys or revocations change; a connection with a token of its own
 //! costs an entry, its place in the table and its subject, and no timer.
 
 use crate::entitlement::{
@@ -31,7 +31,7 @@ struct Entry {
     issued_s: u32,
     expires_s: u32,
     terms: u32,
-    /// Who holds it: connections, and verdicts on their way.
+    /// The number of holders: connections, and decisions under way.
     holders: u32,
     is_revoked: bool,
 }
@@ -83,8 +83,8 @@ impl Entitlements {
                 self.hold(at);
                 return Some(at);
             }
-            // What an API key permits may be another since. Who has come before keeps what it was
-            // told.
+            // The API key may permit other actions since. Connections that presented it before keep
+            // their terms.
             self.unlist(at);
         }
         let subject = self.subjects.insert(entitlement.subject.as_bytes())?;
@@ -149,8 +149,8 @@ impl Entitlements {
         }
     }
 
-    /// What an entry permits with all topics that a filter covers; [`NONE`]: what `anonymous`
-    /// permits.
+    /// The permission of an entry for all topics that a filter covers; [`NONE`]: the permission of
+    /// `anonymous`.
     ///
     /// # Errors
     /// `unauthorized` without an entry, `forbidden` with one; `token_expired`, `token_revoked`.
@@ -174,7 +174,7 @@ impl Entitlements {
     /// Whether an entry, or `anonymous` without one, permits this with any topic at all.
     ///
     /// # Errors
-    /// As for [`Entitlements::permit`].
+    /// The errors of [`Entitlements::permit`].
     pub fn permit_some(
         &self,
         at: u32,
@@ -192,8 +192,8 @@ impl Entitlements {
         if permissions.of(action).is_empty() { Err(refusal) } else { Ok(()) }
     }
 
-    /// How many subscriptions a session with this entry may have, where others may have
-    /// `of_session`.
+    /// The maximum number of subscriptions of a session with this entry; sessions without a limit
+    /// of their own may have `of_session`.
     pub fn subscriptions_max(&self, at: u32, of_session: u32) -> u32 {
         match at {
             NONE => of_session,
@@ -241,7 +241,7 @@ impl Entitlements {
         &self.terms[self.entries[at].terms].terms
     }
 
-    /// What it was shown as: of API keys alone no moment of issue is told.
+    /// The kind of the credential. Only API keys have no time of issue.
     pub fn kind(&self, at: u32) -> CredentialKind {
         CredentialKind::issued(self.entries[at].issued_s)
     }
@@ -329,8 +329,8 @@ impl Entitlements {
             && *self.terms(at) == *other.terms
     }
 
-    /// Whoever shows any credential from now on is judged anew. Who has come before keeps what it
-    /// was told.
+    /// A credential that is presented from now on is authenticated again. Earlier connections keep
+    /// their terms.
     pub fn unlist_all(&mut self) {
         self.by_digest = HashTable::new();
     }
@@ -415,8 +415,8 @@ fn digest_of(words: [u32; 4]) -> Digest {
     Digest(bytes)
 }
 
-/// Of a digest, which is a hash already. Only credentials that hold are entered: nobody can choose
-/// where they fall.
+/// The hash of a digest, which is uniform already. Only accepted credentials are entered, so no
+/// client can choose the place of its entry.
 fn hash_of(words: [u32; 4]) -> u64 {
     u64::from(words[0]) | u64::from(words[1]) << 32
 }

@@ -1,10 +1,10 @@
-//! Access: what clients are entitled to, and which entitlements are to be looked at again.
+//! Access: the entitlements of clients, and those that are to be examined again.
 //!
 //! Owner of entitlements and renewals; it knows connections by their keys and indexes only.
 //!
-//! When keys or revocations have changed, all entries are looked at again, some in each turn, and
+//! After a change of keys or revocations all entries are examined again, some in each turn, and
 //! then the connections of those that were revoked. Decisions that were under way meanwhile may not
-//! know of the change: their entries are looked at when they come.
+//! know of the change: their entries are examined when the decisions arrive.
 
 pub(crate) mod entitled;
 pub(crate) mod renewals;
@@ -23,7 +23,7 @@ const ENTRIES_TURN_MAX: u32 = 1_024;
 /// Connections that one turn looks at.
 const CONNECTIONS_TURN_MAX: u32 = 16_384;
 
-/// What is known of a credential that a client has presented.
+/// The state of a credential that a client has presented.
 pub(crate) enum Shown {
     /// Its entry, which the caller now holds.
     Known(u32),
@@ -73,7 +73,7 @@ impl Access {
             || !self.unsure.is_empty()
     }
 
-    /// Has the entitlement that a ticket brought looked at before its connection goes on.
+    /// Queues the entitlement of a ticket for examination; its connection waits until then.
     pub fn look_at_ticket_of(&mut self, key: Key) {
         self.tickets.push(key);
     }
@@ -83,7 +83,7 @@ impl Access {
         std::mem::take(&mut self.tickets)
     }
 
-    /// A decision has come: its entry is looked at again if it may not know of what has changed.
+    /// Notes a decision: its entry is examined again if the decision may predate a change.
     pub fn note_decision(&mut self, at: u32, now_ms: u64) {
         if now_ms < self.unsure_until_ms {
             self.unsure.push(at);

@@ -9,14 +9,14 @@ use stdx::memory::tree_bytes;
 /// Renewals under way.
 #[derive(Default, Hand)]
 pub(crate) struct Renewals {
-    /// By connection.
+    /// Renewals under way, by connection.
     renewals: BTreeMap<ConnIndex, Renewal>,
     /// Connections of which a subscription has been settled by the present letter.
     settled: Vec<ConnIndex>,
 }
 
 impl Renewals {
-    /// A renewal begins, or goes on.
+    /// Begins a renewal, or stores its next state.
     pub fn insert(&mut self, index: ConnIndex, renewal: Renewal) {
         self.renewals.insert(index, renewal);
     }
@@ -75,10 +75,10 @@ pub(crate) struct Renewal {
     pub asked: Option<Asked>,
 }
 
-/// What the homes were asked, and have said.
+/// A question to the homes, and their answers so far.
 #[derive(Hand)]
 pub(crate) struct Asked {
-    /// Of the question.
+    /// The number of the question.
     pub number: u32,
     /// Homes that have not answered, with the topics that they were asked for.
     pub waiting: BTreeMap<HomeId, Vec<TopicIndex>>,

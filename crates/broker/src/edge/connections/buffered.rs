@@ -1,5 +1,5 @@
-//! Unfinished input of all connections: how much each of them buffers, whether it goes on, and
-//! which one ends first.
+//! Unfinished input of all connections: the bytes that each of them buffers, its progress, and the
+//! order in which connections are closed.
 //!
 //! A connection whose last read ended with a whole frame or request is not in here. Invariants: all
 //! connections together buffer at most `pinned_bytes_max`; buffers count with their capacity. Above
@@ -44,7 +44,7 @@ struct Holding {
     come_bytes: u64,
 }
 
-/// What a read, or going on with buffered input, has brought.
+/// The result of a read, or of handling buffered input.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Came {
     pub bytes: usize,

@@ -15,7 +15,7 @@ use crate::protocol::{Protocol, flag};
 use crate::settings::Limits;
 use std::ops::Range;
 
-/// What a connection is due for.
+/// The action that a connection is due for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
     /// Nothing.
@@ -36,18 +36,18 @@ pub(crate) enum Due {
     Abort,
 }
 
-/// What the sweep has found of a connection.
+/// The result of the sweep for a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Swept {
     /// The entry of its entitlement; [`NONE`]: none.
     pub entitlement: u32,
     pub has_unfinished: bool,
-    /// What it is due for, unless its entitlement or its unfinished input ends it.
+    /// The action that is due, unless its entitlement or its unfinished input ends it.
     pub due: Due,
 }
 
-/// Where tokens expire, connections are looked at as if this were the shortest interval: a round
-/// takes four seconds.
+/// The interval that sets the sweep's pace on a node with tokens that expire: a round takes four
+/// seconds.
 const EXPIRY_INTERVAL_S: u32 = 32;
 
 impl Connections {
@@ -78,7 +78,7 @@ impl Connections {
                 continue;
             };
             if slot.is(flag::PAUSED | flag::RESUMED) && !slot.is(flag::ASKED) {
-                // It is the server that is late: what has come waits for a home to have room.
+                // The server is late, not the client: its input waits until a home has room.
                 self.expect(deadline, limits, now);
             } else {
                 return Some(ConnIndex(key.index));
@@ -87,7 +87,7 @@ impl Connections {
         None
     }
 
-    /// When the next handshake is late; milliseconds of the monotonic clock.
+    /// The deadline of the next handshake; milliseconds of the monotonic clock.
     pub fn next_handshake_ms(&self, now: Now) -> Option<u64> {
         self.handshakes.next_ms(now.monotonic_ms)
     }
@@ -98,12 +98,12 @@ impl Connections {
         std::mem::replace(&mut self.second, second) != second
     }
 
-    /// When the next second begins; milliseconds of the monotonic clock.
+    /// The beginning of the next second; milliseconds of the monotonic clock.
     pub fn next_second_ms(&self) -> u64 {
         u64::from(self.second + 1) * 1_000
     }
 
-    /// How fast connections are looked at: as the shortest interval asks for.
+    /// The pace of the sweep: the one that the shortest interval needs.
     pub fn pace(&self, has_streams: bool, has_expiring: bool, limits: &Limits) -> Pace {
         let unfinished_s = limits.unfinished_input_timeout_ms.div_ceil(1_000);
         let shortest_s = [
@@ -114,12 +114,12 @@ impl Connections {
         Pace::of(shortest_s.into_iter().flatten().fold(self.ping_interval_min_s, u32::min))
     }
 
-    /// When the next step of the sweep is due; milliseconds of the monotonic clock.
+    /// The time of the sweep's next step; milliseconds of the monotonic clock.
     pub fn next_sweep_ms(&self, pace: Pace) -> Option<u64> {
         (self.slots.count() > 0).then(|| self.sweep.next_ms(self.slots.places(), pace))
     }
 
-    /// How many blocks of connections the sweep looks at now.
+    /// The number of blocks of connections that the sweep examines now.
     pub fn begin_sweep(&mut self, pace: Pace, now: Now) -> u32 {
         self.sweep.begin(now.monotonic_ms, self.slots.places(), pace)
     }
@@ -155,7 +155,7 @@ impl Connections {
         Some(Swept { entitlement, has_unfinished, due })
     }
 
-    /// What a connection is due for that has been silent.
+    /// The action that a silent connection is due for.
     pub fn due(&self, index: ConnIndex, limits: &Limits) -> Due {
         let silent_s = self.second.saturating_sub(self.stamps[index.0]);
         due(&self.slots[index], index, silent_s, limits)

@@ -8,7 +8,7 @@ use stdx::handing::Hand;
 use stdx::key::Key;
 use stdx::memory::vector_bytes;
 
-/// What a fast deadline is for.
+/// The kind of a fast deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Deadline {
     /// The first request's head must have arrived.
@@ -38,7 +38,7 @@ impl Handshakes {
         self.pending.push_back((at_ms, deadline));
     }
 
-    /// When the first one comes.
+    /// The time of the first deadline; milliseconds of the monotonic clock.
     pub fn next_ms(&self, now_ms: u64) -> Option<u64> {
         let (at_ms, _) = self.pending.front()?;
         let ahead_ms = at_ms.wrapping_sub(now_ms as u32) as i32;
@@ -51,7 +51,7 @@ impl Handshakes {
         }
         let (_, deadline) = self.pending.pop_front()?;
         if self.pending.is_empty() {
-            // What a storm needed goes back.
+            // The memory that a storm needed is released.
             self.pending = VecDeque::new();
         }
         Some(deadline)
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(handshakes.memory_bytes(), 0);
     }
 
-    /// As after a reload with a shorter time for them.
+    /// A reload may shorten the handshake timeout.
     #[test]
     fn a_shorter_handshake_waits_for_the_longer_one_before_it() {
         let key = |index| Key { index, generation: 1 };

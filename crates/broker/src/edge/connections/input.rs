@@ -14,7 +14,7 @@ pub(crate) struct Input {
     needs: usize,
 }
 
-/// What the sessions have made of a connection's input.
+/// The outcome of a connection's input in the sessions.
 pub(crate) struct Driven {
     /// Bytes that were handled.
     pub consumed: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Driven {
 }
 
 impl Input {
-    /// The rest of bytes that have just come, in the order in which it goes on.
+    /// The unhandled rest of new bytes, in the order in which it is handled later.
     pub fn of_rest(bytes: &[u8], driven: &Driven, scan: HeadScan) -> Input {
         let rest = &bytes[driven.consumed..];
         let mut input = Input { bytes: Vec::new(), scan, needs: driven.needs };
@@ -43,7 +43,7 @@ impl Input {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Keeps what was not handled, with so much room beyond it at most.
+    /// Keeps unhandled bytes, with at most `spare_bytes_max` of room beyond them.
     pub fn keep_rest(&mut self, driven: Driven, scan: HeadScan, spare_bytes_max: usize) {
         self.bytes.splice(..driven.consumed, driven.early);
         let used = 2 * self.bytes.len() + spare_bytes_max;
@@ -55,7 +55,7 @@ impl Input {
     }
 }
 
-/// What a session made of the front of its input.
+/// The outcome of the first bytes of the input in a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
     /// So many bytes are dealt with; go on.

@@ -165,7 +165,7 @@ impl Connections {
         Some(self.slots.key(index))
     }
 
-    /// Queues a connection that goes on with buffered input.
+    /// Queues a connection with buffered input for the next turn.
     pub fn resume(&mut self, index: ConnIndex) {
         self.slots[index].set(flag::RESUMED);
         self.resumed.push(self.slots.key(index));

@@ -1,10 +1,10 @@
 //! Addresses of clients, on nodes that need them: the peer's own, and that of the client that a
 //! trusted proxy speaks for.
 //!
-//! Invariants: a node that needs no addresses keeps none; one that has begun to keep them goes on,
-//! so that no connection is taken for an earlier one of its index. Addresses of connections that
-//! are older than that are not known. A client that its proxy does not name counts as [`UNNAMED`]:
-//! never as the proxy itself, whose address may have rights.
+//! Invariants: a node that needs no addresses keeps none; a node that has begun to keep them never
+//! stops, so that no connection is taken for an earlier one of its index. Addresses of connections
+//! that are older than that are not known. A client that its proxy does not name counts as
+//! [`UNNAMED`]: never as the proxy itself, whose address may have rights.
 
 use crate::ids::ConnIndex;
 use crate::settings::AddressSettings;

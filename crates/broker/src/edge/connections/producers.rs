@@ -24,7 +24,7 @@ pub(crate) const AGE_MS_MAX: u32 = 1 << 31;
 /// From this age on a producer's stamp is kept apart, in milliseconds.
 const KEPT_APART_MS: u32 = AGE_MS_MAX / 2;
 
-/// When old sessions began that publish as producers: milliseconds of the monotonic clock, by
+/// Begin of old sessions that publish as producers: milliseconds of the monotonic clock, by
 /// connection.
 #[derive(Default, Hand)]
 pub(crate) struct OldSessions {
@@ -75,7 +75,7 @@ impl OldSessions {
     }
 }
 
-/// How long ago that was.
+/// The age of such a session, in milliseconds.
 pub(crate) fn age_ms(now_ms: u64, hello_ms: u32) -> u32 {
     (now_ms as u32).wrapping_sub(hello_ms) // of the low halves
 }

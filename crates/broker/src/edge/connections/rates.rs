@@ -1,5 +1,4 @@
-//! Rates of one connection: how fast it may publish, ask, subscribe and ping, and how much of what
-//! it sends may be refused.
+//! Rates of one connection: publications, requests, subscriptions, pings and refusals.
 //!
 //! Invariant: only a connection that uses a rate owns buckets, until a sweep finds them full again.
 
@@ -69,7 +68,7 @@ impl Rates {
         }
     }
 
-    /// Takes other limits; what has been used stays so.
+    /// Applies new limits; the used part of each bucket stays used.
     pub fn renew(&mut self, limits: &Limits) {
         let buckets = std::mem::take(&mut self.buckets);
         *self = Rates { buckets, ..Rates::new(limits) };

@@ -35,10 +35,11 @@ pub(crate) struct Slot {
     pub subscriptions_count: u32,
     /// The newest frame for filters, so that it is sent once however many of the filters match.
     pub named: u32,
-    /// When its session began, or before that the connection: milliseconds of the monotonic clock,
-    /// their low half. See `producers`.
+    /// Begin of its session, or before that of the connection: the low half of milliseconds of the
+    /// monotonic clock. See `producers`.
     pub hello_ms: u32,
-    /// What its client is entitled to, in `edge::access`; [`NONE`]: to what anonymous clients are.
+    /// The entitlement of its client, an index in `edge::access`; [`NONE`]: that of anonymous
+    /// clients.
     pub entitlement: u32,
 }
 
@@ -112,12 +113,12 @@ impl Slot {
     }
 }
 
-/// A mark that is older, in numbers, is forgotten: half of what there is before numbers come again.
+/// The maximum age of a mark, in numbers: half of the range, so that no number repeats before then.
 const MARK_AGE_MAX: u32 = 1 << 31;
 /// Slots to a page.
 pub(crate) const PAGE: usize = 256;
 
-/// All connections of an edge; grows by pages, so that growth never moves what is there.
+/// All connections of an edge; grows by pages, so that growth never moves existing slots.
 #[derive(Hand)]
 pub(crate) struct Slots {
     slots: Pages<Slot, PAGE>,

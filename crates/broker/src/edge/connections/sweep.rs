@@ -1,10 +1,9 @@
 //! The order and the pace in which all connections are looked at for slow deadlines.
 //!
-//! Connections that came together lie together, and are due together: whoever looked at them in
-//! their order would send tens of thousands of pings in one turn, and everything else would wait
-//! for them. So a sweep goes in short steps, and takes blocks of neighbours (for the cache's sake)
-//! from everywhere (by their numbers with the bits reversed): what is due is spread over the whole
-//! round.
+//! Connections that came together lie together, and are due together: examined in their order, they
+//! would get tens of thousands of pings in one turn, and everything else would wait. So a sweep
+//! goes in short steps, and takes blocks of neighbours (for the cache's sake) from everywhere (by
+//! their numbers with the bits reversed): deadlines are spread over the whole round.
 //!
 //! A round is as long as deadlines allow to be late ([`Pace`]): looking at a million connections
 //! that are pinged every five minutes takes more processor time than their pings when it is done
@@ -24,13 +23,13 @@ const STEP_DUE: u64 = 128;
 const BLOCKS_PER_S_MIN: u64 = 64;
 /// Neighbours that are looked at together.
 const BLOCK: u32 = 64;
-/// As many blocks as a step is to have, if that makes it neither shorter nor longer than this.
+/// The number of blocks in a step, if that makes it neither shorter nor longer than `STEP_MS`.
 const STEP_BLOCKS: u64 = 32;
 const STEP_MS: Range<u64> = 10..1_000;
 /// Steps are made longer than that only up to here: what comes meanwhile waits for their pings.
 const STEP_DUE_MS_MAX: u64 = 50;
 
-/// How fast a sweep goes.
+/// The pace of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// The shortest interval between two deadlines of a connection, in milliseconds.
@@ -38,8 +37,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Of connections whose shortest interval is this one, in seconds; the longer it is the slower,
-    /// down to a bound.
+    /// The pace for connections with this shortest interval, in seconds; a longer interval gives a
+    /// slower pace, down to a bound.
     pub fn of(interval_s: u32) -> Pace {
         Pace { interval_ms: u64::from(interval_s) * 1_000 }
     }
@@ -55,14 +54,14 @@ impl Pace {
     }
 }
 
-/// Where a sweep is.
+/// The progress of a sweep.
 #[derive(Hand)]
 pub(crate) struct Sweep {
     swept_ms: u64,
     /// The next block of the round, before its bits are reversed.
     at: u32,
-    /// How many bits; the round has two to the power of it blocks, of which those that do not exist
-    /// are left out.
+    /// The number of bits; the round has two to the power of it blocks, without those that do not
+    /// exist.
     bits: u32,
 }
 
@@ -71,13 +70,13 @@ impl Sweep {
         Sweep { swept_ms: now_ms, at: 0, bits: 0 }
     }
 
-    /// When the next step is due; milliseconds of the monotonic clock. `places` are the indexes in
+    /// The time of the next step; milliseconds of the monotonic clock. `places` are the indexes in
     /// use, and more.
     pub fn next_ms(&self, places: u32, pace: Pace) -> u64 {
         self.swept_ms + pace.step_ms(places)
     }
 
-    /// How many blocks are to be looked at now.
+    /// The number of blocks to examine now.
     pub fn begin(&mut self, now_ms: u64, places: u32, pace: Pace) -> u32 {
         let round_ms = pace.round_ms();
         let elapsed_ms = now_ms.saturating_sub(self.swept_ms).min(round_ms);

@@ -123,7 +123,7 @@ impl Edge {
     /// Whether a connection may do this with any topic at all.
     ///
     /// # Errors
-    /// As for [`Edge::permit`].
+    /// The errors of [`Edge::permit`].
     pub(crate) fn permit_some(
         &mut self,
         index: ConnIndex,
@@ -147,7 +147,7 @@ impl Edge {
         self.access.entitlements.check(at, self.unix_s())
     }
 
-    /// How many subscriptions a connection may have.
+    /// The maximum number of subscriptions of a connection.
     pub(crate) fn subscriptions_max(&self, index: ConnIndex) -> u32 {
         let of_session = self.settings.limits.subscriptions_per_session_max;
         let at = self.connections.slots[index].entitlement;
@@ -160,8 +160,8 @@ impl Edge {
         Some(self.access.entitlements.kind(at))
     }
 
-    /// How many messages a connection's entitlement lets it publish in a second; none without a
-    /// bound of its own.
+    /// The publications per second that a connection's entitlement permits; none without a limit of
+    /// its own.
     pub(crate) fn own_publish_rate(&self, index: ConnIndex) -> Option<u32> {
         let at = self.entitlement_of(index)?;
         self.access.entitlements.terms(at).limits.publish_rate_max
@@ -298,7 +298,7 @@ impl Edge {
         Some(self.connections.slots[index].entitlement).filter(|&at| at != NONE)
     }
 
-    /// What a connection is entitled to, as values.
+    /// The entitlement of a connection, as values.
     pub(crate) fn entitlement_to_keep(&self, index: ConnIndex) -> Option<Entitlement> {
         let at = self.entitlement_of(index)?;
         Some(self.access.entitlements.get(at))
@@ -314,7 +314,7 @@ impl Edge {
         self.forget_renewal(index);
     }
 
-    /// Has the entitlement that a ticket brought looked at before its connection goes on.
+    /// Has the entitlement of a ticket examined; its connection waits until then.
     pub(crate) fn have_looked_at(&mut self, index: ConnIndex) {
         self.connections.slots[index].set(flag::PAUSED | flag::ASKED);
         let key = self.connections.slots.key(index);

@@ -128,5 +128,5 @@ impl Edge {
     }
 }
 
-/// What a PUBLISH needs beside its payload, at most: topic, content type, tags, numbers.
+/// Maximum bytes of a PUBLISH beside its payload: topic, content type, tags, numbers.
 const ENVELOPE_BYTES: u32 = 8 << 10;

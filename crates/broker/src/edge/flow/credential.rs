@@ -1,10 +1,10 @@
-//! Who asks: credentials of HTTP requests and of HELLO, and sessions that wait until theirs has
-//! been judged.
+//! Credentials: those of HTTP requests and of HELLO, and sessions that wait for the decision on
+//! theirs.
 //!
-//! Step 3 of the path. Each HTTP request is judged by the credential that it carries itself, also
-//! on a connection that stays open; its head is not consumed before. A session is judged by the
-//! token of its HELLO, or by what the request carried that became its WebSocket connection, or by
-//! the identity in the resume ticket that it brings. Who shows nothing is anonymous.
+//! Step 3 of the path. The credential of an HTTP request counts for that request alone, also on a
+//! connection that stays open; the head is not consumed before the decision. The credential of a
+//! session is the token of its HELLO, or the one of the request that became its WebSocket
+//! connection, or the identity in the resume ticket. A client without any is anonymous.
 
 use crate::edge::{Edge, NONE, Protocol, Shown};
 use crate::entitlement::{Action, CredentialKind, Digest, Purpose};
@@ -97,13 +97,14 @@ impl Edge {
         self.permit_request_as(index, action, wanted, true)
     }
 
-    /// The same of a publication whose body has not come: it is asked again when it has.
+    /// Checks the permission of a publication whose body has not come; the body's end repeats the
+    /// check.
     pub(crate) fn permit_body(&mut self, index: ConnIndex, topic: &str) -> Result<(), Fault> {
         self.permit_request_as(index, Action::Publish, topic, false)
     }
 
-    /// The same of an envelope, which names its topics in the body: a client that may publish
-    /// nothing at all need not send it.
+    /// Checks the permission of an envelope, which has its topics in the body: a client that may
+    /// publish nothing at all need not send it.
     pub(crate) fn permit_some_body(&mut self, index: ConnIndex) -> Result<(), Fault> {
         let permitted = self.permit_some(index, Action::Publish);
         permitted.map_err(|code| match code {
@@ -120,7 +121,7 @@ impl Edge {
         is_done: bool,
     ) -> Result<(), Fault> {
         let is_asked = self.settings.entitlement.is_some();
-        // The node's own topics are looked at where nobody is asked, too.
+        // The node's own topics need a permission even without tokens.
         if !is_asked && !wanted.starts_with('$') {
             return Ok(());
         }
@@ -245,7 +246,8 @@ impl Edge {
         self.count_buffered(index);
     }
 
-    /// Whether a connection may count for its user is known: what waited for that goes on.
+    /// The shell has decided whether a connection counts for its user: the session that waited
+    /// resumes.
     pub(crate) fn user_settled(&mut self, index: ConnIndex, verdict: Result<(), ErrorCode>) {
         match self.take_buffered_state(index) {
             Some(State::Credential(Credential::User { at, frame })) => match verdict {

@@ -198,7 +198,7 @@ impl Edge {
         place
     }
 
-    /// What stands before the payload. The caller gives the attributes' buffer back.
+    /// The part of a frame before the payload. The caller gives the attributes' buffer back.
     fn native_head(&mut self, delivery: &Delivery<'_>) -> (native::MessageHead, Vec<u8>) {
         let view = &delivery.view;
         let attributes = self.attributes_of(view);

@@ -9,7 +9,7 @@
 //! is under way any more, so that everything accepted has been acknowledged; the clients that are
 //! left are closed.
 //!
-//! Invariant: each client is told once. The shell bounds how long a drain takes: a disk that hangs,
+//! Invariant: each client gets one notice. The shell bounds the time of a drain: a disk that hangs,
 //! or a client that reads nothing, holds it up until then.
 
 use crate::edge::Edge;
@@ -21,8 +21,8 @@ use std::ops::Range;
 use wire::native::CloseCode;
 
 impl Edge {
-    /// Drains the edge: no new sessions are begun, streams end, sessions are told to return within
-    /// `window_ms`. The turns that follow do it. A window of nothing closes them at once.
+    /// Drains the edge: refuses new sessions, ends streams, and asks sessions to return within
+    /// `window_ms`. The turns that follow do it. A window of 0 closes them at once.
     pub fn drain(&mut self, window_ms: u64) {
         if self.draining {
             return;
@@ -72,7 +72,7 @@ impl Edge {
         self.drains.is_some_and(|drain| drain.has_more(self.has_room(), self.is_settled()))
     }
 
-    /// When the next step is due; milliseconds of the monotonic clock.
+    /// The time of the next step; milliseconds of the monotonic clock.
     pub(crate) fn drain_deadline_ms(&self) -> Option<u64> {
         self.drains?.deadline_ms(self.connections.slots.count())
     }

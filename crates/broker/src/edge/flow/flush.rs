@@ -1,7 +1,7 @@
-//! Flush: sends what waits, and goes on with the work that had to wait for an empty outbox.
+//! Flush: writes the queued frames, and continues work that waited for an empty outbox.
 //!
-//! Step 10 of the path. Invariant: what an empty outbox allows (the next page, the rest of kept
-//! input) goes out in the same flush.
+//! Step 10 of the path. Invariant: output that an empty outbox allows (the next page, the answers
+//! to buffered input) goes out in the same flush.
 
 use crate::edge::Edge;
 use crate::edge::ends::End;
@@ -16,7 +16,7 @@ impl Edge {
         self.outboxes.has_unflushed(self.settings.limits.ring_bytes as usize / 4)
     }
 
-    /// Writes what is waiting, once for each connection with something new, vectored. `write` is
+    /// Writes the queued frames, once for each connection with something new, vectored. `write` is
     /// the socket.
     pub fn flush(&mut self, write: &mut Writer<'_>) {
         self.outboxes.begin_flush();
@@ -65,7 +65,7 @@ impl Edge {
             self.finish(index);
             return;
         }
-        // Before anything else is queued: the cursors are those of what has been written.
+        // Before anything else is queued: the cursors are those of the frames that were written.
         self.ticket_may_go_on(index);
         if self.connections.slots[index].is(flag::CLOSING) {
             return;

@@ -1,9 +1,9 @@
 //! Handing an edge to the next process: connections, sessions, subscriptions and what waits for
 //! sockets.
 //!
-//! Between two turns, when its outputs have been taken (see [`stdx::handing`]). What is only a
-//! place to work in, or made anew when it is needed (compressors, areas for letters), is left.
-//! Settings go before it, apart.
+//! An edge is encoded between two turns, after its outputs were taken (see [`stdx::handing`]). Work
+//! areas, and parts that are made again when they are needed (compressors, areas for letters), are
+//! left out. Settings go before it, apart.
 
 use crate::edge::{Edge, EdgeId};
 use crate::handing::TakeOverError;
@@ -85,7 +85,7 @@ impl Edge {
         Ok(edge)
     }
 
-    /// Adds the layout of what is handed over.
+    /// Adds the layout of the encoded structures.
     pub fn layout(layout: &mut Layout) {
         layout.name("Edge");
         layout.field("questions", |edge: &Edge| Some(&edge.out.questions));

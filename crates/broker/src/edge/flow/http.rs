@@ -46,7 +46,7 @@ impl Edge {
         };
         let step = Request::decode(input, scan, &limits);
         let (request, consumed) = match step {
-            // Nobody knows how long a head will be.
+            // The length of the head is unknown.
             Ok(Step::More { .. }) => {
                 return Progress::Needs(usize::from(limits.head_bytes_max));
             }
@@ -81,7 +81,7 @@ impl Edge {
         let keep_alive = request.keep_alive() && !self.draining;
         let mut answer = Answer::to(&request, keep_alive);
         if let Err(fault) = self.http_request(index, &request, refused, &mut answer, &mut early) {
-            // What follows would be the body that nobody reads.
+            // The following bytes would be the body that was refused.
             answer.keep_alive &= !has_body;
             self.answer_fault(index, &answer, &fault);
         }
@@ -127,7 +127,7 @@ impl Edge {
         if let Some(fault) = refused {
             return Err(fault);
         }
-        // Whoever is let in now would not be told to leave again.
+        // A client admitted now would miss the notice to leave.
         let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
             || request.method == "GET" && route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
         if self.draining && is_lasting {
@@ -359,7 +359,7 @@ impl Edge {
         Fault::new(ErrorCode::OriginForbidden, detail)
     }
 
-    /// Queues a JSON answer and goes on.
+    /// Queues a JSON answer; the connection stays open.
     pub(crate) fn answer_json(
         &mut self,
         index: ConnIndex,
@@ -374,7 +374,7 @@ impl Edge {
         self.finish_with(index, answer, status, keep_alive, answer.json(status, keep_alive, body));
     }
 
-    /// Queues a complete answer and goes on.
+    /// Queues a complete answer; the connection stays open.
     pub(crate) fn finish_with(
         &mut self,
         index: ConnIndex,
@@ -388,7 +388,7 @@ impl Edge {
         self.finish_answer(index, keep_alive);
     }
 
-    /// Queues a problem (RFC 9457) and goes on, or closes when the request could not be understood.
+    /// Queues a problem (RFC 9457), and closes the connection if the request was malformed.
     pub(crate) fn answer_fault(&mut self, index: ConnIndex, answer: &Answer, fault: &Fault) {
         self.statistics.http_errors += 1;
         let status = fault.code.http_status();

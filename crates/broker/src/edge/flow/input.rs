@@ -73,7 +73,7 @@ impl Edge {
         let index = ConnIndex(key.index);
         self.connections.slots[index].set(flag::ENDED);
         self.note_end(index, End::ENDED);
-        // An answer that is due still goes out; otherwise there is nobody to talk to.
+        // A pending answer still goes out; otherwise the connection ends at once.
         if self.connections.slots[index].protocol == Protocol::Http
             && self.connections.slots[index].is(flag::PAUSED)
         {
@@ -101,9 +101,9 @@ impl Edge {
         }
     }
 
-    /// Goes on with the connections that were resumed, in that order. Call it when letters have
-    /// been taken and before anything new is read, which would take the room that those have waited
-    /// for.
+    /// Resumes the connections that are queued for it, in that order. Call it after letters have
+    /// been taken and before new bytes are read, which would take the room that those connections
+    /// have waited for.
     pub fn continue_resumed(&mut self) {
         for key in self.connections.take_resumed() {
             if self.connections.slots.get(key).is_some() {
@@ -201,8 +201,7 @@ impl Edge {
                 }
                 Progress::Stop => break,
             }
-            // What had to be inflated, or compressed to be echoed, costs more than its bytes on the
-            // wire.
+            // Inflating, and compressing an echo, cost more than the bytes on the wire.
             let work_bytes = self.compression_work() - work_bytes;
             frames += 1 + (work_bytes / WORK_BYTES_FRAME) as u32;
         }
@@ -228,7 +227,7 @@ impl Edge {
         self.connections.slots[index].is(flag::BLOCKED) && self.owned_bytes(index) > CHOKE_BYTES
     }
 
-    /// The connection has had its share of the turn, and goes on in the next.
+    /// The connection has had its share of the turn, and continues in the next.
     pub(crate) fn spend(&mut self, key: Key) {
         self.connections.spend(key);
     }

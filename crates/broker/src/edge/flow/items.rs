@@ -1,10 +1,10 @@
 //! SUBSCRIBE and UNSUBSCRIBE of many items, spread over turns.
 //!
 //! Step 3 of the path. A frame may have ten thousand items, and each costs an edge and its homes
-//! much more than its bytes do: a subscription to a filter asks every home where each of its
-//! partitions stands. So an edge has a budget for a turn, in units of about a microsecond. When
-//! that is used up, or a home has no room, or the client does not take its answers, the rest of the
-//! frame is kept and goes on in a later turn; others are served in between.
+//! much more than its bytes do: a subscription to a filter asks every home for the position of each
+//! of its partitions. So an edge has a budget for a turn, in units of about a microsecond. Without
+//! budget, without room at a home, or with a client that does not read its answers, the rest of the
+//! frame is buffered for a later turn; others are served in between.
 //!
 //! Invariants: items are dealt with in order, and nothing that comes behind a frame before all of
 //! its items; a turn deals with at least one item of each frame that has its turn, so that every
@@ -58,7 +58,7 @@ impl Edge {
         matches!(self.sessions.get(self.connections.slots[index].state), Some(State::Items(_)))
     }
 
-    /// Goes on with the items of a frame. True when none is left.
+    /// Continues with the items of a frame. True when none is left.
     pub(crate) fn continue_items(&mut self, index: ConnIndex) -> bool {
         if !self.has_items(index) {
             return true;
@@ -96,7 +96,7 @@ impl Edge {
         is_left
     }
 
-    /// As many items as this turn has work for, at least one. True if some are left.
+    /// Handles items as far as the turn's budget allows, at least one. True if some are left.
     fn take_items<'a, T: Element<'a>>(
         &mut self,
         index: ConnIndex,

@@ -56,7 +56,7 @@ impl Edge {
         self.connections.expect(deadline, &self.settings.limits, self.now);
     }
 
-    /// When `turn` must be called at the latest; milliseconds of the monotonic clock.
+    /// The latest time of the next `turn`; milliseconds of the monotonic clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let sweep = self.connections.next_sweep_ms(self.pace());
         let poll = self.sessions.next_poll_ms();
@@ -88,9 +88,9 @@ impl Edge {
         self.connections.stamp(index, self.now);
     }
 
-    /// The client of an event stream never sends anything, so that only its host's acknowledgements
-    /// show that it is there. They have what is left of the time in which a silent WebSocket client
-    /// is ended, when a heartbeat has gone out.
+    /// The client of an event stream never sends anything, so only its host's acknowledgements show
+    /// that it is there. After a heartbeat they have the rest of the time in which a silent
+    /// WebSocket client is closed.
     pub(crate) fn expect_acknowledgements(&mut self, index: ConnIndex) {
         let ping_s = u64::from(self.settings.limits.ping_interval_s);
         let heartbeat_s = u64::from(self.settings.limits.heartbeat_interval_s);

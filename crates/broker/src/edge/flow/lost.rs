@@ -1,4 +1,4 @@
-//! Streams that have lost records: all that was live there goes on by pages.
+//! Streams that have lost records: their live subscriptions continue by pages.
 
 use crate::edge::Edge;
 use crate::edge::subscriptions::{Lost, Stage};

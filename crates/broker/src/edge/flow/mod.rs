@@ -1,4 +1,4 @@
-//! What happens at an edge, by subject: every method of [`super::Edge`] that is not its interface.
+//! Flows of an edge, by subject: every method of [`super::Edge`] that is not its interface.
 //!
 //! A flow asks the owners and the sessions, and passes values between them. Invariant: flows define
 //! no types for others, and do not import each other.

@@ -179,7 +179,7 @@ impl Edge {
                 self.notify_beginning(index, client, beginning, gap, true);
             }
         }
-        // Behind what says what is missing before it. A replay tells it with its first event.
+        // This follows the notice of the gap before it. A replay sends it with its first event.
         let live = beginnings.iter().find(|beginning| !beginning.is_replaying);
         if let (Some(&newest), Some(beginning)) = (subscriptions.first(), live) {
             let (partition, through) = (beginning.partition, beginning.through);

@@ -1,4 +1,4 @@
-//! What becomes of a subscription whose client does not keep up.
+//! The effect of lag policies on subscriptions of slow clients.
 
 use crate::edge::Edge;
 use crate::ids::SubIndex;
@@ -41,11 +41,11 @@ impl Edge {
         }
     }
 
-    /// Ends a subscription that did not keep up, to be begun again from what the client has. False
-    /// if its connection ends with it.
+    /// Ends a subscription that did not keep up; the client begins it again from its last position.
+    /// False if its connection ends with it.
     ///
-    /// Until the socket has drained it costs what every lagging subscription costs, an entry; then
-    /// nobody has to keep for a stalled client what it must be told.
+    /// Until the socket has drained it costs an entry, as every lagging subscription does; so no
+    /// notices wait for a stalled client.
     pub(crate) fn disconnect_slow(&mut self, subscription: SubIndex) -> bool {
         let index = self.subscriptions[subscription].connection;
         self.statistics.disconnected += 1;

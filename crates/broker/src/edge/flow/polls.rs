@@ -13,8 +13,8 @@ use crate::settings::LagPolicy;
 use stdx::chunk::Slice;
 use wire::native::ErrorCode;
 
-/// How much longer than its client asked for a poll may take whose home has not said what there is.
-/// A turn or a page, in general.
+/// The time beyond the client's own that a poll waits for its home's answer, in milliseconds. A
+/// home needs a turn or a page, in general.
 const HOME_PATIENCE_MS: u64 = 2_000;
 
 impl Edge {

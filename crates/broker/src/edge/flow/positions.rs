@@ -8,15 +8,15 @@ use crate::mail::{HomeId, PartitionId, StreamPosition, ToHome};
 use crate::protocol::{Protocol, flag};
 use stdx::key::Key;
 
-/// What a step does at most: entries looked at, subscriptions told, bytes queued.
+/// The bounds of a step: entries examined, subscriptions notified, bytes queued.
 const STEP_LOOKED_MAX: usize = 4_096;
 const STEP_TOLD_MAX: usize = 256;
 const STEP_BYTES_MAX: usize = 64 << 10;
 /// Filters of one connection that is owed positions, in one go.
 const OWED_FILTERS_MAX: usize = 32;
 
-/// What is left of a step, and the frames for those who have given their subscription the same
-/// number.
+/// The rest of a step's bounds, and the frames for clients that chose the same number for their
+/// subscription.
 struct Step {
     looked: usize,
     told: usize,
@@ -51,7 +51,7 @@ impl Edge {
         self.subscriptions.take_positions(home, positions);
     }
 
-    /// Goes on telling, if it is time.
+    /// Sends further positions, if it is time.
     pub(crate) fn tell_some_positions(&mut self) {
         if !self.subscriptions.begin_step(self.now.monotonic_ms) {
             return;

@@ -5,7 +5,7 @@ use crate::edge::pressure::Pressure;
 use wire::native::ErrorCode;
 
 impl Edge {
-    /// How short of memory the process is from now on.
+    /// Sets the memory pressure from now on.
     pub fn set_pressure(&mut self, pressure: Pressure) {
         self.pressure = pressure;
     }

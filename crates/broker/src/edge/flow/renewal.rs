@@ -1,16 +1,16 @@
-//! Renewals: a session goes on with a new token of the same subject, and what that does not cover
-//! ends.
+//! Renewals: a session continues with a new token of the same subject, and subscriptions that the
+//! token does not cover end.
 //!
-//! A renewal is done in three steps, and the connection is not read meanwhile. *Judged*: the new
-//! token is, as that of HELLO. *Asked*: if it permits something else than the old one, the names of
-//! plain topics are needed, which the edge does not keep; once no subscription waits for its home,
-//! the homes are asked ([`ToHome::Describe`], as for tickets). *Done*: all have answered; what is
-//! not covered ends with UNSUBSCRIBED, and RENEWED follows, so that nothing comes behind it that
-//! the new token does not permit. Until then the old token holds, and the time of the old one
-//! counts.
+//! A renewal has three steps, and the connection is not read meanwhile. *Decided*: the new token is
+//! authenticated, as that of HELLO. *Asked*: if its permissions differ from the old one's, the edge
+//! needs the names of plain topics, which it does not keep; once no subscription waits for its
+//! home, it asks the homes ([`ToHome::Describe`], as for tickets). *Done*: all have answered;
+//! subscriptions that are not covered end with UNSUBSCRIBED, and RENEWED follows, so that no
+//! message after it lacks the new token's permission. Until then the old token holds, and the time
+//! of the old one counts.
 //!
-//! Where the new token is the first that makes the connection count for its user, the shell is
-//! asked before anything ends ([`Edge::ask_for_user_again`]): a refusal leaves all as it was.
+//! If the new token is the first that counts the connection for a user, the shell is asked before
+//! anything ends ([`Edge::ask_for_user_again`]): a refusal leaves all as it was.
 //!
 //! While a renewal is under way no subscription can begin, and an index of a topic stays while a
 //! subscription has it, so that the names that the homes have said hold at the end.
@@ -32,7 +32,7 @@ impl Edge {
     /// A client wants to go on with a new token.
     pub(crate) fn native_renew(&mut self, index: ConnIndex, request: u32, token: &str) {
         if self.settings.entitlement.is_none() {
-            // Nobody is asked, and nothing expires.
+            // Without tokens no time to expire exists.
             let frame = Renewed { request, expires_ms: 0 };
             return self.send_native(index, &ServerFrame::Renewed(frame));
         }
@@ -81,7 +81,7 @@ impl Edge {
             return self.access.entitlements.release(at);
         };
         let entitlements = &self.access.entitlements;
-        // Whoever an API key names is not the user of that name.
+        // The subject of an API key is not the user of that name.
         if entitlements.kind(before) != entitlements.kind(at)
             || !entitlements.are_of_one_user(before, at)
         {
@@ -104,8 +104,8 @@ impl Edge {
         self.access.renewals.note_settled(index);
     }
 
-    /// Goes on with renewals whose connections had a subscription settled by a letter. Once that
-    /// has been dealt with: a renewal may end subscriptions.
+    /// Continues renewals whose connections had a subscription settled by a letter. Call it after
+    /// the letter was handled: a renewal may end subscriptions.
     pub(crate) fn continue_renewals(&mut self) {
         for index in self.access.renewals.take_settled() {
             if self.access.renewals.is_unasked(index) {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use stdx::blocks::List;
 use stdx::chunk::Slice;
 
-/// What has been given up of one outbox so far.
+/// The frames of one outbox that were given up so far.
 struct Spill {
     index: ConnIndex,
     /// Places before it are given up; all of them without one.
@@ -69,7 +69,7 @@ impl Edge {
         self.outboxes.put_places(&mut self.connections.slots[index], kept);
     }
 
-    /// Whether a place stays in the outbox; deals with what is given up.
+    /// Whether a place stays in the outbox; settles the subscriptions of one that is given up.
     fn keeps_place(&mut self, spill: &mut Spill, place: Place) -> bool {
         let origin = self.outboxes.origin(place);
         let is_old = spill.limit.is_none_or(|limit| self.outboxes.is_before(place, limit));
@@ -93,7 +93,8 @@ impl Edge {
                     Some(subscription) => {
                         self.keeps_plain(spill, drop, subscription, (prev, offset))
                     }
-                    // It has ended: of what is left of it, all goes, so that no hole shows.
+                    // The subscription has ended: all of its other frames go too, so that no hole
+                    // shows.
                     None => {
                         spill.is_broken |= spill.is_composite;
                         false
@@ -112,7 +113,8 @@ impl Edge {
                 if drop {
                     spill.dropped.entry(partition).or_default();
                     spill.is_broken |= spill.is_composite;
-                    // One that has ended goes on to the frame that says so, or ends here.
+                    // A subscription that has ended goes to the frame that reports its end, or ends
+                    // here.
                     if let Some(subscription) = self.subscriptions.find(subscription) {
                         self.lag_filter(subscription, partition, after);
                         if is_paid {
@@ -149,7 +151,7 @@ impl Edge {
         let before = spill.dropped.insert(partition, serial).unwrap_or(0);
         let slot = &self.connections.slots[spill.index];
         let all = spill.open_filters.get_or_insert_with(|| self.subscriptions.open_filters(slot));
-        // Who was open before has gone back further already.
+        // A subscription that was open before has gone back further already.
         let from = all.partition_point(|(opened, _)| *opened < before);
         let to = all.partition_point(|(opened, _)| *opened < serial);
         for (_, subscription) in &all[from..to] {

@@ -67,8 +67,8 @@ impl Edge {
         let StreamStart { start, last_event_id, policy, data } = stream;
         let kinds: Vec<bool> = topics.iter().map(|topic| topic.is_filter).collect();
         let mut cursor = StreamCursor::new(&kinds);
-        // Until a topic's start is told, the cursor that the client came with holds for it. One
-        // that cannot be read is one that nobody knows: everything is a gap.
+        // Until the start of a topic is sent, the client's cursor holds for it. An unreadable
+        // cursor is an unknown one: everything is a gap.
         let returned = last_event_id.map(|text| {
             cursor.read(&text, &self.settings);
             cursor.clone()
@@ -88,8 +88,7 @@ impl Edge {
             let client = number as u32;
             if *is_filter {
                 if let Ok(filter) = Filter::parse(name) {
-                    // Where a filter has been that was refused, nobody knows: it begins where the
-                    // stream is.
+                    // The position of a refused filter is unknown: it begins where the stream is.
                     let is_absent = |cursor: &StreamCursor| cursor.is_absent(number);
                     let since =
                         if returned.as_ref().is_some_and(is_absent) { &[] } else { &since[..] };

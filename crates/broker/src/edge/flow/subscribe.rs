@@ -99,7 +99,8 @@ impl Edge {
         // Set before its frames are queued: if the outbox has no room for them, it becomes lagging
         // again.
         self.subscriptions.go_on(subscription, through, !caught_up, &self.settings);
-        // What the client has settled by the frames of this page that come before its last.
+        // The offset that the client has settled by the frames of this page that come before its
+        // last.
         let mut told = gap.map_or(skipped.unwrap_or(after), |gap| gap.to);
         if let Some(gap) = gap {
             self.statistics.gaps += 1;
@@ -214,7 +215,7 @@ impl Edge {
     }
 }
 
-/// What other flows and sessions ask of a subscription.
+/// Facts about a subscription for other flows and sessions.
 impl Edge {
     /// Whether it is there and takes live messages.
     pub(crate) fn is_live(&self, key: SubscriptionKey) -> bool {

@@ -1,30 +1,30 @@
 //! Resume tickets of native sessions: made on request and for GO_AWAY, and brought back with HELLO.
 //!
-//! A ticket is made in three steps. *Asked*: once no subscription waits for its home, the homes are
-//! asked for what an edge does not keep, the names of topics, and for filters how far their streams
+//! A ticket is made in three steps. *Asked*: once no subscription waits for its home, the edge asks
+//! the homes for the names of topics, which it does not keep, and for filters how far their streams
 //! have come ([`ToHome::Describe`]). *Described*: all homes have answered. *Issued*: when the
 //! connection's outbox is next empty, and before anything is queued behind it, the ticket is made
 //! of the cursors of that moment.
 //!
-//! Why a client that has the ticket has all that it says. At that moment everything that was ever
-//! queued for the connection has been written, or was given up; the ticket's frame goes after it,
-//! in the same direction.
+//! The client has everything before the ticket's cursors. Proof: at that moment everything that was
+//! ever queued for the connection has been written, or was given up; the ticket's frame goes after
+//! it, in the same direction.
 //! - A plain subscription that is live has as its cursor the last offset that was queued for it (or
 //!   that settled it), and all of that has been written: had a frame been given up, it would lag.
-//!   One that lags or is read by pages has as its cursor what the client has settled. Either is
-//!   what a resume needs.
-//! - Up to the position that a home tells of a partition, everything was posted before that letter,
-//!   so it was queued for the filters of this connection, and is written now. What came between the
-//!   letter and this moment comes again, and the client drops it: it has been settled. Where a
-//!   filter is behind in a partition, its own cursor is told.
+//!   One that lags or is read by pages has as its cursor the offset that the client has settled. A
+//!   resume needs either.
+//! - Up to the position that a home reports of a partition, everything was posted before that
+//!   letter, so it was queued for the filters of this connection, and is written now. Messages
+//!   between the letter and this moment come again, and the client drops them as settled. A filter
+//!   that catches up in a partition has its own cursor in the ticket.
 //!
-//! A ticket has every subscription that was granted when it is made, so that the client knows what
-//! is in it: those whose SUBSCRIBED has come before it. Were some granted after the homes had been
-//! asked, they are asked again.
+//! A ticket has every subscription that was granted when it is made, so that the client knows its
+//! content: the subscriptions whose SUBSCRIBED has come before it. If some were granted after the
+//! question to the homes, the homes are asked again.
 //!
-//! What a ticket has at one moment may be behind what the client has at its end; its own cursors
-//! win where they are newer. Invariants: a connection wants at most one ticket at a time; one that
-//! is blocked holds no more for it than a number.
+//! The cursors of a ticket may be older than those of the client at its end; the client's own
+//! cursors win where they are newer. Invariants: a connection wants at most one ticket at a time;
+//! one that is blocked holds no more for it than a number.
 
 use crate::command::{Begin, Subscribe};
 use crate::edge::tickets::{Asked, SUBSCRIPTIONS_MAX, is_newer, names_in};
@@ -60,7 +60,7 @@ impl Edge {
         self.touch(index);
     }
 
-    /// The client is to be led away: with a ticket, if it has anything that could be in one.
+    /// Sends GO_AWAY: with a ticket, if the session has subscriptions.
     pub(crate) fn want_to_go_away(&mut self, index: ConnIndex, return_after_ms: u64) {
         if self.connections.slots[index].is(flag::CLOSING) {
             return;
@@ -74,7 +74,7 @@ impl Edge {
         self.touch(index);
     }
 
-    /// The ticket that the client was to be led away with does not come: it goes without.
+    /// Sends GO_AWAY without the ticket that cannot be made.
     pub(crate) fn go_away_without_ticket(&mut self, index: ConnIndex) {
         let wanted = self.sessions.tickets.get(index);
         if let Some(return_after_ms) = wanted.and_then(|wanted| wanted.away_ms) {
@@ -183,7 +183,7 @@ impl Edge {
         }
     }
 
-    /// Makes the ticket of what holds now; see the module.
+    /// Makes the ticket of the current cursors; see the module.
     fn issue_ticket(&mut self, index: ConnIndex) {
         let wanted = self.sessions.tickets.get_mut(index);
         let Some(asked) = wanted.and_then(|wanted| wanted.asked.take()) else {
@@ -297,8 +297,8 @@ impl Edge {
         }
     }
 
-    /// Judges a ticket that a client has brought. One of somebody else does not hold; who came as
-    /// nobody, or to a node that asks nobody, may be anybody.
+    /// Verifies a ticket that a client presents. A ticket of another subject is refused. A client
+    /// may present any ticket if it is anonymous, or if the node has no tokens.
     pub(crate) fn open_ticket(
         &mut self,
         index: ConnIndex,
@@ -321,7 +321,7 @@ impl Edge {
         }
         let session = self.entitlement_to_keep(index);
         match (ticket.entitlement(), session) {
-            // Whoever an API key names is not the user of that name.
+            // The subject of an API key is not the user of that name.
             (Some(of_ticket), Some(session)) => {
                 of_ticket.kind() == session.kind()
                     && of_ticket.subject == session.subject
@@ -331,8 +331,8 @@ impl Edge {
         }
     }
 
-    /// Subscribes what is in a ticket, as if the client had asked for it, each behind the newer of
-    /// two cursors; the older one where only that says something to this node.
+    /// Subscribes to the topics of a ticket, as if the client had asked for it, each after the
+    /// newer of two cursors; after the older one where only that is of use to this node.
     pub(crate) fn resume_ticket(
         &mut self,
         index: ConnIndex,

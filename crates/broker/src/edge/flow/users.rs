@@ -10,7 +10,7 @@
 //! last, and each that was admitted leaves once; one that counts and is not entitled yet has the
 //! entry for which it was admitted in its state; API keys, anonymous clients and empty subjects
 //! count for no user. Where neither the node nor a token has a limit, the shell is not asked. A
-//! session that counts goes on counting when it renews its token, and one that does not has to be
+//! session that counts keeps counting when it renews its token, and one that does not has to be
 //! admitted before the new token holds.
 
 use crate::edge::Edge;

@@ -68,7 +68,7 @@ impl Edge {
     fn websocket_event(&mut self, index: ConnIndex, event: Event<'_>) {
         let is_echo = self.connections.slots[index].protocol == Protocol::Echo;
         match event {
-            // What is compressed comes here once it is inflated.
+            // A compressed frame comes here once it is inflated.
             Event::Fragment | Event::Pong(_) | Event::Compressed(..) => {}
             Event::Ping(payload) => {
                 if self.take_ping(index) {

@@ -140,7 +140,7 @@ impl Outboxes {
         self.ring.holds(place)
     }
 
-    /// What the frame of a place carries.
+    /// The origin of the frame of a place.
     pub fn origin(&self, place: Place) -> Origin {
         self.ring.origin(place)
     }
@@ -409,13 +409,13 @@ impl Outboxes {
     }
 }
 
-/// The same bytes, without the log's segment around them: a client that stalls in a message must
-/// not keep what the log has forgotten.
+/// A copy of a part without the log's segment around it: a client that stalls in a message must not
+/// keep memory of messages that the log has dropped.
 fn of_its_own(part: Slice) -> Slice {
     if part.chunk_bytes() > CHUNKS_MAX * part.len() { Slice::copy_of(&part) } else { part }
 }
 
-/// How much more than its length a part may keep in memory.
+/// The maximum memory of a part, as a multiple of its length.
 const CHUNKS_MAX: usize = 2;
 
 #[cfg(test)]
@@ -430,7 +430,7 @@ mod tests {
         let owned = of_its_own(body.sub(4_000..));
         assert_eq!(owned[..], [1; 6_000]);
         assert_eq!((body.chunk_bytes(), owned.chunk_bytes()), (1 << 20, 6_000));
-        // What has little around it is shared.
+        // A part with little memory around it is shared.
         let answer = Slice::copy_of(&[2; 10_000]);
         assert_eq!(of_its_own(answer.sub(4_000..)).chunk_bytes(), 10_000);
     }

@@ -1,10 +1,10 @@
-//! The ring of recent frames: what this edge's connections are being sent, each frame once.
+//! The ring of recent frames: the frames for this edge's connections, each once.
 //!
 //! Step 9 of the path. A frame is encoded into the ring and connections hold its number, a
-//! [`Place`]. The ring forgets its oldest frames when it needs room; whoever still has a place
-//! there must be told first ([`Ring::victims`]). Invariants: frames are contiguous in memory;
-//! places rise by one (wrapping); at most `capacity` bytes lie inline; what is larger hangs beside
-//! the ring as a reference to where it already is, [`BODIES`] times `capacity` of it.
+//! [`Place`]. The ring drops its oldest frames when it needs room; before that, connections that
+//! still wait for them give them up ([`Ring::victims`]). Invariants: frames are contiguous in
+//! memory; places rise by one (wrapping); at most `capacity` bytes lie inline; larger parts are
+//! references to the log's memory beside the ring, [`BODIES`] times `capacity` of it.
 
 use crate::ids::TopicIndex;
 use crate::mail::{HomeId, PartitionId, SubscriptionKey};
@@ -16,7 +16,7 @@ use stdx::memory::vector_bytes;
 /// The number of a frame in the ring; wraps around.
 pub(crate) type Place = u32;
 
-/// What a frame carries, so that a connection that can not take it knows where to go on.
+/// The content of a frame: a connection that cannot take the frame continues from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hand)]
 pub(crate) enum Origin {
     /// An answer to one connection: never dropped.
@@ -26,7 +26,7 @@ pub(crate) enum Origin {
     /// A message for all subscriptions to filters of a native connection that cover its topic.
     Named {
         partition: PartitionId,
-        /// What of the partition comes before it.
+        /// The offset in the partition before it.
         after: u64,
         /// Rises with every such message of the edge.
         serial: u64,
@@ -35,13 +35,13 @@ pub(crate) enum Origin {
     Addressed {
         subscription: SubscriptionKey,
         partition: PartitionId,
-        /// What of the partition comes before it.
+        /// The offset in the partition before it.
         after: u64,
         /// It has used credit of a replay.
         is_paid: bool,
     },
-    /// How far filters are settled, told now and then: given up without a trace, and with anything
-    /// for filters that was given up before it.
+    /// The settled positions of filters, sent now and then: given up without a trace, and with
+    /// anything for filters that was given up before it.
     Told,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Ring {
 /// Chunks that bodies keep alive: of the log a whole segment, even when the log has dropped it.
 #[derive(Default)]
 struct Segments {
-    /// By chunk: the bodies in it.
+    /// The number of bodies, by chunk.
     bodies: BTreeMap<usize, u32>,
     bytes: usize,
 }
@@ -133,7 +133,7 @@ impl Ring {
         self.segments.bytes
     }
 
-    /// Its next frame gets this place: for tests of what comes at the end of the numbers.
+    /// Starts with this place: for tests of the end of the numbers.
     pub fn begin_at(&mut self, place: Place) {
         debug_assert!(self.frames.is_empty());
         self.first = place;
@@ -207,8 +207,7 @@ impl Ring {
         self.next_place().wrapping_sub(1)
     }
 
-    /// Bytes touched. What hangs beside the ring is the log's, or belongs to whoever made the
-    /// frame.
+    /// Bytes in use. Bodies beside the ring count for the log, or for the owner of the frame.
     pub fn memory_bytes(&self) -> usize {
         self.written_through.max(self.head) + vector_bytes::<Frame>(self.frames.capacity())
     }
@@ -244,7 +243,7 @@ impl Ring {
         (place.wrapping_sub(self.first) as usize) < self.frames.len()
     }
 
-    /// What the frame carries.
+    /// The content of the frame.
     pub fn origin(&self, place: Place) -> Origin {
         self.frames[place.wrapping_sub(self.first) as usize].origin
     }
@@ -373,7 +372,7 @@ mod tests {
         assert_eq!(ring.segment_bytes(), 0);
     }
 
-    /// As after four thousand million frames.
+    /// The state after four thousand million frames.
     #[test]
     fn places_begin_anew() {
         let mut ring = Ring::new(0);

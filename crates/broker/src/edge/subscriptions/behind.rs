@@ -8,15 +8,15 @@
 //!
 //! Invariants:
 //! - Of one partition a connection's outbox holds frames for filters in the order of their offsets.
-//!   What is dropped takes everything of its partition behind it along, so the cursor goes back to
-//!   what came before the first one dropped, and nothing is sent again or left out.
+//!   A dropped frame takes everything of its partition behind it along, so the cursor goes back to
+//!   the offset before the first one dropped, and nothing is sent again or left out.
 //! - A frame without an address is for every subscription of the connection that covers the topic.
 //!   It is sent only where none of them is behind in the partition; otherwise each gets a frame of
 //!   its own. So exactly the subscriptions that were open when such a frame was queued go back when
 //!   it is dropped.
-//! - A page answers the question that it repeats (`after`) or nobody's.
-//! - The tables hold what is behind or opening, at most an entry for each partition and member;
-//!   pages on their way are bounded for each connection, and so are the cursors ([`Held`]).
+//! - A page answers the question that it repeats (`after`), or is dropped.
+//! - The tables hold cursors that catch up or open, at most an entry for each partition and member;
+//!   pages under way are bounded for each connection, and so are the cursors ([`Held`]).
 
 use super::cursor::{Cursor, Member, Reader, STREAM, all_of, all_of_connection};
 use super::held::Held;
@@ -50,7 +50,7 @@ pub(super) struct Behind {
 pub(crate) struct PageTaken {
     pub reader: Reader,
     pub is_paid: bool,
-    /// Where it is read from next; none if the page catches up.
+    /// The start of the next read; none if the page catches up.
     pub rest: Option<Cursor>,
 }
 
@@ -114,7 +114,7 @@ impl Behind {
 }
 
 impl Subscriptions {
-    /// The connection of a subscription to a filter, and by what its cursors are found.
+    /// The connection of a subscription to a filter, and the key of its cursors.
     #[inline]
     pub fn reader_of(&self, subscription: SubIndex) -> Reader {
         let entry = &self.table[subscription.0];
@@ -156,13 +156,13 @@ impl Subscriptions {
         self.behind.cursors.range(all_of((index, STREAM))).next().is_some()
     }
 
-    /// Where a subscription to a filter is read from the log, by partition, ascending.
+    /// The cursors of a subscription to a filter, by partition, ascending.
     pub fn cursors_of(&self, subscription: SubIndex) -> Vec<(PartitionId, u64)> {
         let cursors = self.behind.cursors.range(all_of(self.reader_of(subscription)));
         cursors.map(|(&(_, _, partition), cursor)| (partition, cursor.after)).collect()
     }
 
-    /// Where a reader is read from in a partition.
+    /// The cursor of a reader in a partition.
     pub fn cursor_of(&self, (index, reader): Reader, partition: PartitionId) -> Option<&Cursor> {
         self.behind.cursors.get(&(index, reader, partition))
     }

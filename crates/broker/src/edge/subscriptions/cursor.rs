@@ -7,13 +7,13 @@ use stdx::handing::Hand;
 
 /// The key of cursors: the connection, and the subscription or [`STREAM`].
 pub(crate) type Reader = (ConnIndex, SubIndex);
-/// Where a cursor stands: its reader and the partition.
+/// The key of a cursor: its reader and the partition.
 pub(super) type Member = (ConnIndex, SubIndex, PartitionId);
 
 /// In place of a subscription: all filters of an event stream.
 pub(crate) const STREAM: SubIndex = SubIndex::NONE;
 
-/// Where a reader is read from in one partition.
+/// The start of a reader's next read in one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) struct Cursor {
     pub after: u64,

@@ -1,10 +1,10 @@
 //! Filters of an edge: a trie of them, and for each topic that homes have announced, which of them
 //! match.
 //!
-//! Step 8 of the path. Invariants: every subscription asks every home, which says where it begins
-//! in each partition, and is open when all have answered; the last one to a filter takes it back
-//! from all homes; what matches a topic is found again only when the set of filters has changed.
-//! What is not simply live is in `behind`.
+//! Step 8 of the path. Invariants: every subscription asks every home, which answers with its start
+//! in each partition, and is open when all have answered; the last subscription to a filter takes
+//! the filter back from all homes; the filters of a topic are matched again only when the set of
+//! filters has changed. `behind` has everything that is not simply live.
 
 use super::large::FILTERS;
 use super::{Slot, Stage, Subscription, Subscriptions, Unused};
@@ -47,7 +47,7 @@ struct NamedTopic {
 const NEVER_MATCHED: u64 = u64::MAX;
 
 impl NamedTopic {
-    /// How many bytes its name, a copy of its own, and the list take.
+    /// The bytes of its name, which is a copy of its own, and of the list.
     fn owned_bytes(&self) -> usize {
         Slice::HEAD_BYTES + self.name.len() + vector_bytes::<FilterIndex>(self.filters.capacity())
     }
@@ -173,7 +173,7 @@ impl Filters {
     }
 }
 
-/// Why a subscription to a filter is refused at once.
+/// The reason of an immediate refusal of a subscription to a filter.
 pub(crate) enum FilterRefusal {
     /// The connection has it already.
     AlreadySubscribed,
@@ -253,7 +253,7 @@ impl Subscriptions {
         !self.filters.entries.is_empty()
     }
 
-    /// How many filters the edge has.
+    /// The number of filters of the edge.
     pub fn filters_count(&self) -> usize {
         self.filters.entries.len()
     }
@@ -300,7 +300,7 @@ impl Subscriptions {
         self.filters.serial
     }
 
-    /// How many messages for filters there have been.
+    /// The number of messages for filters so far.
     #[inline]
     pub fn messages_by_filter(&self) -> u64 {
         self.filters.messages
@@ -319,7 +319,7 @@ impl Subscriptions {
         entries.flat_map(|(_, entry)| self.members.iter(&entry.members).map(SubIndex)).collect()
     }
 
-    /// How many bytes filters, the topics that they match and their cursors take.
+    /// The bytes of filters, of the topics that they match and of their cursors.
     pub fn filters_bytes(&self) -> usize {
         self.filters.memory_bytes() + self.behind.memory_bytes()
     }

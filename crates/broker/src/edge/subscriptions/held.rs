@@ -1,9 +1,9 @@
-//! How many cursors in partitions the connections of an edge hold for filters that are behind
+//! The number of cursors that each connection of an edge holds for filters that catch up
 //! (`behind`).
 //!
 //! A session may have many filters and a log many partitions, and a client that gives no credit or
-//! reads nothing keeps each pair for as long as it likes. So cursors have the bounds of what else
-//! waits for a blocked connection: `outbox_bytes_max` for one, `pinned_bytes_max` for all of an
+//! reads nothing keeps each pair for as long as it likes. So cursors have the bounds of other
+//! output of a blocked connection: `outbox_bytes_max` for one, `pinned_bytes_max` for all of an
 //! edge together, counted apart from that.
 
 use crate::edge::excess::Excess;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// What one cursor takes in the table, about.
+/// Approximate bytes of one cursor in the table.
 const CURSOR_BYTES: u64 = 64;
 
 /// Cursors held.
 #[derive(Default, Hand)]
 pub(super) struct Held {
-    /// How many each connection holds; one without any is not here.
+    /// The number of cursors by connection; connections without any are absent.
     of_connections: BTreeMap<ConnIndex, u64>,
     all: u64,
 }
@@ -37,7 +37,7 @@ impl Held {
         bytes_of(own, more) <= u64::from(limits.outbox_bytes_max)
     }
 
-    /// How many bytes the cursors take, and the table of counts.
+    /// The bytes of the cursors and of the table of counts.
     pub fn memory_bytes(&self) -> usize {
         (self.all * CURSOR_BYTES) as usize
             + tree_bytes(self.of_connections.len(), size_of::<(ConnIndex, u64)>())

@@ -5,8 +5,8 @@
 //! has drained; a session may have ten thousand that wait. So those that wait are kept apart, and a
 //! page costs a look at the next of them, not at all subscriptions.
 //!
-//! Invariants: a subscription in [`Stage::Lagging`] is in `waiting` (what is there and is not in
-//! that stage is taken out when it is met); `reading` counts those in [`Stage::Reading`], at most
+//! Invariants: a subscription in [`Stage::Lagging`] is in `waiting` (an entry that is not in that
+//! stage is removed when it is met); `reading` counts those in [`Stage::Reading`], at most
 //! [`READS_MAX`] of a connection and log.
 
 use super::{Stage, Subscriptions};
@@ -25,7 +25,7 @@ pub(super) const READS_MAX: usize = 4;
 pub(super) struct Laggards {
     /// Subscriptions that wait for a page, by connection.
     waiting: BTreeSet<(ConnIndex, SubIndex)>,
-    /// How many pages are on their way, by connection and log.
+    /// The number of pages under way, by connection and log.
     reading: BTreeMap<(ConnIndex, u16), usize>,
 }
 
@@ -50,11 +50,12 @@ impl Subscriptions {
         self.laggards.waiting.insert((entry.connection, subscription));
     }
 
-    /// What comes after `prev` was not sent: it is read from the log again. Whether it was live.
+    /// Marks messages after `prev` as not sent: they are read from the log again. Returns whether
+    /// the subscription was live.
     pub fn lag(&mut self, subscription: SubIndex, prev: u64, settings: &Settings) -> bool {
         let stage = self.table[subscription.0].stage;
         if stage == Stage::Reading {
-            // What is on its way answers another question.
+            // The page under way answers another question.
             self.renew_key(subscription);
         }
         self.set_lagging(subscription, settings);

@@ -1,9 +1,9 @@
-//! Streams that have lost records: all that was live there goes on by pages, which know each gap.
+//! Streams that have lost records: their live subscriptions continue by pages, which have each gap.
 //!
-//! Beside the path. An edge does not keep which of its topics lie in a partition, so it looks at
-//! all that it has of a home. A home tells of all its streams that have lost something in a row
-//! ([`crate::home`]), and the edge looks once for all of them: before the next letter of another
-//! kind, or with the flush.
+//! Beside the path. An edge does not keep which of its topics lie in a partition, so it examines
+//! all topics that it has of a home. A home reports all its streams that have lost records in a row
+//! ([`crate::home`]), and the edge examines its topics once for all of them: before the next letter
+//! of another kind, or with the flush.
 
 use super::{Stage, Subscriptions};
 use crate::ids::{ConnIndex, SubIndex};

@@ -106,12 +106,12 @@ impl Subscriptions {
         self.generation = value;
     }
 
-    /// How many there are.
+    /// The number of subscriptions.
     pub fn count(&self) -> usize {
         self.table.len()
     }
 
-    /// How many bytes the subscriptions take, and what is found by them.
+    /// The bytes of the subscriptions and of the tables by subscription.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()
             + self.members.memory_bytes()
@@ -156,7 +156,7 @@ impl Subscriptions {
         Key { index: subscription.0, generation: self.table[subscription.0].generation }
     }
 
-    /// Letters under the subscription's key of before find nobody.
+    /// Renews the key of a subscription, so that letters under the old key are dropped.
     fn renew_key(&mut self, subscription: SubIndex) {
         self.generation = self.generation.wrapping_add(1);
         self.table[subscription.0].generation = self.generation;
@@ -271,7 +271,7 @@ impl Subscriptions {
             }
             return self.leave_filter(subscription, &entry);
         }
-        // One that was not granted yet has no topic; the grant will find nobody.
+        // A subscription without a grant has no topic; the grant will be dropped.
         let (home, index) = entry.topic()?;
         let subscribers = &mut self.topics[usize::from(home)].at(index).subscribers;
         let moved = self.members.swap_remove_at(subscribers, entry.position as usize);

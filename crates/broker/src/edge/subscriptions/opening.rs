@@ -22,7 +22,7 @@ pub(super) struct Opening {
     partitions: BTreeMap<PartitionId, Granted>,
 }
 
-/// What a home has said of one partition.
+/// A home's answer for one partition.
 #[derive(Hand)]
 struct Granted {
     epoch: u64,
@@ -73,7 +73,8 @@ impl Opening {
         }
     }
 
-    /// Before the home's last answer the message belongs to what was before.
+    /// Notes a message of a partition, unless the home's last answer is still to come: then the
+    /// message belongs to the time before it.
     fn pass(&mut self, home: HomeId, partition: PartitionId) {
         if self.waiting.iter().all(|(_, other)| *other != home)
             && let Some(granted) = self.partitions.get_mut(&partition)

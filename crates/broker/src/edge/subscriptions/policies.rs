@@ -1,18 +1,17 @@
-//! Policies: what becomes of a subscription whose client does not keep up.
+//! Lag policies of subscriptions whose clients are slow.
 //!
 //! Beside the path, between the outbox that has spilled (`flow::spill`) and the reads that bring a
-//! subscription back (`flow::recover`). A policy speaks of one thing only: live messages that
-//! the client's own socket had no room for. What is not the client's doing is never left out: a
-//! *recovery* (a replay that a start asked for, or one after a stream that the log has overtaken)
-//! is read in pages at the pace of the socket, whatever the policy, and lasts until its last page
-//! has been written. So a subscription that conflates and resumes from a position gets all since
-//! then.
+//! subscription back (`flow::recover`). A policy concerns live messages only that the client's own
+//! socket had no room for. Messages that wait for other reasons are never left out: a *recovery* (a
+//! replay that a start asked for, or one after a stream that the log has overtaken) is read in
+//! pages at the pace of the socket, under any policy, and lasts until its last page has been
+//! written. So a subscription that conflates and resumes from a position gets all since then.
 //!
 //! A subscription to a filter lags, recovers and leaves out by partition. All filters of an event
 //! stream are one here: what they say alike holds, else everything is replayed.
 //!
 //! Invariants: a subscription of another policy than replay that recovers is in [`Recovering`]; of
-//! the others none is, and an idle subscription never. What is left out is told from an offset that
+//! the others none is, and an idle subscription never. Messages are left out from an offset that
 //! the client has settled: the `prev` of the first frame that was given up, after frames that all
 //! went out.
 
@@ -72,7 +71,8 @@ impl Subscriptions {
         }
     }
 
-    /// All that waited for the connection has been written: what is live has its replay.
+    /// Ends the recoveries of a connection: its queue has been written, so its live subscriptions
+    /// have their replay.
     pub fn end_recoveries(&mut self, index: ConnIndex) {
         if !self.recovering.partitions.is_empty() {
             let recovering = self.recovering.partitions.range(all_of_connection(index)).copied();
@@ -93,7 +93,7 @@ impl Subscriptions {
         }
     }
 
-    /// What becomes of a subscription to a filter, or of a stream's filters together.
+    /// The policy of a subscription to a filter, or of a stream's filters together.
     fn filter_policy(&self, reader: Reader, slot: &Slot) -> LagPolicy {
         let filters = self.filters_of(reader, slot, Stage::ByFilter);
         let mut policies = filters.iter().map(|at| self.table[at.0].policy());
@@ -101,7 +101,7 @@ impl Subscriptions {
         if policies.all(|policy| policy == first) { first } else { LagPolicy::Replay }
     }
 
-    /// What the next page of a partition is to bring.
+    /// The mode of the next read of a partition.
     pub(super) fn filter_read_mode(&self, at: Member, slot: &Slot) -> ReadMode {
         match self.filter_policy((at.0, at.1), slot) {
             LagPolicy::Conflate if !self.recovering.partitions.contains(&at) => ReadMode::Newest,
@@ -118,7 +118,7 @@ impl Subscriptions {
         filters.last().copied().filter(|_| ends)
     }
 
-    /// What holds for a plain subscription that is to be read from the log.
+    /// The current policy of a plain subscription that is to be read from the log.
     pub fn policy_now(&self, subscription: SubIndex) -> LagPolicy {
         let entry = &self.table[subscription.0];
         let recovers = || self.recovering.subscriptions.contains(&(entry.connection, subscription));
@@ -129,7 +129,7 @@ impl Subscriptions {
         }
     }
 
-    /// What its next page is to bring.
+    /// The mode of its next read.
     pub(super) fn read_mode(&self, subscription: SubIndex) -> ReadMode {
         match self.policy_now(subscription) {
             LagPolicy::Conflate => ReadMode::Newest,

@@ -1,24 +1,24 @@
-//! Positions told to filters now and then, so that their cursors do not age.
+//! Positions sent to filters now and then, so that their cursors do not age.
 //!
-//! A filter's client knows of a partition what the filter's own messages say. Where others keep the
-//! partition busy, its cursor would fall behind what the log keeps though nothing of the filter was
-//! lost, and a resume would announce a gap. So the homes are asked once a second how far their
-//! streams have come. A partition is *due* when a quarter of what its log has there is newer than
-//! what was told last, or when a quarter of the log's age has passed. A *round* then goes through
-//! all subscriptions to filters and tells each of the partitions that are due: CAUGHT_UP in the
-//! native protocol, an `id:` on event streams.
+//! A filter's client learns the position of a partition from the filter's own messages. Where
+//! others keep the partition busy, its cursor would fall behind the log's oldest record though
+//! nothing of the filter was lost, and a resume would announce a gap. So the edge asks the homes
+//! once a second how far their streams have come. A partition is *due* when a quarter of the log's
+//! records there is newer than the position that was sent last, or when a quarter of the log's age
+//! has passed. A *round* then visits all subscriptions to filters and sends each the partitions
+//! that are due: CAUGHT_UP in the native protocol, an `id:` on event streams.
 //!
-//! Why a position does not say too much. A home posts it in the order of the stream, so whatever
-//! the stream brings after it lies beyond it. Telling it therefore claims no more than the
+//! A position does not claim too much. Proof: a home posts it in the order of the stream, so all
+//! later messages of the stream lie beyond it. Sending it therefore claims no more than the
 //! partition's next message would, which moves the cursor past it as well: everything up to it has
-//! been queued for each reader that is not behind in the partition, and stands before it in the
-//! outbox. One that is behind is not told, for CAUGHT_UP will come. What tells it gives way when
-//! anything before it has to.
+//! been queued for each live reader of the partition, and stands before it in the outbox. A reader
+//! that catches up gets no position, for CAUGHT_UP will come. The frame of a position is given up
+//! when anything before it is.
 //!
-//! Invariants: an idle session holds nothing for this; a connection that cannot be told just then
-//! has [`flag::OWED`](crate::protocol::flag::OWED) and is told when its socket has drained. A step
-//! tells a bounded number of subscriptions and bytes (`flow::positions`); [`STEP_MS`] lie between
-//! two.
+//! Invariants: an idle session holds nothing for this; a connection whose outbox has no room just
+//! then has [`flag::OWED`](crate::protocol::flag::OWED) and gets its positions when its socket has
+//! drained. A step sends a bounded number of positions and bytes (`flow::positions`); [`STEP_MS`]
+//! lie between two.
 
 use super::Subscriptions;
 use super::filters::FilterIndex;
@@ -30,11 +30,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::handing::Hand;
 use stdx::key::Key;
 
-/// Told again when the first of so many parts of what a log keeps is newer than what was told, by
-/// offsets and by age.
+/// The part of a log's records, as a divisor, after which a position is sent again: by offsets and
+/// by age.
 const PARTS: u64 = 4;
-/// A log that keeps its messages for very long, or has no age: told again after so long at most, if
-/// there is news.
+/// The maximum time between two positions of a log that keeps its messages for very long, or
+/// without an age: seconds, if there is news.
 const PATIENCE_S_MAX: u64 = 600;
 
 /// Milliseconds between two steps.
@@ -50,11 +50,11 @@ pub(super) struct Positions {
     /// Connections that were owed positions and have drained, with how many of their subscriptions
     /// have been looked at.
     owed: VecDeque<(Key, usize)>,
-    /// When the next step may be, by the monotonic clock.
+    /// The time of the next step; milliseconds of the monotonic clock.
     next_ms: u64,
 }
 
-/// What a home has said of a partition, and what was told of it last.
+/// The answer of a home for a partition, and the position that was sent last.
 #[derive(Default, Hand)]
 struct Known {
     through: u64,
@@ -128,7 +128,7 @@ impl Subscriptions {
         }
     }
 
-    /// When the edge has to go on telling positions.
+    /// The time of the next step of positions.
     #[inline]
     pub fn next_step_ms(&self) -> Option<u64> {
         let positions = &self.positions;
@@ -151,7 +151,7 @@ impl Subscriptions {
         self.positions.round.take()
     }
 
-    /// The round goes on with the next step.
+    /// Stores the round for the next step.
     pub fn put_round(&mut self, round: Round) {
         self.positions.round = Some(round);
     }
@@ -175,7 +175,7 @@ impl Subscriptions {
     }
 
     /// Whether a round has passed by subscriptions that begin live here, because a home's answer
-    /// was on its way: they are told what it told.
+    /// was under way: they get the positions of that round.
     pub fn have_missed_a_round(&self, beginnings: &[Beginning]) -> bool {
         beginnings.iter().any(|beginning| {
             let known = self.positions.known.get(&beginning.partition);
@@ -183,7 +183,8 @@ impl Subscriptions {
         })
     }
 
-    /// A connection is owed positions; so many of its subscriptions have been looked at.
+    /// Queues a connection for the positions that it missed; `looked` of its subscriptions have
+    /// been visited.
     pub fn owe(&mut self, connection: Key, looked: usize) {
         self.positions.owed.push_back((connection, looked));
     }
@@ -193,8 +194,8 @@ impl Subscriptions {
         self.positions.owed.pop_front()
     }
 
-    /// What was told last of each partition, for connections that are owed positions; nothing if
-    /// none is.
+    /// The position of each partition that was sent last, for connections that missed one; empty if
+    /// none did.
     pub fn told_positions(&self) -> Vec<(PartitionId, u64)> {
         if self.positions.owed.is_empty() {
             return Vec::new();

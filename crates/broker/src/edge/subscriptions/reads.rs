@@ -25,7 +25,7 @@ pub(crate) type Turn = (SubIndex, bool, PartitionId);
 /// See the module.
 #[derive(Default, Hand)]
 pub(super) struct Reads {
-    /// How many pages are on their way, by connection and log.
+    /// The number of pages under way, by connection and log.
     under_way: BTreeMap<(ConnIndex, u16), usize>,
     waiting: BTreeSet<(ConnIndex, u16, Turn)>,
 }

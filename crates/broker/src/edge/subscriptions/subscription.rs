@@ -6,7 +6,7 @@ use crate::mail::HomeId;
 use crate::settings::LagPolicy;
 use stdx::handing::Hand;
 
-/// Where a subscription stands.
+/// The stage of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub(crate) enum Stage {
     /// Asked for; its home (or, for a filter, some home) has not answered.
@@ -46,7 +46,7 @@ pub(crate) struct Subscription {
 
 const _: () = assert!(size_of::<Subscription>() <= 40);
 
-/// What a subscription is to, and what becomes of one that cannot begin where it was to.
+/// The target of a subscription, and its reaction to a start that is not available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// To a topic; a gap is announced.
@@ -101,7 +101,7 @@ impl Subscription {
         self.terms.is_of_stream()
     }
 
-    /// What becomes of it when its client does not keep up.
+    /// The lag policy.
     pub fn policy(&self) -> LagPolicy {
         self.terms.policy()
     }
@@ -127,7 +127,7 @@ impl Subscription {
         self.cursor = [offset as u32, (offset >> 32) as u32];
     }
 
-    /// What lies beyond this is read from the log again.
+    /// The offset after which messages are read from the log again.
     #[inline]
     pub fn lag_from(&self) -> u64 {
         if self.stage == Stage::Live { u64::MAX } else { self.cursor() }

@@ -56,13 +56,13 @@ impl Topics {
         self.topics.iter()
     }
 
-    /// How many bytes are touched.
+    /// Bytes in use.
     pub fn memory_bytes(&self) -> usize {
         self.topics.memory_bytes()
     }
 }
 
-/// Who takes a live message of a topic.
+/// Subscriptions that take a live message of a topic.
 pub(crate) struct Takers {
     /// The only plain subscription, if there is just one.
     pub single: Option<SubIndex>,
@@ -72,7 +72,8 @@ pub(crate) struct Takers {
 }
 
 impl Subscriptions {
-    /// Who takes a message of a topic. Several plain subscriptions are appended to `several`.
+    /// The subscriptions that take a message of a topic. Several plain subscriptions are appended
+    /// to `several`.
     #[inline]
     pub fn takers(
         &mut self,
@@ -90,7 +91,7 @@ impl Subscriptions {
         Takers { single, named: topic.name(), partition: topic.partition }
     }
 
-    /// How many plain subscriptions a topic has, and how many match it by filter.
+    /// The number of a topic's plain subscriptions, and of those that match it by filter.
     pub fn counts_of_topic(&self, home: HomeId, index: TopicIndex) -> (u32, u32) {
         let topics = self.topics.get(usize::from(home));
         let Some(topic) = topics.and_then(|topics| topics.get(index)) else {
@@ -105,7 +106,7 @@ impl Subscriptions {
         self.topics[usize::from(home)].at(index).partition
     }
 
-    /// Where a plain subscription's topic lives; none before the grant.
+    /// The partition of a plain subscription's topic; none before the grant.
     pub fn partition_of(&self, subscription: SubIndex) -> Option<PartitionId> {
         let (home, index) = self.table[subscription.0].topic()?;
         self.topics[usize::from(home)].get(index).map(|topic| topic.partition)
@@ -126,7 +127,7 @@ impl Subscriptions {
         }
     }
 
-    /// How many bytes all topics take.
+    /// The bytes of all topics.
     pub fn topics_bytes(&self) -> usize {
         self.topics.iter().map(|topics| topics.memory_bytes()).sum()
     }
