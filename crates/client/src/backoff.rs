@@ -5,8 +5,6 @@
 //! Invariant: the n-th delay is uniformly distributed over `0..=min(base · 2ⁿ, max)`, so that a
 //! million clients that lost their connections together reconnect spread out.
 
-use stdx::prng::Prng;
-
 /// The settings of a backoff, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackoffSettings {
@@ -38,8 +36,8 @@ impl Backoff {
     }
 
     /// The delay before the next attempt, in milliseconds. `lasted_ms` is the duration of the lost
-    /// connection; 0 for a failed attempt.
-    pub fn next_ms(&mut self, lasted_ms: u64, random: &mut Prng) -> u64 {
+    /// connection; 0 for a failed attempt. `random` returns a number between 0 and its argument.
+    pub fn next_ms(&mut self, lasted_ms: u64, random: impl FnOnce(u64) -> u64) -> u64 {
         if lasted_ms >= self.settings.reset_after_ms {
             self.attempts = 0;
         }
@@ -49,7 +47,7 @@ impl Backoff {
             .saturating_mul(1u64.checked_shl(self.attempts).unwrap_or(u64::MAX))
             .min(self.settings.max_ms);
         self.attempts = self.attempts.saturating_add(1);
-        random.between(0, bound)
+        random(bound)
     }
 
     /// The number of attempts since the last success.
@@ -61,6 +59,7 @@ impl Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stdx::prng::Prng;
 
     #[test]
     fn delays_grow_to_the_maximum_with_full_jitter() {
@@ -70,7 +69,7 @@ mod tests {
             let mut sum = 0;
             for _ in 0..2_000 {
                 let mut backoff = Backoff { settings, attempts: attempt as u32 };
-                let delay = backoff.next_ms(0, &mut random);
+                let delay = backoff.next_ms(0, |max| random.between(0, max));
                 assert!(delay <= bound, "attempt {attempt}: {delay}");
                 sum += delay;
             }
@@ -84,10 +83,10 @@ mod tests {
         let mut random = Prng::new(2);
         let mut backoff = Backoff::new(BackoffSettings::default());
         for _ in 0..100 {
-            assert!(backoff.next_ms(9_999, &mut random) <= 30_000);
+            assert!(backoff.next_ms(9_999, |max| random.between(0, max)) <= 30_000);
         }
         assert_eq!(backoff.attempts(), 100);
-        assert!(backoff.next_ms(10_000, &mut random) <= 500);
+        assert!(backoff.next_ms(10_000, |max| random.between(0, max)) <= 500);
         assert_eq!(backoff.attempts(), 1);
     }
 }

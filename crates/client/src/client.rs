@@ -164,12 +164,13 @@ pub struct Client {
 
 /// The state that the thread and the handles share.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub struct Shared {
     /// The application has requested the end.
-    pub(crate) closing: AtomicBool,
+    pub closing: AtomicBool,
     /// The thread waits for room in the queue of events.
-    pub(crate) stalled: AtomicBool,
-    pub(crate) counters: Mutex<Counters>,
+    pub stalled: AtomicBool,
+    /// The session's counters.
+    pub counters: Mutex<Counters>,
 }
 
 /// The stream of events. Dropping it makes the client discard them.
@@ -188,31 +189,50 @@ pub struct Pending<T> {
 }
 
 /// The destination of an answer.
-pub(crate) type Reply<T> = SyncSender<Result<T, RequestError>>;
+pub type Reply<T> = SyncSender<Result<T, RequestError>>;
 
 /// A command from a handle to the thread.
-pub(crate) enum Command {
+pub enum Command {
+    /// Continues with a new token.
     Renew(String),
+    /// Adds a subscription.
     Subscribe {
+        /// A topic or filter.
         filter: String,
+        /// Where it begins.
         start: Start<'static>,
+        /// Further options.
         options: SubscribeOptions,
+        /// The destination of the subscription's number.
         reply: Reply<SubscriptionId>,
     },
+    /// Requests the state of a subscription.
     Report {
+        /// The subscription.
         subscription: SubscriptionId,
+        /// The destination of the report.
         reply: Reply<Option<Report>>,
     },
+    /// Ends a subscription.
     Unsubscribe(SubscriptionId),
+    /// Publishes one message.
     Publish {
+        /// Its topic.
         topic: String,
+        /// Its payload.
         payload: Vec<u8>,
+        /// Further options.
         options: PublishOptions,
+        /// The destination of the acknowledgement, if one is wanted.
         reply: Option<Reply<Published>>,
     },
+    /// Requests a page of history.
     History {
+        /// The topic.
         topic: String,
+        /// The part of its history.
         options: HistoryOptions,
+        /// The destination of the page.
         reply: Reply<HistoryPage>,
     },
 }
@@ -244,16 +264,15 @@ impl Client {
         let (event_sender, receiver) = mpsc::sync_channel(options.events_max.max(1));
         let parts = shell::Parts {
             endpoints,
-            tls,
             options,
-            waker: waker.clone(),
             shared: shared.clone(),
             commands: command_receiver,
             events: event_sender,
         };
+        let thread_waker = waker.clone();
         let thread = std::thread::Builder::new()
             .name("crore-client".to_owned())
-            .spawn(move || shell::run(parts))
+            .spawn(move || shell::run(parts, thread_waker, tls))
             .map_err(ConnectError::Resources)?;
         let events = Events { receiver, waker: waker.clone(), shared: shared.clone() };
         Ok((Client { commands, waker, shared, thread: Mutex::new(Some(thread)) }, events))

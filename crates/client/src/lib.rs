@@ -33,6 +33,7 @@
 pub mod backoff;
 mod client;
 pub mod cursors;
+mod ground;
 pub mod proof;
 pub mod session;
 mod shell;
@@ -46,6 +47,13 @@ pub use session::{
     PublishOptions, Published, Reason, Report, ReportedGap, ServerError, Settings,
     SubscribeOptions, SubscriptionId,
 };
+/// The client's parts, for a loop with virtual time: what runs the scenarios of `spec/scenarios`.
+#[cfg(feature = "scenarios")]
+pub mod stage {
+    pub use crate::client::{Command, Reply, Shared};
+    pub use crate::ground::Ground;
+    pub use crate::shell::{Parts, Shell};
+}
 pub use wire::native::{
     CloseCode, ErrorCode, GapReason, PartitionPosition, Policy, Position, SkipReason, Start,
 };

@@ -1,25 +1,22 @@
-//! The client's thread: a loop over `net`'s kernel sockets that drives the session.
+//! The client's thread: a loop over a [`Ground`] that drives the session.
 //!
-//! Place: between the handles and the session. Owns the socket, the clock and the entropy; decides
-//! nothing about the protocol. One turn: poll, read, tick, take commands, write, deliver events and
-//! answers.
+//! Place: between the handles and the session. Owns the connection and decides when to reconnect;
+//! decides nothing about the protocol. One turn: poll, read, tick, take commands, write, deliver
+//! events and answers.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::IoSlice;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use net::kernel::{ConnectOptions, Handover, Kernel, KernelOptions, Waker};
-use net::{Close, Conn, Event as NetEvent, Net, Read, Write};
-use stdx::prng::Prng;
-use tls::Tls;
+use net::kernel::Waker;
+use net::{Conn, Event as NetEvent, Read, Write};
 use wire::native::CloseCode;
 
 use crate::backoff::Backoff;
 use crate::client::{Command, Options, Reply, RequestError, Shared, TokenSource};
+use crate::ground::{Ground, Sockets};
 use crate::session::{Answer, Event, HistoryPage, Published, Reason, Session};
 use crate::url::Endpoint;
 
@@ -28,22 +25,24 @@ const RECEIVE_BYTES: usize = 64 * 1024;
 const TURN_READS_MAX: usize = 16;
 
 /// The inputs of the thread.
-pub(crate) struct Parts {
-    pub(crate) endpoints: Vec<Endpoint>,
-    /// The TLS client, if an endpoint uses TLS.
-    pub(crate) tls: Option<tls::Client>,
-    pub(crate) options: Options,
-    pub(crate) waker: Arc<Waker>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) commands: Receiver<Command>,
-    pub(crate) events: SyncSender<Event>,
+pub struct Parts {
+    /// The nodes.
+    pub endpoints: Vec<Endpoint>,
+    /// The client's options.
+    pub options: Options,
+    /// The state that handles see.
+    pub shared: Arc<Shared>,
+    /// The commands of handles.
+    pub commands: Receiver<Command>,
+    /// The queue of events.
+    pub events: SyncSender<Event>,
 }
 
-/// Runs until the client is closed or stops reconnecting.
-pub(crate) fn run(parts: Parts) {
-    let options = KernelOptions { connections_max: 4, ..KernelOptions::default() };
-    match Kernel::new(options, parts.waker.clone(), Handover::alone()) {
-        Ok(kernel) => Shell::new(parts, Tls::new(kernel)).run(),
+/// Runs until the client is closed or stops reconnecting. `tls` is the TLS client, if an endpoint
+/// uses TLS.
+pub(crate) fn run(parts: Parts, waker: Arc<Waker>, tls: Option<tls::Client>) {
+    match Sockets::new(waker, tls, parts.options.tls.clone()) {
+        Ok(sockets) => Shell::new(parts, sockets).run(),
         // Without a descriptor for epoll, the only action left is the report; the queue cannot be
         // full at the start.
         Err(error) => {
@@ -76,11 +75,10 @@ enum Waiter {
     History(Reply<HistoryPage>),
 }
 
-struct Shell {
-    net: Tls<Kernel>,
-    tls: Option<tls::Client>,
+/// The client without its thread: each call of [`Shell::turn`] is one turn of the loop.
+pub struct Shell<G> {
+    ground: G,
     session: Session,
-    random: Prng,
     backoff: Backoff,
     options: Options,
     endpoints: Vec<Endpoint>,
@@ -99,22 +97,25 @@ struct Shell {
     waiters: HashMap<u32, Waiter>,
     readable: bool,
     writable: bool,
-    started: Instant,
     closing_since_ms: Option<u64>,
     /// The last connection ended because its token had expired.
     is_token_over: bool,
+    /// The events of one turn.
+    net_events: Vec<NetEvent>,
+    buffer: Vec<u8>,
 }
 
-impl Shell {
-    fn new(parts: Parts, net: Tls<Kernel>) -> Shell {
-        let mut random = Prng::new(seed_from_entropy());
-        let session = Session::new(parts.options.session.clone(), seed_from_entropy());
-        let attempt = random.below(parts.endpoints.len() as u64) as usize;
+impl<G: Ground> Shell<G> {
+    /// Starts without a connection; the first turn begins the first attempt.
+    pub fn new(parts: Parts, mut ground: G) -> Shell<G> {
+        let session = Session::new(parts.options.session.clone(), ground.random(u64::MAX));
+        let attempt = match parts.endpoints.len() {
+            0 | 1 => 0,
+            count => ground.random(count as u64 - 1) as usize,
+        };
         Shell {
-            net,
-            tls: parts.tls,
+            ground,
             session,
-            random,
             backoff: Backoff::new(parts.options.backoff),
             options: parts.options,
             endpoints: parts.endpoints,
@@ -130,43 +131,46 @@ impl Shell {
             waiters: HashMap::new(),
             readable: false,
             writable: false,
-            started: Instant::now(),
             closing_since_ms: None,
             is_token_over: false,
+            net_events: Vec::new(),
+            buffer: vec![0; RECEIVE_BYTES],
         }
     }
 
     fn run(mut self) {
-        let mut events = Vec::new();
-        let mut buffer = vec![0; RECEIVE_BYTES];
-        loop {
-            let timeout = self.timeout();
-            if self.net.poll(timeout, &mut events).is_err() {
-                break;
-            }
-            for event in events.drain(..) {
-                self.net_event(event);
-            }
-            if let Link::Waiting { until_ms } = self.link
-                && self.now_ms() >= until_ms
-            {
-                self.connect();
-            }
-            self.read(&mut buffer);
-            self.tick();
-            self.leave_when_asked();
-            self.take_commands();
-            self.write();
-            self.deliver();
-            if self.is_finished() || self.close_is_done() {
-                break;
-            }
-        }
+        while self.turn() {}
         self.say_goodbye();
     }
 
+    /// One turn of the loop; false when the client has ended, and only [`Shell::say_goodbye`] is
+    /// left.
+    pub fn turn(&mut self) -> bool {
+        let timeout = self.timeout();
+        let mut events = std::mem::take(&mut self.net_events);
+        if self.ground.poll(timeout, &mut events).is_err() {
+            return false;
+        }
+        for event in events.drain(..) {
+            self.net_event(event);
+        }
+        self.net_events = events;
+        if let Link::Waiting { until_ms } = self.link
+            && self.now_ms() >= until_ms
+        {
+            self.connect();
+        }
+        self.read();
+        self.tick();
+        self.leave_when_asked();
+        self.take_commands();
+        self.write();
+        self.deliver();
+        !self.is_finished() && !self.close_is_done()
+    }
+
     fn now_ms(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
+        self.ground.now_ms()
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -199,7 +203,7 @@ impl Shell {
             NetEvent::Readable(conn) if Some(conn) == ours => self.readable = true,
             NetEvent::Writable(conn) if Some(conn) == ours => self.writable = true,
             NetEvent::Closed { conn, reason } if Some(conn) == ours => {
-                let reason = match self.net.take_failure(conn) {
+                let reason = match self.ground.take_failure(conn) {
                     Some(failure) => Reason::Tls(failure),
                     None => Reason::Network(reason),
                 };
@@ -233,41 +237,13 @@ impl Shell {
             }
         };
         self.target = (endpoint.authority(), endpoint.target.clone());
-        let addresses: Vec<SocketAddr> = (endpoint.host.as_str(), endpoint.port)
-            .to_socket_addrs()
-            .map(Iterator::collect)
-            .unwrap_or_default();
-        if addresses.is_empty() {
-            return self.lost(Reason::NameNotFound);
-        }
-        // The attempts use all addresses of a name in turn.
-        let turn = self.backoff.attempts() as usize % addresses.len();
-        match self.net.net_mut().connect(addresses[turn], &ConnectOptions::default()) {
-            Ok(conn) => {
-                self.link = Link::Connecting { conn, since_ms: self.now_ms() };
-                if endpoint.is_tls
-                    && let Err(failure) = self.start_tls(conn, &endpoint.host)
-                {
-                    self.lost(Reason::Tls(failure));
-                }
-            }
-            Err(error) => self.lost(Reason::Network(error.kind())),
+        match self.ground.open(&endpoint, self.backoff.attempts()) {
+            Ok(conn) => self.link = Link::Connecting { conn, since_ms: self.now_ms() },
+            Err(reason) => self.lost(reason),
         }
     }
 
-    fn start_tls(&mut self, conn: Conn, host: &str) -> Result<(), String> {
-        // Loaded at the start if any URL has TLS; a go-away may name the first one.
-        let client = match &self.tls {
-            Some(client) => client,
-            None => {
-                let client = tls::Client::load(&self.options.tls);
-                self.tls.insert(client.map_err(|error| error.to_string())?)
-            }
-        };
-        self.net.start(conn, client, host).map_err(|error| error.to_string())
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) {
+    fn read(&mut self) {
         for _ in 0..TURN_READS_MAX {
             let Link::Established { conn, .. } = self.link else {
                 return;
@@ -277,10 +253,11 @@ impl Shell {
                 return;
             }
             let now_ms = self.now_ms();
-            match self.net.read(conn, buffer) {
+            match self.ground.read(conn, &mut self.buffer) {
                 Read::Data(bytes) => {
-                    self.readable = bytes == buffer.len();
-                    if let Err(reason) = self.session.receive(&mut buffer[..bytes], now_ms) {
+                    self.readable = bytes == self.buffer.len();
+                    let received = self.session.receive(&mut self.buffer[..bytes], now_ms);
+                    if let Err(reason) = received {
                         self.write();
                         return self.lost(reason);
                     }
@@ -399,7 +376,7 @@ impl Shell {
         };
         while self.writable && !self.session.output().is_empty() {
             let offered = self.session.output().len();
-            match self.net.write(conn, &[IoSlice::new(self.session.output())]) {
+            match self.ground.write(conn, self.session.output()) {
                 Write::Wrote(bytes) => {
                     self.session.written(bytes);
                     self.writable = bytes == offered;
@@ -475,7 +452,7 @@ impl Shell {
             Link::Established { since_ms, .. } => self.now_ms() - since_ms,
             _ => 0,
         };
-        let mut delay_ms = self.backoff.next_ms(lasted_ms, &mut self.random);
+        let mut delay_ms = self.backoff.next_ms(lasted_ms, |bound| self.ground.random(bound));
         if let Reason::HandshakeRefused { retry_after_s: Some(seconds), .. } = reason {
             // The server's delay counts up to an hour, with jitter added.
             delay_ms += seconds.min(3_600) * 1_000;
@@ -490,7 +467,7 @@ impl Shell {
 
     fn lost_until(&mut self, reason: Reason, delay_ms: u64) {
         if let Link::Connecting { conn, .. } | Link::Established { conn, .. } = self.link {
-            self.net.close(conn, Close::Graceful);
+            self.ground.close(conn);
         }
         self.readable = false;
         self.writable = false;
@@ -519,14 +496,15 @@ impl Shell {
         is_idle || self.now_ms() >= since_ms + self.options.close_timeout_ms
     }
 
-    fn say_goodbye(&mut self) {
+    /// Closes the connection and settles all answers.
+    pub fn say_goodbye(&mut self) {
         if let Link::Established { conn, .. } = self.link {
             self.session.close(self.now_ms());
             self.write();
-            self.net.close(conn, Close::Graceful);
+            self.ground.close(conn);
         }
         // The poll carries out the close; its events are of no use any more.
-        let _ = self.net.poll(Some(Duration::ZERO), &mut Vec::new());
+        let _ = self.ground.poll(Some(Duration::ZERO), &mut Vec::new());
         self.session.disconnected(Reason::Ended, None);
         while let Some((request, _)) = self.session.take_answer() {
             match self.waiters.remove(&request) {
@@ -547,10 +525,4 @@ fn failure(answer: Answer) -> RequestError {
         Answer::Refused(error) => RequestError::Refused(error),
         _ => RequestError::Unknown,
     }
-}
-
-/// A seed from the operating system, through the standard library's keys for hash maps.
-fn seed_from_entropy() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
