@@ -3,9 +3,9 @@
 //!
 //! Place on the path: an edge posts a [`ToHome`]; [`Home::handle`] appends, acknowledges, answers
 //! and posts the message to every edge with interest; [`Home::pump`] reads lagging streams on from
-//! the log and evicts what is too old. Values in, values out: the time comes with each call,
+//! the log and evicts expired records. Values in, values out: the time comes with each call,
 //! letters go into [`HomeOutputs`]. Of a log on disk a home keeps the newest records in memory;
-//! what it says to the log thread and hears from it is in [`crate::disk`].
+//! [`crate::disk`] has its messages to the log thread and the answers.
 //!
 //! # Why `prev` proves completeness
 //!
@@ -15,13 +15,12 @@
 //!
 //! - A known topic has `last`: its newest record's offset, and B is that. Nothing of the topic lies
 //!   above its newest.
-//! - A topic that becomes known inherits `last = F` of that moment. Whatever records it had before,
-//!   it was forgotten after them, and F was then raised to at least their last offset. So no record
-//!   of it lies above F, and while it stays known its own appends keep `last` exact. That F rises
-//!   later does not concern it.
-//! - A topic is forgotten only when nobody subscribes to it by name, no record of it is present and
-//!   nothing of it is retained; F is then raised to its `last`. An inherited `last` raises nothing,
-//!   as F never falls.
+//! - A topic that becomes known inherits `last = F` of that moment. If it had records before, it
+//!   was forgotten after them, and F was then raised to at least their last offset. So no record of
+//!   it lies above F, and while it stays known its own appends keep `last` exact. A later rise of F
+//!   does not concern it.
+//! - A topic is forgotten only when it has no subscriber by name, no record and no retained
+//!   message; F is then raised to its `last`. An inherited `last` raises nothing, as F never falls.
 //!
 //! Hence a topic that is not known is the same as a topic with `last = F`, and a position P is
 //! complete without any record if and only if `last <= P`. One that was subscribed at a head H has
@@ -468,8 +467,8 @@ impl Home {
         }
     }
 
-    /// When [`Home::pump`] has something to evict, or a log that gets nothing done to look at;
-    /// monotonic.
+    /// The next time at which [`Home::pump`] has records to evict, or a log without progress to
+    /// examine; milliseconds of the monotonic clock.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let expiry_ms = (self.expiry_ms < u64::MAX).then_some(self.expiry_ms);
         let look_ms = self.next_look_at_disks();

@@ -1,20 +1,19 @@
-//! Publish once: which publications a home has appended, by what their publishers call them.
+//! Publish once: the publications that a home has appended, by the names that publishers gave them.
 //!
 //! Place on the path: a publication with a producer or an idempotency key is asked about before it
 //! is appended ([`Dedup::check`]) and noted afterwards ([`Dedup::note`]). Others cost nothing here.
 //!
-//! What is remembered is a function of the records: both names stand in the record, and a start
-//! builds the window again from what the log holds ([`super::window`]), in memory or not. Two
-//! things no record says. Who owns a producer: nobody need know, as no connection outlives the
-//! process, and what comes after a start comes on a newer one than all before; so the first
-//! connection that publishes by an id owns it. And a producer whose records are all gone: it begins
-//! anew.
+//! The memory is a function of the records: both names stand in the record, and a start builds the
+//! window again from the log ([`super::window`]), in memory or not. Two facts are in no record. The
+//! owner of a producer: it need not be known, as no connection outlives the process, and all
+//! connections after a start are newer than all before; so the first connection that publishes by
+//! an id owns it. And a producer whose records are all gone: it begins anew.
 //!
 //! Invariants:
 //! - a *key* that is remembered is answered with its publication's offset. Remembered are the
-//!   newest `idempotency_keys_max` of the home, none longer than `idempotency_window`. What is
-//!   older is forgotten, and may be appended again: this bound is a promise to publishers and
-//!   stands in the documents.
+//!   newest `idempotency_keys_max` of the home, none longer than `idempotency_window`. Older ones
+//!   are forgotten, and may be appended again: this bound is a promise to publishers and stands in
+//!   the documents.
 //! - a *producer* is remembered while the home has a record of it, and then until its place is
 //!   needed. A sequence of it is either above its last one, or among its newest
 //!   `producer_window_max` that still have their record and answered with the offset, or refused:
@@ -24,8 +23,8 @@
 //! - a sequence that comes again for another topic is refused: it would lose the second message
 //!   without a word.
 //! - a connection that is older than the producer's owner changes nothing.
-//! - what follows a publication that was refused for the moment is refused too ([`holds`]), so that
-//!   a refusal does not make it out of order.
+//! - publications after one that was refused for the moment are refused too ([`holds`]), so that a
+//!   refusal does not make it out of order.
 //!
 //! # Publications that are not settled
 //!
@@ -147,7 +146,7 @@ impl Dedup {
         }
     }
 
-    /// What a publication is known by. `partition` is the home's own number; names of different
+    /// The names of a publication. `partition` is the home's own number; names of different
     /// partitions are different.
     pub fn names_of(&mut self, partition: u32, publication: &Publication) -> Names {
         let producer = publication.producer.as_ref();
@@ -163,10 +162,10 @@ impl Dedup {
         }
     }
 
-    /// Whether the publication is to be appended. `now_ms` are steady milliseconds; `is_asked` says
-    /// that somebody waits for its acknowledgement. Changes nothing but the owner of a producer
-    /// whose publication is a duplicate: it has come back; and a producer that sends again what was
-    /// refused is held no longer.
+    /// Whether the publication is to be appended. `now_ms` are milliseconds of the monotonic clock;
+    /// with `is_asked` the publisher waits for an acknowledgement. Changes nothing but the owner of
+    /// a producer whose publication is a duplicate: it has come back; and a producer that repeats a
+    /// refused publication is held no longer.
     ///
     /// # Errors
     /// `producer_fenced`, `out_of_order`, `producers_full`; the code of a refusal before this one,
@@ -263,13 +262,13 @@ impl Dedup {
         names
     }
 
-    /// Records of a partition up to an offset are gone, from the disk if the log is on one. Costs
-    /// what is forgotten.
+    /// Releases records of a partition up to an offset: they are gone, from the disk if the log is
+    /// on one. The cost is linear in the released entries.
     pub fn evicted(&mut self, partition: u32, through: u64) {
         self.producers.evicted(partition, through);
     }
 
-    /// Frees some of what is too old anyway: a bounded part of it. True if there may be more.
+    /// Frees a bounded number of expired entries. True if there may be more.
     pub fn sweep(&mut self, now_ms: u64) -> bool {
         self.keys.sweep(now_ms)
     }

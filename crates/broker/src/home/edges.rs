@@ -58,7 +58,7 @@ impl Edge {
         (self.generation, self.filters_version) = (value, value);
     }
 
-    /// Bytes touched by indexes, and by what waits.
+    /// Bytes in use by indexes and by waiting streams.
     pub fn memory_bytes(&self) -> usize {
         self.indexes.memory_bytes()
             + vector_bytes::<u32>(self.lagging.capacity())

@@ -9,7 +9,7 @@
 //! Of a log on disk, the disk is asked for what lies before memory's oldest record. A page from the
 //! disk is never the last one.
 //!
-//! Where only the newest message of each topic is wanted, a record is brought if its topic has no
+//! If only the newest message of each topic is wanted, a record is brought if its topic has no
 //! newer one. That one may lie beyond the stream's position: then the stream is about to bring it.
 //!
 //! Invariants: pages are answered in turn (`queue`). A page never reaches beyond what the stream
@@ -76,7 +76,7 @@ impl Home {
         turn.out.post(from, ToEdge::FilterGranted { subscription, result });
     }
 
-    /// What the filter had matched is released when each topic is next compared.
+    /// Removes a filter of an edge. Topics that matched it are released when each is next compared.
     pub(super) fn remove_filter(&mut self, from: EdgeId, filter: &Slice) {
         if let Some(filter) = parse_filter(filter) {
             self.interests.filters.remove(filter, from);
@@ -163,8 +163,8 @@ impl Home {
         let bytes = found.records.iter().map(|(_, record)| record.len());
         self.queue.charge_bytes(bytes.sum());
         let mut gap = gap;
-        // What had been dropped when the disk was read. What it has read is here, whatever was
-        // dropped since.
+        // Records that were dropped before the disk was read. The records that it has read are
+        // here, even if they were dropped since.
         let dropped = disk.floor.saturating_sub(1).min(found.through);
         if dropped > gap.map_or(scan.asked.after, |gap| gap.to) {
             gap = Some(Gap { from: scan.asked.after, to: dropped, reason: GapReason::Evicted });
@@ -267,7 +267,7 @@ impl Home {
 /// The stretches that a page leaves out between the records that it brings.
 struct Skipping {
     skips: Vec<Skip>,
-    /// Everything up to here is told: brought, or nothing for the filters.
+    /// Everything up to here is settled: brought, or nothing for the filters.
     told: u64,
     /// Something behind that was left out.
     has_skipped: bool,
@@ -302,7 +302,7 @@ impl Skipping {
     }
 }
 
-/// A page that brings nothing: the subscription goes on with what the stream brings next.
+/// A page that brings nothing: the subscription continues with the stream's next message.
 fn skip_all(after: u64, settled: u64) -> Found {
     let skip = Skip { from: after, through: settled };
     Found {
@@ -313,7 +313,7 @@ fn skip_all(after: u64, settled: u64) -> Found {
     }
 }
 
-/// What a position that a subscription comes with amounts to: a known one goes on; of any other
+/// The start of a subscription with a position: a known position continues; with any other
 /// everything is a gap, up to the oldest record.
 fn resume(log: &LogSettings, partition: &HomePartition, cursor: PartitionCursor) -> Resumed {
     let head = partition.log.head();

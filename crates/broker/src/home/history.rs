@@ -13,9 +13,9 @@ use log::TopicPage;
 use stdx::chunk::Slice;
 
 impl Known {
-    /// The disk may have dropped all that it was asked about, and memory may have left to it what
-    /// came behind that: then nothing is known of what it has now, and it is asked again. What is
-    /// asked about grows with each time.
+    /// The disk may have dropped all that it was asked about, and memory may have left the
+    /// following records to it: then the disk's records are unknown, and it is asked again. Each
+    /// question asks about more.
     fn still_says(self, older: Option<u64>) -> Known {
         match self {
             Known::Start { oldest: None, through, .. }
@@ -181,9 +181,9 @@ impl Home {
         let after = beyond.unwrap_or(0);
         let floor = self.partitions[place.local as usize].disk_floor;
         let known = match known {
-            // All that was asked for has been dropped since, and what follows it may have left
-            // memory: the history has another beginning. The floor has risen above what was asked
-            // for, so this is not for ever.
+            // All that was asked for has been dropped since, and the records after it may have left
+            // memory: the history has another beginning. The floor has risen above the question's
+            // end, so this is not for ever.
             Known::Page(asked, page) if page.records.is_empty() && asked.through < floor => {
                 Known::Nothing
             }
@@ -298,7 +298,7 @@ impl Home {
         let to = page.first_prev.unwrap_or(asked.through);
         let lost = to > asked.beyond;
         let gap = match beyond {
-            // A request without a position loses nothing by what the rule does not serve.
+            // A request without a position loses nothing that the rule does not serve.
             None if !(lost && page.damaged) => None,
             beyond => {
                 let from = beyond.unwrap_or(asked.beyond);
@@ -378,7 +378,7 @@ impl Home {
             return Err(Box::new(page_back(place, query, before, oldest)));
         }
         records.truncate(records.partition_point(|record| offset_of(record) >= oldest));
-        // Where nobody has asked the disk, what memory has may not be all that is served.
+        // Unless the disk was asked, memory may not have all that is served.
         let is_exact = is_start_known || served.older.is_none();
         let more = records
             .last()
@@ -429,8 +429,8 @@ fn lost_before(lost: Option<Gap>, before: Option<u64>) -> Option<Gap> {
     (to > lost.from).then_some(Gap { to, ..lost })
 }
 
-/// Where a history begins that the disk and memory see the beginnings of: memory may still have
-/// what the disk has dropped.
+/// The beginning of a history whose beginnings on disk and in memory are known: memory may still
+/// have records that the disk has dropped.
 fn at_least(on_disk: Option<u64>, in_memory: Option<u64>) -> Option<u64> {
     match (on_disk, in_memory) {
         (Some(on_disk), Some(in_memory)) => Some(on_disk.min(in_memory)),

@@ -68,7 +68,7 @@ impl Home {
         Some(Topic {
             name: String::from_utf8_lossy(topics.name(id)).into(),
             partition: partition.id,
-            // What was inherited lies below all records.
+            // An inherited `last` lies below all records.
             head: (topic.last() >= partition.floor() && topic.last() > 0)
                 .then(|| Position { epoch: partition.epoch, offset: topic.last() }),
             recent: None,
@@ -77,7 +77,7 @@ impl Home {
         })
     }
 
-    /// Counts the recent messages of a topic. A topic without any is told at its newest record.
+    /// Counts the recent messages of a topic. A topic without any gives its newest record.
     fn recent_of(&self, id: u32, now_ms: u64) -> Option<Recent> {
         let topic = self.interests.topics.get(id)?;
         let partition = &self.partitions[topic.partition as usize];

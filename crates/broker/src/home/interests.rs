@@ -6,7 +6,7 @@
 //!
 //! Invariants: an edge's index and its interest come and go together. A message whose interest is
 //! by filter is preceded by an `Announce` that is younger than the edge's newest filter, so that
-//! the edge can match names when it is told them; an index may therefore be announced again.
+//! the edge can match the name when it learns it; an index may therefore be announced again.
 //! `Released` is posted for every index that the edge has seen.
 
 use super::edges::{Edge, Filters};

@@ -1,8 +1,9 @@
 //! Occupancy: the first subscriber of a topic by its name, and the last, for `$sys/topics/...`.
 //!
 //! Beside the path: where the settings do not ask for it, a subscription passes by here with a
-//! branch. Invariants: what is said in a second has a bound, and the rest is counted and said when
-//! the second is over, so that a storm costs a counter; nothing is said of `$sys/...` itself.
+//! branch. Invariants: the messages in a second have a bound, and the rest is counted and reported
+//! when the second is over, so that a storm costs a counter; topics below `$sys/` themselves are
+//! never reported.
 
 use super::Home;
 use super::turn::Turn;

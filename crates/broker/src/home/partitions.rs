@@ -90,8 +90,8 @@ impl HomePartition {
         last.max(self.damaged_through)
     }
 
-    /// What damage may have taken away of a topic behind its newest record, and retention would
-    /// have left.
+    /// The records of a topic behind its newest one that damage may have taken away, and that
+    /// retention would have left.
     pub fn lost_behind(&self, last: u64) -> Option<Gap> {
         let to = self.damaged_through;
         (to > last && to >= self.disk_floor).then_some(Gap {
@@ -129,7 +129,7 @@ impl Share {
 }
 
 impl Share {
-    /// What may change of the log while its node runs.
+    /// Applies the settings of the log that may change while its node runs.
     pub fn renew(&mut self, log: &LogSettings) {
         let count = self.partitions.len() as u32;
         self.retained_bytes_max = part_of(log, count, log.retained_bytes_max);

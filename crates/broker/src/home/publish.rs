@@ -4,7 +4,7 @@
 //! for the answer lies in `staging`, and comes back here when its record is placed: from there on
 //! all take the same path.
 //!
-//! Invariant: what is refused has changed nothing that anybody could see, and what is acknowledged
+//! Invariant: a refused publication has no effect that a client could see, and an acknowledged one
 //! lies in the log.
 
 use super::Home;

@@ -5,9 +5,9 @@
 //! the rest waits in order.
 //!
 //! A question that memory cannot answer alone is *parked* here while the log thread reads. It is
-//! answered at the moment when the disk's part has come, from what is settled then, so that the
+//! answered at the moment when the disk's part has come, from the records settled then, so that the
 //! answer is one step of the edge's stream like any other. A parked request counts against its
-//! edge's requests in flight until then; only a few questions are on their way at once, so that
+//! edge's requests in flight until then; only a few questions are under way at once, so that
 //! answers take little memory.
 
 use super::work::{Asking, Caller, Question, Work};
@@ -150,8 +150,8 @@ impl Queue {
         self.parked.remove(&token)
     }
 
-    /// All requests that wait for the disk of a log. Questions on their way to it are answered some
-    /// day, to nobody.
+    /// All requests that wait for the disk of a log. The answers to questions under way are dropped
+    /// when they come.
     pub fn give_up(&mut self, share: usize) -> impl Iterator<Item = Parked> + use<> {
         self.questions_to(share).unasked.clear();
         let parked = std::mem::take(&mut self.parked);

@@ -18,9 +18,9 @@ use log::{RecordView, TopicPage};
 use stdx::chunk::Slice;
 
 impl Home {
-    /// A page for a subscription: records after `after`, never beyond what the stream has dealt
-    /// with. An index that stands for nothing belongs to a subscription that has gone, and nobody
-    /// waits.
+    /// A page for a subscription: records after `after`, never beyond the records that the stream
+    /// has dealt with. A released index belongs to a subscription that has gone, and gets no
+    /// answer.
     pub(super) fn read(&mut self, from: Caller, reading: ReadTopic, turn: &mut Turn<'_>) -> Step {
         let ReadTopic { index, subscription, after, mode, mut limits, .. } = reading;
         self.statistics.pages_read += 1;
@@ -45,7 +45,7 @@ impl Home {
             _ => self.newest_within(local, topic, last, after, settled),
         };
         if mode == ReadMode::Skip {
-            // What has been evicted or damaged is left out with the rest, if it may have been the
+            // Evicted or damaged records are left out with the rest, if they may have been the
             // topic's.
             let floor = self.partitions[local as usize].floor();
             let is_evicted = reach > after && (floor > after + 1 || reach > last);
@@ -83,7 +83,7 @@ impl Home {
     }
 
     /// The disk has read records in (`reading.after`, `through`]. There was one at `through`, or
-    /// memory would not have asked; so what is not there now is lost.
+    /// memory would not have asked; so a record that is missing now is lost.
     pub(super) fn page_from_disk(
         &mut self,
         local: u32,
@@ -190,8 +190,7 @@ fn without_records(subscription: SubscriptionKey, through: u64, skipped: Option<
     Step::Done(ToEdge::Page(page))
 }
 
-/// What lies before the first record of a page is left out on purpose where only the newest is
-/// wanted.
+/// Records before the first one of a page are left out on purpose if only the newest is wanted.
 fn left_out(mode: ReadMode, missing: Option<Gap>, records: &[Slice]) -> (Option<Gap>, Option<u64>) {
     match mode {
         ReadMode::Newest if !records.is_empty() => (None, missing.map(|gap| gap.to)),
@@ -199,8 +198,8 @@ fn left_out(mode: ReadMode, missing: Option<Gap>, records: &[Slice]) -> (Option<
     }
 }
 
-/// Ends a page where records between two of it are lost, so that its reader is told of them when it
-/// asks for the next. True if something was cut off.
+/// Ends a page before records that are lost between two of it, so that its reader learns of the gap
+/// with the next page. True if something was cut off.
 pub(super) fn cut_at_break(page: &mut DiskPage) -> bool {
     let follows = |pair: &[Slice]| {
         let (one, two) = (offset_of(&pair[0]), offset_of(&pair[1]));
@@ -215,7 +214,7 @@ pub(super) fn cut_at_break(page: &mut DiskPage) -> bool {
     whole.is_some()
 }
 
-/// What lies between `after` and the first record of a page: up to that one's `prev`, or as far as
+/// The gap between `after` and the first record of a page: up to that one's `prev`, or as far as
 /// the topic reaches.
 pub(super) fn gap_between(
     after: u64,

@@ -114,8 +114,8 @@ impl Home {
         }
     }
 
-    /// What publications of the logs are called, so that none is appended again; one window for
-    /// each log. `now_ms` is the wall clock, by which keys are too old.
+    /// Restores the names of the logs' publications, so that none is appended again; one window for
+    /// each log. `now_ms` is the wall clock, by which keys expire.
     pub fn restore_windows(&mut self, now_ms: u64, windows: &[FoundWindow]) {
         let topics: Vec<Vec<&[u8]>> = windows.iter().map(FoundWindow::topics).collect();
         let (mut producers, mut keys) = (Vec::new(), Vec::new());

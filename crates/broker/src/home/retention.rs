@@ -1,8 +1,9 @@
-//! Retention: room for new records, what is too old, what the disk has dropped; and forgetting
-//! topics.
+//! Retention: room for new records, expired records, records that the disk has dropped; and the
+//! release of topics.
 //!
 //! Of a log in memory, an evicted segment takes its records away for good. Of a log on disk it only
-//! leaves the cache; records are gone when the log thread has said so too ([`Home::raise_floors`]).
+//! leaves the cache; records are gone when the log thread has reported it too
+//! ([`Home::raise_floors`]).
 
 use super::Home;
 use super::partitions::{HomePartition, Share};
@@ -65,7 +66,7 @@ impl Home {
         true
     }
 
-    /// Evicts what is too old, at most `segments_max` segments. True if there is more.
+    /// Evicts expired records, at most `segments_max` segments. True if there is more.
     pub(super) fn evict_expired(&mut self, segments_max: usize, turn: &mut Turn<'_>) -> bool {
         if self.steady.ms < self.expiry_ms {
             return false;
@@ -88,7 +89,7 @@ impl Home {
         self.expiry_ms = soonest_ms;
         false
     }
-    /// Forgets a topic that nobody subscribes to by name and of which nothing is kept.
+    /// Forgets a topic without subscribers by name and without records.
     pub(super) fn forget_if_idle(&mut self, topic: u32, turn: &mut Turn<'_>) {
         let Some(entry) = self.interests.topics.get(topic) else {
             return;
@@ -144,8 +145,8 @@ impl Home {
     }
 }
 
-/// When the oldest segment of a partition is to be evicted; steady milliseconds. None if never for
-/// its age.
+/// The time at which the oldest segment of a partition is to be evicted; milliseconds of the
+/// monotonic clock. None if never for its age.
 fn expiry_of(partition: &HomePartition, shares: &[Share]) -> Option<u64> {
     let age_max_ms = shares[partition.share].age_max_ms;
     if age_max_ms == u64::MAX {

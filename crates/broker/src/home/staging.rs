@@ -1,11 +1,11 @@
 //! Publications that wait for the sequencer of their log: staged until they are placed, then
 //! published as any other.
 //!
-//! Invariants: nobody but the sequencer has seen what is staged. A refusal refuses everything that
-//! is staged, and its numbers are never given again; the `prev` of a record is written when it is
-//! placed, and never names one that was refused. A log on disk answers in the order of the
-//! proposals and keeps them as they are, so its records have their `prev` from the beginning. A
-//! topic with staged records is not forgotten, so that the topic id in them stays right.
+//! Invariants: only the sequencer has seen staged publications. A refusal refuses all of them, and
+//! their numbers are never given again; the `prev` of a record is written when it is placed, and
+//! never names one that was refused. A log on disk answers in the order of the proposals and keeps
+//! them as they are, so its records have their `prev` from the beginning. A topic with staged
+//! records is not forgotten, so that the topic id in them stays right.
 
 use super::Home;
 use super::proposals::Settled;

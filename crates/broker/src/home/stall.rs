@@ -1,13 +1,13 @@
-//! Disks that hang: a log that was asked something and gets nothing done.
+//! Disks that hang: a log on disk that makes no progress.
 //!
-//! A call to a disk may take minutes. What waits for it waits apart from everything else (`mail`,
-//! `queue`); but these requests would wait for as long as the disk hangs. So a home measures, for
-//! each log on disk, how long it has heard nothing although something is on its way there. After
-//! `log_stall_timeout_ms` the log *stalls*: what needs its disk is refused with `log_unavailable`,
-//! at once, until it says something again.
+//! A call to a disk may take minutes. Requests that wait for it wait apart from everything else
+//! (`mail`, `queue`); but they would wait for as long as the disk hangs. So a home measures, for
+//! each log on disk, the time since the last answer while requests are under way there. After
+//! `log_stall_timeout_ms` the log *stalls*: requests that need its disk are refused with
+//! `log_unavailable`, at once, until it answers again.
 //!
-//! Publications that are staged are not refused: they may be durable already, and what is refused
-//! must not have happened. They are answered when the disk goes on.
+//! Staged publications are not refused: they may be durable already, and a refused publication must
+//! not have happened. They are answered when the disk continues.
 
 use super::Home;
 use super::turn::Turn;

@@ -83,10 +83,11 @@ impl Home {
     /// Says that a lagging stream has lost something to eviction, so that its position is never
     /// below what the log holds. Only where a letter is paid for: by credit or by a request.
     ///
-    /// All that was live there is read in pages from then on, so the stream has nothing older to
-    /// bring: it goes on with what comes next. Otherwise it would bring what nobody takes, and lose
-    /// more of it the slower its edge is. Other streams to the edge that have lost something say so
-    /// as well: an edge looks at all its topics for it, and does that once for all of them.
+    /// Live subscriptions of the partition are read in pages from then on, so the stream has
+    /// nothing older to bring: it continues with the next message. Otherwise it would bring
+    /// messages that no subscription takes, and lose more of them the slower its edge is. Other
+    /// streams to the edge that have lost something report it as well: an edge examines all its
+    /// topics for it, and does that once for all of them.
     pub(super) fn settle_stream(&mut self, edge: EdgeId, local: u32, turn: &mut Turn<'_>) {
         let edge = usize::from(edge);
         if !self.partitions[local as usize].has_lost(edge) {

@@ -189,7 +189,7 @@ impl Home {
 
     fn begin_with_newest(&self, place: Place, count: u32) -> Result<Beginning, OnDisk> {
         let served_prev = self.served_prev(place, count, 0)?;
-        // Where a replay follows, its last page tells what is lost behind the newest record.
+        // If a replay follows, its last page reports the loss behind the newest record.
         let gap = match served_prev {
             None if count > 0 => self.lost_of(place.topic),
             _ => None,
@@ -285,7 +285,7 @@ impl Home {
         (count.min(rule.history_messages_max), now_ms.saturating_sub(rule.history_age_max_ms))
     }
 
-    /// What damage may have taken away of a topic behind its newest record.
+    /// The records of a topic behind its newest one that damage may have taken away.
     fn lost_of(&self, topic: u32) -> Option<Gap> {
         let entry = self.interests.topics.get(topic)?;
         self.partitions[entry.partition as usize].lost_behind(entry.last())
@@ -304,8 +304,8 @@ impl Home {
         }
     }
 
-    /// Why records up to `to` are missing: what the log still holds, only the rule can keep from
-    /// being served.
+    /// The reason why records up to `to` are missing: if the log still holds them, the rule keeps
+    /// them from being served.
     pub(super) fn reason_of_gap(&self, local: u32, to: u64) -> GapReason {
         if to >= self.partitions[local as usize].floor() {
             GapReason::HistoryLimit

@@ -1,15 +1,13 @@
-//! What a start finds of the window of publications that are known again, of one log and for one
-//! home.
+//! The window of remembered publications that a start reads from one log, for one home.
 //!
 //! Place: filled on the thread that starts the node, from the log's newest segment to its oldest,
-//! and put into the home with [`Home::restore_windows`](super::Home::restore_windows). What the
-//! window is, says [`super::dedup`].
+//! and put into the home with [`Home::restore_windows`](super::Home::restore_windows).
+//! [`super::dedup`] describes the window.
 //!
-//! Invariant: every producer that has a publication in the log is here with its last one, whatever
-//! the bounds say; so no start lets a number come again. What else is here is what the bounds would
-//! have left in the window, and memory is bounded while the log is read: of producers that have
-//! been quiet for longer than others no more is taken once there is twice as much as the bound
-//! allows.
+//! Invariant: every producer that has a publication in the log is here with its last one,
+//! regardless of the bounds; so no start lets a number come again. The other entries are those that
+//! the bounds would have left in the window, and memory is bounded while the log is read: beyond
+//! twice the bound, no entry is taken of producers that have been quiet for longer than others.
 
 use crate::mail::PartitionId;
 use crate::settings::Limits;
@@ -226,8 +224,7 @@ mod tests {
         assert_eq!(window.publications_wanted(0, b"a"), 0);
     }
 
-    /// What lies before a number that is higher belongs to a producer of the same name that is
-    /// over.
+    /// A higher number before a lower one belongs to an ended producer of the same name.
     #[test]
     fn one_that_began_anew() {
         let mut window = window(5, 100);

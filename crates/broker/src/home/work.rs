@@ -79,7 +79,7 @@ pub(super) enum Question {
     Start(Subscribe, u64),
     /// The beginning of a topic's history; records through this offset were asked about.
     HistoryStart(HistoryQuery, u64),
-    /// A page of history; this is where it begins, and what was asked for.
+    /// A page of history, and the question to the disk.
     History(HistoryQuery, Asked),
 }
 
@@ -102,13 +102,13 @@ impl Question {
 /// The range of a page of history that the disk was asked for.
 #[derive(Clone, Copy, Debug, Hand)]
 pub(super) struct Asked {
-    /// Where the history begins.
+    /// The beginning of the history.
     pub oldest: Option<u64>,
     /// Exclusive: after it, or before it in reverse.
     pub beyond: u64,
     /// Inclusive; of no meaning in reverse.
     pub through: u64,
-    /// Where the history begins, something may have been lost before it.
+    /// Records before the beginning of the history may have been lost.
     pub damaged: bool,
 }
 

@@ -9,12 +9,12 @@ use wire::http::Target;
 use wire::http::request::Request;
 use wire::native::{CloseCode, ErrorCode};
 
-/// What a connection waits for, or has been told, about a credential.
+/// The state of a credential: waiting for a decision, or with one.
 #[derive(Hand)]
 pub(crate) enum Credential {
     /// The head of an HTTP request waits in the input.
     Request(Digest),
-    /// The same head, and what its credential is worth: an entry, which this holds.
+    /// The same head with the decision: an entry, which this holds, or the code of the refusal.
     Judged { digest: Digest, verdict: Result<u32, ErrorCode> },
     /// HELLO waits; its bytes.
     Hello { digest: Digest, frame: Box<[u8]> },
@@ -70,9 +70,9 @@ impl Credential {
     }
 }
 
-/// What an HTTP request may do so far.
+/// The result of checking an HTTP request's credential.
 pub(crate) enum Entry {
-    /// It goes on, as whoever its connection is entitled to be now.
+    /// The request continues with its connection's current entitlement.
     Open,
     /// A question is out; the head waits.
     Waits,

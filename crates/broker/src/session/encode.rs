@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use log::RecordView;
 use wire::websocket::frame::{EncodedHeader, Opcode, encode_header, header_len};
 
-/// What an encoder sees of one connection.
+/// An encoder's view of one connection.
 pub(crate) struct Session<'a> {
     pub protocol: Protocol,
     /// An event stream of one topic, without an envelope.
@@ -23,7 +23,7 @@ pub(crate) struct Session<'a> {
     pub state: Option<&'a mut State>,
 }
 
-/// What stands before the body of a frame.
+/// The bytes before the body of a frame.
 pub(crate) enum Prefix {
     Nothing,
     WebSocket(EncodedHeader),
@@ -108,8 +108,8 @@ impl Session<'_> {
         }
     }
 
-    /// Appends what says how far a subscription to filters is settled: a frame for each partition,
-    /// or the cursor that holds all of them. Nothing if that is no news.
+    /// Appends how far a subscription to filters is settled: a frame for each partition, or the
+    /// cursor that holds all of them. Nothing if that is no news.
     pub fn encode_positions(
         &mut self,
         client: u32,
@@ -147,8 +147,7 @@ impl Session<'_> {
         }
     }
 
-    /// Moves the session's cursor, if it has one, to what has been queued, or back to what was
-    /// dropped.
+    /// Moves the session's cursor, if it has one, to a queued frame, or back to a dropped one.
     pub fn settle(&mut self, settles: Settles) {
         self.stream().settle(settles);
     }

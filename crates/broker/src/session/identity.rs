@@ -1,9 +1,9 @@
-//! Who the holder of a resume ticket is, as bytes of the ticket: an entitlement, so that a return
-//! needs no token.
+//! The identity of a resume ticket's holder, as bytes of the ticket: an entitlement, so that a
+//! return needs no token.
 //!
 //! The format stands in `docs/formats.md`. The ticket's signature covers it, so nothing here is
-//! believed unsigned. Invariants: what decodes is within the bounds of an entitlement; an empty
-//! identity is nobody's, an anonymous client's.
+//! believed unsigned. Invariants: a decoded identity is within the bounds of an entitlement; an
+//! empty identity is an anonymous client's.
 
 use crate::entitlement::{
     Action, Digest, Entitlement, EntitlementLimits, ISSUER_BYTES_MAX, KEY_ID_BYTES_MAX, NEVER,

@@ -2,9 +2,9 @@
 
 use stdx::handing::Hand;
 
-/// What all items of a turn may cost an edge.
+/// The maximum work of all items in one turn of an edge.
 pub(crate) const WORK_TURN_MAX: u32 = 16_384;
-/// What one item costs at least: a request to a home, and an answer.
+/// The minimum work of one item: a request to a home, and an answer.
 pub(crate) const ITEM_WORK: u32 = 4;
 
 /// Items of a frame that wait for a later turn.

@@ -111,7 +111,7 @@ fn append_tags(out: &mut Vec<u8>, view: &RecordView<'_>) {
     out.extend_from_slice(b"},");
 }
 
-/// Appends a gap as an object: what lies after `from` up to and including `to` cannot be had.
+/// Appends a gap as an object: the records after `from` up to and including `to`.
 pub(crate) fn append_gap(out: &mut Vec<u8>, gap: &Gap) {
     let reason = match gap.reason {
         GapReason::Evicted => "evicted",

@@ -23,7 +23,7 @@ pub(crate) use json::append_message;
 
 use stdx::handing::Hand;
 
-/// What a session keeps while it needs it; an idle connection has none.
+/// The temporary state of a session; an idle connection has none.
 #[derive(Hand)]
 pub(crate) enum State {
     /// A fragmented WebSocket message is open.
@@ -43,12 +43,12 @@ pub(crate) enum State {
     Line(Box<line::Line>),
     /// Items of a frame that wait for a later turn.
     Items(items::Items),
-    /// What was shown is being judged, or has been.
+    /// A credential that waits for a decision, or has one.
     Credential(Credential),
 }
 
 impl State {
-    /// Bytes of the buffer of what is not complete yet, or waits; none without.
+    /// Bytes of the buffer of incomplete or waiting input; none without a buffer.
     pub fn kept_bytes(&self) -> Option<usize> {
         match self {
             State::Assembly(_, message) => Some(message.capacity()),

@@ -12,7 +12,7 @@ use stdx::handing::Hand;
 /// One long poll.
 #[derive(Hand)]
 pub(crate) struct Poll {
-    /// When it ends at the latest; a pair of it and the connection waits in the edge's `polls`.
+    /// The latest end; a pair of it and the connection waits in the edge's `polls`.
     pub(crate) deadline_ms: u64,
     /// The time that the client wanted to wait is over, and its home has not said yet what there
     /// is: it answers as soon as that is known. Without this a poll of no time at all would never
@@ -105,7 +105,7 @@ impl Poll {
         !self.records.is_empty() || self.gap.is_some()
     }
 
-    /// The answer; none before the subscription is granted. The next poll goes on behind it.
+    /// The answer; none before the subscription is granted. The next poll continues after it.
     pub fn into_page(self, is_live: bool) -> Option<HistoryPage> {
         let position = self.position?;
         let last = self.records.last().and_then(|record| RecordView::parse(record));

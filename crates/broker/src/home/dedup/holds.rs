@@ -7,12 +7,13 @@
 //!
 //! - a sequence that was refused since: the producer has heard of it and sends again, in its order.
 //!   A sequence that it leaves out then is given up.
-//! - a newer connection of the producer: it repeats what was not answered. The older one is fenced.
+//! - a newer connection of the producer: it repeats unanswered publications. The older one is
+//!   fenced.
 //! - [`HOLD_MS_MAX`]: a producer that never sends the refused one again continues without it.
 //!
-//! Only publications that ask for an acknowledgement hold and are held: of others nobody hears
-//! enough to send them again. Costs nothing as long as nothing is refused. When there are more than
-//! `producers_max` of them, the oldest hold ends.
+//! Only publications that ask for an acknowledgement hold and are held: without one, a publisher
+//! does not learn which to send again. Costs nothing as long as nothing is refused. When there are
+//! more than `producers_max` of them, the oldest hold ends.
 
 use super::{Identity, Sequenced};
 use crate::mail::Code;
@@ -142,7 +143,7 @@ mod tests {
         let first = publication(1, 3, 5);
         let next = publication(1, 4, 5);
         holds.refused(7, &first, Code::MemoryFull);
-        // What is held does not prolong it.
+        // A refusal by a hold does not prolong it.
         let last_ms = 7 + HOLD_MS_MAX - 1;
         assert_eq!(holds.check(last_ms, &next), Err(Code::MemoryFull));
         holds.refused(last_ms, &next, Code::MemoryFull);

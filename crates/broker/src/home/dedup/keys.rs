@@ -66,8 +66,7 @@ impl Keys {
         self.entry(*number).filter(|entry| !self.is_old(entry, now_ms)).map(|entry| entry.offset)
     }
 
-    /// Remembers a key, in place of what it stood for before, and forgets the oldest when there are
-    /// too many.
+    /// Remembers a key, in place of its former offset, and forgets the oldest key beyond the bound.
     pub fn note(&mut self, now_ms: u64, key: Identity, offset: u64) {
         if self.keys_max == 0 {
             return;
@@ -280,7 +279,7 @@ mod tests {
         assert_eq!(keys.find(0, key(1)), None);
     }
 
-    /// What `docs/operating.md` says that a key costs; and numbers that wrap around.
+    /// The bytes per key that `docs/operating.md` gives; and numbers that wrap around.
     #[test]
     fn bytes_per_key() {
         let mut keys = Keys::new(1_000_000, 100);

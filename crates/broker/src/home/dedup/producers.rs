@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(producers.idle.len(), 10);
     }
 
-    /// What `docs/operating.md` says that a producer costs; memory comes back with the records.
+    /// The bytes per producer that `docs/operating.md` gives; the memory is freed with the records.
     #[test]
     fn bytes_per_producer() {
         let mut producers = Producers::new(100_000, 4_096, 1_000_000);

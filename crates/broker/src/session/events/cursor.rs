@@ -22,11 +22,11 @@ use stdx::memory::vector_bytes;
 
 /// Bytes of a cursor.
 pub(super) const CURSOR_BYTES_MAX: usize = 2 << 10;
-/// Of one topic.
+/// Maximum bytes of one topic.
 const TOPIC_BYTES_MAX: usize = "18446744073709551615:18446744073709551615,".len();
-/// Of one log beside its partitions.
+/// Maximum bytes of one log beside its partitions.
 const LOG_BYTES_MAX: usize = "/18446744073709551615:".len();
-/// Of one partition.
+/// Maximum bytes of one partition.
 const PARTITION_BYTES_MAX: usize = "3w5e11264sgsf.".len();
 const RADIX: u32 = 36;
 /// Before the length of a run of offsets of 0.
@@ -36,21 +36,20 @@ const RUN: char = '~';
 #[derive(Clone, Hand)]
 pub(crate) struct StreamCursor {
     topics: Vec<Place>,
-    /// By log; nothing before the filters hold, unless the client came back with it.
+    /// The cursors by log; empty before the filters hold, unless the client came back with it.
     logs: Vec<LogCursor>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug, Hand)]
 enum Place {
-    /// Of a filter; see `logs`.
+    /// A filter; see `logs`.
     Filter,
-    /// Of a topic that was refused.
+    /// A topic that was refused.
     None,
     /// Nothing before the subscription holds, unless the client came back with it.
     Open,
     At(Position),
-    /// Of a filter that `logs` says nothing about: refused, or refused when the client's cursor was
-    /// made.
+    /// A filter that `logs` does not cover: refused, or refused when the client's cursor was made.
     Absent,
 }
 
@@ -62,7 +61,7 @@ struct LogCursor {
 }
 
 impl StreamCursor {
-    /// Of topics that are filters or not; says nothing yet.
+    /// A cursor of topics that are filters or not; without positions yet.
     pub fn new(is_filter: &[bool]) -> StreamCursor {
         let place = |is_filter: &bool| if *is_filter { Place::Filter } else { Place::Open };
         StreamCursor { topics: is_filter.iter().map(place).collect(), logs: Vec::new() }
@@ -85,7 +84,7 @@ impl StreamCursor {
         room / TOPIC_BYTES_MAX
     }
 
-    /// As text, once it can be told for all.
+    /// The cursor as text, once every topic has a position.
     pub fn text(&self) -> Option<String> {
         let mut text = String::new();
         let mut epoch = None;
@@ -255,7 +254,7 @@ fn unknown_logs(settings: &Settings) -> Vec<LogCursor> {
     settings.logs.iter().map(unknown).collect()
 }
 
-/// What a cursor says of these topics and filters, if it is one of such a stream.
+/// The places of these topics and filters in a cursor, if it belongs to such a stream.
 fn read_topics(text: &str, topics: &[Place]) -> Option<Vec<Place>> {
     let mut epoch = None;
     let mut places = Vec::with_capacity(topics.len());
@@ -291,7 +290,7 @@ fn read_logs(text: &str, settings: &Settings) -> Option<Vec<LogCursor>> {
     parts.next().is_none().then_some(logs)
 }
 
-/// A run of so many offsets of 0 is shorter with its length.
+/// The shortest run of offsets 0 that is written as its length.
 const RUN_MIN: usize = 4;
 
 fn push_offsets(text: &mut String, offsets: &[u64]) {
@@ -456,7 +455,7 @@ mod tests {
         }
     }
 
-    /// Runs of empty partitions are told by their length, and read in either form.
+    /// Runs of empty partitions are written as their length, and read in either form.
     #[test]
     fn runs() {
         let settings = settings(&[9, 1]);

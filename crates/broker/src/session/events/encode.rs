@@ -117,7 +117,7 @@ fn subscribed(stream: &mut Stream<'_>, client: u32, grant: &Grant, out: &mut Vec
         append_json_string(&mut data, hint);
     }
     data.push(b'}');
-    // The stream's id moves only with the event that says what is missing before it.
+    // The stream's id moves only with the event that reports the gap before it.
     let id = (stream.is_raw && complete).then(|| position.to_string());
     event("crore.start", id.as_deref(), &data, out)
 }
@@ -133,8 +133,8 @@ fn id_alone(stream: &Stream<'_>, client: u32, position: Position, out: &mut Vec<
 
 fn refused(stream: &mut Stream<'_>, client: u32, refusal: &Refusal, out: &mut Vec<u8>) -> Encoded {
     // A log that could not be read ends the stream, and so does an edge without room for a replay:
-    // the client comes back with the cursor that it has. If the stream went on without what it was
-    // to read, the client would not learn what is missing.
+    // the client comes back with its cursor. If the stream continued without that part, the client
+    // would not learn of the gap.
     let ends = matches!(refusal.code, ErrorCode::LogUnavailable | ErrorCode::Overloaded);
     if !ends && let Some(events) = &mut stream.events {
         events.cursor.refuse(client as usize);
@@ -256,8 +256,8 @@ fn cursor_text(stream: &Stream<'_>) -> Option<String> {
     stream.events.as_deref().and_then(|events| events.cursor.text())
 }
 
-/// Moves the stream's cursor to these positions where it is not beyond them, and appends what tells
-/// it; nothing if that is no news, unless it `is_owed`, or if the stream has no cursor yet.
+/// Moves the stream's cursor to these positions where it is not beyond them, and appends the
+/// cursor; nothing if that is no news, unless it `is_owed`, or if the stream has no cursor yet.
 pub(in crate::session) fn positions(
     stream: &mut Stream<'_>,
     settled: &[(PartitionId, u64)],
@@ -336,7 +336,7 @@ pub(crate) fn head(answer: &Answer) -> Vec<u8> {
     head
 }
 
-/// What clients wait before they reconnect.
+/// The delay of clients before they reconnect, in milliseconds.
 const RETRY_MS: u64 = 2_000;
 
 /// Whether a topic's name looks like a filter that a URL has spoilt. It is a name like any other,
@@ -349,7 +349,7 @@ fn hint_of(name: &str) -> Option<&'static str> {
     is_space.then_some("a level of this topic is a space; the wildcard + is written %2B in a URL")
 }
 
-/// What follows an id that no event comes with.
+/// The end of an id without an event.
 const NO_EVENT: &[u8] = b"\n";
 
 /// Bytes of the line that begins an event with its id.

@@ -1,8 +1,8 @@
-//! Event streams (`text/event-stream`): what a request asks for, and the state that a stream keeps.
+//! Event streams (`text/event-stream`): the parameters of a request, and the state of a stream.
 //!
 //! A stream is of one raw topic, or of several topics and filters in an envelope. Invariant: a
-//! stream in envelopes tells a cursor only when all its topics have begun, and never one that says
-//! more than what has been sent.
+//! stream in envelopes sends a cursor only when all its topics have begun, and never one beyond the
+//! frames that were sent.
 
 pub(crate) mod cursor;
 pub(crate) mod encode;
@@ -66,7 +66,7 @@ impl Events {
     }
 }
 
-/// What an encoder sees of one stream.
+/// An encoder's view of one stream.
 pub(crate) struct Stream<'a> {
     /// A stream of one topic without an envelope: it has no state.
     pub is_raw: bool,
@@ -91,7 +91,7 @@ impl Stream<'_> {
     }
 }
 
-/// How a stream begins, beside its topics.
+/// The start of a stream, beside its topics.
 pub(crate) struct StreamStart {
     pub start: Start,
     pub last_event_id: Option<String>,
@@ -149,7 +149,7 @@ pub(crate) fn topics(target: &Target<'_>, settings: &Settings) -> Result<Vec<Str
     Ok(topics)
 }
 
-/// How a stream of these topics is to begin.
+/// The requested start of a stream of these topics.
 pub(crate) fn start(
     request: &Request<'_>,
     target: &Target<'_>,
@@ -169,8 +169,7 @@ pub(crate) fn start(
 /// Belongs to no log: everything is a gap.
 pub(crate) const UNKNOWN: Position = Position { epoch: 0, offset: 0 };
 
-/// A position that does not parse is one that nobody knows; the client is told so and does not
-/// hang.
+/// A position that does not parse is an unknown one; the client gets a gap and does not hang.
 fn known_position(id: &str) -> Position {
     id.parse().unwrap_or(UNKNOWN)
 }

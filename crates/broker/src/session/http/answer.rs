@@ -9,7 +9,7 @@ use wire::http::{Problem, ResponseWriter, Version};
 
 const GREETING: &[u8] = include_bytes!("greeting.txt");
 
-/// How an answer goes back.
+/// The form of an answer: its headers, and whether the connection stays open.
 #[derive(Clone, Debug, Default, Hand)]
 pub(crate) struct Answer {
     pub keep_alive: bool,

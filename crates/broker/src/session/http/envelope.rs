@@ -246,7 +246,7 @@ fn parse_item(place: usize, item: Item<'_>, all: &Once) -> Result<Message, Fault
     Ok(Message { topics, payload, attributes, retain: item.retain, once })
 }
 
-/// What a message says for itself goes before what the headers say for all.
+/// The terms of one message: its own fields win over the request's headers.
 fn once_of(
     place: usize,
     producer: Option<Producer<'_>>,
@@ -259,7 +259,7 @@ fn once_of(
         Some(Epoch::Number(epoch)) => Some(epoch),
         Some(Epoch::Text(text)) => {
             let parsed = once::epoch(&text);
-            Some(parsed.ok_or_else(|| malformed("`expected_epoch` is no epoch"))?)
+            Some(parsed.ok_or_else(|| malformed("`expected_epoch` is not an epoch"))?)
         }
     };
     let mut once = Once { expected_epoch, ..Once::default() };
@@ -332,7 +332,7 @@ mod tests {
         check("[]", &[], false);
     }
 
-    /// What is beyond the bound takes no memory: it is not even looked at.
+    /// Items beyond the bound take no memory: the parser does not read them.
     #[test]
     fn a_list_has_a_bound() {
         let items = r#"{"topic":"a","data":1},"#.repeat(5_000);

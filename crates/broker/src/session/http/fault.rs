@@ -1,4 +1,4 @@
-//! What is wrong with an HTTP request, and what its client is told to do about it.
+//! Faults of HTTP requests, and the answers to them.
 
 use crate::admission::{Detail, NotAdmitted};
 
@@ -8,16 +8,16 @@ use crate::position::Position;
 use crate::topic::TopicError;
 use wire::native::ErrorCode;
 
-/// What went wrong with a request, before it did anything.
+/// A fault of a request, found before the request had any effect.
 pub(crate) struct Fault {
     pub code: ErrorCode,
     pub detail: String,
-    /// For 405.
+    /// The allowed methods, for status 405.
     pub allow: &'static str,
-    /// Where the log stands now, when that is what is wrong.
+    /// The log's current position, if the request expected another epoch.
     pub present: Option<Position>,
-    /// With what to come back (`WWW-Authenticate`, RFC 6750, section 3); empty where credentials
-    /// are not what is wrong.
+    /// The challenge (`WWW-Authenticate`, RFC 6750, section 3); empty if credentials are not the
+    /// fault.
     pub challenge: &'static str,
     /// After how many seconds to try again, if not at once.
     pub retry_after_s: u64,
@@ -83,7 +83,7 @@ impl Fault {
         }
     }
 
-    /// What a client may not do, if that is why it is refused, is named.
+    /// A refusal that names the action and the topic, if permission is missing.
     pub(crate) fn of_act((action, wanted): (Action, &str), code: ErrorCode) -> Fault {
         match code {
             ErrorCode::Forbidden => Fault::new(code, action.refusal(wanted)),
@@ -91,7 +91,7 @@ impl Fault {
         }
     }
 
-    /// Who shows nothing may not do this.
+    /// The refusal of a request without a credential.
     pub(crate) fn anonymous() -> Fault {
         Fault { challenge: "Bearer", ..Fault::from(ErrorCode::Unauthorized) }
     }

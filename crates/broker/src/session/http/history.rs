@@ -17,10 +17,10 @@ pub(crate) struct HistoryWait {
     pub form: Form,
 }
 
-/// How the records of a page are answered.
+/// The form in which the records of a page are answered.
 #[derive(Clone, Copy, Hand)]
 pub(crate) enum Form {
-    /// As a page of JSON.
+    /// A page of JSON.
     Page(DataForm),
     /// The one record that there is, its payload as the body.
     Retained,
@@ -29,7 +29,7 @@ pub(crate) enum Form {
 /// Records of a page without `limit`.
 pub(crate) const HISTORY_LIMIT: u32 = 100;
 
-/// A page as the body of an answer. `cursor` is where the next page goes on.
+/// Appends a page as the body of an answer. `cursor` is the start of the next page.
 pub(crate) fn append_page(out: &mut Vec<u8>, topic: &str, page: &HistoryPage, data: DataForm) {
     out.extend_from_slice(b"{\"topic\":");
     append_json_string(out, topic);

@@ -1,4 +1,4 @@
-//! What the headers of an HTTP request say about publishing once.
+//! Headers of an HTTP request for publishing once.
 
 use super::fault::Fault;
 use crate::mail::IDEMPOTENCY_KEY_BYTES_MAX;
@@ -6,7 +6,7 @@ use stdx::handing::Hand;
 use wire::http::request::Request;
 use wire::native::ErrorCode;
 
-/// How often, and in which life of the log, a message is to be appended.
+/// The terms of an append: at most once, or in one life of the log only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hand)]
 pub(crate) struct Once {
     /// Id and sequence; not beside a key.
@@ -38,7 +38,7 @@ impl Once {
         if let Some(value) = single(request, EPOCH)? {
             once.expected_epoch = std::str::from_utf8(value).ok().and_then(epoch);
             if once.expected_epoch.is_none() {
-                return refuse("Crore-Expected-Epoch is no epoch".to_owned());
+                return refuse("Crore-Expected-Epoch is not an epoch".to_owned());
             }
         }
         Ok(once)

@@ -33,7 +33,7 @@ pub(crate) fn origin_of<'r>(
     };
     let host = request.header_text("host").unwrap_or_default();
     let is_own = origin.split_once("://").is_some_and(|(scheme, authority)| {
-        // A proxy may have ended TLS before this node; the other way round nobody would.
+        // A proxy may have ended TLS before this node; the other direction does not happen.
         let is_scheme = match scheme {
             "https" => true,
             "http" => !is_encrypted,

@@ -14,18 +14,18 @@ use stdx::handing::Hand;
 use wire::http::Target;
 use wire::native::ErrorCode;
 
-/// Of a page of history, and of a long poll.
+/// Parameters of a page of history, and of a long poll.
 pub(crate) const OF_TOPIC: &[&str] = &["since", "limit", "reverse", "wait", "data"];
-/// Of an event stream of one topic.
+/// Parameters of an event stream of one topic.
 pub(crate) const OF_STREAM: &[&str] = &["since", "last", "snapshot", "policy"];
-/// Of every event stream: what the id of the last event may be called.
+/// Parameters of every event stream: the spellings for the id of the last event.
 pub(crate) const LAST_EVENT_ID: &[&str] =
     &["last-event-id", "Last-Event-ID", "lastEventId", "last_event_id"];
-/// Of `/events`, beside those of a stream.
+/// Parameters of `/events`, beside those of a stream.
 pub(crate) const OF_EVENTS: &[&str] = &["topic", "data"];
-/// Of `POST /topics/...`.
+/// Parameters of `POST /topics/...`.
 pub(crate) const OF_PUBLICATION: &[&str] = &["retain"];
-/// Of a name that is not known so much is told.
+/// Maximum bytes of an unknown parameter's name in the refusal.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Refuses parameters beside the `known` ones and `token`, and those that come twice.
@@ -76,13 +76,13 @@ fn unknown(name: &str, known: &[&[&str]], names_topic: bool) -> Fault {
     Fault::new(ErrorCode::UnknownParameter, detail)
 }
 
-/// How payloads of JSON stand in an answer's JSON.
+/// The form of JSON payloads in an answer's JSON.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub(crate) enum DataForm {
-    /// As a string, like every text.
+    /// A string, like every text.
     #[default]
     Text,
-    /// As the value that they are.
+    /// The JSON value itself.
     Json,
 }
 

@@ -16,7 +16,7 @@ use wire::http::problem::append_json_string;
 use wire::http::request::Request;
 use wire::native::{Attributes, ErrorCode, Tag};
 
-/// What is to become of a request's body.
+/// The use of a request's body.
 #[derive(Hand)]
 pub(crate) enum Intent {
     /// One message to one topic: the body is the payload.
@@ -36,7 +36,8 @@ pub(crate) enum Intent {
 #[derive(Hand)]
 pub(crate) struct Publishing {
     pub answer: Answer,
-    /// By the request number of each, from `FIRST_REQUEST` on; in the order of the request.
+    /// The result of each publication by request number, from `FIRST_REQUEST` on; in the order of
+    /// the request.
     pub results: Vec<(String, Option<Result<Appended, PublishRefusal>>)>,
     pub waiting: usize,
     /// One publication to one topic is answered without a list.
@@ -49,7 +50,7 @@ pub(crate) const FIRST_REQUEST: u32 = Reply::REFUSALS_ONLY + 1;
 pub(crate) const PUBLICATIONS_MAX: usize = 1_000;
 
 impl Intent {
-    /// What `POST /topics/...` asks for.
+    /// The intent of `POST /topics/...`.
     pub fn one(topic: String, request: &Request<'_>, target: &Target<'_>) -> Result<Intent, Fault> {
         let retain = parameters::switch(target, "retain")?;
         // CloudEvents in binary mode: `ce-` headers pass through as tags.
@@ -68,14 +69,14 @@ impl Intent {
         Ok(Intent::One { topic, attributes, is_guessed, retain, once: Once::of(request)? })
     }
 
-    /// What `POST /publish` asks for.
+    /// The intent of `POST /publish`.
     pub fn envelope(request: &Request<'_>) -> Result<Intent, Fault> {
         Ok(Intent::Envelope(Once::of(request)?))
     }
 }
 
-/// curl calls every body a form that it is not told the type of. That says nothing: text is told as
-/// text, and other bytes have no type. A form that is meant has a parameter, `; charset=utf-8`.
+/// Whether the type is curl's default, which says nothing about the body: text gets the type of
+/// text, and other bytes have no type. A real form has a parameter, `; charset=utf-8`.
 fn is_form(content_type: &str) -> bool {
     let form = "application/x-www-form-urlencoded";
     content_type.trim_ascii().eq_ignore_ascii_case(form)

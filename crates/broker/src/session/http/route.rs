@@ -1,11 +1,10 @@
-//! Where a request goes: its path and query as a [`Route`]. Its other parameters stand in
-//! `parameters`.
+//! Routes of HTTP requests: path and query as a [`Route`]. `parameters` has their other parameters.
 
 use wire::http::target::TargetError;
 use wire::http::{Request, Target};
 use wire::native::ErrorCode;
 
-/// What a request is for.
+/// The target of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// `/`: a text for people.
@@ -74,7 +73,7 @@ pub(crate) fn accepts(request: &Request<'_>, media_type: &str) -> bool {
     })
 }
 
-/// Of a path without a topic: the query names it, for clients and proxies that change paths.
+/// The topic of a path without one: the query names it, for clients and proxies that change paths.
 fn topic_of(target: &Target<'_>) -> Result<String, ErrorCode> {
     let topic = target.query_value("topic").map_err(bad_target)?;
     let topic = topic.ok_or(ErrorCode::TopicRequired)?;

@@ -110,7 +110,7 @@ fn settles(
 }
 
 fn subscribed(client: u32, alias: u32, grant: &Grant) -> ServerFrame<'static> {
-    // A retained message stands before what is settled; CAUGHT_UP settles what lies between.
+    // A retained message stands before the settled position; CAUGHT_UP settles the records between.
     let retained = grant.retained.as_ref().and_then(|record| RecordView::parse(record));
     let offset = retained.map_or(grant.position.offset, |view| view.prev());
     let beginning = Beginning {
