@@ -1,4 +1,4 @@
-//! What a record carries beside its payload, as the native protocol has it.
+//! Attributes of a record beside its payload, in the form of the native protocol.
 
 use log::{Flags, RecordView};
 use wire::native::{Attributes, Retained, Tag};

@@ -9,7 +9,7 @@ use crate::position::Position;
 use crate::settings::LagPolicy;
 use wire::native::{Attributes, ErrorCode, Once};
 
-/// What a client asks for.
+/// A client's command.
 pub(crate) enum Command<'a> {
     /// Publishes one message to one topic.
     Publish(Publish<'a>),
@@ -41,7 +41,7 @@ pub(crate) struct Subscribe<'a> {
     pub replay_credit: Option<u32>,
 }
 
-/// Where a subscription begins.
+/// The start of a subscription.
 pub(crate) enum Begin {
     /// A filter begins live only.
     At(Start),
@@ -66,7 +66,7 @@ pub(crate) struct Publish<'a> {
     pub attributes: Attributes<'a>,
     pub payload: &'a [u8],
     pub retain: bool,
-    /// What lets a repetition be known.
+    /// The names by which a repetition is recognized.
     pub once: Option<Once<'a>>,
     /// Only in this life of the log.
     pub expected_epoch: Option<u64>,

@@ -1,13 +1,13 @@
-//! What a home and a durable log say to each other. Plain values, carried by the node between the
-//! home's thread and the log's.
+//! Messages between a home and a durable log. Plain values, carried by the node between the home's
+//! thread and the log's.
 //!
 //! A publication to a durable log waits at its home, *staged*, until its batch is on disk; only
-//! then is it appended to the home's memory, acknowledged and delivered. What memory does not hold
-//! any more is read through [`DiskRequest::Read`].
+//! then is it appended to the home's memory, acknowledged and delivered. Records that memory no
+//! longer holds are read through [`DiskRequest::Read`].
 //!
 //! Order: between one home and one log both directions are first in, first out. Appends are
-//! answered in their order, by counts. Reads may overtake appends and each other. A floor is said
-//! before the answer to a read that did not see any more what lies below it.
+//! answered in their order, by counts. Reads may overtake appends and each other. A new floor is
+//! reported before the answer to a read that no longer saw the records below it.
 //!
 //! Failure: when a batch cannot be made durable, everything of that home that the log thread has or
 //! gets with the same `generation` is refused; the home raises its generation when it hears of it.
@@ -71,8 +71,9 @@ pub enum DiskQuery {
         /// Bounds of the page; one record always fits.
         limits: PageLimits,
     },
-    /// Where "the newest `count` records at or below `through`, none older than `not_before_ms`"
-    /// begin, and where a replay after `after` would begin among them. [`DiskAnswer::Start`].
+    /// Asks for the beginning of "the newest `count` records at or below `through`, none older than
+    /// `not_before_ms`", and for the beginning of a replay after `after` among them.
+    /// [`DiskAnswer::Start`].
     Start {
         /// The topic's name.
         topic: Slice,
@@ -126,7 +127,7 @@ pub enum DiskLetter {
         /// Partitions of this home, numbered over all logs, each with the least offset that the
         /// disk may still hold.
         floors: Vec<(PartitionId, u64)>,
-        /// Topics of these partitions that had records in what was dropped: they may have none
+        /// Topics of these partitions that had records in the dropped part: they may have none
         /// left.
         topics: Vec<(PartitionId, Slice)>,
     },

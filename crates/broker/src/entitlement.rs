@@ -1,13 +1,13 @@
-//! Who may do what, as plain values: what a token or an API key says, and what that permits.
+//! Entitlements as plain values: the content of a token or an API key, and the actions it permits.
 //!
 //! Place on the path: step 3. A session asks [`Entitlement::permits`] before it subscribes,
-//! publishes or reads history. Signatures are not looked at here: an edge leaves a [`Question`] in
-//! its outputs, the shell lets its [`Judge`] answer it, and the verdict comes back as an input.
+//! publishes or reads history. Signatures are not checked here: an edge leaves a [`Question`] in
+//! its outputs, the shell lets its [`Judge`] answer it, and the decision comes back as an input.
 //! Meanwhile the connection is not read.
 //!
-//! Invariants: what is not permitted by name is forbidden; `{sub}` stands for a whole level and
-//! never becomes a wildcard or several levels; nothing here holds or prints a credential but a
-//! [`Question`] on its way.
+//! Invariants: an action that no permission names is forbidden; `{sub}` stands for a whole level
+//! and never becomes a wildcard or several levels; nothing here holds or prints a credential but a
+//! [`Question`] under way.
 
 use crate::topic::Filter;
 use sha2::{Digest as _, Sha256};
@@ -25,12 +25,12 @@ pub const SUBJECT_BYTES_MAX: usize = 255;
 pub const ISSUER_BYTES_MAX: usize = 255;
 /// Longest name of a key (`kid`), in bytes.
 pub const KEY_ID_BYTES_MAX: usize = 255;
-/// What stands for the subject in filters of permissions; a whole level.
+/// The placeholder of the subject in filters of permissions; a whole level.
 pub const SUBJECT_PLACE: &str = "{sub}";
-/// Of [`Entitlement::expires_s`]: it does not expire.
+/// The value of [`Entitlement::expires_s`] without an expiry.
 pub const NEVER: u32 = u32::MAX;
 
-/// What a client shows to say who it is.
+/// The kinds of credentials.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Hand)]
 pub enum CredentialKind {
     /// A signed token (JWT, RFC 7519).
@@ -40,7 +40,7 @@ pub enum CredentialKind {
 }
 
 impl CredentialKind {
-    /// What tells so of its issue ([`Entitlement::issued_s`]).
+    /// The kind by the time of issue ([`Entitlement::issued_s`]).
     pub(crate) fn issued(issued_s: u32) -> CredentialKind {
         match issued_s {
             NEVER => CredentialKind::ApiKey,
@@ -54,7 +54,7 @@ impl CredentialKind {
 pub struct Digest(pub [u8; 16]);
 
 impl Digest {
-    /// Of a credential: the first half of a SHA-256 over its kind and its bytes.
+    /// The digest of a credential: the first half of a SHA-256 over its kind and its bytes.
     pub fn of(kind: CredentialKind, credential: &[u8]) -> Digest {
         let kind = match kind {
             CredentialKind::Token => [0],
@@ -67,14 +67,14 @@ impl Digest {
     }
 }
 
-/// What an edge wants to know of its shell. At most one of a connection is on its way.
+/// A question of an edge to its shell. At most one of a connection is under way.
 #[derive(Hand)]
 pub struct Question {
-    /// Who waits.
+    /// The connection that waits.
     pub connection: Key,
-    /// What for; comes back with the verdict.
+    /// The purpose; comes back with the decision.
     pub purpose: Purpose,
-    /// What was shown.
+    /// The kind of the credential.
     pub kind: CredentialKind,
     /// Its bytes, at most [`CREDENTIAL_BYTES_MAX`].
     pub credential: Box<[u8]>,
@@ -90,7 +90,7 @@ impl fmt::Debug for Question {
     }
 }
 
-/// What a verdict is wanted for.
+/// The purpose of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum Purpose {
     /// An HTTP request, whose head waits in the connection's input. It may become a WebSocket
@@ -98,7 +98,7 @@ pub enum Purpose {
     Request,
     /// A session of the native protocol, whose HELLO waits.
     Hello,
-    /// A session that goes on with a new token, by the number of its request.
+    /// A session that continues with a new token, by the number of its request.
     Renewal {
         /// The client's number.
         request: u32,
@@ -108,7 +108,7 @@ pub enum Purpose {
 /// Answers questions: the shell's half. One for all I/O threads, so what it keeps it shares;
 /// nothing of it is on the path of a message.
 pub trait Judge: Send + Sync {
-    /// What a credential entitles to. `now_s` is the wall clock, seconds since 1970.
+    /// Decides on a credential. `now_s` is the wall clock, seconds since 1970.
     fn judge(&self, kind: CredentialKind, credential: &[u8], digest: Digest, now_s: u64) -> Judged;
 
     /// Whether something has been revoked that lets a connection of this entitlement go on no
@@ -120,20 +120,20 @@ pub trait Judge: Send + Sync {
 /// A verdict, and what it took.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// What the credential entitles to, or why it is refused: `unauthorized`, `token_expired`,
-    /// `token_revoked`, or `not_ready` while keys cannot be had.
+    /// The entitlement, or the code of the refusal: `unauthorized`, `token_expired`,
+    /// `token_revoked`, or `not_ready` while keys are unavailable.
     pub verdict: Result<Entitlement, ErrorCode>,
-    /// How many signatures were computed: one for each key that was tried. The caller bounds them
+    /// The number of computed signatures: one for each key that was tried. The caller bounds them
     /// in a turn.
     pub signatures_count: u32,
 }
 
-/// What a credential entitles to. Whoever shows equal credentials has equal entitlements.
+/// The entitlement of a client. Equal credentials have equal entitlements.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entitlement {
     /// Which credential this is of.
     pub digest: Digest,
-    /// Who it is: `sub` of a token, the name of an API key; at most [`SUBJECT_BYTES_MAX`] bytes,
+    /// The subject: `sub` of a token, the name of an API key; at most [`SUBJECT_BYTES_MAX`] bytes,
     /// may be empty.
     pub subject: Box<str>,
     /// A hash of `jti`, by which a token is revoked; 0 for none.
@@ -143,23 +143,23 @@ pub struct Entitlement {
     pub issued_s: u32,
     /// `exp`, seconds since 1970; [`NEVER`].
     pub expires_s: u32,
-    /// What it permits and how much. Equal ones are one.
+    /// Permissions and limits. Equal ones are shared.
     pub terms: Arc<Terms>,
 }
 
-/// What is permitted, how much, and by whose word.
+/// Permissions, limits and signer of an entitlement.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Terms {
     /// To which topics.
     pub permissions: Permissions,
-    /// How much of it.
+    /// Limits of the permitted actions.
     pub limits: EntitlementLimits,
     /// The issuer and the key. Few tokens differ here, so they stand with the terms, which are
     /// shared.
     pub signer: Signer,
 }
 
-/// By whose word a token holds. Empty for API keys.
+/// The signer of a token. Empty for API keys.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Signer {
     /// `iss`, at most [`ISSUER_BYTES_MAX`] bytes; empty where the token does not say. Subjects of
@@ -184,7 +184,7 @@ pub fn user_name(issuer: &str, subject: &str) -> String {
     if issuer.is_empty() { subject.into() } else { format!("{subject}\0{issuer}") }
 }
 
-/// How much a subject may do; `None`: as much as the node's limits allow.
+/// Limits of a subject; `None`: the node's own limits apply.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct EntitlementLimits {
     /// Connections of the subject at one node, of those whose tokens say so.
@@ -195,7 +195,7 @@ pub struct EntitlementLimits {
     pub publish_rate_max: Option<u32>,
 }
 
-/// What may be done with a topic.
+/// Actions on a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// To receive its messages as they come, and those of history that a subscription begins with.
@@ -207,8 +207,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// What a client hears that may not do this. Its own words, so that they say nothing of whether
-    /// there is such a topic.
+    /// The refusal of this action as text. It is the same for topics that exist and for others.
     pub(crate) fn refusal(self, wanted: &str) -> String {
         let deed = match self {
             Action::Subscribe => "subscribe to",
@@ -222,11 +221,11 @@ impl Action {
 /// Filters for each action. They may hold `{sub}` as a whole level, and are valid filters with it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Hand)]
 pub struct Permissions {
-    /// For [`Action::Subscribe`].
+    /// Filters for [`Action::Subscribe`].
     pub subscribe: Vec<Box<str>>,
-    /// For [`Action::Publish`].
+    /// Filters for [`Action::Publish`].
     pub publish: Vec<Box<str>>,
-    /// For [`Action::History`].
+    /// Filters for [`Action::History`].
     pub history: Vec<Box<str>>,
 }
 
@@ -264,7 +263,7 @@ impl Permissions {
 }
 
 impl Entitlement {
-    /// What it was shown as: of API keys alone no moment of issue is told.
+    /// The kind of the credential. Only API keys have no time of issue.
     pub fn kind(&self) -> CredentialKind {
         CredentialKind::issued(self.issued_s)
     }

@@ -38,14 +38,14 @@ struct Node<T> {
     literals: BTreeMap<Box<str>, u32>,
     /// The node of `+`, or `NO_NODE`.
     single: u32,
-    /// Of the filter that ends here.
+    /// The value of the filter that ends here.
     value: Option<T>,
-    /// Of the filter that goes on from here with `#`.
+    /// The value of the filter that continues from here with `#`.
     rest: Option<T>,
 }
 
 const ROOT: u32 = 0;
-/// The root is nobody's child.
+/// The absence of a node: the root, as it is not the child of any.
 const NO_NODE: u32 = ROOT;
 
 impl<T> FilterTrie<T> {
@@ -58,7 +58,7 @@ impl<T> FilterTrie<T> {
             + tree_bytes(levels, size_of::<(Box<str>, u32)>() + LEVEL_NAME_BYTES)
     }
 
-    /// How many filters there are.
+    /// The number of filters.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -158,7 +158,7 @@ impl<T> FilterTrie<T> {
                 None => (left, None),
             };
             if level == "#" {
-                // Of a filter: what is left of it is covered by `#` only. At its start that is as
+                // The levels of a filter: its rest is covered by `#` only. At its start that is as
                 // much as `+/#`.
                 steps.extend(node.rest.as_ref().map(Step::Rest));
                 if place == ROOT && node.single != NO_NODE {
@@ -383,7 +383,7 @@ mod tests {
             ("$y", None),
             ("$x", Some("$x/#")),
             ("$x/y", Some("$x/#")),
-            // What covers all of a filter.
+            // Filters that cover all of a filter.
             ("+", Some("#")),
             ("#", Some("#")),
             ("a/+", Some("a/+")),

@@ -6,7 +6,7 @@
 use hashbrown::HashTable;
 use stdx::handing::Hand;
 
-/// Why a state that was handed over cannot be taken.
+/// The reason why an encoded state cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TakeOverError {
     /// The bytes are not the state of this program's kind.
@@ -32,7 +32,7 @@ impl From<log::MemoryRefused> for TakeOverError {
     }
 }
 
-/// Appends what is in a table.
+/// Appends the values of a table.
 pub(crate) fn give_table(table: &HashTable<u32>, out: &mut Vec<u8>) {
     let values: Vec<u32> = table.iter().copied().collect();
     values.give(out);

@@ -1,11 +1,12 @@
-//! What operators ask of a shard, and what it answers: questions and answers as values.
+//! Operators' questions to a shard and its answers, as values.
 //!
 //! Beside the path: [`Edge::inspect`](crate::edge::Edge::inspect) and
 //! [`Home::inspect`](crate::home::Home::inspect) answer, the node asks shard after shard and puts
-//! the answers together. Invariants: one question costs a turn a bounded look ([`LOOKED_AT_MAX`]),
-//! however much a shard holds: an answer says where the next question goes on. Nothing is kept for
-//! it: a connection says what its slot knows, and what nobody knows is `None`. Names and subjects
-//! are told, payloads only where a topic's history is asked for, credentials never.
+//! the answers together. Invariants: one question examines a bounded number of entries in a turn
+//! ([`LOOKED_AT_MAX`]), however much a shard holds: an answer has the start of the next question.
+//! No state is kept for questions: an answer has the facts of the connection's slot, and unknown
+//! ones are `None`. It has names and subjects, payloads only of a topic's history, credentials
+//! never.
 
 use crate::mail::{
     Appended, Code, EdgeId, HistoryPage, HomeId, PageLimits, PartitionId, Publication,
@@ -40,8 +41,8 @@ pub const RECENT_RECORDS_MAX: u32 = 64;
 /// And of all topics of one answer: counting them must not hold up a shard.
 pub const RECENT_RECORDS_OF_ANSWER_MAX: u32 = 8_192;
 
-/// Names a connection of the node; the number that a native client is told in WELCOME. As text it
-/// is hexadecimal.
+/// The id of a connection of the node; a native client gets it in WELCOME. As text it is
+/// hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
@@ -69,7 +70,7 @@ impl FromStr for ConnectionId {
     /// Reads what `Display` writes, and nothing else.
     fn from_str(text: &str) -> Result<ConnectionId, Self::Err> {
         let plain = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        // A sign is no digit here.
+        // `from_str_radix` would accept a sign.
         u64::from_str_radix(if plain { text } else { "" }, 16).map(ConnectionId)
     }
 }
@@ -77,7 +78,7 @@ impl FromStr for ConnectionId {
 /// Which connections are wanted; the default wants all.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionsWanted {
-    /// Of clients in this network. Where addresses are not known nobody is.
+    /// Only clients in this network; none where addresses are not known.
     pub network: Option<Network>,
     /// That speak this.
     pub spoken: Option<Transport>,
@@ -105,10 +106,10 @@ impl TopicsWanted {
     }
 }
 
-/// What is asked.
+/// A question to an edge or a home.
 #[derive(Clone, Debug)]
 pub enum Question {
-    /// Of an edge: its connections from this place on.
+    /// Asks an edge for its connections from this place on.
     Connections {
         /// The first place to look at.
         from: u32,
@@ -117,32 +118,33 @@ pub enum Question {
         /// At most so many.
         len_max: u32,
     },
-    /// Of an edge: one connection.
+    /// Asks an edge for one connection.
     Connection(ConnectionId),
-    /// Of an edge: what a connection is subscribed to, newest first.
+    /// Asks an edge for the subscriptions of a connection, newest first.
     Subscriptions {
         /// Which connection.
         connection: ConnectionId,
-        /// So many of the newest are left out.
+        /// The number of newest subscriptions to leave out.
         skipped: u32,
         /// At most so many.
         len_max: u32,
     },
-    /// Of an edge: ends a connection.
+    /// Asks an edge to end a connection.
     Disconnect {
         /// Which.
         connection: ConnectionId,
-        /// Its client is told that it may come back.
+        /// The close code permits the client to come back.
         may_return: bool,
     },
-    /// Of an edge: how many subscriptions it has to these topics of a home, by their indexes.
+    /// Asks an edge for the number of its subscriptions to these topics of a home, by their
+    /// indexes.
     Subscribers {
         /// The home.
         home: HomeId,
         /// The indexes between it and this edge.
         indexes: Vec<u32>,
     },
-    /// Of the home of a topic: its history. Asked of the edge beside it; answered later.
+    /// Asks the home of a topic for its history. Goes to the edge beside it; answered later.
     History {
         /// The name; valid.
         topic: Box<str>,
@@ -155,7 +157,7 @@ pub enum Question {
     },
     /// Publishes with the authority of the node's operators. Asked of any edge; answered later.
     Publish(Publication),
-    /// Of a home: its topics from this place on.
+    /// Asks a home for its topics from this place on.
     Topics {
         /// The first place to look at.
         from: u32,
@@ -166,16 +168,16 @@ pub enum Question {
         /// The time, in milliseconds since 1970-01-01 UTC: messages are recent by it.
         now_ms: u64,
     },
-    /// Of a topic's home: the topic.
+    /// Asks a topic's home for the topic.
     Topic {
-        /// Where it lives.
+        /// The partition of the topic.
         partition: PartitionId,
         /// The name.
         name: Box<str>,
         /// The time, as for [`Question::Topics`].
         now_ms: u64,
     },
-    /// Of a home: the names of topics that an edge knows by these indexes.
+    /// Asks a home for the names of topics that an edge knows by these indexes.
     Names {
         /// The edge.
         edge: EdgeId,
@@ -184,15 +186,15 @@ pub enum Question {
     },
 }
 
-/// What a shard answers.
+/// A shard's answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The connections, and the place to go on from; none at the end.
     Connections(Vec<Connection>, Option<u32>),
     /// The connection, if it is there.
     Connection(Option<Connection>),
-    /// What the connection is subscribed to, and whether more follows; none if the connection is
-    /// not there.
+    /// The subscriptions of the connection, and whether more follow; none if the connection is not
+    /// there.
     Subscriptions(Option<(Vec<Subscription>, bool)>),
     /// Whether there was such a connection.
     Disconnected(bool),
@@ -200,7 +202,7 @@ pub enum Answer {
     Subscribers(Vec<Subscribers>),
     /// The page, or why not.
     History(Result<HistoryPage, Code>),
-    /// Where it was appended, or why it was not.
+    /// The position of the record, or the refusal.
     Published(Result<Appended, PublishRefusal>),
     /// The topics, and the place to go on from; none at the end.
     Topics(Vec<Topic>, Option<u32>),
@@ -217,19 +219,19 @@ pub enum Answer {
 pub struct Connection {
     /// Its name.
     pub id: ConnectionId,
-    /// The same for the network.
+    /// The key of the connection in the network.
     pub key: Key,
-    /// What it speaks.
+    /// The protocol.
     pub spoken: Transport,
-    /// Where its client is.
+    /// The address of the client.
     pub address: Option<IpAddr>,
     /// It speaks TLS; the shell knows, and adds it.
     pub is_encrypted: Option<bool>,
-    /// Who it is.
+    /// The subject of the credential.
     pub subject: Option<Box<str>>,
-    /// When what it has shown expires, seconds since 1970.
+    /// The expiry of the credential, seconds since 1970.
     pub expires_s: Option<u32>,
-    /// How long ago its session began, in milliseconds; of the native protocol.
+    /// The age of the session, in milliseconds; of the native protocol.
     pub session_ms: Option<u32>,
     /// Seconds of silence after which it is asked for a sign of life.
     pub ping_interval_s: u16,
@@ -237,7 +239,7 @@ pub struct Connection {
     pub subscriptions: u32,
     /// Frames that wait for its socket.
     pub outbox_len: u32,
-    /// Bytes of these, and of what it owns.
+    /// Bytes of these frames, and of owned frames.
     pub outbox_bytes: u64,
     /// Some subscription is read from the log, because it replays or did not keep up.
     pub is_lagging: bool,
@@ -256,15 +258,15 @@ pub struct Subscription {
     pub filter: Option<Box<str>>,
     /// The topic of a plain one, by its home and index; none before it is granted.
     pub topic: Option<(HomeId, u32)>,
-    /// Where it stands, in one word: `pending`, `live`, `reading`, `lagging`.
+    /// The stage, in one word: `pending`, `live`, `reading`, `lagging`.
     pub stage: &'static str,
-    /// Of a plain one: everything up to here is settled.
+    /// The settled position of a plain subscription.
     pub position: Option<Position>,
-    /// What becomes of it when its client does not keep up.
+    /// The lag policy.
     pub policy: LagPolicy,
 }
 
-/// How many subscriptions an edge has to one topic.
+/// The number of an edge's subscriptions to one topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Subscribers {
     /// To the topic itself.
@@ -278,11 +280,11 @@ pub struct Subscribers {
 pub struct Topic {
     /// The name.
     pub name: Box<str>,
-    /// Where it lives.
+    /// The partition of the topic.
     pub partition: PartitionId,
     /// Its newest record's; none without a record.
     pub head: Option<Position>,
-    /// How fast it grows; none where too many records were counted for other topics of the same
+    /// The recent messages; none where too many records were counted for other topics of the same
     /// answer.
     pub recent: Option<Recent>,
     /// Bytes of the payload of its retained message, if there is one.
@@ -291,7 +293,7 @@ pub struct Topic {
     pub edges: Vec<(EdgeId, u32)>,
 }
 
-/// How many messages of a topic are recent: what its rate is told by.
+/// The number of recent messages of a topic: the base of its rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recent {
     /// Messages in memory, at most [`RECENT_RECORDS_MAX`].
@@ -304,7 +306,7 @@ pub struct Recent {
 /// One topic, looked at closely.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicDetail {
-    /// What a list says of it.
+    /// The entry of the topic in a list.
     pub topic: Topic,
     /// The newest offset of its partition, in the life of the log that is now.
     pub partition_head: Position,
@@ -332,7 +334,7 @@ pub fn message_json(record: &[u8], epoch: u64) -> Vec<u8> {
     json
 }
 
-/// What a publication carries beside its payload, from a media type.
+/// Attributes of a publication beside its payload, from a media type.
 pub fn attributes_of(content_type: Option<&str>) -> Slice {
     let attributes = Attributes { content_type, ..Attributes::default() };
     let mut block = Vec::new();

@@ -1,18 +1,18 @@
-//! What an edge tells of its clients, as plain values: the access log and the audit log are made of
-//! it.
+//! Entries about an edge's clients, as plain values: the source of the access log and the audit
+//! log.
 //!
 //! Place: beside the path. Where the settings ask for it
 //! ([`JournalSettings`](crate::settings::JournalSettings)), an edge leaves entries in its outputs,
-//! and the shell hands them to whoever writes them. Invariants: an entry holds no credential, no
-//! payload and no query of a request; its texts have bounds; the settings bound how many come in a
-//! second, and what is left out is said.
+//! and the shell writes them. Invariants: an entry holds no credential, no payload and no query of
+//! a request; its texts have bounds; the settings bound the entries of a second, and the number of
+//! those left out is reported.
 
 use crate::entitlement::Action;
 pub use crate::protocol::Transport;
 use std::net::IpAddr;
 use wire::native::ErrorCode;
 
-/// Longest path of a request that is told, in bytes.
+/// Maximum bytes of a request's path in an entry.
 pub const PATH_BYTES_MAX: usize = 512;
 /// Longest method.
 pub const METHOD_BYTES_MAX: usize = 32;
@@ -26,7 +26,7 @@ pub struct Entry {
     pub event: Event,
 }
 
-/// What happened.
+/// An event of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A session has begun.
@@ -35,13 +35,13 @@ pub enum Event {
     Disconnected {
         /// Whose.
         client: Client,
-        /// With which WebSocket close code, as its client sees it; 1000 for an event stream that
-        /// was ended, 1006 for what was lost or reset.
+        /// The WebSocket close code, as the client sees it; 1000 for an event stream that was
+        /// ended, 1006 for a lost or reset connection.
         code: u16,
-        /// How long it lasted, in milliseconds; none if nobody looked when it began.
+        /// The duration in milliseconds; none if the journal was off when it began.
         duration_ms: Option<u64>,
     },
-    /// An HTTP request has been answered; of one that goes on as a session or a stream, its head.
+    /// An HTTP request was answered; of a request that became a session or a stream, its head.
     Requested {
         /// Whose.
         client: Client,
@@ -60,20 +60,20 @@ pub enum Event {
     Decided {
         /// Which.
         client: Client,
-        /// What it wanted to do.
+        /// The requested action.
         deed: Deed,
         /// A topic or filter; empty where there is none.
         topic: Box<str>,
-        /// Why not; none if it may.
+        /// The code of the refusal; none if the action is permitted.
         refusal: Option<ErrorCode>,
     },
     /// Pages of an origin that is not permitted ask, now and before.
     OriginRefused {
-        /// Who asked last.
+        /// The client of the last such request.
         client: Client,
-        /// What its page's origin is; empty if that was not one origin.
+        /// The origin of its page; empty if that was not one origin.
         origin: Box<str>,
-        /// How many such requests there have been since this was told the last time.
+        /// The number of such requests since the last entry.
         count: u64,
     },
     /// More happened in a second than the settings want to be told.
@@ -85,22 +85,22 @@ pub enum Event {
     },
 }
 
-/// Who it was, as far as the edge knows.
+/// The client of an event, as far as the edge knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
     /// The number by which the node knows the connection.
     pub connection: u64,
-    /// What it speaks.
+    /// The protocol.
     pub transport: Transport,
-    /// Where it comes from.
+    /// The address of the client.
     pub address: Option<IpAddr>,
-    /// The number of the listener that it came through, if the edge was told.
+    /// The number of its listener, if the edge knows it.
     pub listener: Option<u8>,
     /// `sub` of its token, or the name of its API key; may be empty.
     pub subject: Box<str>,
 }
 
-/// What was decided about.
+/// The action of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
     /// To do something with a topic.

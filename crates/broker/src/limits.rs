@@ -20,13 +20,13 @@ const MANY: u64 = UNBOUNDED - 1;
 pub struct Limit {
     /// The option that sets it, `section.name`.
     pub option: &'static str,
-    /// What it bounds, and what happens beyond it.
+    /// The subject of the limit, and the effect beyond it.
     pub help: &'static str,
     /// Values that it takes.
     pub values: Values,
     /// Its default, in the unit of `values`.
     pub default: u64,
-    /// When a new value takes effect.
+    /// The time at which a new value takes effect.
     pub apply: Apply,
     set: fn(&mut Limits, u64),
 }
@@ -34,7 +34,7 @@ pub struct Limit {
 /// The values that a limit takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Values {
-    /// What they count.
+    /// The unit of the values.
     pub unit: Unit,
     /// Smallest value allowed.
     pub min: u64,
@@ -44,7 +44,7 @@ pub struct Values {
     pub auto: Option<u64>,
 }
 
-/// What the number of a limit counts.
+/// The unit of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Things, or things in a second.
@@ -57,7 +57,7 @@ pub enum Unit {
     Seconds,
 }
 
-/// When a new value takes effect.
+/// The time at which a new value takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Apply {
     /// With a reload (SIGHUP, `POST /api/v1/reload`), and with the next start.
@@ -195,7 +195,7 @@ limits! {
         "limits.filters_per_shard_max", count(1, 10_000_000), Reload;
     /// Filters with wildcards that one user has brought to a shard, if clients present tokens; more
     /// are refused (too_many_filters). A filter counts for the user who subscribed to it first,
-    /// until nobody subscribes to it. All clients without a credential are one user.
+    /// until its last subscription ends. All clients without a credential are one user.
     filters_per_user_max: u32 = 25_000,
         "limits.filters_per_user_max", count(1, 10_000_000), Reload;
     /// Levels of a filter with wildcards; a deeper one is refused.

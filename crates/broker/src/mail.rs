@@ -1,5 +1,4 @@
-//! Letters: all that edges and homes say to each other. Plain immutable values, carried by the
-//! mailboxes of `node`.
+//! Messages between edges and homes. Plain immutable values, carried by the mailboxes of `node`.
 //!
 //! An edge sends [`ToHome`]s to a home and receives [`ToEdge`]s back. Between one edge and one home
 //! both directions are first in, first out; that order is what makes history, live messages and
@@ -11,11 +10,11 @@
 //! there. Answers are paid for by the request that asked for them, and never wait. An edge sends at
 //! most [`Limits::requests_inflight_max`](crate::settings::Limits) requests to one home before
 //! [`ToEdge::Consumed`] gives credit back; without it the edge stops reading the sockets concerned.
-//! They are counted in lanes ([`Lane`]). What may have to wait for a log on disk has one for each
-//! of these logs, so that a disk that hangs holds up only those who use it; and a log that gets
-//! nothing done for a while ([`ToEdge::Stalled`]) holds up nobody: what needs its disk is refused.
-//! Pages for subscriptions that replay or lag have lanes of their own, so that a storm of them does
-//! not hold up who publishes or subscribes.
+//! They are counted in lanes ([`Lane`]). Requests that may have to wait for a log on disk have one
+//! for each of these logs, so that a disk that hangs holds up only its own users; and a log without
+//! progress for a while ([`ToEdge::Stalled`]) holds up none: requests that need its disk are
+//! refused. Pages for subscriptions that replay or lag have lanes of their own, so that a storm of
+//! them does not hold up publishers and other subscribers.
 
 pub use crate::ids::{EdgeId, HomeId, PartitionId};
 use crate::position::Position;
@@ -28,7 +27,7 @@ pub use wire::native::{IDEMPOTENCY_KEY_BYTES_MAX, PRODUCER_ID_BYTES_MAX};
 /// Which subscription of an edge a letter is about: its slab index and a generation against reuse.
 pub type SubscriptionKey = Key;
 
-/// Who waits for an answer: a connection of the edge and the number that the session gave to its
+/// The address of an answer: a connection of the edge and the number that the session gave to its
 /// question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Reply {
@@ -114,7 +113,7 @@ pub struct FilterStart {
 /// The verdict on the position of a returning subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct Resumed {
-    /// Records after this offset are to come: by pages up to where the stream goes on; above that,
+    /// Records after this offset are to come: by pages up to the start of the stream; above that,
     /// it waits.
     pub after: u64,
     /// The records up to `after` that are no longer available.
@@ -184,7 +183,7 @@ pub enum ToHome {
     /// Names of topics, and how far this edge's streams have come: what a resume ticket is made of,
     /// and what a new token is held against. Answered by [`ToEdge::Described`].
     Describe(Describe),
-    /// How far this edge's streams have come, to be told to filters. Answered by
+    /// Asks how far this edge's streams have come, for the positions of filters. Answered by
     /// [`ToEdge::Positions`].
     Positions,
     /// Append a message. Answered by [`ToEdge::Published`] if `reply` is given.
@@ -277,8 +276,8 @@ pub struct Publish {
     pub partition: PartitionId,
     /// The rule that governs the topic.
     pub rule: u16,
-    /// Who waits for what becomes of it. One with [`Reply::REFUSALS_ONLY`] as its request hears
-    /// of a refusal only, and costs no letter otherwise.
+    /// The address of the answer. With [`Reply::REFUSALS_ONLY`] as its request the answer is a
+    /// refusal only, and costs no letter otherwise.
     pub reply: Option<Reply>,
     /// The message.
     pub publication: Publication,
@@ -287,7 +286,7 @@ pub struct Publish {
 /// Asks for interest in what a filter covers, for one subscription.
 #[derive(Clone, Debug)]
 pub struct AddFilter {
-    /// Whose it is, as a hash; 0: nobody's, where nobody is asked who it is.
+    /// The hash of the user; 0 where clients present no credentials.
     pub user: u64,
     /// The filter; valid, with wildcards. The edge may have it here already.
     pub filter: Slice,
@@ -365,14 +364,14 @@ pub enum ToEdge {
     /// A page for a replaying or lagging subscription.
     Page(Page),
     /// The stream of a partition lost records that the log evicted before the edge had credit for
-    /// them: every subscription of the partition, to a topic or to a filter, goes on by pages from
-    /// `from`.
+    /// them: every subscription of the partition, to a topic or to a filter, continues by pages
+    /// from `from`.
     StreamGap {
         /// The partition.
         partition: PartitionId,
         /// Exclusive: the last offset that the stream had carried.
         from: u64,
-        /// Inclusive: the stream goes on after this offset.
+        /// Inclusive: the stream continues after this offset.
         to: u64,
     },
     /// A page of history.
@@ -408,8 +407,8 @@ pub enum ToEdge {
         /// Their cost together ([`ToHome::cost`]).
         bytes: u64,
     },
-    /// A log on disk has got nothing done for a while, although it was asked, or goes on again.
-    /// Until it does, this home refuses what needs its disk at once.
+    /// A log on disk has made no progress for a while, although it was asked, or continues. While
+    /// it is stalled, this home refuses requests that need its disk at once.
     Stalled {
         /// Index into the settings.
         log: u16,

@@ -61,19 +61,19 @@ impl Notice<'_> {
     }
 }
 
-/// Where a gap was found.
+/// The place where a gap was found.
 #[derive(Clone, Copy)]
 pub(crate) enum Found {
-    /// By the grant, which begins at this position.
+    /// In the grant, which begins at this position.
     AtStart(Position),
     /// The filter was refused when the client's cursor was made, so that the cursor does not know
     /// it.
     AfterRefusal,
-    /// By a page of the log.
+    /// In a page of the log.
     InPage,
 }
 
-/// What the client has settled when it receives a frame.
+/// The part that the client has settled when it receives a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Settles {
     /// The frame is an answer: it settles nothing, and is never dropped.
@@ -93,7 +93,7 @@ pub(crate) struct Encoded {
     pub then: Then,
 }
 
-/// What the connection needs after the notice.
+/// The follow-up of a notice for the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     /// Nothing more.
@@ -116,13 +116,13 @@ impl Encoded {
         Encoded { settles, has_cursor: true, then: Then::GoOn }
     }
 
-    /// The same with something that follows.
+    /// The frame with this follow-up.
     pub fn then(self, then: Then) -> Encoded {
         Encoded { then, ..self }
     }
 }
 
-/// How a client wants a subscription to a plain topic.
+/// The client's terms of a subscription to a plain topic.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     pub start: Start,
@@ -138,7 +138,7 @@ impl Wish {
     }
 }
 
-/// Where a subscription to filters begins in one partition.
+/// The start of a subscription to filters in one partition.
 pub(crate) struct Beginning {
     pub partition: PartitionId,
     pub epoch: u64,
@@ -150,7 +150,7 @@ pub(crate) struct Beginning {
     pub gap: Option<Gap>,
 }
 
-/// What a client is told whose subscription is refused.
+/// The refusal of a subscription.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {
     pub code: ErrorCode,
@@ -166,7 +166,7 @@ impl Refusal {
     }
 }
 
-/// What a subscription was not sent, after `from` up to and including `through`.
+/// The messages that a subscription was not sent, after `from` up to and including `through`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeftOut {
     /// Exclusive: settled by the client.

@@ -1,14 +1,18 @@
-//! What of new settings a running node takes, and what waits for its next start.
+//! New settings of a running node: the parts that take effect, and those that wait for the next
+//! start.
 //!
 //! Pure: the shell makes the renewed settings once and hands them to all shards, each of which
 //! takes them between two turns.
 //!
 //! Invariants:
+//!
 //! - shards, logs and partitions stay, so a topic stays where it is;
-//! - the number of a rule stands for the same filter for the life of the node: requests that are on
-//!   their way with it, and those that wait for a disk, are dealt with by that rule. The number of
-//!   a rule that has gone keeps what it last said, for those; it is given to another filter only
-//!   when all numbers have been given;
+//!
+//! - the number of a rule stands for the same filter for the life of the node: requests under way
+//!   with it, and those that wait for a disk, are handled by that rule. The number of a removed
+//!   rule keeps its last content, for those; it is given to another filter only when all numbers
+//!   have been given;
+//!
 //! - no rule is taken that would move a topic to another log.
 //!
 //! A home may see the number of a rule that it has not heard of yet: edges may be told first. It
@@ -18,7 +22,7 @@ use crate::filters::FilterTrie;
 use crate::settings::{AddressSettings, EntitlementSettings, LogSettings, RuleSettings, Settings};
 use crate::topic::Filter;
 
-/// Why a rule stays as it was until the next start.
+/// The reason why a rule stays as it was until the next start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// It names another log. All else of it is in force.
@@ -36,7 +40,7 @@ pub enum Wait {
 /// A rule that is not in force as it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waiting {
-    /// Of the rule.
+    /// The filter of the rule.
     pub filter: Box<str>,
     /// Why.
     pub wait: Wait,
@@ -77,7 +81,7 @@ impl Settings {
             entitlement: self.entitlement.as_ref().map(|running| {
                 let wanted = wanted.entitlement.unwrap_or_else(|| running.clone());
                 EntitlementSettings {
-                    // Nobody has counted those that are here.
+                    // The present connections have not been counted.
                     users_are_counted: running.users_are_counted,
                     ..wanted
                 }
@@ -109,12 +113,12 @@ fn renewed_logs(running: &[LogSettings], wanted: &[LogSettings]) -> Vec<LogSetti
     running.iter().map(renewed).collect()
 }
 
-/// Rules on their way from what they are to what is wanted.
+/// The renewal of the rules: from the running ones to the wanted ones.
 struct Renewal<'a> {
     running: &'a Settings,
     wanted: &'a Settings,
     rules: Vec<RuleSettings>,
-    /// Of the rules that are in force; others have gone, and keep their number.
+    /// The numbers of the rules in force; removed rules keep their numbers, too.
     numbers: FilterTrie<u16>,
     waiting: Vec<Waiting>,
 }

@@ -1,5 +1,5 @@
-//! What a node is told, as plain values: shards, logs, rules, limits. Shared read-only by all
-//! shards; a node that is told anew shares new ones ([`crate::reload`]).
+//! Settings of a node as plain values: shards, logs, rules, limits. Shared read-only by all shards;
+//! a reload shares new ones ([`crate::reload`]).
 
 use crate::entitlement::Permissions;
 use crate::filters::FilterTrie;
@@ -18,7 +18,7 @@ pub use wire::http::ForwardedField;
 pub struct Settings {
     /// I/O threads; each runs an edge.
     pub edges_count: u16,
-    /// How many of these threads also run a home: threads `0..homes_count`.
+    /// The number of these threads that also run a home: threads `0..homes_count`.
     pub homes_count: u16,
     /// The logs; their partitions are numbered through.
     pub logs: Vec<LogSettings>,
@@ -30,32 +30,33 @@ pub struct Settings {
     pub limits: Limits,
     /// Resume tickets.
     pub tickets: TicketSettings,
-    /// What is known of where clients are.
+    /// Sources of clients' addresses.
     pub addresses: AddressSettings,
     /// The node's name, as told to clients.
     pub node_name: String,
     /// Addresses of other nodes (`ws://`, `wss://`), for clients that a drain sends there.
     pub other_addresses: Vec<String>,
-    /// Compression of WebSocket messages for clients that ask for it; `None`: nobody gets it.
+    /// Compression of WebSocket messages for clients that ask for it; `None`: no compression.
     pub compression: Option<CompressionSettings>,
     /// Origins that browsers may come from, beside pages served by the node itself. `*` allows all.
     pub allowed_origins: Vec<String>,
-    /// Who may do what; `None`: everybody everything.
+    /// Access control; `None`: every client may do everything.
     pub entitlement: Option<EntitlementSettings>,
-    /// What edges tell of their clients.
+    /// The entries that edges make about their clients.
     pub journal: JournalSettings,
-    /// What is published on `$sys/...`.
+    /// The publications on `$sys/...`.
     pub sys: SysSettings,
 }
 
-/// What edges tell of their clients, for the access log and the audit log. Nothing by default.
+/// The entries that edges make about their clients, for the access log and the audit log. None by
+/// default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub struct JournalSettings {
     /// Sessions that begin and end, and HTTP requests.
     pub access: bool,
-    /// What was permitted.
+    /// Permitted actions.
     pub granted: bool,
-    /// What was refused.
+    /// Refused actions.
     pub refused: bool,
     /// Sessions and requests in a second, each edge its share; further ones are counted.
     pub access_rate_max: u32,
@@ -64,13 +65,13 @@ pub struct JournalSettings {
 }
 
 impl JournalSettings {
-    /// Whether anything is told.
+    /// Whether edges make any entries.
     pub fn is_on(&self) -> bool {
         self.access || self.granted || self.refused
     }
 }
 
-/// What is published on `$sys/...`. Nothing by default.
+/// The publications on `$sys/...`. None by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub struct SysSettings {
     /// Sessions that begin and end.
@@ -86,7 +87,7 @@ pub struct SysSettings {
 /// Clients are asked who they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct EntitlementSettings {
-    /// What is permitted to who shows no credential. Nothing by default.
+    /// The permissions of clients without a credential. None by default.
     pub anonymous: Permissions,
     /// Time of the notice before a token expires, in seconds.
     pub notice_before_s: u32,
@@ -94,7 +95,8 @@ pub struct EntitlementSettings {
     pub users_are_counted: bool,
 }
 
-/// Where clients are, and who may say so of others. The default keeps no addresses.
+/// Sources of clients' addresses, and the proxies that are trusted with them. The default keeps no
+/// addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct AddressSettings {
     /// Peers whose requests tell whose they are.
@@ -106,8 +108,8 @@ pub struct AddressSettings {
     pub are_counted: bool,
     /// Something else looks at addresses.
     pub are_wanted: bool,
-    /// Nobody is asked for a credential, and only this machine reaches the node: requests have to
-    /// name it, so that no web page reaches it under a name of its own that resolves to loopback.
+    /// The node needs no credentials, and only this machine reaches it: requests have to name it,
+    /// so that no web page reaches it under a name of its own that resolves to loopback.
     pub are_loopback: bool,
 }
 
@@ -118,7 +120,7 @@ impl AddressSettings {
     }
 }
 
-/// What is compressed, and how (RFC 7692, without context takeover).
+/// Compression of messages (RFC 7692, without context takeover).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub struct CompressionSettings {
     /// Shorter messages go as they are, in bytes.
@@ -127,21 +129,21 @@ pub struct CompressionSettings {
     pub level: u8,
 }
 
-/// Who signs resume tickets, and which of them count. Without keys none are issued, and none is
-/// taken.
+/// Signers of resume tickets, and the tickets that are accepted. Without keys the node issues none
+/// and accepts none.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Hand)]
 pub struct TicketSettings {
     /// The first signs, all are believed: a new key is put in front, and the old one taken away
     /// when its tickets have expired.
     pub keys: Vec<TicketKey>,
-    /// How long a ticket holds, in milliseconds.
+    /// The lifetime of a ticket, in milliseconds.
     pub lifetime_ms: u64,
     /// Tickets that were issued before this are refused; milliseconds since 1970.
     pub not_before_ms: u64,
 }
 
 impl TicketSettings {
-    /// How long tickets hold, in whole seconds; none where none are issued.
+    /// The lifetime of tickets, in whole seconds; none where none are issued.
     pub fn lifetime_s(&self) -> Option<u32> {
         let lifetime_s = self.lifetime_ms / 1_000;
         (!self.keys.is_empty()).then(|| lifetime_s.try_into().unwrap_or(u32::MAX))
@@ -168,11 +170,11 @@ impl std::fmt::Debug for TicketKey {
 pub struct LogSettings {
     /// Its name.
     pub name: String,
-    /// How many partitions; fixed for the life of the log.
+    /// The number of partitions; fixed for the life of the log.
     pub partitions_count: u32,
     /// The number of its first partition among all logs.
     pub first_partition: PartitionId,
-    /// Where its records are kept.
+    /// The place of its records.
     pub durability: Durability,
     /// The life of the log.
     pub epoch: u64,
@@ -195,7 +197,7 @@ pub struct LogSettings {
     pub retained_bytes_max: u64,
 }
 
-/// Where the records of a log are kept.
+/// The place of a log's records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hand)]
 pub enum Durability {
     /// In the homes' memory: gone with the process.
@@ -214,7 +216,7 @@ pub struct OlderEpoch {
     pub valid_below: Vec<u64>,
 }
 
-/// What a rule says about its topics.
+/// The settings of a rule's topics.
 #[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct RuleSettings {
     /// The topics that it is for; empty: all that no other rule is for.
@@ -227,7 +229,7 @@ pub struct RuleSettings {
     pub history_age_max_ms: u64,
     /// Payloads of its topics are at most so long, in bytes.
     pub message_bytes_max: u32,
-    /// What becomes of its subscriptions that do not keep up, unless they say it themselves.
+    /// The lag policy of its subscriptions, unless they have their own.
     pub when_lagging: LagPolicy,
     /// Limits of publishers; `None`: every client that may publish at all. Mostly there is none,
     /// and a publication costs one look at it.
@@ -250,17 +252,17 @@ impl Default for RuleSettings {
 }
 
 impl RuleSettings {
-    /// How many messages one of its topics takes in a second, if that is bounded.
+    /// The maximum number of messages per second of one of its topics, if bounded.
     pub fn rate_max(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.publishing.as_ref()?.rate_max)
     }
 }
 
-/// Who may publish to the topics of a rule, and how much. It only ever takes away: what an
-/// entitlement does not permit stays forbidden.
+/// Publishers of a rule's topics, and their limits. It only takes away: an action without an
+/// entitlement stays forbidden.
 #[derive(Clone, PartialEq, Eq, Debug, Hand)]
 pub struct PublishSettings {
-    /// Who may.
+    /// The permitted publishers.
     pub publishers: Publishers,
     /// Whether a message may become its topic's retained one.
     pub may_retain: bool,
@@ -282,7 +284,7 @@ impl Default for PublishSettings {
     }
 }
 
-/// Who may publish to the topics of a rule.
+/// The permitted publishers of a rule's topics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum Publishers {
     /// Every client that the entitlement lets.
@@ -292,28 +294,28 @@ pub enum Publishers {
     Entitled,
     /// Servers among these: they presented an API key.
     ApiKeys,
-    /// Nobody but the node itself.
+    /// The node itself only.
     Nobody,
 }
 
-/// What becomes of a subscription that has begun and whose client does not take its messages as
-/// fast as they come.
+/// The effect on a subscription that has begun and whose client does not read its messages as fast
+/// as they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hand)]
 pub enum LagPolicy {
     /// All that it has missed is read from the log, in pages.
     #[default]
     Replay,
-    /// The newest message (of a filter that of each topic), once the socket has drained; what lies
-    /// before it is told as skipped.
+    /// The newest message (of a filter that of each topic), once the socket has drained; the
+    /// messages before it are reported as skipped.
     Conflate,
-    /// Nothing of it; told as skipped. It goes on with what comes next.
+    /// No message; reported as skipped. The subscription continues with the next message.
     Drop,
     /// It ends, to be begun again after the last message that the client has.
     Disconnect,
 }
 
 impl LogSettings {
-    /// What homes may keep in memory of its records, in bytes.
+    /// The maximum bytes of its records in the homes' memory.
     pub fn memory_bytes_max(&self) -> u64 {
         match self.durability {
             Durability::Memory => self.log_bytes_max,
@@ -330,8 +332,8 @@ impl Settings {
         (rule, log.first_partition + partition_of(topic.as_bytes(), log.partitions_count))
     }
 
-    /// What becomes of a subscription to a filter that says nothing about it: the most specific
-    /// rule decides whose filter covers all of it. Rules for a part of its topics have no say.
+    /// The lag policy of a subscription to a filter without its own: that of the most specific rule
+    /// whose filter covers all of it. Rules for a part of its topics do not count.
     pub fn policy_of(&self, filter: Filter<'_>) -> LagPolicy {
         let rule = self.rule_filters.most_specific(filter.as_str());
         self.rules[usize::from(rule.copied().unwrap_or(0))].when_lagging
@@ -360,7 +362,7 @@ impl Settings {
         (log.durability == Durability::Disk).then_some(number)
     }
 
-    /// How many partitions there are over all logs.
+    /// The number of partitions of all logs.
     pub fn partitions_count(&self) -> u32 {
         self.logs.last().map_or(0, |log| log.first_partition + log.partitions_count)
     }

@@ -1,8 +1,8 @@
-//! `$sys/...`: topics that the node itself publishes to, and nobody else (`spec/protocol.md`).
+//! `$sys/...`: topics to which only the node itself publishes (`spec/protocol.md`).
 //!
-//! Place: they are ordinary topics with ordinary records; only who publishes is special. An edge
+//! Place: they are ordinary topics with ordinary records; only the publisher is special. An edge
 //! makes the publications, as ordinary requests to the topics' homes. Invariants: wildcards at the
-//! beginning of a filter never cover them; what happens to these topics themselves is not told.
+//! beginning of a filter never cover them; events of these topics themselves are not published.
 
 use wire::http::problem::append_json_string;
 
@@ -24,7 +24,7 @@ pub fn is_reserved(name: &str) -> bool {
     name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Where a node's statistics are published. Its name is one level, whatever characters it has.
+/// The topic of a node's statistics. The node's name is one level, whatever characters it has.
 pub fn statistics_topic(node: &str) -> String {
     let is_special =
         |character: char| matches!(character, '/' | '+' | '#') || character.is_control();
@@ -32,7 +32,7 @@ pub fn statistics_topic(node: &str) -> String {
     format!("{ROOT}/node/{name}/statistics")
 }
 
-/// What a home has to say of who listens to its topics.
+/// The occupancy of a home's topics: the first subscriber, or the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Occupancy {
     /// A topic has its first subscriber by its name.

@@ -1,11 +1,11 @@
-//! Resume tickets as bytes: what a session was, signed, so that a client can bring it back and no
-//! node has to remember it.
+//! Resume tickets as bytes: the state of a session, signed, so that a client can bring it back and
+//! no node has to remember it.
 //!
-//! Beside the path: `edge::tickets` makes one of a session and subscribes what is in one that
-//! came back. The format stands in `docs/formats.md`; clients see only bytes. Invariants: nothing
-//! of a ticket is looked at before its signature holds, and signatures are compared in constant
-//! time; a ticket is at most [`wire::native::TICKET_BYTES_MAX`] bytes; what decodes encodes to the
-//! same bytes.
+//! Beside the path: `edge::tickets` makes a ticket of a session and subscribes to the topics of one
+//! that came back. The format stands in `docs/formats.md`; clients see only bytes. Invariants: no
+//! part of a ticket is read before its signature holds, and signatures are compared in constant
+//! time; a ticket is at most [`wire::native::TICKET_BYTES_MAX`] bytes; decoded tickets encode to
+//! the same bytes.
 
 use crate::entitlement::Entitlement;
 use crate::mail::PartitionId;
@@ -16,16 +16,16 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use wire::native::{TICKET_BYTES_MAX, varint};
 
-/// What a session was at one moment.
+/// The state of a session at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ticket {
-    /// When it was issued, milliseconds since 1970.
+    /// The time of issue, milliseconds since 1970.
     pub issued_ms: u64,
     /// Until when it holds, milliseconds since 1970.
     pub expires_ms: u64,
-    /// Who the client is, as `session::identity` writes it; empty for an anonymous one.
+    /// The identity of the client, as `session::identity` writes it; empty for an anonymous one.
     pub identity: Vec<u8>,
-    /// How far each partition had been sent, for the filters; ascending.
+    /// The position that was sent of each partition, for the filters; ascending.
     pub positions: Vec<(PartitionId, Position)>,
     /// In no order.
     pub subscriptions: Vec<TicketSubscription>,
@@ -46,16 +46,16 @@ pub struct TicketSubscription {
     pub cursor: TicketCursor,
 }
 
-/// How far a subscription was.
+/// The cursor of a subscription.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TicketCursor {
-    /// Of a plain topic.
+    /// The cursor of a plain topic.
     Plain(Position),
-    /// Of a filter: as the ticket's positions, but in these partitions; ascending.
+    /// The cursor of a filter: as the ticket's positions, but in these partitions; ascending.
     Filter(Vec<(PartitionId, Position)>),
 }
 
-/// Why bytes are no ticket of this node.
+/// The reason why bytes are not a ticket of this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TicketRefusal {
     /// Not a ticket, or of another version.
@@ -150,7 +150,8 @@ impl Ticket {
         Ok(ticket)
     }
 
-    /// Who the client is. None for an anonymous one, or for an identity of another version.
+    /// The entitlement of the client. None for an anonymous one, or for an identity of another
+    /// version.
     pub fn entitlement(&self) -> Option<Entitlement> {
         identity::decode(&self.identity)
     }
@@ -160,7 +161,7 @@ impl Ticket {
         self.identity = identity::encode(entitlement);
     }
 
-    /// What is signed, behind version and key.
+    /// Appends the signed part, after version and key.
     pub fn encode(&self, out: &mut Vec<u8>) {
         varint::encode(self.issued_ms, out);
         varint::encode(self.expires_ms, out);

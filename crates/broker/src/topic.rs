@@ -1,4 +1,4 @@
-//! Names of topics and filters: what is valid, and what matches what.
+//! Names of topics and filters: their validity and their matches.
 //!
 //! Place on the path: a session checks every name that a client gives, once; behind it a name is
 //! valid. Names are UTF-8 of 1 to [`NAME_BYTES_MAX`] bytes without control characters, in levels
@@ -22,7 +22,7 @@ pub struct TopicName<'a>(&'a str);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Filter<'a>(&'a str);
 
-/// Why a text is neither topic name nor filter.
+/// The reason why a text is neither topic name nor filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopicError {
     /// It has no bytes.
@@ -81,7 +81,7 @@ impl<'a> Filter<'a> {
         !self.0.bytes().any(is_wildcard)
     }
 
-    /// How many levels it has; at most 256, as names are short.
+    /// The number of levels; at most 256, as names are short.
     pub fn levels_count(self) -> usize {
         self.0.split('/').count()
     }
@@ -110,8 +110,8 @@ impl<'a> Filter<'a> {
         self.covers_with(other, Some)
     }
 
-    /// The same with levels of this filter that stand for others: `stands_for` is given each of
-    /// them and says what is meant; `None`: nothing, so that nothing is covered.
+    /// [`Filter::covers`] with placeholders: `stands_for` maps a level of this filter to its text;
+    /// `None`: the level covers nothing.
     pub fn covers_with(
         self,
         other: Filter<'_>,
@@ -136,8 +136,8 @@ impl<'a> Filter<'a> {
                 _ => return false,
             }
         }
-        // What ends with `#` has topics beyond the last level of this filter, its parent among
-        // them.
+        // A filter that ends with `#` has topics beyond the last level of this filter, its parent
+        // among them.
         levels.next().is_none()
     }
 
@@ -158,8 +158,8 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Of two filters that cover a topic: whether this one says more about it and so wins. Level by
-    /// level from the left, a literal level beats `+`, and `+` beats `#`, as in
+    /// Whether this filter is more specific than the other, which covers the same topic, and so
+    /// wins. Level by level from the left, a literal level beats `+`, and `+` beats `#`, as in
     /// [`FilterTrie`](crate::filters::FilterTrie).
     pub fn beats(self, other: Filter<'_>) -> bool {
         let weight = |level: Option<&str>| match level {

@@ -69,7 +69,7 @@ fn rules_keep_their_numbers() {
     assert_eq!(renewed.locate("y").0, 2);
     assert_eq!(renewed.locate("z").0, 3);
     assert_eq!(renewed.rules[2].history_messages_max, 5);
-    // What is on its way by the rule that has gone is still dealt with by it.
+    // Requests under way with the removed rule are still handled by it.
     assert_eq!(&*renewed.rule_of(1, || b"x/1").filter, "x/#");
     // A home that has not heard of the new rule yet.
     assert_eq!(&*running.rule_of(3, || b"y").filter, "y");
@@ -98,7 +98,7 @@ fn what_would_move_topics_waits() {
         // The topics of `x/+` but for those of `x/y`, which says more.
         (&[("x/y", 1)], &[("x/y", 1), ("x/+", 0)], &[]),
         (&[("+/y", 1)], &[("+/y", 1), ("x/+", 0)], &[("x/+", MovesTopics)]),
-        // What comes takes over from what goes.
+        // New rules take over from removed ones.
         (&[("x/#", 1)], &[("x/+/#", 1)], &[("x/#", KeepsTopics)]),
         (&[("x/y", 1), ("x/z", 1), ("x/#", 1)], &[("x/#", 1)], &[]),
     ] {

@@ -14,7 +14,8 @@ use wire::native::{CloseCode, ErrorCode};
 pub(crate) enum Credential {
     /// The head of an HTTP request waits in the input.
     Request(Digest),
-    /// The same head with the decision: an entry, which this holds, or the code of the refusal.
+    /// The decision on the credential of a waiting head: an entry, which this holds, or the code of
+    /// the refusal.
     Judged { digest: Digest, verdict: Result<u32, ErrorCode> },
     /// HELLO waits; its bytes.
     Hello { digest: Digest, frame: Box<[u8]> },

@@ -109,7 +109,7 @@ impl Session<'_> {
     }
 
     /// Appends how far a subscription to filters is settled: a frame for each partition, or the
-    /// cursor that holds all of them. Nothing if that is no news.
+    /// cursor that holds all of them. Nothing if the client has it already.
     pub fn encode_positions(
         &mut self,
         client: u32,

@@ -257,7 +257,8 @@ fn cursor_text(stream: &Stream<'_>) -> Option<String> {
 }
 
 /// Moves the stream's cursor to these positions where it is not beyond them, and appends the
-/// cursor; nothing if that is no news, unless it `is_owed`, or if the stream has no cursor yet.
+/// cursor; nothing if the client has it already, unless it `is_owed`, or if the stream has no
+/// cursor yet.
 pub(in crate::session) fn positions(
     stream: &mut Stream<'_>,
     settled: &[(PartitionId, u64)],
