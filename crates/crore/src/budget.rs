@@ -36,7 +36,7 @@ pub mod fixed {
     /// One I/O thread, before it has served a connection.
     pub const THREAD_BYTES: f64 = 130_000.0;
     /// Memory that the first connections touch for the first time: pages that fill up, caches of
-    /// the allocator. docs/performance.md, "What a plan is worth".
+    /// the allocator. docs/performance.md, "Accuracy of a plan".
     pub const FIRST_USE_BYTES: f64 = 90_000.0;
     /// Memory that the first connections of each I/O thread touch for the first time.
     pub const THREAD_FIRST_USE_BYTES: f64 = 45_000.0;
@@ -52,7 +52,7 @@ pub mod kernel {
 }
 
 /// Processor time of the server, in microseconds, measured on a quiet machine. docs/performance.md,
-/// "Unicast", "Fan-out", "What a plan is worth".
+/// "Unicast", "Fan-out", "Accuracy of a plan".
 pub mod processor {
     /// A publication, acknowledged: a receive, an append, a send; on threads that are busy. 14 µs
     /// with its one delivery.
@@ -70,7 +70,7 @@ pub mod processor {
     pub const WAKE_US: f64 = 26.0;
     /// Publications per second and core at which half of that is saved, because the core is still
     /// awake; beyond, it falls with the square of the rate. Both were fitted to "Unicast" and to
-    /// "What a plan is worth", from 83 to 60,000 messages per second.
+    /// "Accuracy of a plan", from 83 to 60,000 messages per second.
     pub const WAKE_HALF_RATE: f64 = 13_000.0;
     /// Upgrade, subscription and their answers, on a thread that is busy.
     pub const CONNECT_US: f64 = 22.0;
