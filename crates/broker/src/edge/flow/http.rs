@@ -127,38 +127,50 @@ impl Edge {
         if let Some(fault) = refused {
             return Err(fault);
         }
-        // A client admitted now would miss the notice to leave.
         let is_lasting = matches!(route, Route::Native | Route::Echo | Route::Events)
             || request.method == "GET" && route::accepts(request, EVENT_STREAM_MEDIA_TYPE);
+        // A client admitted now would miss the notice to leave.
         if self.draining && is_lasting {
             return Err(ErrorCode::ShuttingDown.into());
         }
         if is_lasting {
             self.refuse_from(Pressure::Newcomers)?;
         }
+        self.serve_request(index, request, &target, route, answer, early)
+    }
+
+    fn serve_request(
+        &mut self,
+        index: ConnIndex,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        route: Route,
+        answer: &mut Answer,
+        early: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         match (route, request.method) {
             (Route::Greeting, "GET") => {
-                parameters::check(&target, &[])?;
+                parameters::check(target, &[])?;
                 reject_body(request)?;
                 self.finish_with(index, answer, 200, answer.keep_alive, answer.greeting());
                 Ok(())
             }
             (Route::Native, _) => {
-                parameters::check(&target, &[])?;
+                parameters::check(target, &[])?;
                 *early = self.upgrade(index, request, Protocol::NativeStart, answer);
                 Ok(())
             }
             (Route::Echo, _) => {
-                parameters::check(&target, &[])?;
+                parameters::check(target, &[])?;
                 self.require_credential(index)?;
                 self.upgrade(index, request, Protocol::Echo, answer);
                 Ok(())
             }
             (Route::Topic(topic), "POST") => {
-                parameters::check(&target, &[parameters::OF_PUBLICATION])?;
+                parameters::check(target, &[parameters::OF_PUBLICATION])?;
                 check_topic(&topic)?;
                 self.permit_body(index, &topic)?;
-                let intent = Intent::one(topic, request, &target)?;
+                let intent = Intent::one(topic, request, target)?;
                 self.begin_body(index, request, intent, answer)
             }
             (Route::Topic(topic), "GET") => {
@@ -169,24 +181,24 @@ impl Edge {
                 } else {
                     &[parameters::OF_TOPIC]
                 };
-                parameters::check(&target, known)?;
+                parameters::check(target, known)?;
                 check_topic(&topic)?;
                 if is_stream {
                     self.permit_request(index, Action::Subscribe, &topic)?;
-                    self.begin_raw_stream(index, request, &target, topic, answer)
+                    self.begin_raw_stream(index, request, target, topic, answer)
                 } else {
-                    self.begin_history(index, &target, topic, answer)
+                    self.begin_history(index, target, topic, answer)
                 }
             }
             (Route::Retained(topic), "GET") => {
                 reject_body(request)?;
-                parameters::check(&target, &[])?;
+                parameters::check(target, &[])?;
                 check_topic(&topic)?;
                 self.begin_retained(index, topic, answer)
             }
             (Route::Publish, "POST") => {
                 self.permit_some_body(index)?;
-                parameters::check(&target, &[])?;
+                parameters::check(target, &[])?;
                 let intent = Intent::envelope(request)?;
                 self.begin_body(index, request, intent, answer)
             }
@@ -194,8 +206,8 @@ impl Edge {
                 reject_body(request)?;
                 let known =
                     [parameters::OF_EVENTS, parameters::OF_STREAM, parameters::LAST_EVENT_ID];
-                parameters::check(&target, &known)?;
-                self.begin_stream(index, request, &target, answer)
+                parameters::check(target, &known)?;
+                self.begin_stream(index, request, target, answer)
             }
             #[cfg(feature = "line-protocol")]
             (Route::Line, "GET") => {

@@ -14,8 +14,8 @@ use crate::session::http::publish::{
 };
 
 impl Edge {
-    /// Publishes what a complete body asks for; nothing is published unless all of it can be
-    /// understood.
+    /// Publishes the messages of a complete body: all, or none if one of them is malformed or not
+    /// admitted.
     pub(crate) fn publish_body(
         &mut self,
         index: ConnIndex,
@@ -50,39 +50,9 @@ impl Edge {
         });
         self.admit_all(index, offers)?;
         let count: usize = messages.iter().map(|message| message.topics.len()).sum();
-        let key = self.connections.slots.key(index);
-        // Clients pool their connections, so that a request counts as one that has just begun.
-        let connection = self.request_stamp();
         let mut results = Vec::with_capacity(count);
         for message in messages {
-            let payload = self.work.mail.copy(&message.payload);
-            let attributes = self.work.mail.copy(&message.attributes);
-            let idempotency_key = self.work.mail.copy(&message.once.idempotency_key);
-            let producer = message.once.producer.map(|(id, sequence)| ProducerStamp {
-                id: self.work.mail.copy(id.as_bytes()),
-                sequence,
-                connection,
-            });
-            for topic in message.topics {
-                let (rule, partition) = self.settings.locate(&topic);
-                let publication = Publication {
-                    topic: self.work.mail.copy(topic.as_bytes()),
-                    attributes: attributes.clone(),
-                    payload: payload.clone(),
-                    retain: message.retain,
-                    producer: producer.clone(),
-                    idempotency_key: idempotency_key.clone(),
-                    expected_epoch: message.once.expected_epoch,
-                };
-                let reply =
-                    Some(Reply { connection: key, request: results.len() as u32 + FIRST_REQUEST });
-                self.statistics.publishes += 1;
-                self.request(
-                    self.settings.home_of(partition),
-                    ToHome::Publish(Publish { partition, rule, reply, publication }),
-                );
-                results.push((topic, None));
-            }
+            self.publish_message(index, message, &mut results);
         }
         if results.is_empty() {
             self.answer_json(index, answer, 200, b"{\"results\":[]}");
@@ -100,6 +70,50 @@ impl Edge {
             })),
         );
         Ok(())
+    }
+
+    /// Posts one message to each of its topics, and appends a pending result for each.
+    fn publish_message(
+        &mut self,
+        index: ConnIndex,
+        message: Message,
+        results: &mut Vec<(String, Option<Result<Appended, PublishRefusal>>)>,
+    ) {
+        let key = self.connections.slots.key(index);
+        // Clients pool their connections, so that a request counts as one that has just begun.
+        let connection = self.request_stamp();
+        let payload = self.work.mail.copy(&message.payload);
+        let attributes = self.work.mail.copy(&message.attributes);
+        let idempotency_key = self.work.mail.copy(&message.once.idempotency_key);
+        let producer = message.once.producer.map(|(id, sequence)| ProducerStamp {
+            id: self.work.mail.copy(id.as_bytes()),
+            sequence,
+            connection,
+        });
+        for topic in message.topics {
+            let (rule, partition) = self.settings.locate(&topic);
+            let publication = Publication {
+                topic: self.work.mail.copy(topic.as_bytes()),
+                attributes: attributes.clone(),
+                payload: payload.clone(),
+                retain: message.retain,
+                producer: producer.clone(),
+                idempotency_key: idempotency_key.clone(),
+                expected_epoch: message.once.expected_epoch,
+            };
+            let request = results.len() as u32 + FIRST_REQUEST;
+            self.statistics.publishes += 1;
+            self.request(
+                self.settings.home_of(partition),
+                ToHome::Publish(Publish {
+                    partition,
+                    rule,
+                    reply: Some(Reply { connection: key, request }),
+                    publication,
+                }),
+            );
+            results.push((topic, None));
+        }
     }
 
     pub(crate) fn http_published(
