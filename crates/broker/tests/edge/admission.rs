@@ -28,34 +28,21 @@ fn each_fault_has_one_code_in_all_protocols() {
         with_bounds,
         &format!(
             "
-            a: connect native
-                a: 101 crore.v1
-                a: welcome ping 60s
+            a: session
             b: connect
-            a: publish 1 {name} large
-                a: error request 1 topic_too_long limit 255
-            b: POST /publish > {{\"topic\":\"{name}\",\"data\":\"large\"}}
-                b: 400 topic_too_long
-            a: publish 2 a+ large
-                a: error request 2 malformed_topic
-            b: POST /publish > {{\"topic\":\"a+\",\"data\":\"large\"}}
-                b: 400 malformed_topic
-            a: publish 3 closed large
-                a: error request 3 forbidden
-            b: POST /publish > {{\"topic\":\"closed\",\"data\":\"large\"}}
-                b: 403 forbidden
-            a: publish 4 open large
-                a: error request 4 message_too_large limit 4
-            b: POST /publish > {{\"topic\":\"open\",\"data\":\"large\"}}
-                b: 413 message_too_large
-            a: publish 5 open fits
-                a: published 5 7:1
+            a: publish 1 {name} large => a: error request 1 topic_too_long limit 255
+            b: POST /publish > {{\"topic\":\"{name}\",\"data\":\"large\"}} => b: 400 topic_too_long
+            a: publish 2 a+ large => a: error request 2 malformed_topic
+            b: POST /publish > {{\"topic\":\"a+\",\"data\":\"large\"}} => b: 400 malformed_topic
+            a: publish 3 closed large => a: error request 3 forbidden
+            b: POST /publish > {{\"topic\":\"closed\",\"data\":\"large\"}} => b: 403 forbidden
+            a: publish 4 open large => a: error request 4 message_too_large limit 4
+            b: POST /publish > {{\"topic\":\"open\",\"data\":\"large\"}} => b: 413 message_too_large
+            a: publish 5 open fits => a: published 5 7:1
             b: POST /publish > {{\"topic\":\"open\",\"data\":\"fits\"}}
                 b: 200 {{\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}}
-            a: publish 6 open fits
-                a: error request 6 rate_limited limit 1
-            b: POST /publish > {{\"topic\":\"open\",\"data\":\"fits\"}}
-                b: 429 [retry-after: 1] rate_limited
+            a: publish 6 open fits => a: error request 6 rate_limited limit 1
+            b: POST /publish > {{\"topic\":\"open\",\"data\":\"fits\"}} => b: 429 [retry-after: 1] rate_limited
             "
         ),
     );

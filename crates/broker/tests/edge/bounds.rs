@@ -9,8 +9,7 @@ fn choke() {
     check(
         "
         large reads
-        a: connect echo
-            a: 101
+        a: connect echo => a: 101
         a: block
         a: binary x*60000
         a: binary x*60000
@@ -19,8 +18,7 @@ fn choke() {
         a: binary x*60000
         a: binary x*60000
         a: binary x*60000
-        count pinned slow connections
-            pinned 0 slow 0 connections 1
+        count pinned slow connections => pinned 0 slow 0 connections 1
         a: open
             a: binary 60000 bytes
             a: binary 60000 bytes
@@ -29,10 +27,8 @@ fn choke() {
             a: binary 60000 bytes
             a: binary 60000 bytes
             a: binary 60000 bytes
-        a: binary again
-            a: binary again
-        count pinned slow connections
-            pinned 0 slow 0 connections 1
+        a: binary again => a: binary again
+        count pinned slow connections => pinned 0 slow 0 connections 1
         ",
     );
 }
@@ -43,9 +39,7 @@ fn choked_pipelining() {
         |settings| settings.limits.outbox_len_max = 4,
         "
         large reads
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 news x*40000
         c: connect
         c: block
@@ -58,8 +52,7 @@ fn choked_pipelining() {
         c: GET /topics/news
         c: GET /topics/news
         c: end
-        count slow connections
-            slow 0 connections 2
+        count slow connections => slow 0 connections 2
         c: drain 50000
             c: 200 40136 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}],\"more\":false,\"cursor\":\"7:1\"}
         c: open
@@ -71,8 +64,7 @@ fn choked_pipelining() {
             c: 200 40136 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}],\"more\":false,\"cursor\":\"7:1\"}
             c: 200 40136 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}],\"more\":false,\"cursor\":\"7:1\"}
             c: closed
-        count pinned slow connections
-            pinned 0 slow 0 connections 1
+        count pinned slow connections => pinned 0 slow 0 connections 1
         ",
     );
 }
@@ -87,21 +79,16 @@ fn owned_beyond_the_bound() {
             settings.limits.outbox_bytes_max = 5_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 news x*2000
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: block
         a: history 1 news
         a: history 2 news
         a: history 3 news
         a: history 4 news
         a: history 5 news
-        count pinned slow connections sessions
-            pinned 6054 slow 0 connections 2 sessions 2
+        count pinned slow connections sessions => pinned 6054 slow 0 connections 2 sessions 2
         a: history 6 news
         a: history 7 news
         count pinned slow slow-for-all connections sessions
@@ -110,8 +97,7 @@ fn owned_beyond_the_bound() {
             a: history 1 head 1 [1<0 2000 bytes]
             a: close 3002 slow_consumer
             a: closed
-        count connections
-            connections 1
+        count connections => connections 1
         ",
     );
 }
@@ -125,13 +111,9 @@ fn owned_beyond_the_bound_and_never_read() {
             settings.limits.outbox_bytes_max = 5_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 news x*2000
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: block
         a: history 1 news
         a: history 2 news
@@ -139,13 +121,11 @@ fn owned_beyond_the_bound_and_never_read() {
         a: history 4 news
         a: history 5 news
         a: history 6 news
-        count slow connections
-            slow 1 connections 2
+        count slow connections => slow 1 connections 2
         time +100s
             a: reset
             b: ping 1060
-        count connections
-            connections 1
+        count connections => connections 1
         ",
     );
 }
@@ -156,37 +136,24 @@ fn pinned_beyond_the_bound_of_all() {
     check_with(
         |settings| settings.limits.pinned_bytes_max = 40_000,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 large
-            a: subscribed 1 through 7:0
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        c: subscribe 1 small
-            c: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 large => a: subscribed 1 through 7:0
+        c: session
+        c: subscribe 1 small => c: subscribed 1 through 7:0
         a: block
         c: block
         b: publish 0 large x*38000
-        count keeps-segments
-            keeps-segments 1
+        count keeps-segments => keeps-segments 1
         a: drain 10
         b: publish 0 small x*4000
         c: drain 10
-        count slow slow-for-all connections
-            slow 1 slow-for-all 1 connections 3
+        count slow slow-for-all connections => slow 1 slow-for-all 1 connections 3
         c: open
             c: message 1 2<0 4000 bytes
             c: close 3003 pinned_bytes
             c: closed
-        a: open
-            a: message 1 1<0 38000 bytes
-        count pinned connections
-            pinned 0 connections 2
+        a: open => a: message 1 1<0 38000 bytes
+        count pinned connections => pinned 0 connections 2
         ",
     );
 }
@@ -196,34 +163,22 @@ fn pinned_beyond_the_bound() {
     check_with(
         |settings| settings.limits.pinned_bytes_max = 5_000,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        c: subscribe 1 news
-            c: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        c: session
+        c: subscribe 1 news => c: subscribed 1 through 7:0
         a: block
         c: block
         b: publish 0 news x*4000
         a: drain 10
-        count pinned slow
-            pinned 3999 slow 0
+        count pinned slow => pinned 3999 slow 0
         c: drain 10
             c: 10 bytes of something unfinished
             c: reset
         count pinned slow slow-for-all connections subscriptions
             pinned 3999 slow 1 slow-for-all 1 connections 2 subscriptions 1
-        a: open
-            a: message 1 1<0 4000 bytes
-        b: publish 0 news on
-            a: message 1 2<1 on
+        a: open => a: message 1 1<0 4000 bytes
+        b: publish 0 news on => a: message 1 2<1 on
         ",
     );
 }
@@ -242,37 +197,30 @@ fn closing_while_blocked() {
         a: connect native
             a: 101 crore.v1
             a: welcome ping 10s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
         b: publish 0 news hi
         a: close 1000
-        count connections subscriptions
-            connections 2 subscriptions 0
+        count connections subscriptions => connections 2 subscriptions 0
         a: open
             a: message 1 1<0 hi
             a: close 1000
             a: closed
-        count connections subscriptions
-            connections 1 subscriptions 0
+        count connections subscriptions => connections 1 subscriptions 0
         c: connect native
             c: 101 crore.v1
             c: welcome ping 10s
         c: block
-        time +12s
-            b: ping 1010
+        time +12s => b: ping 1010
         b: pong 1
         time +12s
             b: ping 1022
             c: reset
         b: pong 1
-        time +15s
-            b: ping 1034
+        time +15s => b: ping 1034
         b: pong 1
-        time +15s
-            b: ping 1049
-        count ping-timeouts connections pinned
-            ping-timeouts 1 connections 1 pinned 0
+        time +15s => b: ping 1049
+        count ping-timeouts connections pinned => ping-timeouts 1 connections 1 pinned 0
         d: connect native
             d: 101 crore.v1
             d: welcome ping 10s
@@ -285,13 +233,11 @@ fn closing_while_blocked() {
         e: connect native
             e: 101 crore.v1
             e: welcome ping 10s
-        e: subscribe 1 news
-            e: subscribed 1 through 7:2
+        e: subscribe 1 news => e: subscribed 1 through 7:2
         e: block
         b: publish 0 news hi
         e: reset
-        count connections subscriptions pinned
-            connections 1 subscriptions 0 pinned 0
+        count connections subscriptions pinned => connections 1 subscriptions 0 pinned 0
         ",
     );
 }
@@ -305,34 +251,19 @@ fn credit_between_home_and_edge() {
             settings.edges_count = 2;
         },
         "
-        b: connect native on 0
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native on 1
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 x/#
-            a: subscribed 1 through 7:0
-            a: subscribed 2 filter
+        b: session on 0
+        a: session on 1
+        a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         letters stop
         b: flood news 1..50 size 50
         b: flood x/1 51..60 size 50
         letters go
             a: message 1 1..50: 50 in order
-            a: named x/1 51<0 53 bytes
-            a: named x/1 52<51 53 bytes
-            a: named x/1 53<52 53 bytes
-            a: named x/1 54<53 53 bytes
-            a: named x/1 55<54 53 bytes
-            a: named x/1 56<55 53 bytes
-            a: named x/1 57<56 53 bytes
-            a: named x/1 58<57 53 bytes
-            a: named x/1 59<58 53 bytes
-            a: named x/1 60<59 53 bytes
-        b: flood news 61..61
-            a: message 1 61<50 61
-        b: flood x/1 62..62
-            a: named x/1 62<60 62
+            a: named x/1 51<0 53 bytes, 52<51 53 bytes, 53<52 53 bytes, 54<53 53 bytes
+            a: named x/1 55<54 53 bytes, 56<55 53 bytes, 57<56 53 bytes, 58<57 53 bytes
+            a: named x/1 59<58 53 bytes, 60<59 53 bytes
+        b: flood news 61..61 => a: message 1 61<50 61
+        b: flood x/1 62..62 => a: named x/1 62<60 62
         ",
     );
 }
@@ -347,15 +278,8 @@ fn a_gap_of_the_stream() {
             settings.logs[0].age_max_ms = 10_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 x/#
-            a: subscribed 1 through 7:0
-            a: subscribed 2 filter
+        b, a: session
+        a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
         c: connect
         c: GET /events?topic=news&topic=x/%23
             c: 200 close stream
@@ -375,16 +299,9 @@ fn a_gap_of_the_stream() {
             a: gap 2 partition 0 7..9 Evicted
             a: caught-up 2 partition 0 through 9
             a: message 1 10..20: 11 in order
-            a: named x/1 21<0 53 bytes
-            a: named x/1 22<21 53 bytes
-            a: named x/1 23<22 53 bytes
-            a: named x/1 24<23 53 bytes
-            a: named x/1 25<24 53 bytes
-            a: named x/1 26<25 53 bytes
-            a: named x/1 27<26 53 bytes
-            a: named x/1 28<27 53 bytes
-            a: named x/1 29<28 53 bytes
-            a: named x/1 30<29 53 bytes
+            a: named x/1 21<0 53 bytes, 22<21 53 bytes, 23<22 53 bytes, 24<23 53 bytes
+            a: named x/1 25<24 53 bytes, 26<25 53 bytes, 27<26 53 bytes, 28<27 53 bytes
+            a: named x/1 29<28 53 bytes, 30<29 53 bytes
             a: message 1 31<20 31
             c: event id 7:1,-/7: {\"topic\":\"news\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
             c: event id 7:2,-/7: {\"topic\":\"news\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}
@@ -436,11 +353,8 @@ fn requests_in_flight() {
         |settings| settings.limits.requests_inflight_max = 3,
         "
         large reads
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         homes stop
         a: publish 1 news one
         a: publish 2 news two
@@ -463,18 +377,15 @@ fn requests_in_flight() {
             a: published 3 7:3
             a: message 1 3<2 three
             a: published 4 7:4
-            a: message 1 4<3 four
-            a: message 1 5<4 http
+            a: message 1 4<3 four, 5<4 http
             a: pong 5
             b: 101 crore.v1
             b: welcome ping 60s
             b: subscribed 1 through 7:5
             c: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
             c: 404 not_found
-        a: ping 6
-            a: pong 6
-        count subscriptions connections
-            subscriptions 2 connections 3
+        a: ping 6 => a: pong 6
+        count subscriptions connections => subscriptions 2 connections 3
         ",
     );
 }
@@ -490,18 +401,10 @@ fn pages_wait_for_pages_only() {
             settings.limits.requests_inflight_max = 2;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: subscribe 2 other
-            a: subscribed 2 through 7:0
-        a: subscribe 3 more
-            a: subscribed 3 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: subscribe 2 other => a: subscribed 2 through 7:0
+        a: subscribe 3 more => a: subscribed 3 through 7:0
         a: block
         b: flood news 1..10
         b: flood other 11..20
@@ -509,8 +412,7 @@ fn pages_wait_for_pages_only() {
         homes stop
         a: open
         b: publish 1 x y
-        b: ping 5
-            b: pong 5
+        b: ping 5 => b: pong 5
         b: publish 2 x y
         b: ping 6
         homes go
@@ -520,8 +422,7 @@ fn pages_wait_for_pages_only() {
             a: caught-up 2 through 30
             a: message 1 1..10: 10 in order
             a: caught-up 1 through 32
-            b: published 1 7:31
-            b: published 2 7:32
+            b: published 1 7:31, 2 7:32
             b: pong 6
         ",
     );
@@ -531,9 +432,7 @@ fn pages_wait_for_pages_only() {
 fn polls_behind_a_full_socket() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: block
         c: GET /nowhere
@@ -545,8 +444,7 @@ fn polls_behind_a_full_socket() {
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"hi\"}],\"more\":false,\"cursor\":\"7:1\"}
         c: GET /topics/news?since=7:0
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"hi\"}],\"more\":false,\"cursor\":\"7:1\"}
-        count connections subscriptions
-            connections 2 subscriptions 0
+        count connections subscriptions => connections 2 subscriptions 0
         ",
     );
 }
@@ -561,9 +459,7 @@ fn polls_wait_for_room() {
         },
         "
         large reads
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..5
         c: connect
         homes stop
@@ -574,18 +470,15 @@ fn polls_wait_for_room() {
         homes stop
         b: publish 2 x y
         b: publish 3 x y
-        letters go
-            b: published 1 7:6
+        letters go => b: published 1 7:6
         c: GET /nowhere
         c: end
         homes go
-            b: published 2 7:7
-            b: published 3 7:8
+            b: published 2 7:7, 3 7:8
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":2,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"}],\"more\":true,\"cursor\":\"7:2\"}
             c: 404 not_found
             c: closed
-        count connections subscriptions
-            connections 1 subscriptions 0
+        count connections subscriptions => connections 1 subscriptions 0
         ",
     );
 }
@@ -598,45 +491,32 @@ fn unfinished_input_beyond_the_bound() {
         |settings| settings.limits.pinned_bytes_max = 70,
         "
         large reads
-        a: connect echo
-            a: 101
+        a: connect echo => a: 101
         a: bytes 0183 00000000 616263
-        count kept
-            kept 3
+        count kept => kept 3
         a: bytes 0083 00000000 616263
         a: bytes 0083 00
-        count kept
-            kept 12
+        count kept => kept 12
         a: bytes 000000 616263
-        a: bytes 8083 00000000 616263
-            a: text abcabcabcabc
-        count kept
-            kept 0
+        a: bytes 8083 00000000 616263 => a: text abcabcabcabc
+        count kept => kept 0
         a: bytes 01a8 00000000 6161616161616161616161616161616161616161 6161616161616161616161616161616161616161
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n
         c: raw 1234567890
-        count kept
-            kept 60
-        b: connect echo
-            b: 101
+        count kept => kept 60
+        b: connect echo => b: 101
         b: bytes 0185 00000000 6161616161
-        count kept
-            kept 65
-        b: bytes 0086 00000000 616161616161
-            a: reset
-        count kept input-closed connections
-            kept 31 input-closed 1 connections 2
-        b: bytes 8081 00000000 62
-            b: text aaaaaaaaaaab
+        count kept => kept 65
+        b: bytes 0086 00000000 616161616161 => a: reset
+        count kept input-closed connections => kept 31 input-closed 1 connections 2
+        b: bytes 8081 00000000 62 => b: text aaaaaaaaaaab
         c: raw 1234567890123456789012345678901234567890
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-        count kept input-closed connections
-            kept 0 input-closed 1 connections 2
+        count kept input-closed connections => kept 0 input-closed 1 connections 2
         b: bytes 0183 00000000 616263
         b: reset
-        count kept
-            kept 0
+        count kept => kept 0
         ",
     );
 }

@@ -12,27 +12,15 @@ fn a_frame_of_many_items_waits_for_room() {
     check_with(
         |settings| settings.limits.requests_inflight_max = 2,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: subscribe 1 t/1, 2 t/2, 3 t/3, 4 t/4, 5 t/5
         a: unsubscribe 1 2 3 4 5
-        count subscriptions
-            subscriptions 2
+        count subscriptions => subscriptions 2
         homes go
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-            a: subscribed 3 through 7:0
-            a: subscribed 4 through 7:0
-            a: subscribed 5 through 7:0
-            a: unsubscribed 1 0
-            a: unsubscribed 2 0
-            a: unsubscribed 3 0
-            a: unsubscribed 4 0
-            a: unsubscribed 5 0
-        count subscriptions topics
-            subscriptions 0 topics 0
+            a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0, 4 through 7:0, 5 through 7:0
+            a: unsubscribed 1 0, 2 0, 3 0, 4 0, 5 0
+        count subscriptions topics => subscriptions 0 topics 0
         ",
     );
 }
@@ -43,15 +31,12 @@ fn what_is_left_of_a_frame_goes_with_its_connection() {
     check_with(
         |settings| settings.limits.requests_inflight_max = 2,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: subscribe 1 t/1, 2 t/2, 3 t/3, 4 t/4, 5 t/5
         a: reset
         homes go
-        count subscriptions connections topics
-            subscriptions 0 connections 0 topics 0
+        count subscriptions connections topics => subscriptions 0 connections 0 topics 0
         ",
     );
 }
@@ -63,16 +48,12 @@ fn no_item_is_dealt_with_on_a_connection_that_closes() {
     check_with(
         |settings| settings.limits.errors_max = 1,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe 1 t/#/x, 2 t/#/x, 3 t/3, 4 t/4
-            a: error subscription 1 malformed_filter
-            a: error subscription 2 malformed_filter
+            a: error subscription 1 malformed_filter, subscription 2 malformed_filter
             a: close 3509 error_flood
             a: closed
-        count topics subscriptions
-            topics 0 subscriptions 0
+        count topics subscriptions => topics 0 subscriptions 0
         ",
     );
 }
@@ -85,23 +66,15 @@ fn subscriptions_have_a_rate() {
             settings.limits.subscriptions_per_session_max = 2;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 t/1, 2 t/#
-            a: subscribed 1 through 7:0
-            a: subscribed 2 filter
-        a: unsubscribe 1 2
-            a: unsubscribed 1 0
-            a: unsubscribed 2 0
+        a: session
+        a: subscribe 1 t/1, 2 t/# => a: subscribed 1 through 7:0, 2 filter
+        a: unsubscribe 1 2 => a: unsubscribed 1 0, 2 0
         a: subscribe 3 t/1, 4 t/2
             a: error subscription 4 rate_limited limit 1
             a: subscribed 3 through 7:0
         time +1s
-        a: subscribe 4 t/2
-            a: subscribed 4 through 7:0
-        count subscriptions-too-fast
-            subscriptions-too-fast 1
+        a: subscribe 4 t/2 => a: subscribed 4 through 7:0
+        count subscriptions-too-fast => subscriptions-too-fast 1
         ",
     );
 }
@@ -121,38 +94,23 @@ fn one_user_cannot_have_all_filters() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.s:#
-            a: welcome ping 60s
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token ben.s:#
-            b: welcome ping 60s
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.s:# => a: welcome ping 60s
+        b: connect ws => b: 101 crore.v1
+        b: hello token ben.s:# => b: welcome ping 60s
+        c: session
         a: subscribe 1 a/#, 2 b/#, 3 c/#
-            a: subscribed 1 filter
-            a: subscribed 2 filter
+            a: subscribed 1 filter, 2 filter
             a: error subscription 3 too_many_filters limit 2
-        b: subscribe 1 a/#, 2 c/#
-            b: subscribed 1 filter
-            b: subscribed 2 filter
+        b: subscribe 1 a/#, 2 c/# => b: subscribed 1 filter, 2 filter
         c: subscribe 1 d/#, 2 e/#, 3 a/#, 4 f/#
-            c: subscribed 1 filter
-            c: subscribed 2 filter
-            c: subscribed 3 filter
+            c: subscribed 1 filter, 2 filter, 3 filter
             c: error subscription 4 too_many_filters limit 2
-        a: unsubscribe 2
-            a: unsubscribed 2 0
+        a: unsubscribe 2 => a: unsubscribed 2 0
         a: subscribe 4 c/#, 5 d/#, 6 g/#, 7 h/#
-            a: subscribed 4 filter
-            a: subscribed 5 filter
-            a: subscribed 6 filter
+            a: subscribed 4 filter, 5 filter, 6 filter
             a: error subscription 7 too_many_filters limit 2
-        count filters-of-user
-            filters-of-user 3
+        count filters-of-user => filters-of-user 3
         ",
     );
 }
@@ -163,25 +121,14 @@ fn one_user_cannot_have_all_filters() {
 fn marks_of_long_ago_count_for_nothing() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 x/+
-            a: subscribed 1 filter
-            a: subscribed 2 filter
+        b, a: session
+        a: subscribe 1 x/#, 2 x/+ => a: subscribed 1 filter, 2 filter
         counters 1000001
-        b: publish 0 x/1 first
-            a: named x/1 1<0 first
+        b: publish 0 x/1 first => a: named x/1 1<0 first
         counters 2148483660
-        time +40s
-            a: caught-up 1 partition 0 through 1
-            a: caught-up 2 partition 0 through 1
+        time +40s => a: caught-up 1 partition 0 through 1, 2 partition 0 through 1
         counters 1000001
-        b: publish 0 x/1 second
-            a: named x/1 2<1 second
+        b: publish 0 x/1 second => a: named x/1 2<1 second
         ",
     );
 }
@@ -193,16 +140,8 @@ fn counters_begin_anew() {
     check(
         "
         counters 4294967293
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 x/1, 3 y
-            a: subscribed 1 filter
-            a: subscribed 2 through 7:0
-            a: subscribed 3 through 7:0
+        b, a: session
+        a: subscribe 1 x/#, 2 x/1, 3 y => a: subscribed 1 filter, 2 through 7:0, 3 through 7:0
         a: block
         b: flood x/1 1..3
         b: publish 0 y one
@@ -214,13 +153,10 @@ fn counters_begin_anew() {
             a: message 2 3<2 3
             a: named x/1 3<2 3
             a: message 3 4<0 one
-        a: unsubscribe 2
-            a: unsubscribed 2 0
+        a: unsubscribe 2 => a: unsubscribed 2 0
         a: subscribe 4 x/1 since 7:0
             a: subscribed 4 through 7:0 continued replaying
-            a: message 4 1<0 1
-            a: message 4 2<1 2
-            a: message 4 3<2 3
+            a: message 4 1<0 1, 2<1 2, 3<2 3
             a: caught-up 4 through 4
         ",
     );

@@ -12,42 +12,27 @@ fn ends_by_side_and_code() {
     check_with(
         plain,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: close 1000
             a: close 1000
             a: closed
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: close
             b: close
             b: closed
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
+        c: session
         c: close 4321 bye
             c: close 4321
             c: closed
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
+        d: session
         d: reset
-        e: connect native
-            e: 101 crore.v1
-            e: welcome ping 60s
-        e: end
-            e: closed
-        f: connect native
-            f: 101 crore.v1
-            f: welcome ping 60s
+        e: session
+        e: end => e: closed
+        f: session
         f: text hello
             f: close 1003 native frames are binary messages
             f: closed
-        g: connect native
-            g: 101 crore.v1
-            g: welcome ping 60s
+        g: session
         g: hello 5
             g: error connection hello_repeated
             g: close 3504 hello_required
@@ -60,8 +45,7 @@ fn ends_by_side_and_code() {
             by-client/1000 1 by-client/1005 1 by-client/4000-4999 1 by-client/lost 1 by-client/ended 1
         count by-node/1003 by-node/3504 by-node/finished ends closed
             by-node/1003 1 by-node/3504 1 by-node/finished 1 ends 8 closed 8
-        count error/hello_repeated error/not_found
-            error/hello_repeated 1 error/not_found 1
+        count error/hello_repeated error/not_found => error/hello_repeated 1 error/not_found 1
         ",
     );
 }
@@ -71,33 +55,24 @@ fn recoveries_by_result() {
     check_with(
         |settings| settings.rules[0].history_messages_max = 2,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..5
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe 1 news since 7:4
             a: subscribed 1 through 7:4 continued replaying
             a: message 1 5<4 5
             a: caught-up 1 through 5
-        a: unsubscribe 1
-            a: unsubscribed 1 0
+        a: unsubscribe 1 => a: unsubscribed 1 0
         a: subscribe 2 news since 7:1
             a: subscribed 2 through 7:3 replaying
             a: gap 2 1..3 HistoryLimit
-            a: message 2 4<3 4
-            a: message 2 5<4 5
+            a: message 2 4<3 4, 5<4 5
             a: caught-up 2 through 5
-        a: unsubscribe 2
-            a: unsubscribed 2 0
+        a: unsubscribe 2 => a: unsubscribed 2 0
         a: subscribe 3 news fail-on-gap since 7:1
             a: error subscription 3 position_unavailable restart 7:3
-        a: subscribe 4 news
-            a: subscribed 4 through 7:5
-        b: flood news 6..6
-            a: message 4 6<5 6
+        a: subscribe 4 news => a: subscribed 4 through 7:5
+        b: flood news 6..6 => a: message 4 6<5 6
         count recovered recovered-gap recovered-refused replayed subscriptions-refused
             recovered 1 recovered-gap 1 recovered-refused 1 replayed 3 subscriptions-refused 1
         ",
@@ -113,16 +88,11 @@ fn handshakes_until_they_are_served() {
         "
         a: connect
         time +40ms
-        a: GET /nowhere
-            a: 404 not_found
+        a: GET /nowhere => a: 404 not_found
         time +1s
-        a: GET /nowhere
-            a: 404 not_found
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        count handshakes handshakes-ms
-            handshakes 2 handshakes-ms 40
+        a: GET /nowhere => a: 404 not_found
+        b: session
+        count handshakes handshakes-ms => handshakes 2 handshakes-ms 40
         ",
     );
 }

@@ -20,36 +20,24 @@ fn told_to_go_and_still_answered() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         drain 10000
             a: go-away 3001 return after 6180 ms with a ticket
             b: go-away 3001 return after 0 ms
-        b: publish 1 news late
-            b: published 1 7:1
-        a: subscribe 2 news
-            a: error subscription 2 shutting_down
+        b: publish 1 news late => b: published 1 7:1
+        a: subscribe 2 news => a: error subscription 2 shutting_down
         a: unsubscribe 1
-        a: ticket 9
-            a: error request 9 shutting_down
-        a: history 3 news
-            a: history 3 head 1 [1<0 late]
-        a: ping 4
-            a: pong 4
+        a: ticket 9 => a: error request 9 shutting_down
+        a: history 3 news => a: history 3 head 1 [1<0 late]
+        a: ping 4 => a: pong 4
         a: close 1000
             a: close 1000
             a: closed
         time +1s
             b: close 3001 going_away
             b: closed
-        count connections sent-away
-            connections 0 sent-away 2
+        count connections sent-away => connections 0 sent-away 2
         ",
     );
 }
@@ -61,12 +49,7 @@ fn what_was_accepted_is_acknowledged() {
     check_with(
         |_| {},
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        a, b: session
         drain 10000
             a: go-away 3001 return after 0 ms
             b: go-away 3001 return after 6180 ms
@@ -91,12 +74,9 @@ fn what_is_on_its_way_to_a_disk_is_acknowledged() {
     check_with(
         |settings| settings.logs[0].durability = Durability::Disk,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: publish 1 news hi
-        drain 10000
-            a: go-away 3001 return after 0 ms
+        drain 10000 => a: go-away 3001 return after 0 ms
         time +2s
         disks go
             a: published 1 7:1
@@ -112,26 +92,17 @@ fn one_that_does_not_read() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
         b: flood news 1..2
-        drain 10000
-            b: go-away 3001 return after 0 ms
+        drain 10000 => b: go-away 3001 return after 0 ms
         time +1s
             b: close 3001 going_away
             b: closed
-        count connections
-            connections 1
+        count connections => connections 1
         a: open
-            a: message 1 1<0 1
-            a: message 1 2<1 2
+            a: message 1 1<0 1, 2<1 2
             a: go-away 3001 return after 6180 ms
             a: close 3001 going_away
             a: closed
@@ -145,12 +116,7 @@ fn other_nodes() {
     check_with(
         |settings| settings.other_addresses = vec!["ws://a".into(), "ws://b".into()],
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        a, b: session
         drain 0
             a: go-away 3001 return after 0 ms ws://a ws://b
             a: close 3001 going_away

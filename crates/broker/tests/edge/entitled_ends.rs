@@ -19,31 +19,23 @@ fn a_session_ends_with_its_token() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.x:50
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.x:50 => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         time +500ms
-        time +24s
-            a: token expires at 1050000 ms
+        time +24s => a: token expires at 1050000 ms
         time +25s
         a: publish 2 news hi
             a: published 2 7:1
             a: message 1 1<0 hi
         time +500ms
-        a: publish 3 news hi
-            a: error request 3 token_expired
-        a: subscribe 4 news/2
-            a: error subscription 4 token_expired
-        a: history 5 news
-            a: error request 5 token_expired
+        a: publish 3 news hi => a: error request 3 token_expired
+        a: subscribe 4 news/2 => a: error subscription 4 token_expired
+        a: history 5 news => a: error request 5 token_expired
         time +8s
             a: close 3007 token_expired
             a: closed
-        count expired entitlements sessions
-            expired 1 entitlements 0 sessions 0
+        count expired entitlements sessions => expired 1 entitlements 0 sessions 0
         ",
     );
 }
@@ -54,16 +46,11 @@ fn a_blocked_session_ends_at_once() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.x:50
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token ben.all
-            b: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.x:50 => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        b: connect ws => b: 101 crore.v1
+        b: hello token ben.all => b: welcome ping 60s
         a: block
         b: flood news 1..3
         time +58s
@@ -79,17 +66,11 @@ fn a_renewal_for_longer() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.x:40
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 x/#
-            a: subscribed 1 through 7:0
-            a: subscribed 2 filter
-        time +20s
-            a: token expires at 1040000 ms
-        a: renew 5 anna.all.x:100
-            a: renewed 5 until 1100000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.x:40 => a: welcome ping 60s
+        a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
+        time +20s => a: token expires at 1040000 ms
+        a: renew 5 anna.all.x:100 => a: renewed 5 until 1100000 ms
         time +30s
         a: publish 6 news hi
             a: published 6 7:1
@@ -97,11 +78,9 @@ fn a_renewal_for_longer() {
         time +30s
             a: caught-up 2 partition 0 through 1
             a: token expires at 1100000 ms
-        a: renew 7 anna.all
-            a: renewed 7 until 0 ms
+        a: renew 7 anna.all => a: renewed 7 until 0 ms
         time +50s
-        count renewals expired entitlements
-            renewals 2 expired 0 entitlements 1
+        count renewals expired entitlements => renewals 2 expired 0 entitlements 1
         ",
     );
 }
@@ -112,33 +91,21 @@ fn a_renewal_for_less() {
     check_with(
         with_tokens,
         "
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token ben.all
-            b: welcome ping 60s
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
+        b: connect ws => b: 101 crore.v1
+        b: hello token ben.all => b: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
         a: subscribe 1 news, 2 other, 3 x/#, 4 y/+
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-            a: subscribed 3 filter
-            a: subscribed 4 filter
+            a: subscribed 1 through 7:0, 2 through 7:0, 3 filter, 4 filter
         a: renew 5 anna.s:news.s:y/#
-            a: unsubscribed 3 2000
-            a: unsubscribed 2 2000
+            a: unsubscribed 3 2000, 2 2000
             a: renewed 5 until 0 ms
-        b: publish 0 news hi
-            a: message 1 1<0 hi
+        b: publish 0 news hi => a: message 1 1<0 hi
         b: publish 0 other hi
         b: publish 0 x/1 hi
-        b: publish 0 y/1 hi
-            a: named y/1 4<0 hi
-        a: subscribe 2 other
-            a: error subscription 2 forbidden
-        count subscriptions
-            subscriptions 2
+        b: publish 0 y/1 hi => a: named y/1 4<0 hi
+        a: subscribe 2 other => a: error subscription 2 forbidden
+        count subscriptions => subscriptions 2
         ",
     );
 }
@@ -149,17 +116,14 @@ fn a_renewal_waits_for_grants() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
         homes stop
         a: subscribe 1 news, 2 other
         a: renew 5 anna.s:news
         a: publish 6 other hi
         homes go
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
+            a: subscribed 1 through 7:0, 2 through 7:0
             a: unsubscribed 2 2000
             a: renewed 5 until 0 ms
             a: error request 6 forbidden
@@ -177,13 +141,9 @@ fn a_renewal_beside_a_ticket() {
             settings.tickets.lifetime_ms = 3_600_000;
         },
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.x:100
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.x:100 => a: welcome ping 60s
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         homes stop
         a: ticket 9
         a: renew 5 anna.s:news.x:200
@@ -192,8 +152,7 @@ fn a_renewal_beside_a_ticket() {
             a: renewed 5 until 1200000 ms
             a: ticket 9 until 1200000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
@@ -208,20 +167,13 @@ fn renewals_that_are_refused() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.x:400
-            a: welcome ping 60s
-        a: renew 5 ben.all
-            a: error request 5 forbidden
-        a: renew 6 bad
-            a: error request 6 unauthorized
-        a: renew 7 anna.all.x:0
-            a: error request 7 token_expired
-        a: publish 8 news hi
-            a: published 8 7:1
-        count renewals entitlements
-            renewals 0 entitlements 1
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.x:400 => a: welcome ping 60s
+        a: renew 5 ben.all => a: error request 5 forbidden
+        a: renew 6 bad => a: error request 6 unauthorized
+        a: renew 7 anna.all.x:0 => a: error request 7 token_expired
+        a: publish 8 news hi => a: published 8 7:1
+        count renewals entitlements => renewals 0 entitlements 1
         ",
     );
 }
@@ -232,18 +184,12 @@ fn revoked() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.j:7
-            a: welcome ping 60s
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token anna.all.j:8
-            b: welcome ping 60s
-        c: connect echo token anna.all.j:7
-            c: 101
-        d: connect ws token anna.all.j:7
-            d: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.j:7 => a: welcome ping 60s
+        b: connect ws => b: 101 crore.v1
+        b: hello token anna.all.j:8 => b: welcome ping 60s
+        c: connect echo token anna.all.j:7 => c: 101
+        d: connect ws token anna.all.j:7 => d: 101 crore.v1
         revoke 7
             a: close 3507 revoked
             a: closed
@@ -251,10 +197,8 @@ fn revoked() {
             c: closed
             d: close 3507 revoked
             d: closed
-        b: publish 1 news hi
-            b: published 1 7:1
-        a: connect ws
-            a: 101 crore.v1
+        b: publish 1 news hi => b: published 1 7:1
+        a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7
             a: error connection token_revoked
             a: close 3507 revoked
@@ -262,8 +206,7 @@ fn revoked() {
         revoke anna
             b: close 3507 revoked
             b: closed
-        count revoked entitlements
-            revoked 4 entitlements 0
+        count revoked entitlements => revoked 4 entitlements 0
         ",
     );
 }
@@ -275,26 +218,18 @@ fn what_has_been_shown_is_judged_anew() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.j:7
-            a: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.j:7 => a: welcome ping 60s
         revoke 8
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token anna.all.j:7
-            b: welcome ping 60s
-        c: connect ws
-            c: 101 crore.v1
-        c: hello token anna.all.j:7
-            c: welcome ping 60s
-        count questions entitlements
-            questions 2 entitlements 2
+        b: connect ws => b: 101 crore.v1
+        b: hello token anna.all.j:7 => b: welcome ping 60s
+        c: connect ws => c: 101 crore.v1
+        c: hello token anna.all.j:7 => c: welcome ping 60s
+        count questions entitlements => questions 2 entitlements 2
         a: reset
         b: reset
         c: reset
-        count entitlements
-            entitlements 0
+        count entitlements => entitlements 0
         ",
     );
 }
@@ -305,18 +240,15 @@ fn revoked_while_a_verdict_is_on_its_way() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.j:7
-            a: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.j:7 => a: welcome ping 60s
         judge stop
         a: renew 1 anna.all.j:8
         revoke 7
             a: close 3507 revoked
             a: closed
         judge go
-        count entitlements renewals
-            entitlements 0 renewals 0
+        count entitlements renewals => entitlements 0 renewals 0
         ",
     );
 }
@@ -329,11 +261,9 @@ fn a_verdict_of_before_a_revocation() {
         with_tokens,
         "
         judge stop
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7
-        b: connect ws
-            b: 101 crore.v1
+        b: connect ws => b: 101 crore.v1
         b: hello token ben.all.j:8
         revoke 7
         judge go
@@ -341,8 +271,7 @@ fn a_verdict_of_before_a_revocation() {
             a: close 3507 revoked
             a: closed
             b: welcome ping 60s
-        count entitlements
-            entitlements 1
+        count entitlements => entitlements 1
         ",
     );
 }

@@ -28,8 +28,7 @@ fn each_request_shows_its_own_credential() {
             a: 200 {\"topic\":\"b\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         a: GET /topics/c?token=carl.h%3Ac
             a: 200 {\"topic\":\"c\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        a: GET /topics/c
-            a: 401 [www-authenticate: Bearer] unauthorized
+        a: GET /topics/c => a: 401 [www-authenticate: Bearer] unauthorized
         a: GET /topics/a | Authorization: Bearer bad
             a: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         a: GET /topics/a | Authorization: Bearer
@@ -40,8 +39,7 @@ fn each_request_shows_its_own_credential() {
             a: 401 [www-authenticate: Bearer] unauthorized
         a: GET /topics/a | X-API-Key: x*9000
             a: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
-        count connections questions entitlements
-            connections 1 questions 5 entitlements 0
+        count connections questions entitlements => connections 1 questions 5 entitlements 0
         ",
     );
 }
@@ -59,8 +57,7 @@ fn several_credentials_are_none() {
             a: 400 [www-authenticate: Bearer error=\"invalid_request\"] malformed_request
         a: GET /topics/a | Authorization: Bearer anna.all | Authorization: Bearer anna.all
             a: 400 [www-authenticate: Bearer error=\"invalid_request\"] malformed_request
-        count questions
-            questions 0
+        count questions => questions 0
         ",
     );
 }
@@ -77,15 +74,13 @@ fn heads_wait_for_their_verdicts() {
         a: GET /topics/a | Origin: https://x | Authorization: Bearer bad
         a: POST /topics/a | Authorization: Bearer anna.p:a > hi
         a: POST /topics/b | Authorization: Bearer anna.p:a > hi
-        count questions
-            questions 1
+        count questions => questions 1
         judge go
             a: 401 [access-control-allow-origin: https://x] [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
             a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
             a: 403 close [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
             a: closed
-        count questions published
-            questions 2 published 1
+        count questions published => questions 2 published 1
         ",
     );
 }
@@ -99,8 +94,7 @@ fn preflights_need_nothing() {
         a: connect
         a: OPTIONS /publish | Origin: https://x | Access-Control-Request-Headers: authorization, x-api-key
             a: 204 [access-control-allow-origin: https://x] [allow: POST, OPTIONS] [access-control-allow-methods: POST, OPTIONS] [access-control-max-age: 600] [access-control-allow-headers: authorization, x-api-key]
-        count questions
-            questions 0
+        count questions => questions 0
         ",
     );
 }
@@ -119,8 +113,7 @@ fn publishing() {
         a: POST /publish > {\"topic\":\"public/a\",\"data\":1}
             a: 401 close [www-authenticate: Bearer] unauthorized
             a: closed
-        count published
-            published 3
+        count published => published 3
         ",
     );
 }
@@ -134,8 +127,7 @@ fn publishing_too_fast() {
         a: connect
         a: POST /publish | X-API-Key: anna.p:a.r:2 > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"a\",\"data\":2},{\"topic\":\"a\",\"data\":3},{\"topic\":\"a\",\"data\":4}]
             a: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":2,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":3,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}]}
-        a: POST /topics/a | X-API-Key: anna.p:a.r:2 > 5
-            a: 429 [retry-after: 2] rate_limited
+        a: POST /topics/a | X-API-Key: anna.p:a.r:2 > 5 => a: 429 [retry-after: 2] rate_limited
         time +2s
         a: POST /topics/a | X-API-Key: anna.p:a.r:2 > 5
             a: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
@@ -152,10 +144,8 @@ fn a_body_that_outlives_its_token() {
         a: connect
         a: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nX-API-Key: anna.p:a.x:5\\r\\nContent-Length: 2\\r\\n\\r\\nh
         time +6s
-        a: bytes 69
-            a: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_expired
-        count published
-            published 0
+        a: bytes 69 => a: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_expired
+        count published => published 0
         ",
     );
 }
@@ -165,12 +155,9 @@ fn echo_asks_for_any_credential() {
     check_with(
         with_tokens,
         "
-        a: connect echo
-            a: 401 [www-authenticate: Bearer] unauthorized
-        b: connect echo token anna
-            b: 101
-        b: text hi
-            b: text hi
+        a: connect echo => a: 401 [www-authenticate: Bearer] unauthorized
+        b: connect echo token anna => b: 101
+        b: text hi => b: text hi
         ",
     );
 }
@@ -200,8 +187,7 @@ fn event_streams() {
             b: retry 2000
             b: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         c: connect
-        c: GET /topics/a?wait=20s
-            c: 401 [www-authenticate: Bearer] unauthorized
+        c: GET /topics/a?wait=20s => c: 401 [www-authenticate: Bearer] unauthorized
         c: GET /topics/public/a?wait=2s
         time +3s
             c: 200 {\"topic\":\"public/a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -229,8 +215,7 @@ fn streams_and_polls_end_with_their_token() {
             a: comment
             a: closed
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_expired
-        count expired entitlements
-            expired 2 entitlements 0
+        count expired entitlements => expired 2 entitlements 0
         ",
     );
 }
@@ -262,8 +247,7 @@ fn streams_and_polls_end_when_revoked() {
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_revoked
         c: GET /topics/news | X-API-Key: anna.h:news
             c: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_revoked
-        count revoked
-            revoked 2
+        count revoked => revoked 2
         ",
     );
 }

@@ -23,18 +23,12 @@ fn a_return_needs_no_token() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.s:u/{sub}/#.p:news.x:500
-            a: welcome ping 60s
-        a: subscribe 1 u/anna/a, 2 u/anna/+
-            a: subscribed 1 through 7:0
-            a: subscribed 2 filter
-        a: ticket 9
-            a: ticket 9 until 1500000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.s:u/{sub}/#.p:news.x:500 => a: welcome ping 60s
+        a: subscribe 1 u/anna/a, 2 u/anna/+ => a: subscribed 1 through 7:0, 2 filter
+        a: ticket 9 => a: ticket 9 until 1500000 ms
         restart
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
             a: subscribed 1 through 7:0 continued
@@ -42,10 +36,8 @@ fn a_return_needs_no_token() {
         a: subscribe 3 u/ben/a, 4 u/anna/b
             a: error subscription 3 forbidden
             a: subscribed 4 through 7:0
-        a: publish 5 news hi
-            a: published 5 7:1
-        count questions entitlements tickets-resumed
-            questions 0 entitlements 1 tickets-resumed 1
+        a: publish 5 news hi => a: published 5 7:1
+        count questions entitlements tickets-resumed => questions 0 entitlements 1 tickets-resumed 1
         ",
     );
 }
@@ -56,23 +48,17 @@ fn a_ticket_is_of_its_issuer() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.o:one
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 4600000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.o:one => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token anna.all.o:two kept
             a: welcome ping 60s
             a: error connection ticket_refused
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token anna.all.o:one.j:3 kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
@@ -86,40 +72,29 @@ fn what_ends_a_token_ends_its_tickets() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.j:7.x:50
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 1050000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.j:7.x:50 => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 1050000 ms
         a: reset
         time +51s
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: error connection unauthorized
             a: close 3502 unauthorized
             a: closed
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token ben.all.j:8
-            b: welcome ping 60s
-        b: subscribe 1 news
-            b: subscribed 1 through 7:0
-        b: ticket 9
-            b: ticket 9 until 4651000 ms
+        b: connect ws => b: 101 crore.v1
+        b: hello token ben.all.j:8 => b: welcome ping 60s
+        b: subscribe 1 news => b: subscribed 1 through 7:0
+        b: ticket 9 => b: ticket 9 until 4651000 ms
         b: reset
         revoke 8
-        b: connect ws
-            b: 101 crore.v1
+        b: connect ws => b: 101 crore.v1
         b: hello kept
             b: error connection token_revoked
             b: close 3507 revoked
             b: closed
-        count entitlements
-            entitlements 0
+        count entitlements => entitlements 0
         ",
     );
 }
@@ -131,30 +106,22 @@ fn a_ticket_beside_a_token() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-        a: ticket 9
-            a: ticket 9 until 4600000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
+        a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token anna.s:news kept
             a: welcome ping 60s resumed 2
             a: error subscription 2 forbidden
             a: subscribed 1 through 7:0 continued
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token ben.all kept
             a: welcome ping 60s
             a: error connection ticket_refused
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         ",
     );
 }
@@ -165,23 +132,17 @@ fn a_servers_ticket_is_no_users() {
     check_with(
         with_tokens,
         "
-        a: connect ws key prices.all
-            a: 101 crore.v1
-        a: hello 30
-            a: welcome ping 30s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 4600000 ms
+        a: connect ws key prices.all => a: 101 crore.v1
+        a: hello 30 => a: welcome ping 30s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token prices.all kept
             a: welcome ping 60s
             a: error connection ticket_refused
         a: reset
-        a: connect ws key prices.all
-            a: 101 crore.v1
+        a: connect ws key prices.all => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
@@ -195,17 +156,12 @@ fn a_forged_ticket_entitles_to_nothing() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 4600000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept flip 40
             a: error connection unauthorized
             a: close 3502 unauthorized
@@ -225,22 +181,16 @@ fn tickets_of_anonymous_clients() {
             }
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 public/a
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 4600000 ms
+        a: session
+        a: subscribe 1 public/a => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 4600000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token ben.s:other kept
             a: welcome ping 60s resumed 1
             a: error subscription 1 forbidden
@@ -254,19 +204,15 @@ fn led_away_and_back() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         drain 0
             a: go-away 3001 return after 0 ms with a ticket
             a: close 3001 going_away
             a: closed
         restart
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued

@@ -7,28 +7,20 @@ use crate::support::{check, check_with};
 fn raw() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /topics/news | Accept: text/event-stream
             c: 200 close stream
             c: retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
-        b: publish 0 news hi
-            c: event id 7:1 hi
+        b: publish 0 news hi => c: event id 7:1 hi
         b: publish 0 other x
-        b: publish 0 news empty
-            c: event id 7:3
-        b: publish 0 news hex:610a620d0a63
-            c: event id 7:4 a|b|c
-        b: publish 0 news hex:ff00
-            c: event crore.b64data id 7:5 /wA=
+        b: publish 0 news empty => c: event id 7:3
+        b: publish 0 news hex:610a620d0a63 => c: event id 7:4 a|b|c
+        b: publish 0 news hex:ff00 => c: event crore.b64data id 7:5 /wA=
         c: GET /ignored
-        c: end
-            c: closed
-        count connections sessions subscriptions
-            connections 1 sessions 1 subscriptions 0
+        c: end => c: closed
+        count connections sessions subscriptions => connections 1 sessions 1 subscriptions 0
         ",
     );
 }
@@ -37,9 +29,7 @@ fn raw() {
 fn raw_starts() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 news kept retain
         b: flood news 2..4
         c: connect
@@ -65,8 +55,7 @@ fn raw_starts() {
             e: event id 7:1 kept
             e: id 7:4
         f: connect
-        f: GET /topics/news?last=x | Accept: text/event-stream
-            f: 400 malformed_parameter
+        f: GET /topics/news?last=x | Accept: text/event-stream => f: 400 malformed_parameter
         f: GET /topics/news | Accept: text/plain
             f: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":4,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"retained\":true,\"data\":\"kept\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"},{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"3\"},{\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"4\"}],\"more\":false,\"cursor\":\"7:4\"}
         b: publish 0 news live
@@ -83,9 +72,7 @@ fn raw_returns() {
     check_with(
         |settings| settings.logs[0].age_max_ms = 10_000,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..2
         time +5s
         b: flood news 3..4
@@ -164,9 +151,7 @@ fn gaps_come_before_ids() {
     check_with(
         |settings| settings.logs[0].age_max_ms = 10_000,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood a 1..3
         time +12s
         c: connect
@@ -196,10 +181,8 @@ fn heartbeats() {
             c: 200 close stream
             c: retry 2000
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
-        time +17s
-            c: comment
-        time +16s
-            c: comment
+        time +17s => c: comment
+        time +16s => c: comment
         ",
     );
 }
@@ -208,9 +191,7 @@ fn heartbeats() {
 fn several_topics() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /events?topic=a&topic=b&topic=a
             c: 200 close stream
@@ -273,8 +254,7 @@ fn several_topics() {
             c: id 7:1,4
             c: event id 7:4,4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
-        count subscriptions
-            subscriptions 2
+        count subscriptions => subscriptions 2
         ",
     );
 }
@@ -283,9 +263,7 @@ fn several_topics() {
 fn filters() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /events?topic=x/%23&topic=a&topic=x/1
             c: 200 close stream
@@ -318,8 +296,7 @@ fn filters() {
         b: publish 0 x/1 four
             c: event id -,7:4/7:5 {\"topic\":\"x/1\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"four\"}
         c: reset
-        count subscriptions filters connections
-            subscriptions 0 filters 0 connections 1
+        count subscriptions filters connections => subscriptions 0 filters 0 connections 1
         ",
     );
 }
@@ -331,10 +308,8 @@ fn refused_streams() {
     check(&format!(
         "
         c: connect
-        c: GET /events?token=x{too_many}
-            c: 400 too_many_topics
-        c: GET /events?topic=a | Last-Event-ID: {too_long}
-            c: 400 cursor_too_large
+        c: GET /events?token=x{too_many} => c: 400 too_many_topics
+        c: GET /events?topic=a | Last-Event-ID: {too_long} => c: 400 cursor_too_large
         "
     ));
     check_with(
@@ -343,9 +318,7 @@ fn refused_streams() {
             settings.limits.filters_per_shard_max = 0;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 a x
         c: connect
         c: GET /events?topic=b&topic=a&topic=x/%23
@@ -363,8 +336,7 @@ fn refused_streams() {
             d: retry 2000
             d: event crore.error {\"topic\":\"\",\"code\":\"topics_full\",\"detail\":\"the node has reached topics_max\"}
             d: closed
-        count subscriptions connections
-            subscriptions 1 connections 2
+        count subscriptions connections => subscriptions 1 connections 2
         c: reset
         b: publish 0 a missed
         c: connect
@@ -399,13 +371,11 @@ fn drain() {
         drain 1000
             c: retry 1
             c: closed
-        count connections sessions subscriptions
-            connections 1 sessions 1 subscriptions 0
+        count connections sessions subscriptions => connections 1 sessions 1 subscriptions 0
         d: open
             d: retry 618
             d: closed
-        count connections sessions subscriptions
-            connections 0 sessions 0 subscriptions 0
+        count connections sessions subscriptions => connections 0 sessions 0 subscriptions 0
         ",
     );
 }

@@ -14,22 +14,16 @@ fn cursors_are_bounded() {
             settings.limits.outbox_bytes_max = 3 * 64;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood x/1 1..1
         b: flood x/2 1..1
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe 1 x/# each 0 7:0 each 1 7:0 credit 0
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
-        a: subscribe 2 x/+ each 0 7:0 each 1 7:0 credit 0
-            a: error subscription 2 overloaded
+        a: subscribe 2 x/+ each 0 7:0 each 1 7:0 credit 0 => a: error subscription 2 overloaded
         a: subscribe 2 +/1 each 0 7:0 credit 0
             a: subscribed 2 filter, 0 through 7:0 continued replaying
-        a: unsubscribe 1
-            a: unsubscribed 1 0
+        a: unsubscribe 1 => a: unsubscribed 1 0
         a: subscribe 1 x/+ each 0 7:0 each 1 7:0
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
             a: named x/1 1<0 1 for 1
@@ -37,13 +31,10 @@ fn cursors_are_bounded() {
             a: named x/2 1<0 1 for 1
             a: caught-up 1 partition 1 through 1
         a: reset
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe 1 x/# each 0 7:0 each 1 7:0 credit 0
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
-        count subscriptions slow
-            subscriptions 1 slow 0
+        count subscriptions slow => subscriptions 1 slow 0
         ",
     );
 }
@@ -57,21 +48,12 @@ fn cursors_of_a_blocked_client_are_bounded() {
             settings.limits.outbox_bytes_max = 2 * 64;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 x/+, 3 +/1
-            a: subscribed 1 filter
-            a: subscribed 2 filter
-            a: subscribed 3 filter
+        b, a: session
+        a: subscribe 1 x/#, 2 x/+, 3 +/1 => a: subscribed 1 filter, 2 filter, 3 filter
         a: block
         b: flood x/1 1..1
         b: flood x/1 2..20
-        count subscriptions filters slow
-            subscriptions 0 filters 0 slow 1
+        count subscriptions filters slow => subscriptions 0 filters 0 slow 1
         a: open
             a: close 3002 slow_consumer
             a: closed

@@ -21,14 +21,8 @@ fn conflate() {
     check_with(
         by_rule(LagPolicy::Conflate),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
         b: flood x/1 1..3
         b: flood x/2 4..4
@@ -46,10 +40,8 @@ fn conflate() {
             a: named x/4 21<0 21 for 1
             a: named x/1 24<3 24 for 1
             a: caught-up 1 partition 0 through 25
-        b: flood x/1 26..26
-            a: named x/1 26<24 26
-        count lagging conflated pages pinned
-            lagging 1 conflated 2 pages 1 pinned 0
+        b: flood x/1 26..26 => a: named x/1 26<24 26
+        count lagging conflated pages pinned => lagging 1 conflated 2 pages 1 pinned 0
         ",
     );
 }
@@ -63,15 +55,8 @@ fn conflate_in_pages() {
             settings.limits.page_records_max = 1;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 +/2
-            a: subscribed 1 filter
-            a: subscribed 2 filter
+        b, a: session
+        a: subscribe 1 x/#, 2 +/2 => a: subscribed 1 filter, 2 filter
         a: block
         b: flood x/1 1..9
         b: flood x/2 10..12
@@ -90,10 +75,8 @@ fn conflate_in_pages() {
             a: named x/3 14<13 14 for 1
             a: named x/2 15<12 15 for 1
             a: caught-up 1 partition 0 through 15
-        b: flood x/2 16..16
-            a: named x/2 16<15 16
-        count conflated
-            conflated 4
+        b: flood x/2 16..16 => a: named x/2 16<15 16
+        count conflated => conflated 4
         ",
     );
 }
@@ -104,14 +87,8 @@ fn conflate_again_and_again() {
     check_with(
         by_rule(LagPolicy::Conflate),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
         b: flood x/1 1..12
         b: flood x/2 13..14
@@ -120,8 +97,7 @@ fn conflate_again_and_again() {
         a: block
         homes go
         b: flood x/2 15..30
-        a: drain 12
-            a: skipped 1 partition 0 0..11 Conflated
+        a: drain 12 => a: skipped 1 partition 0 0..11 Conflated
         b: flood x/1 31..31
         b: flood x/3 32..45
         a: drain 60
@@ -135,8 +111,7 @@ fn conflate_again_and_again() {
             a: named x/3 45<44 45 for 1
             a: caught-up 1 partition 0 through 45
             a: named x/1 46<31 46
-        count conflated lagging pinned
-            conflated 6 lagging 3 pinned 0
+        count conflated lagging pinned => conflated 6 lagging 3 pinned 0
         ",
     );
 }
@@ -146,16 +121,9 @@ fn drop() {
     check_with(
         by_rule(LagPolicy::Drop),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
-        b: flood x/1 1..1
-            a: named x/1 1<0 1
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
+        b: flood x/1 1..1 => a: named x/1 1<0 1
         a: block
         b: flood x/1 2..3
         b: flood x/2 4..20
@@ -163,10 +131,8 @@ fn drop() {
         a: open
             a: skipped 1 partition 0 1..21 Dropped
             a: caught-up 1 partition 0 through 21
-        b: flood x/1 22..22
-            a: named x/1 22<3 22
-        count dropped pages pinned
-            dropped 1 pages 1 pinned 0
+        b: flood x/1 22..22 => a: named x/1 22<3 22
+        count dropped pages pinned => dropped 1 pages 1 pinned 0
         ",
     );
 }
@@ -176,57 +142,31 @@ fn disconnect() {
     check_with(
         by_rule(LagPolicy::Disconnect),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 +/1 policy replay
-            a: subscribed 1 filter
-            a: subscribed 2 filter
-        b: flood x/1 1..1
-            a: named x/1 1<0 1
+        b, a: session
+        a: subscribe 1 x/#, 2 +/1 policy replay => a: subscribed 1 filter, 2 filter
+        b: flood x/1 1..1 => a: named x/1 1<0 1
         a: block
         b: flood x/1 2..3
         b: flood x/2 4..20
         a: open
             a: unsubscribed 1 2500
-            a: named x/1 2<1 2 for 2
-            a: named x/1 3<2 3 for 2
+            a: named x/1 2<1 2 for 2, 3<2 3 for 2
             a: caught-up 2 partition 0 through 20
-        b: flood x/1 21..21
-            a: named x/1 21<3 21
+        b: flood x/1 21..21 => a: named x/1 21<3 21
         a: subscribe 1 x/# each 0 7:1
             a: subscribed 1 filter, 0 through 7:1 continued replaying
-            a: named x/1 2<1 2 for 1
-            a: named x/1 3<2 3 for 1
-            a: named x/2 4<0 4 for 1
-            a: named x/2 5<4 5 for 1
-            a: named x/2 6<5 6 for 1
-            a: named x/2 7<6 7 for 1
-            a: named x/2 8<7 8 for 1
-            a: named x/2 9<8 9 for 1
-            a: named x/2 10<9 10 for 1
-            a: named x/2 11<10 11 for 1
-            a: named x/2 12<11 12 for 1
-            a: named x/2 13<12 13 for 1
-            a: named x/2 14<13 14 for 1
-            a: named x/2 15<14 15 for 1
-            a: named x/2 16<15 16 for 1
-            a: named x/2 17<16 17 for 1
-            a: named x/2 18<17 18 for 1
-            a: named x/2 19<18 19 for 1
-            a: named x/2 20<19 20 for 1
+            a: named x/1 2<1 2 for 1, 3<2 3 for 1
+            a: named x/2 4<0 4 for 1, 5<4 5 for 1, 6<5 6 for 1, 7<6 7 for 1, 8<7 8 for 1
+            a: named x/2 9<8 9 for 1, 10<9 10 for 1, 11<10 11 for 1, 12<11 12 for 1, 13<12 13 for 1
+            a: named x/2 14<13 14 for 1, 15<14 15 for 1, 16<15 16 for 1, 17<16 17 for 1
+            a: named x/2 18<17 18 for 1, 19<18 19 for 1, 20<19 20 for 1
             a: named x/1 21<3 21 for 1
             a: caught-up 1 partition 0 through 21
-        b: flood x/1 22..22
-            a: named x/1 22<21 22
+        b: flood x/1 22..22 => a: named x/1 22<21 22
         count disconnected subscriptions filters pinned
             disconnected 1 subscriptions 2 filters 2 pinned 0
         a: reset
-        count subscriptions filters
-            subscriptions 0 filters 0
+        count subscriptions filters => subscriptions 0 filters 0
         ",
     );
 }
@@ -242,30 +182,19 @@ fn by_partition() {
             settings.logs[0].partitions_count = 4;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
         b: flood x/1 1..2
         b: flood x/1 3..20
         b: flood x/2 1..3
         a: open
-            a: named x/2 1<0 1
-            a: named x/2 2<1 2
-            a: named x/2 3<2 3
+            a: named x/2 1<0 1, 2<1 2, 3<2 3
             a: skipped 1 partition 0 0..20 Dropped
             a: caught-up 1 partition 0 through 20
-        b: flood x/1 21..21
-            a: named x/1 21<20 21
-        b: flood x/2 4..4
-            a: named x/2 4<3 4
-        count dropped pinned
-            dropped 1 pinned 0
+        b: flood x/1 21..21 => a: named x/1 21<20 21
+        b: flood x/2 4..4 => a: named x/2 4<3 4
+        count dropped pinned => dropped 1 pinned 0
         ",
     );
 }
@@ -278,13 +207,9 @@ fn a_recovery_is_complete() {
         check_with(
             by_rule(policy),
             "
-            b: connect native
-                b: 101 crore.v1
-                b: welcome ping 60s
+            b: session
             b: flood x/1 1..30
-            a: connect native
-                a: 101 crore.v1
-                a: welcome ping 60s
+            a: session
             homes stop
             a: subscribe 1 x/# each 0 7:2
             a: block
@@ -293,56 +218,23 @@ fn a_recovery_is_complete() {
             a: drain 40
                 a: subscribed 1 filter, 0 through 7:2 continued replaying
                 a: named x/1 3<2 3 for 1
-            a: drain 40
-                a: named x/1 4<3 4 for 1
-                a: named x/1 5<4 5 for 1
-                a: named x/1 6<5 6 for 1
+            a: drain 40 => a: named x/1 4<3 4 for 1, 5<4 5 for 1, 6<5 6 for 1
             b: flood x/1 41..41
             a: drain 300
-                a: named x/1 7<6 7 for 1
-                a: named x/1 8<7 8 for 1
-                a: named x/1 9<8 9 for 1
-                a: named x/1 10<9 10 for 1
-                a: named x/1 11<10 11 for 1
-                a: named x/1 12<11 12 for 1
-                a: named x/1 13<12 13 for 1
-                a: named x/1 14<13 14 for 1
-                a: named x/1 15<14 15 for 1
-                a: named x/1 16<15 16 for 1
-                a: named x/1 17<16 17 for 1
-                a: named x/1 18<17 18 for 1
-                a: named x/1 19<18 19 for 1
-                a: named x/1 20<19 20 for 1
-                a: named x/1 21<20 21 for 1
-                a: named x/1 22<21 22 for 1
+                a: named x/1 7<6 7 for 1, 8<7 8 for 1, 9<8 9 for 1, 10<9 10 for 1, 11<10 11 for 1
+                a: named x/1 12<11 12 for 1, 13<12 13 for 1, 14<13 14 for 1, 15<14 15 for 1
+                a: named x/1 16<15 16 for 1, 17<16 17 for 1, 18<17 18 for 1, 19<18 19 for 1
+                a: named x/1 20<19 20 for 1, 21<20 21 for 1, 22<21 22 for 1
             b: flood x/1 42..45
             a: open
-                a: named x/1 23<22 23 for 1
-                a: named x/1 24<23 24 for 1
-                a: named x/1 25<24 25 for 1
-                a: named x/1 26<25 26 for 1
-                a: named x/1 27<26 27 for 1
-                a: named x/1 28<27 28 for 1
-                a: named x/1 29<28 29 for 1
-                a: named x/1 30<29 30 for 1
-                a: named x/1 31<30 31 for 1
-                a: named x/1 32<31 32 for 1
-                a: named x/1 33<32 33 for 1
-                a: named x/1 34<33 34 for 1
-                a: named x/1 35<34 35 for 1
-                a: named x/1 36<35 36 for 1
-                a: named x/1 37<36 37 for 1
-                a: named x/1 38<37 38 for 1
-                a: named x/1 39<38 39 for 1
-                a: named x/1 40<39 40 for 1
-                a: named x/1 41<40 41 for 1
-                a: named x/1 42<41 42 for 1
-                a: named x/1 43<42 43 for 1
-                a: named x/1 44<43 44 for 1
-                a: named x/1 45<44 45 for 1
+                a: named x/1 23<22 23 for 1, 24<23 24 for 1, 25<24 25 for 1, 26<25 26 for 1
+                a: named x/1 27<26 27 for 1, 28<27 28 for 1, 29<28 29 for 1, 30<29 30 for 1
+                a: named x/1 31<30 31 for 1, 32<31 32 for 1, 33<32 33 for 1, 34<33 34 for 1
+                a: named x/1 35<34 35 for 1, 36<35 36 for 1, 37<36 37 for 1, 38<37 38 for 1
+                a: named x/1 39<38 39 for 1, 40<39 40 for 1, 41<40 41 for 1, 42<41 42 for 1
+                a: named x/1 43<42 43 for 1, 44<43 44 for 1, 45<44 45 for 1
                 a: caught-up 1 partition 0 through 45
-            count conflated dropped disconnected
-                conflated 0 dropped 0 disconnected 0
+            count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
             ",
         );
     }
@@ -359,31 +251,19 @@ fn a_gap_stays_a_gap() {
                 settings.limits.stream_credit_bytes = 400;
             },
             "
-            b: connect native
-                b: 101 crore.v1
-                b: welcome ping 60s
-            a: connect native
-                a: 101 crore.v1
-                a: welcome ping 60s
-            a: subscribe 1 x/#
-                a: subscribed 1 filter
+            b, a: session
+            a: subscribe 1 x/# => a: subscribed 1 filter
             letters stop
             b: flood x/1 1..6
             time +12s
             b: flood x/1 7..8
             letters go
-                a: named x/1 1<0 1
-                a: named x/1 2<1 2
-                a: named x/1 3<2 3
-                a: named x/1 4<3 4
+                a: named x/1 1<0 1, 2<1 2, 3<2 3, 4<3 4
                 a: gap 1 partition 0 4..6 Evicted
                 a: caught-up 1 partition 0 through 6
-                a: named x/1 7<6 7
-                a: named x/1 8<7 8
-            b: flood x/1 9..9
-                a: named x/1 9<8 9
-            count conflated dropped disconnected
-                conflated 0 dropped 0 disconnected 0
+                a: named x/1 7<6 7, 8<7 8
+            b: flood x/1 9..9 => a: named x/1 9<8 9
+            count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
             ",
         );
     }
@@ -398,14 +278,8 @@ fn conflate_overtaken_by_eviction() {
             settings.logs[0].age_max_ms = 10_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
         b: flood x/1 1..9
         time +12s
@@ -414,10 +288,8 @@ fn conflate_overtaken_by_eviction() {
             a: gap 1 partition 0 0..9 Evicted
             a: skipped 1 partition 0 9..11 Conflated
             a: named x/2 12<11 12 for 1
-            a: caught-up 1 partition 0 through 12
-            a: caught-up 1 partition 0 through 9
-        b: flood x/1 13..13
-            a: named x/1 13<9 13
+            a: caught-up 1 partition 0 through 12, 1 partition 0 through 9
+        b: flood x/1 13..13 => a: named x/1 13<9 13
         ",
     );
 }
@@ -428,9 +300,7 @@ fn streams() {
     check_with(
         by_rule(LagPolicy::Replay),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         d: connect
         e: connect
@@ -495,8 +365,7 @@ fn streams() {
             f: event id -/7:c {\"topic\":\"x/2\",\"position\":\"7:12\",\"offset\":12,\"time_ms\":1000000,\"data\":\"12\"}
             f: event id -/7:e {\"topic\":\"x/1\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1000000,\"data\":\"14\"}
             f: event crore.caught_up {}
-        count conflated dropped disconnected
-            conflated 3 dropped 1 disconnected 1
+        count conflated dropped disconnected => conflated 3 dropped 1 disconnected 1
         ",
     );
 }

@@ -22,64 +22,38 @@ fn resumes() {
     check_with(
         four_partitions,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood x/1 1..3
         b: flood x/2 1..3
         b: flood x/3 1..3
         b: flood y 1..3
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe 1 x/+ each 0 7:0 each 1 7:0 each 2 7:1
             a: subscribed 1 filter, 0 through 7:0 continued replaying, 1 through 7:0 continued replaying
             a: gap 1 partition 2 0..0 BeyondHead
-            a: named x/1 1<0 1 for 1
-            a: named x/1 2<1 2 for 1
-            a: named x/1 3<2 3 for 1
+            a: named x/1 1<0 1 for 1, 2<1 2 for 1, 3<2 3 for 1
             a: caught-up 1 partition 0 through 6
-            a: named x/2 1<0 1 for 1
-            a: named x/2 2<1 2 for 1
-            a: named x/2 3<2 3 for 1
-            a: named x/3 4<0 1 for 1
-            a: named x/3 5<4 2 for 1
-            a: named x/3 6<5 3 for 1
+            a: named x/2 1<0 1 for 1, 2<1 2 for 1, 3<2 3 for 1
+            a: named x/3 4<0 1 for 1, 5<4 2 for 1, 6<5 3 for 1
             a: caught-up 1 partition 1 through 6
-        b: flood x/1 4..4
-            a: named x/1 7<3 4
-        b: flood x/2 4..4
-            a: named x/2 7<3 4
-        b: flood x/3 4..4
-            a: named x/3 8<6 4
+        b: flood x/1 4..4 => a: named x/1 7<3 4
+        b: flood x/2 4..4 => a: named x/2 7<3 4
+        b: flood x/3 4..4 => a: named x/3 8<6 4
         a: subscribe 2 x/# each 0 7:9 each 1 6:1 each 3 7:0, 3 +/1 each 4 7:0, 4 +/2 since 7:0, 5 +/3 last 1, 6 x/1 each 0 7:0
-            a: error subscription 3 position_unavailable
-            a: error subscription 4 unsupported_start
-            a: error subscription 5 unsupported_start
-            a: error subscription 6 unsupported_start
+            a: error subscription 3 position_unavailable, subscription 4 unsupported_start
+            a: error subscription 5 unsupported_start, subscription 6 unsupported_start
             a: subscribed 2 filter, 0 through 7:0 replaying, 1 through 7:0 replaying, 3 through 7:0 continued
-            a: gap 2 partition 0 0..0 BeyondHead
-            a: gap 2 partition 1 0..0 UnknownEpoch
-            a: named x/1 1<0 1 for 2
-            a: named x/1 2<1 2 for 2
-            a: named x/1 3<2 3 for 2
-            a: named x/1 7<3 4 for 2
+            a: gap 2 partition 0 0..0 BeyondHead, 2 partition 1 0..0 UnknownEpoch
+            a: named x/1 1<0 1 for 2, 2<1 2 for 2, 3<2 3 for 2, 7<3 4 for 2
             a: caught-up 2 partition 0 through 7
-            a: named x/2 1<0 1 for 2
-            a: named x/2 2<1 2 for 2
-            a: named x/2 3<2 3 for 2
-            a: named x/3 4<0 1 for 2
-            a: named x/3 5<4 2 for 2
-            a: named x/3 6<5 3 for 2
+            a: named x/2 1<0 1 for 2, 2<1 2 for 2, 3<2 3 for 2
+            a: named x/3 4<0 1 for 2, 5<4 2 for 2, 6<5 3 for 2
             a: named x/2 7<3 4 for 2
             a: named x/3 8<6 4 for 2
             a: caught-up 2 partition 1 through 8
-        a: subscribe 7 x/+/# each 1 6:1 fail-on-gap
-            a: error subscription 7 position_unavailable
-        a: unsubscribe 1
-            a: unsubscribed 1 0
-        b: flood x/1 5..5
-            a: named x/1 8<7 5
+        a: subscribe 7 x/+/# each 1 6:1 fail-on-gap => a: error subscription 7 position_unavailable
+        a: unsubscribe 1 => a: unsubscribed 1 0
+        b: flood x/1 5..5 => a: named x/1 8<7 5
         ",
     );
 }
@@ -91,12 +65,7 @@ fn a_message_while_opening() {
     check_with(
         four_partitions,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        b, a: session
         homes stop 1
         a: subscribe 1 x/#
         b: flood x/1 1..2
@@ -104,19 +73,13 @@ fn a_message_while_opening() {
         b: flood x/3 1..2
         homes go
             a: subscribed 1 filter, 0 through 7:0 replaying
-            a: named x/2 1<0 1
-            a: named x/2 2<1 2
-            a: named x/3 3<0 1
-            a: named x/3 4<3 2
-            a: named x/1 1<0 1 for 1
-            a: named x/1 2<1 2 for 1
+            a: named x/2 1<0 1, 2<1 2
+            a: named x/3 3<0 1, 4<3 2
+            a: named x/1 1<0 1 for 1, 2<1 2 for 1
             a: caught-up 1 partition 0 through 2
-        b: flood x/1 3..3
-            a: named x/1 3<2 3
-        b: flood x/2 3..3
-            a: named x/2 5<2 3
-        b: flood x/3 3..3
-            a: named x/3 6<4 3
+        b: flood x/1 3..3 => a: named x/1 3<2 3
+        b: flood x/2 3..3 => a: named x/2 5<2 3
+        b: flood x/3 3..3 => a: named x/3 6<4 3
         ",
     );
 }
@@ -129,14 +92,8 @@ fn lags() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
         b: flood x/1 1..3
         a: subscribe 2 +/1
@@ -144,41 +101,21 @@ fn lags() {
         b: flood x/2 13..14
         a: drain 60
             a: subscribed 2 filter
-            a: named x/1 1<0 1 for 1
-            a: named x/1 2<1 2 for 1
+            a: named x/1 1<0 1 for 1, 2<1 2 for 1
         b: flood x/1 15..16
         a: open
-            a: named x/1 3<2 3 for 1
-            a: named x/1 4<3 4 for 1
-            a: named x/1 5<4 5 for 1
-            a: named x/1 4<3 4 for 2
-            a: named x/1 5<4 5 for 2
-            a: named x/1 6<5 6 for 2
-            a: named x/1 7<6 7 for 2
-            a: named x/1 8<7 8 for 2
-            a: named x/1 6<5 6 for 1
-            a: named x/1 7<6 7 for 1
-            a: named x/1 8<7 8 for 1
-            a: named x/1 9<8 9 for 1
-            a: named x/1 10<9 10 for 1
-            a: named x/1 9<8 9 for 2
-            a: named x/1 10<9 10 for 2
-            a: named x/1 11<10 11 for 2
-            a: named x/1 12<11 12 for 2
-            a: named x/1 15<12 15 for 2
-            a: named x/1 11<10 11 for 1
+            a: named x/1 3<2 3 for 1, 4<3 4 for 1, 5<4 5 for 1, 4<3 4 for 2, 5<4 5 for 2
+            a: named x/1 6<5 6 for 2, 7<6 7 for 2, 8<7 8 for 2, 6<5 6 for 1, 7<6 7 for 1
+            a: named x/1 8<7 8 for 1, 9<8 9 for 1, 10<9 10 for 1, 9<8 9 for 2, 10<9 10 for 2
+            a: named x/1 11<10 11 for 2, 12<11 12 for 2, 15<12 15 for 2, 11<10 11 for 1
             a: named x/1 12<11 12 for 1
-            a: named x/2 13<0 13 for 1
-            a: named x/2 14<13 14 for 1
-            a: named x/1 15<12 15 for 1
-            a: named x/1 16<15 16 for 2
+            a: named x/2 13<0 13 for 1, 14<13 14 for 1
+            a: named x/1 15<12 15 for 1, 16<15 16 for 2
             a: caught-up 2 partition 0 through 16
             a: named x/1 16<15 16 for 1
             a: caught-up 1 partition 0 through 16
-        b: flood x/1 17..17
-            a: named x/1 17<16 17
-        count lagging pinned
-            lagging 2 pinned 0
+        b: flood x/1 17..17 => a: named x/1 17<16 17
+        count lagging pinned => lagging 2 pinned 0
         ",
     );
 }
@@ -189,32 +126,20 @@ fn live_beside_a_replay() {
     check_with(
         |settings| settings.limits.page_records_max = 2,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood x/1 1..5
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
+        a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
         a: subscribe 2 +/1 each 0 7:0 credit 3
             a: subscribed 2 filter, 0 through 7:0 continued replaying
-            a: named x/1 1<0 1 for 2
-            a: named x/1 2<1 2 for 2
-            a: named x/1 3<2 3 for 2
-        b: flood x/1 6..6
-            a: named x/1 6<5 6 for 1
-        b: flood x/2 7..7
-            a: named x/2 7<0 7 for 1
-        a: credit 2 2
-            a: named x/1 4<3 4 for 2
-            a: named x/1 5<4 5 for 2
+            a: named x/1 1<0 1 for 2, 2<1 2 for 2, 3<2 3 for 2
+        b: flood x/1 6..6 => a: named x/1 6<5 6 for 1
+        b: flood x/2 7..7 => a: named x/2 7<0 7 for 1
+        a: credit 2 2 => a: named x/1 4<3 4 for 2, 5<4 5 for 2
         a: credit 2 100
             a: named x/1 6<5 6 for 2
             a: caught-up 2 partition 0 through 7
-        b: flood x/1 8..8
-            a: named x/1 8<6 8
+        b: flood x/1 8..8 => a: named x/1 8<6 8
         ",
     );
 }
@@ -225,68 +150,36 @@ fn trickle() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 +/2
-            a: subscribed 1 filter
-            a: subscribed 2 filter
+        b, a: session
+        a: subscribe 1 x/#, 2 +/2 => a: subscribed 1 filter, 2 filter
         a: block
         b: flood x/1 1..1
         a: drain 7
         b: flood x/1 2..20
         b: flood x/2 21..25
-        a: drain 50
-            a: named x/1 1<0 1
-            a: named x/1 2<1 2 for 1
-            a: named x/1 3<2 3 for 1
+        a: drain 50 => a: named x/1 1<0 1, 2<1 2 for 1, 3<2 3 for 1
         b: flood x/1 26..30
         a: drain 1
         a: drain 100
-            a: named x/1 4<3 4 for 1
-            a: named x/1 5<4 5 for 1
-            a: named x/1 6<5 6 for 1
-            a: named x/2 21<0 21 for 2
-            a: named x/2 22<21 22 for 2
-            a: named x/2 23<22 23 for 2
+            a: named x/1 4<3 4 for 1, 5<4 5 for 1, 6<5 6 for 1
+            a: named x/2 21<0 21 for 2, 22<21 22 for 2, 23<22 23 for 2
         b: flood x/2 31..31
         a: drain 300
-            a: named x/2 24<23 24 for 2
-            a: named x/2 25<24 25 for 2
+            a: named x/2 24<23 24 for 2, 25<24 25 for 2
             a: caught-up 2 partition 0 through 25
             a: named x/2 31<25 31 for 2
-            a: named x/1 7<6 7 for 1
-            a: named x/1 8<7 8 for 1
-            a: named x/1 9<8 9 for 1
-            a: named x/1 10<9 10 for 1
-            a: named x/1 11<10 11 for 1
-            a: named x/1 12<11 12 for 1
-            a: named x/1 13<12 13 for 1
-            a: named x/1 14<13 14 for 1
-            a: named x/1 15<14 15 for 1
-            a: named x/1 16<15 16 for 1
-            a: named x/1 17<16 17 for 1
-            a: named x/1 18<17 18 for 1
-            a: named x/1 19<18 19 for 1
+            a: named x/1 7<6 7 for 1, 8<7 8 for 1, 9<8 9 for 1, 10<9 10 for 1, 11<10 11 for 1
+            a: named x/1 12<11 12 for 1, 13<12 13 for 1, 14<13 14 for 1, 15<14 15 for 1
+            a: named x/1 16<15 16 for 1, 17<16 17 for 1, 18<17 18 for 1, 19<18 19 for 1
         a: open
             a: named x/1 20<19 20 for 1
-            a: named x/2 21<0 21 for 1
-            a: named x/2 22<21 22 for 1
-            a: named x/2 23<22 23 for 1
-            a: named x/2 24<23 24 for 1
+            a: named x/2 21<0 21 for 1, 22<21 22 for 1, 23<22 23 for 1, 24<23 24 for 1
             a: named x/2 25<24 25 for 1
-            a: named x/1 26<20 26 for 1
-            a: named x/1 27<26 27 for 1
-            a: named x/1 28<27 28 for 1
-            a: named x/1 29<28 29 for 1
+            a: named x/1 26<20 26 for 1, 27<26 27 for 1, 28<27 28 for 1, 29<28 29 for 1
             a: named x/1 30<29 30 for 1
             a: named x/2 31<25 31 for 1
             a: caught-up 1 partition 0 through 31
-        b: flood x/2 32..32
-            a: named x/2 32<31 32
+        b: flood x/2 32..32 => a: named x/2 32<31 32
         ",
     );
 }
@@ -300,108 +193,41 @@ fn the_ring_overruns() {
             settings.limits.page_bytes = 4_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
-        c: subscribe 1 x/#
-            c: subscribed 1 filter
+        b, c, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
+        c: subscribe 1 x/# => c: subscribed 1 filter
         a: block
         b: flood x/1 1..40 size 1000
-            c: named x/1 1<0 1002 bytes
-            c: named x/1 2<1 1002 bytes
-            c: named x/1 3<2 1002 bytes
-            c: named x/1 4<3 1002 bytes
-            c: named x/1 5<4 1002 bytes
-            c: named x/1 6<5 1002 bytes
-            c: named x/1 7<6 1002 bytes
-            c: named x/1 8<7 1002 bytes
-            c: named x/1 9<8 1002 bytes
-            c: named x/1 10<9 1003 bytes
-            c: named x/1 11<10 1003 bytes
-            c: named x/1 12<11 1003 bytes
-            c: named x/1 13<12 1003 bytes
-            c: named x/1 14<13 1003 bytes
-            c: named x/1 15<14 1003 bytes
-            c: named x/1 16<15 1003 bytes
-            c: named x/1 17<16 1003 bytes
-            c: named x/1 18<17 1003 bytes
-            c: named x/1 19<18 1003 bytes
-            c: named x/1 20<19 1003 bytes
-            c: named x/1 21<20 1003 bytes
-            c: named x/1 22<21 1003 bytes
-            c: named x/1 23<22 1003 bytes
-            c: named x/1 24<23 1003 bytes
-            c: named x/1 25<24 1003 bytes
-            c: named x/1 26<25 1003 bytes
-            c: named x/1 27<26 1003 bytes
-            c: named x/1 28<27 1003 bytes
-            c: named x/1 29<28 1003 bytes
-            c: named x/1 30<29 1003 bytes
-            c: named x/1 31<30 1003 bytes
-            c: named x/1 32<31 1003 bytes
-            c: named x/1 33<32 1003 bytes
-            c: named x/1 34<33 1003 bytes
-            c: named x/1 35<34 1003 bytes
-            c: named x/1 36<35 1003 bytes
-            c: named x/1 37<36 1003 bytes
-            c: named x/1 38<37 1003 bytes
-            c: named x/1 39<38 1003 bytes
-            c: named x/1 40<39 1003 bytes
+            c: named x/1 1<0 1002 bytes, 2<1 1002 bytes, 3<2 1002 bytes, 4<3 1002 bytes
+            c: named x/1 5<4 1002 bytes, 6<5 1002 bytes, 7<6 1002 bytes, 8<7 1002 bytes
+            c: named x/1 9<8 1002 bytes, 10<9 1003 bytes, 11<10 1003 bytes, 12<11 1003 bytes
+            c: named x/1 13<12 1003 bytes, 14<13 1003 bytes, 15<14 1003 bytes, 16<15 1003 bytes
+            c: named x/1 17<16 1003 bytes, 18<17 1003 bytes, 19<18 1003 bytes, 20<19 1003 bytes
+            c: named x/1 21<20 1003 bytes, 22<21 1003 bytes, 23<22 1003 bytes, 24<23 1003 bytes
+            c: named x/1 25<24 1003 bytes, 26<25 1003 bytes, 27<26 1003 bytes, 28<27 1003 bytes
+            c: named x/1 29<28 1003 bytes, 30<29 1003 bytes, 31<30 1003 bytes, 32<31 1003 bytes
+            c: named x/1 33<32 1003 bytes, 34<33 1003 bytes, 35<34 1003 bytes, 36<35 1003 bytes
+            c: named x/1 37<36 1003 bytes, 38<37 1003 bytes, 39<38 1003 bytes, 40<39 1003 bytes
         a: open
-            a: named x/1 1<0 1002 bytes for 1
-            a: named x/1 2<1 1002 bytes for 1
-            a: named x/1 3<2 1002 bytes for 1
-            a: named x/1 4<3 1002 bytes for 1
-            a: named x/1 5<4 1002 bytes for 1
-            a: named x/1 6<5 1002 bytes for 1
-            a: named x/1 7<6 1002 bytes for 1
-            a: named x/1 8<7 1002 bytes for 1
-            a: named x/1 9<8 1002 bytes for 1
-            a: named x/1 10<9 1003 bytes for 1
-            a: named x/1 11<10 1003 bytes for 1
-            a: named x/1 12<11 1003 bytes for 1
-            a: named x/1 13<12 1003 bytes for 1
-            a: named x/1 14<13 1003 bytes for 1
-            a: named x/1 15<14 1003 bytes for 1
-            a: named x/1 16<15 1003 bytes for 1
-            a: named x/1 17<16 1003 bytes for 1
-            a: named x/1 18<17 1003 bytes for 1
-            a: named x/1 19<18 1003 bytes for 1
-            a: named x/1 20<19 1003 bytes for 1
-            a: named x/1 21<20 1003 bytes for 1
-            a: named x/1 22<21 1003 bytes for 1
-            a: named x/1 23<22 1003 bytes for 1
-            a: named x/1 24<23 1003 bytes for 1
-            a: named x/1 25<24 1003 bytes for 1
-            a: named x/1 26<25 1003 bytes for 1
-            a: named x/1 27<26 1003 bytes for 1
-            a: named x/1 28<27 1003 bytes for 1
-            a: named x/1 29<28 1003 bytes for 1
-            a: named x/1 30<29 1003 bytes for 1
-            a: named x/1 31<30 1003 bytes for 1
-            a: named x/1 32<31 1003 bytes for 1
-            a: named x/1 33<32 1003 bytes for 1
-            a: named x/1 34<33 1003 bytes for 1
-            a: named x/1 35<34 1003 bytes for 1
-            a: named x/1 36<35 1003 bytes for 1
-            a: named x/1 37<36 1003 bytes for 1
-            a: named x/1 38<37 1003 bytes for 1
-            a: named x/1 39<38 1003 bytes for 1
+            a: named x/1 1<0 1002 bytes for 1, 2<1 1002 bytes for 1, 3<2 1002 bytes for 1
+            a: named x/1 4<3 1002 bytes for 1, 5<4 1002 bytes for 1, 6<5 1002 bytes for 1
+            a: named x/1 7<6 1002 bytes for 1, 8<7 1002 bytes for 1, 9<8 1002 bytes for 1
+            a: named x/1 10<9 1003 bytes for 1, 11<10 1003 bytes for 1, 12<11 1003 bytes for 1
+            a: named x/1 13<12 1003 bytes for 1, 14<13 1003 bytes for 1, 15<14 1003 bytes for 1
+            a: named x/1 16<15 1003 bytes for 1, 17<16 1003 bytes for 1, 18<17 1003 bytes for 1
+            a: named x/1 19<18 1003 bytes for 1, 20<19 1003 bytes for 1, 21<20 1003 bytes for 1
+            a: named x/1 22<21 1003 bytes for 1, 23<22 1003 bytes for 1, 24<23 1003 bytes for 1
+            a: named x/1 25<24 1003 bytes for 1, 26<25 1003 bytes for 1, 27<26 1003 bytes for 1
+            a: named x/1 28<27 1003 bytes for 1, 29<28 1003 bytes for 1, 30<29 1003 bytes for 1
+            a: named x/1 31<30 1003 bytes for 1, 32<31 1003 bytes for 1, 33<32 1003 bytes for 1
+            a: named x/1 34<33 1003 bytes for 1, 35<34 1003 bytes for 1, 36<35 1003 bytes for 1
+            a: named x/1 37<36 1003 bytes for 1, 38<37 1003 bytes for 1, 39<38 1003 bytes for 1
             a: named x/1 40<39 1003 bytes for 1
             a: caught-up 1 partition 0 through 40
         b: flood x/1 41..41
             a: named x/1 41<40 41
             c: named x/1 41<40 41
-        count pinned
-            pinned 0
+        count pinned => pinned 0
         ",
     );
 }
@@ -415,17 +241,9 @@ fn overtaken_by_eviction() {
             settings.logs[0].age_max_ms = 10_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
-        b: flood x/1 1..2
-            a: named x/1 1<0 1
-            a: named x/1 2<1 2
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
+        b: flood x/1 1..2 => a: named x/1 1<0 1, 2<1 2
         a: block
         b: flood x/1 3..20
         time +8s
@@ -433,12 +251,9 @@ fn overtaken_by_eviction() {
         time +4s
         a: open
             a: gap 1 partition 0 2..20 Evicted
-            a: named x/1 21<20 21 for 1
-            a: named x/1 22<21 22 for 1
-            a: caught-up 1 partition 0 through 22
-            a: caught-up 1 partition 0 through 22
-        b: flood x/1 23..23
-            a: named x/1 23<22 23
+            a: named x/1 21<20 21 for 1, 22<21 22 for 1
+            a: caught-up 1 partition 0 through 22, 1 partition 0 through 22
+        b: flood x/1 23..23 => a: named x/1 23<22 23
         ",
     );
 }
@@ -448,35 +263,24 @@ fn unsubscribing_while_behind() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood x/1 1..20
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: subscribe 1 x/# each 0 7:0, 2 +/1
-        a: unsubscribe 1
-            a: unsubscribed 1 0
-        homes go
-            a: subscribed 2 filter
+        a: unsubscribe 1 => a: unsubscribed 1 0
+        homes go => a: subscribed 2 filter
         a: subscribe 1 x/# each 0 7:10 credit 2
             a: subscribed 1 filter, 0 through 7:10 continued replaying
-            a: named x/1 11<10 11 for 1
-            a: named x/1 12<11 12 for 1
-        a: unsubscribe 1
-            a: unsubscribed 1 0
+            a: named x/1 11<10 11 for 1, 12<11 12 for 1
+        a: unsubscribe 1 => a: unsubscribed 1 0
         a: subscribe 1 x/# each 0 7:18
             a: subscribed 1 filter, 0 through 7:18 continued replaying
-            a: named x/1 19<18 19 for 1
-            a: named x/1 20<19 20 for 1
+            a: named x/1 19<18 19 for 1, 20<19 20 for 1
             a: caught-up 1 partition 0 through 20
-        b: flood x/1 21..21
-            a: named x/1 21<20 21
+        b: flood x/1 21..21 => a: named x/1 21<20 21
         a: reset
-        count subscriptions filters
-            subscriptions 0 filters 0
+        count subscriptions filters => subscriptions 0 filters 0
         ",
     );
 }
@@ -487,9 +291,7 @@ fn a_stream_resumes() {
     check_with(
         four_partitions,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y
             c: 200 close stream
@@ -531,9 +333,7 @@ fn a_stream_lags() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /events?topic=x/%23&topic=y
             c: 200 close stream
@@ -575,9 +375,7 @@ fn a_stream_whose_log_cannot_be_read() {
     check_with(
         four_partitions,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 x/1 one
         b: publish 0 y two
         c: connect
@@ -591,8 +389,7 @@ fn a_stream_whose_log_cannot_be_read() {
             c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
             c: event crore.error {\"topic\":\"+/1\",\"code\":\"log_unavailable\",\"detail\":\"the log cannot take publications now\"}
             c: closed
-        count subscriptions filters
-            subscriptions 0 filters 0
+        count subscriptions filters => subscriptions 0 filters 0
         reads go
         c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=z | Last-Event-ID: -,-,7:0/7:...
@@ -620,14 +417,8 @@ fn a_stream_that_ends_behind_a_full_socket() {
             settings.limits.outbox_len_max = 4;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 z
-            a: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 z => a: subscribed 1 through 7:0
         c: connect
         c: GET /events?topic=x/%23
             c: 200 close stream
@@ -643,8 +434,7 @@ fn a_stream_that_ends_behind_a_full_socket() {
         b: publish 0 x/6 six
         reads fail
         homes go
-        b: flood z 1..15 size 2000
-            a: message 1 2..16: 15 in order
+        b: flood z 1..15 size 2000 => a: message 1 2..16: 15 in order
         c: open
             c: event crore.error {\"topic\":\"x/#\",\"code\":\"log_unavailable\",\"detail\":\"the log cannot take publications now\"}
             c: closed
@@ -669,8 +459,7 @@ fn streams_that_are_too_wide() {
         |settings| settings.logs[0].partitions_count = 200,
         "
         c: connect
-        c: GET /events?topic=a/%23&topic=b
-            c: 400 too_many_topics
+        c: GET /events?topic=a/%23&topic=b => c: 400 too_many_topics
         ",
     );
 }

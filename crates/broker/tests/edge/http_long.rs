@@ -6,9 +6,7 @@ use crate::support::{check, check_with};
 fn long_poll() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..2
         c: connect
         c: GET /topics/news?since=7:1&wait=10s
@@ -44,8 +42,7 @@ fn long_poll() {
         c: GET /topics/none?wait=20s
         c: reset
         time +30s
-        count subscriptions connections indexes
-            subscriptions 0 connections 1 indexes 0
+        count subscriptions connections indexes => subscriptions 0 connections 1 indexes 0
         ",
     );
 }
@@ -59,13 +56,10 @@ fn a_poll_without_an_answer() {
         homes stop
         c: GET /topics/news?wait=2s
         time +3s
-        time +2s
-            c: 503 [retry-after: 1] overloaded
+        time +2s => c: 503 [retry-after: 1] overloaded
         homes go
-        count subscriptions indexes
-            subscriptions 0 indexes 0
-        c: POST /topics/news > x
-            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        count subscriptions indexes => subscriptions 0 indexes 0
+        c: POST /topics/news > x => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         ",
     );
 }
@@ -76,12 +70,10 @@ fn a_refused_poll() {
         |settings| settings.limits.topics_max = 0,
         "
         c: connect
-        c: GET /topics/news?wait=2s
-            c: 503 [retry-after: 1] topics_full
+        c: GET /topics/news?wait=2s => c: 503 [retry-after: 1] topics_full
         c: GET /topics/news
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        count subscriptions
-            subscriptions 0
+        count subscriptions => subscriptions 0
         ",
     );
 }
@@ -91,9 +83,7 @@ fn polls_by_pages() {
     check_with(
         |settings| settings.limits.page_records_max = 3,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..7
         c: connect
         c: GET /topics/news?since=7:0&wait=5s
@@ -111,58 +101,41 @@ fn echo() {
     check_with(
         |settings| settings.limits.echo_bytes_max = 100,
         "
-        a: connect echo
-            a: 101
-        a: text hello
-            a: text hello
-        a: binary hex:00ff
-            a: binary 2 bytes
-        a: text empty
-            a: text empty
-        a: fragments text he|ll|o
-            a: text hello
-        a: fragments binary ab|cd|empty
-            a: binary abcd
-        a: fragments text hex:c3|hex:a4
-            a: text ä
-        a: control ping hi
-            a: control pong hi
+        a: connect echo => a: 101
+        a: text hello => a: text hello
+        a: binary hex:00ff => a: binary 2 bytes
+        a: text empty => a: text empty
+        a: fragments text he|ll|o => a: text hello
+        a: fragments binary ab|cd|empty => a: binary abcd
+        a: fragments text hex:c3|hex:a4 => a: text ä
+        a: control ping hi => a: control pong hi
         a: bytes 0183 00000000 616263
-        a: control ping between
-            a: control pong between
-        a: bytes 8083 00000000 646566
-            a: text abcdef
-        a: text x*100
-            a: text 100 bytes
+        a: control ping between => a: control pong between
+        a: bytes 8083 00000000 646566 => a: text abcdef
+        a: text x*100 => a: text 100 bytes
         a: fragments text x*60|x*41
             a: close 1009 message over the limit of 100 bytes
             a: closed
-        a: connect echo
-            a: 101
+        a: connect echo => a: 101
         a: text x*101
             a: close 1009 payload of 101 bytes over the limit of 100
             a: closed
-        a: connect echo
-            a: 101
+        a: connect echo => a: 101
         a: bytes 0183 00000000 616263 8183 00000000 646566
             a: close 1002 new message inside a fragmented one
             a: closed
-        a: connect echo
-            a: 101
+        a: connect echo => a: 101
         a: fragments text hex:c3|a
             a: close 1007 text is not UTF-8
             a: closed
-        a: connect echo
-            a: 101
+        a: connect echo => a: 101
         a: close 4321 bye
             a: close 4321
             a: closed
-        a: connect echo
-            a: 101
+        a: connect echo => a: 101
         a: bytes 0183 00000000 616263
         a: reset
-        count connections sessions
-            connections 0 sessions 0
+        count connections sessions => connections 0 sessions 0
         ",
     );
 }
@@ -209,8 +182,7 @@ fn drain() {
         k: GET /topics/a?wait=10s
             k: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[],\"more\":false,\"cursor\":\"7:2\"}
             k: closed
-        count connections
-            connections 0
+        count connections => connections 0
         ",
     );
 }

@@ -9,26 +9,19 @@ fn unknown_parameters() {
     check(
         "
         c: connect
-        c: GET /topics/a?start=first
-            c: 400 unknown_parameter
-        c: GET /topics/a?last=5
-            c: 400 unknown_parameter
-        c: GET /topics/a?policy=drop
-            c: 400 unknown_parameter
-        c: GET /topics/a?limit=1&limit=2
-            c: 400 malformed_parameter
-        c: GET /topics/a?topic=b
-            c: 400 unknown_parameter
-        c: GET /topics?topic=a&topic=b
-            c: 400 malformed_parameter
+        c: GET /topics/a?start=first => c: 400 unknown_parameter
+        c: GET /topics/a?last=5 => c: 400 unknown_parameter
+        c: GET /topics/a?policy=drop => c: 400 unknown_parameter
+        c: GET /topics/a?limit=1&limit=2 => c: 400 malformed_parameter
+        c: GET /topics/a?topic=b => c: 400 unknown_parameter
+        c: GET /topics?topic=a&topic=b => c: 400 malformed_parameter
         c: GET /topics?topic=a&limit=1&data=text
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         c: POST /topics/a?reverse > x
             c: 400 close unknown_parameter
             c: closed
         c: connect
-        c: POST /topics/a?retain=1 > x
-            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        c: POST /topics/a?retain=1 > x => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics?topic=a&retained=1 > x
             c: 400 close unknown_parameter
             c: closed
@@ -39,20 +32,13 @@ fn unknown_parameters() {
         c: connect
         c: POST /publish?token=x > {\"topic\":\"a\",\"data\":1}
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
-        c: GET /events?topic=a&start=first
-            c: 400 unknown_parameter
-        c: GET /events?topic=a&limit=5
-            c: 400 unknown_parameter
-        c: GET /events?topic=a&last=5&last=6
-            c: 400 malformed_parameter
-        c: GET /topics/a?limit=5 | Accept: text/event-stream
-            c: 400 unknown_parameter
-        c: GET /topics/a?data=json | Accept: text/event-stream
-            c: 400 unknown_parameter
-        c: GET /echo?x=1 | Connection: Upgrade
-            c: 400 unknown_parameter
-        c: GET /crore?x=1 | Connection: Upgrade
-            c: 400 unknown_parameter
+        c: GET /events?topic=a&start=first => c: 400 unknown_parameter
+        c: GET /events?topic=a&limit=5 => c: 400 unknown_parameter
+        c: GET /events?topic=a&last=5&last=6 => c: 400 malformed_parameter
+        c: GET /topics/a?limit=5 | Accept: text/event-stream => c: 400 unknown_parameter
+        c: GET /topics/a?data=json | Accept: text/event-stream => c: 400 unknown_parameter
+        c: GET /echo?x=1 | Connection: Upgrade => c: 400 unknown_parameter
+        c: GET /crore?x=1 | Connection: Upgrade => c: 400 unknown_parameter
         ",
     );
 }
@@ -63,26 +49,17 @@ fn unknown_parameters() {
 fn starts_of_streams() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 demo/a one
         b: publish 0 demo/b two
         c: connect
-        c: GET /events?topic=demo/%23&since=7:0
-            c: 400 unsupported_start
-        c: GET /events?topic=demo/%23&last=1
-            c: 400 unsupported_start
-        c: GET /events?topic=demo/%23&snapshot
-            c: 400 unsupported_start
-        c: GET /events?topic=demo/%23&topic=x&last=1
-            c: 400 unsupported_start
-        c: GET /events?topic=demo/a&topic=demo/b&since=7:0
-            c: 400 unsupported_start
-        c: GET /events?topic=demo/a&since=7:0&last=1
-            c: 400 malformed_parameter
-        c: GET /events?topic=demo/%23&since=7:0 | Last-Event-ID: -/7:0
-            c: 400 unsupported_start
+        c: GET /events?topic=demo/%23&since=7:0 => c: 400 unsupported_start
+        c: GET /events?topic=demo/%23&last=1 => c: 400 unsupported_start
+        c: GET /events?topic=demo/%23&snapshot => c: 400 unsupported_start
+        c: GET /events?topic=demo/%23&topic=x&last=1 => c: 400 unsupported_start
+        c: GET /events?topic=demo/a&topic=demo/b&since=7:0 => c: 400 unsupported_start
+        c: GET /events?topic=demo/a&since=7:0&last=1 => c: 400 malformed_parameter
+        c: GET /events?topic=demo/%23&since=7:0 | Last-Event-ID: -/7:0 => c: 400 unsupported_start
         d: connect
         d: GET /events?topic=demo/a&since=7:0
             d: 200 close stream
@@ -117,8 +94,7 @@ fn spoilt_filters() {
     check(
         "
         c: connect
-        c: GET /events?topic=
-            c: 400 malformed_filter
+        c: GET /events?topic= => c: 400 malformed_filter
         c: GET /events?topic=demo/&topic=demo/+&topic=demo/x&topic=/
             c: 200 close stream
             c: retry 2000
@@ -142,16 +118,12 @@ fn retained() {
         },
         "
         c: connect
-        c: GET /retained/t
-            c: 404 not_found
-        c: POST /topics/t > first
-            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-        c: GET /retained/t
-            c: 404 not_found
+        c: GET /retained/t => c: 404 not_found
+        c: POST /topics/t > first => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        c: GET /retained/t => c: 404 not_found
         c: POST /topics/t?retain | Content-Type: application/json > {\"a\":1}
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
-        c: POST /topics/t > later
-            c: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
+        c: POST /topics/t > later => c: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
         c: GET /retained/t
             c: 200 [crore-position: 7:2] [crore-time-ms: 1000000] [content-security-policy: sandbox; default-src 'none'] {\"a\":1}
         c: GET /retained?topic=t
@@ -160,22 +132,16 @@ fn retained() {
             c: 200 {\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}
         c: GET /retained/u
             c: 200 [content-type: text/html] [crore-position: 7:4] [crore-time-ms: 1000000] [content-security-policy: sandbox; default-src 'none'] <script>
-        c: POST /topics/v?retain > plain
-            c: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
+        c: POST /topics/v?retain > plain => c: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
         c: GET /retained/v
             c: 200 [content-type: text/plain; charset=utf-8] [crore-position: 7:5] [crore-time-ms: 1000000] [content-security-policy: sandbox; default-src 'none'] plain
-        c: POST /topics/v?retain > hex:00ff
-            c: 200 {\"epoch\":\"7\",\"offset\":6,\"duplicate\":false}
+        c: POST /topics/v?retain > hex:00ff => c: 200 {\"epoch\":\"7\",\"offset\":6,\"duplicate\":false}
         c: GET /retained/v
             c: 200 [content-type: application/octet-stream] [crore-position: 7:6] [crore-time-ms: 1000000] [content-security-policy: sandbox; default-src 'none'] [00, ff]
-        c: HEAD /retained/t
-            c: 405 [allow: GET, OPTIONS]
-        c: GET /retained/t?limit=1
-            c: 400 unknown_parameter
-        c: GET /retained
-            c: 400 topic_required
-        c: GET /retained/a%23
-            c: 400 malformed_topic
+        c: HEAD /retained/t => c: 405 [allow: GET, OPTIONS]
+        c: GET /retained/t?limit=1 => c: 400 unknown_parameter
+        c: GET /retained => c: 400 topic_required
+        c: GET /retained/a%23 => c: 400 malformed_topic
         ",
     );
 }
@@ -217,8 +183,7 @@ fn data_as_json() {
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":6,\"messages\":[{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"content_type\":\"application/problem+json; charset=utf-8\",\"data\":{  \"a\": 1}}],\"more\":true,\"cursor\":\"7:2\"}
         c: GET /topics/t?data=text&limit=1
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":6,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"content_type\":\"application/json\",\"data\":\"{\\\"a\\\": [1, \\\"x\\\"]}\"}],\"more\":true,\"cursor\":\"7:1\"}
-        c: GET /topics/t?data=xml
-            c: 400 malformed_parameter
+        c: GET /topics/t?data=xml => c: 400 malformed_parameter
         ",
     );
 }
@@ -235,9 +200,7 @@ fn repeated_tags() {
             s: retry 2000
             s: event crore.start {\"topic\":\"t\",\"position\":\"7:0\",\"complete\":true}
             s: id 7:0
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 t one tag z 1 tag a 2 tag z 3
             s: event id 7:1 {\"topic\":\"t\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"tags\":{\"a\":\"2\",\"z\":[\"1\",\"3\"]},\"data\":\"one\"}
         b: publish 0 t two tag z 1 tag a 2
@@ -246,8 +209,7 @@ fn repeated_tags() {
         c: POST /publish > {\"topic\":\"t\",\"data\":\"\",\"tags\":{\"k\":[\"1\",\"2\"],\"l\":\"3\",\"k\":\"4\",\"m\":[]}}
             c: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
             s: event id 7:3 {\"topic\":\"t\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"tags\":{\"k\":[\"1\",\"2\",\"4\"],\"l\":\"3\"},\"data\":\"\"}
-        c: POST /publish > {\"topic\":\"t\",\"data\":\"\",\"tags\":{\"k\":[1]}}
-            c: 400 malformed_json
+        c: POST /publish > {\"topic\":\"t\",\"data\":\"\",\"tags\":{\"k\":[1]}} => c: 400 malformed_json
         c: GET /topics/t?reverse&limit=1
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":3,\"messages\":[{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"tags\":{\"k\":[\"1\",\"2\",\"4\"],\"l\":\"3\"},\"data\":\"\"}],\"more\":true,\"cursor\":\"7:3\"}
         ",
@@ -268,8 +230,7 @@ fn bodies_without_a_type() {
             c: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
         c: POST /topics/t | Content-Type: text/plain; charset=utf-8 > hex:00ff
             c: 200 {\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}
-        c: POST /topics/t > none
-            c: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
+        c: POST /topics/t > none => c: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
         c: GET /topics/t?limit=2
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":5,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"content_type\":\"text/plain; charset=utf-8\",\"data\":\"hello\"},{\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"tags\":{\"ce-id\":\"7\"},\"b64data\":\"AP8=\"}],\"more\":true,\"cursor\":\"7:2\"}
         c: GET /topics/t?limit=2&since=7:2

@@ -35,12 +35,9 @@ fn an_envelope_is_refused_at_its_head() {
             b: closed
         c: connect
         c: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer anna.p:a\\r\\nContent-Length: 25\\r\\n\\r\\n{\"topic\":\"a\",
-        count connections kept forbidden
-            connections 1 kept 26 forbidden 2
-        c: raw \"data\":\"hi\"}
-            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-        count kept
-            kept 0
+        count connections kept forbidden => connections 1 kept 26 forbidden 2
+        c: raw \"data\":\"hi\"} => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        count kept => kept 0
         ",
     );
 }
@@ -62,26 +59,18 @@ fn without_a_credential_input_is_short() {
             b: 413 close message_too_large
             b: closed
         c: connect
-        c: POST /topics/public/a > x*32768
-            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        c: POST /topics/public/a > x*32768 => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         c: POST /topics/b | Authorization: Bearer anna.p:b > x*40000
             c: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
-        d: publish 1 public/a x*24576
-            d: published 1 7:3
-        d: publish 2 public/a x*24577
-            d: error request 2 message_too_large limit 24576
+        d: session
+        d: publish 1 public/a x*24576 => d: published 1 7:3
+        d: publish 2 public/a x*24577 => d: error request 2 message_too_large limit 24576
         d: publish 3 public/a x*32768
             d: close 1009 payload of 32780 bytes over the limit of 32768
             d: closed
-        e: connect ws
-            e: 101 crore.v1
-        e: hello token anna.p:b
-            e: welcome ping 60s
-        e: publish 1 b x*40000
-            e: published 1 7:4
+        e: connect ws => e: 101 crore.v1
+        e: hello token anna.p:b => e: welcome ping 60s
+        e: publish 1 b x*40000 => e: published 1 7:4
         ",
     );
 }
@@ -98,13 +87,11 @@ fn before_hello_input_is_short() {
         },
         "
         large reads
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: bytes 82fe 8001 00000000
             a: close 1009 payload of 32769 bytes over the limit of 32768
             a: closed
-        b: connect ws
-            b: 101 crore.v1
+        b: connect ws => b: 101 crore.v1
         b: bytes 02fe 8000 00000000 00*32768
         b: bytes 8081 00000000 00
             b: close 1009 message over the limit of 32768 bytes
@@ -132,16 +119,14 @@ fn unfinished_input_goes_on_or_ends() {
             a: 101 crore.v1
             a: welcome ping 0s
         a: bytes 82fe 2710 00000000 6161
-        b: connect echo
-            b: 101
+        b: connect echo => b: 101
         b: bytes 0182 00000000 6161
         c: connect native
             c: 101 crore.v1
             c: welcome ping 0s
         c: bytes 82ff 0000000000010000 00000000 6161
         d: connect
-        d: POST /topics/a > hi
-            d: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        d: POST /topics/a > hi => d: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         d: raw POST /topics/a HTTP/1.1\\r\\nContent-Length: 50\\r\\n
         e: connect
         e: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 50\\r\\n\\r\\n123
@@ -167,15 +152,13 @@ fn unfinished_input_goes_on_or_ends() {
             d: closed
             e: 408 close request_timeout
             e: closed
-        count input-timeouts connections
-            input-timeouts 4 connections 2
+        count input-timeouts connections => input-timeouts 4 connections 2
         c: bytes 61*5000
         time +4s
         time +8s
             c: close 3010 input_timeout
             c: closed
-        count input-timeouts connections kept
-            input-timeouts 5 connections 1 kept 0
+        count input-timeouts connections kept => input-timeouts 5 connections 1 kept 0
         ",
     );
 }
@@ -190,21 +173,16 @@ fn a_whole_frame_begins_the_time_anew() {
         },
         "
         large reads
-        b: connect echo
-            b: 101
+        b: connect echo => b: 101
         b: bytes 8182 00000000 61
         time +3s
-        b: bytes 61 8182 00000000 62
-            b: text aa
+        b: bytes 61 8182 00000000 62 => b: text aa
         time +3s
-        b: bytes 62 8182 00000000 63
-            b: text bb
+        b: bytes 62 8182 00000000 63 => b: text bb
         time +3s
-        b: bytes 63
-            b: text cc
+        b: bytes 63 => b: text cc
         time +30s
-        count input-timeouts connections kept
-            input-timeouts 0 connections 1 kept 0
+        count input-timeouts connections kept => input-timeouts 0 connections 1 kept 0
         ",
     );
 }
@@ -219,17 +197,13 @@ fn time_stands_still_while_the_node_does_not_read() {
         },
         "
         large reads
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: publish 1 news hi
         a: bytes 82fe 2710 00000000 6161
         time +20s
-        count input-timeouts connections
-            input-timeouts 0 connections 1
-        homes go
-            a: published 1 7:1
+        count input-timeouts connections => input-timeouts 0 connections 1
+        homes go => a: published 1 7:1
         time +10s
             a: close 3010 input_timeout
             a: closed
@@ -245,32 +219,22 @@ fn the_largest_holder_ends_first() {
         |settings| settings.limits.pinned_bytes_max = 9_500,
         "
         large reads
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes 82fe 2710 00000000 61*2492
         b: connect
         b: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 3000\\r\\n\\r\\n1
-        c: connect echo
-            c: 101
+        c: connect echo => c: 101
         c: bytes 0182 00000000 6161
-        count kept
-            kept 5004
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
-        d: bytes 82fe 2710 00000000 61*2392
-            a: reset
-        count kept input-closed
-            kept 4804 input-closed 1
+        count kept => kept 5004
+        d: session
+        d: bytes 82fe 2710 00000000 61*2392 => a: reset
+        count kept input-closed => kept 4804 input-closed 1
         d: bytes 61*7608
             d: error connection unsupported_frame
             d: close 3505 unsupported_frame
             d: closed
-        c: bytes 8082 00000000 6161
-            c: text aaaa
-        count kept input-closed connections
-            kept 2 input-closed 1 connections 2
+        c: bytes 8082 00000000 6161 => c: text aaaa
+        count kept input-closed connections => kept 2 input-closed 1 connections 2
         ",
     );
 }
@@ -288,21 +252,13 @@ fn without_a_credential_connections_end_first() {
         a: connect
         a: raw POST /topics/b HTTP/1.1\\r\\nHost: h\\r\\nAuthorization: Bearer anna.p:b\\r\\nContent-Length: 30000\\r\\n\\r\\n
         a: bytes 61*15000
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: bytes 82fe 7000 00000000 61*3992
-        count kept
-            kept 38000
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        c: bytes 82fe 7000 00000000 61*2492
-            b: reset
-        count kept input-closed
-            kept 35000 input-closed 1
-        a: bytes 61*15000
-            a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        count kept => kept 38000
+        c: session
+        c: bytes 82fe 7000 00000000 61*2492 => b: reset
+        count kept input-closed => kept 35000 input-closed 1
+        a: bytes 61*15000 => a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         ",
     );
 }
@@ -326,10 +282,8 @@ fn the_sum_of_a_request() {
             a: 413 request_too_large
         a: POST /publish > [{{\"topic\":\"a\",\"b64data\":\"{three}\"}},{{\"topic\":\"b\",\"b64data\":\"{three}\"}}]
             a: 413 request_too_large
-        a: POST /publish > {{\"topics\":[\"a\",\"b\",\"a\"],\"data\":1}}
-            a: 400 repeated_topic
-        count published
-            published 5
+        a: POST /publish > {{\"topics\":[\"a\",\"b\",\"a\"],\"data\":1}} => a: 400 repeated_topic
+        count published => published 5
         "
         ),
     );
@@ -342,10 +296,8 @@ fn topics_are_counted() {
     check(&format!(
         "
         a: connect
-        a: POST /publish > {{\"topics\":[{}],\"data\":1}}
-            a: 400 too_many_topics
-        count published
-            published 0
+        a: POST /publish > {{\"topics\":[{}],\"data\":1}} => a: 400 too_many_topics
+        count published => published 0
         ",
         topics.join(",")
     ));

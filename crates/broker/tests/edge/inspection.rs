@@ -7,19 +7,15 @@ use broker::settings::{PublishSettings, Publishers, RuleSettings};
 fn connections_page_by_page_and_those_that_are_wanted() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        b: connect echo
-            b: 101
+        a: session
+        b: connect echo => b: 101
         c: connect
         operator connections
             0 native subscriptions 0
             1 echo subscriptions 0
             (next)
             2 http subscriptions 0
-        operator connections echo
-            1 echo subscriptions 0
+        operator connections echo => 1 echo subscriptions 0
         operator connections lagging
         operator connections in=127.0.0.0/8
         operator connections subject=a
@@ -32,11 +28,8 @@ fn addresses_are_told_where_they_are_kept() {
     check_with(
         |settings| settings.addresses.are_wanted = true,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        operator connections in=127.0.0.0/8
-            0 native subscriptions 0 from 127.0.0.1
+        a: session
+        operator connections in=127.0.0.0/8 => 0 native subscriptions 0 from 127.0.0.1
         operator connections in=10.0.0.0/8
         ",
     );
@@ -46,23 +39,15 @@ fn addresses_are_told_where_they_are_kept() {
 fn what_a_connection_is_subscribed_to() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        operator publish news one
-            published 1
-        a: subscribe 1 news, 2 x/#, 3 other
-            a: subscribed 1 through 7:1
-            a: subscribed 2 filter
-            a: subscribed 3 through 7:1
+        a: session
+        operator publish news one => published 1
+        a: subscribe 1 news, 2 x/#, 3 other => a: subscribed 1 through 7:1, 2 filter, 3 through 7:1
         operator subscriptions a 0
             3 index 0.1 live 7:1 Replay
             2 x/# live Replay
             more
-        operator subscriptions a 2
-            1 index 0.0 live 7:1 Replay
-        operator names 0 1 9
-            news other nobody
+        operator subscriptions a 2 => 1 index 0.0 live 7:1 Replay
+        operator names 0 1 9 => news other nobody
         operator subscribers 0 1 9
             [Subscribers { plain: 1, by_filter: 0 }, Subscribers { plain: 1, by_filter: 0 }, Subscribers { plain: 0, by_filter: 0 }]
         ",
@@ -73,14 +58,10 @@ fn what_a_connection_is_subscribed_to() {
 fn topics_page_by_page_and_one_of_them() {
     check(
         "
-        operator publish a/1 one
-            published 1
-        operator publish a/2 two retain
-            published 2
-        operator publish b/1 three
-            published 3
-        operator publish a/1 four
-            published 4
+        operator publish a/1 one => published 1
+        operator publish a/2 two retain => published 2
+        operator publish b/1 three => published 3
+        operator publish a/1 four => published 4
         operator topics
             a/1 head 4 recent 2 in 10000 ms edges []
             a/2 head 2 retained 3 recent 1 in 10000 ms edges []
@@ -94,8 +75,7 @@ fn topics_page_by_page_and_one_of_them() {
             b/1 head 3 recent 1 in 10000 ms edges []
         operator topic a/1
             a/1 head 4 recent 2 in 10000 ms edges [] records 2 oldest Some(1) all true
-        operator topic c
-            nothing
+        operator topic c => nothing
         operator history a/1
             1 one
             4 four
@@ -111,16 +91,14 @@ fn how_fast_topics_grow() {
         .map(|number| {
             format!(
                 "
-        operator publish fast x
-            published {number}
+        operator publish fast x => published {number}
         time +10ms"
             )
         })
         .collect();
     let script = format!(
         "
-        operator publish slow one
-            published 1
+        operator publish slow one => published 1
         time +9s{fast}
         operator topics
             slow head 1 recent 1 in 10000 ms edges []
@@ -142,12 +120,7 @@ fn how_fast_topics_grow() {
 fn operators_end_connections() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        a, b: session
         c: connect
         operator disconnect a
             disconnected true
@@ -170,18 +143,12 @@ fn a_connection_that_takes_nothing_is_seen_and_ended() {
     check(
         "
         large reads
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
-        operator publish news x
-            published 1
-        operator publish news y
-            published 2
-        operator connections lagging
-            0 native subscriptions 1 waiting 2 of 16 bytes blocked
+        operator publish news x => published 1
+        operator publish news y => published 2
+        operator connections lagging => 0 native subscriptions 1 waiting 2 of 16 bytes blocked
         operator disconnect a
             disconnected true
             a: reset
@@ -215,20 +182,13 @@ fn what_operators_publish_keeps_to_the_rules() {
             }
         },
         "
-        operator publish node/a hi
-            refused forbidden
-        operator publish $sys/clients/connected hi
-            refused forbidden
-        operator publish keys/a hi
-            published 1
-        operator publish keys/a hi retain
-            refused forbidden
-        operator publish keys/a hello
-            refused message_too_large
-        operator publish a/+ hi
-            refused malformed_topic
-        operator history a/+
-            refused malformed_topic
+        operator publish node/a hi => refused forbidden
+        operator publish $sys/clients/connected hi => refused forbidden
+        operator publish keys/a hi => published 1
+        operator publish keys/a hi retain => refused forbidden
+        operator publish keys/a hello => refused message_too_large
+        operator publish a/+ hi => refused malformed_topic
+        operator history a/+ => refused malformed_topic
         ",
     );
 }
@@ -241,10 +201,8 @@ fn operators_do_not_go_beyond_the_bounds() {
         "
         homes stop
         operator publish a one
-        operator publish a two
-            refused overloaded
-        homes go
-            published 1
+        operator publish a two => refused overloaded
+        homes go => published 1
         ",
     );
 }

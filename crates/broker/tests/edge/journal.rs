@@ -24,9 +24,7 @@ fn with_audit(settings: &mut Settings) {
 fn nothing_is_told_unless_it_is_asked_for() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: close 1000
             a: close 1000
             a: closed
@@ -42,9 +40,7 @@ fn sessions_come_and_go() {
     check_with(
         with_access,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         time +2s
         a: close 1000
             a: close 1000
@@ -53,9 +49,7 @@ fn sessions_come_and_go() {
             requested http 127.0.0.1:0 nobody GET /crore 101
             connected native 127.0.0.1:0 nobody
             disconnected native 127.0.0.1:0 nobody 1000 after 2000 ms
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: reset
         journal
             requested http 127.0.0.1:0 nobody GET /crore 101
@@ -74,10 +68,8 @@ fn requests_are_told_without_their_queries() {
         c: connect
         c: GET /topics/a?since=7:0&token=secret
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        c: POST /topics/a > hi
-            c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-        c: DELETE /topics/a
-            c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
+        c: POST /topics/a > hi => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        c: DELETE /topics/a => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
         journal
             requested http 127.0.0.1:0 nobody GET /topics/a 200
             requested http 127.0.0.1:0 nobody POST /topics/a 200
@@ -94,25 +86,18 @@ fn refused_origins() {
         |_| {},
         "
         c: connect
-        c: GET /topics/a | Origin: https://x.example
-            c: 403 origin_forbidden
-        c: GET /topics/a | Origin: https://y.example
-            c: 403 origin_forbidden
-        c: GET /crore | Origin: https://z.example
-            c: 403 origin_forbidden
-        journal
-            origin refused http -:- nobody https://x.example 1
+        c: GET /topics/a | Origin: https://x.example => c: 403 origin_forbidden
+        c: GET /topics/a | Origin: https://y.example => c: 403 origin_forbidden
+        c: GET /crore | Origin: https://z.example => c: 403 origin_forbidden
+        journal => origin refused http -:- nobody https://x.example 1
         time +59s
-        c: GET /topics/a | Origin: https://x.example
-            c: 403 origin_forbidden
+        c: GET /topics/a | Origin: https://x.example => c: 403 origin_forbidden
         journal
         time +1s
-        c: GET /topics/a | Origin: https://x.example
-            c: 403 origin_forbidden
+        c: GET /topics/a | Origin: https://x.example => c: 403 origin_forbidden
         c: GET /topics/a | Origin: https://x.example | Origin: https://y.example
             c: 403 origin_forbidden
-        journal
-            origin refused http -:- nobody https://x.example 4
+        journal => origin refused http -:- nobody https://x.example 4
         ",
     );
 }
@@ -127,24 +112,17 @@ fn a_storm_is_a_count() {
         },
         "
         c: connect
-        c: DELETE /topics/a
-            c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
-        c: DELETE /topics/b
-            c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
-        c: DELETE /topics/c
-            c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
-        c: DELETE /topics/d
-            c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
+        c: DELETE /topics/a => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
+        c: DELETE /topics/b => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
+        c: DELETE /topics/c => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
+        c: DELETE /topics/d => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
         journal
             requested http 127.0.0.1:0 nobody DELETE /topics/a 405
             requested http 127.0.0.1:0 nobody DELETE /topics/b 405
         time +1s
-        journal
-            left out 2 0
-        c: DELETE /topics/e
-            c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
-        journal
-            requested http 127.0.0.1:0 nobody DELETE /topics/e 405
+        journal => left out 2 0
+        c: DELETE /topics/e => c: 405 [allow: GET, POST, OPTIONS] method_not_allowed
+        journal => requested http 127.0.0.1:0 nobody DELETE /topics/e 405
         ",
     );
 }
@@ -154,14 +132,10 @@ fn decisions_say_who_what_and_why_not() {
     check_with(
         with_audit,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.s:news
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: publish 2 news hi
-            a: error request 2 forbidden
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.s:news => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: publish 2 news hi => a: error request 2 forbidden
         journal
             decided native 127.0.0.1:0 anna authenticate  granted
             decided native 127.0.0.1:0 anna subscribe news granted
@@ -169,13 +143,11 @@ fn decisions_say_who_what_and_why_not() {
         revoke anna
             a: close 3507 revoked
             a: closed
-        journal
-            decided native 127.0.0.1:0 anna go_on  token_revoked
+        journal => decided native 127.0.0.1:0 anna go_on  token_revoked
         b: connect
         b: GET /topics/news?token=bad
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
-        journal
-            decided http 127.0.0.1:0 nobody authenticate  unauthorized
+        journal => decided http 127.0.0.1:0 nobody authenticate  unauthorized
         ",
     );
 }
@@ -194,14 +166,10 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             };
         },
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.s:news.h:news
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 4600000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.s:news.h:news => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 4600000 ms
         b: connect
         b: GET /topics/news | Authorization: Bearer anna.s:news.h:news
             b: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -214,13 +182,11 @@ fn each_client_is_told_when_it_has_shown_who_it_is() {
             decided http 127.0.0.1:0 anna history news granted
             decided http 127.0.0.1:0 anna history news granted
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        c: connect ws
-            c: 101 crore.v1
+        c: connect ws => c: 101 crore.v1
         c: hello 30
             c: error connection unauthorized
             c: close 3502 unauthorized

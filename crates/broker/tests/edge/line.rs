@@ -6,16 +6,11 @@ use crate::support::{check, check_with};
 fn subscribe_and_publish() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
-        c: GET /line
-            c: 101
-        c: raw sub news\\n
-            c: subscribed news 7:0
-        b: publish 0 news hi
-            c: message news 7:1 hi
+        c: GET /line => c: 101
+        c: raw sub news\\n => c: subscribed news 7:0
+        b: publish 0 news hi => c: message news 7:1 hi
         c: raw pub news two words\\nsub other\\n
             c: published 7:2
             c: message news 7:2 two words
@@ -29,17 +24,13 @@ fn subscribe_and_publish() {
 fn resume() {
     check(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..4
         c: connect
-        c: GET /line
-            c: 101
+        c: GET /line => c: 101
         c: raw sub news 7:2\\n
             c: subscribed news 7:2
-            c: message news 7:3 3
-            c: message news 7:4 4
+            c: message news 7:3 3, 7:4 4
             c: caught-up news 7:4
         ",
     );
@@ -54,31 +45,18 @@ fn lag() {
             settings.limits.page_records_max = 3;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
-        c: GET /line
-            c: 101
-        c: raw sub news\\n
-            c: subscribed news 7:0
+        c: GET /line => c: 101
+        c: raw sub news\\n => c: subscribed news 7:0
         c: block
         b: flood news 1..3
         b: flood news 4..8
-        count lagging
-            lagging 1
+        count lagging => lagging 1
         c: open
-            c: message news 7:1 1
-            c: message news 7:2 2
-            c: message news 7:3 3
-            c: message news 7:4 4
-            c: message news 7:5 5
-            c: message news 7:6 6
-            c: message news 7:7 7
-            c: message news 7:8 8
+            c: message news 7:1 1, 7:2 2, 7:3 3, 7:4 4, 7:5 5, 7:6 6, 7:7 7, 7:8 8
             c: caught-up news 7:8
-        b: publish 0 news 9
-            c: message news 7:9 9
+        b: publish 0 news 9 => c: message news 7:9 9
         ",
     );
 }
@@ -88,12 +66,9 @@ fn refusals() {
     check(
         "
         c: connect
-        c: GET /line
-            c: 101
+        c: GET /line => c: 101
         c: raw sub a/#\\nhello\\npub a/# x\\n
-            c: error malformed_request
-            c: error malformed_request
-            c: error malformed_topic
+            c: error malformed_request, malformed_request, malformed_topic
         drain 1000
             c: return 0
             c: closed

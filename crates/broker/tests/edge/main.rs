@@ -39,4 +39,6 @@ mod support;
 mod sys;
 mod ticket_bounds;
 mod tickets;
+#[path = "../transcript/mod.rs"]
+mod transcript;
 mod users;

@@ -11,41 +11,28 @@ fn history() {
             settings.rules[0].history_messages_max = 6;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: history 1 news
-            a: history 1 head 0 []
+        a: session
+        a: history 1 news => a: history 1 head 0 []
         a: publish 0 news kept retain
         a: flood news 2..4
         a: flood other 5..5
         a: flood news 6..8
-        a: history 2 news
-            a: history 2 head 8 [2<1 2, 3<2 3, 4<3 4] more
-        a: history 3 news since 7:3
-            a: history 3 head 8 [4<3 4, 6<4 6, 7<6 7] more
-        a: history 4 news since 7:7
-            a: history 4 head 8 [8<7 8]
-        a: history 5 news since 7:8
-            a: history 5 head 8 []
-        a: history 6 news since 7:1
-            a: history 6 head 8 [2<1 2, 3<2 3, 4<3 4] more
+        a: history 2 news => a: history 2 head 8 [2<1 2, 3<2 3, 4<3 4] more
+        a: history 3 news since 7:3 => a: history 3 head 8 [4<3 4, 6<4 6, 7<6 7] more
+        a: history 4 news since 7:7 => a: history 4 head 8 [8<7 8]
+        a: history 5 news since 7:8 => a: history 5 head 8 []
+        a: history 6 news since 7:1 => a: history 6 head 8 [2<1 2, 3<2 3, 4<3 4] more
         a: history 7 news since 6:1
             a: history 7 head 8 gap 0..1 UnknownEpoch [2<1 2, 3<2 3, 4<3 4] more
         a: history 8 news since 7:9
             a: history 8 head 8 gap 0..1 BeyondHead [2<1 2, 3<2 3, 4<3 4] more
-        a: history 9 news reverse
-            a: history 9 head 8 [8<7 8, 7<6 7, 6<4 6] more reverse
-        a: history 10 news reverse since 7:4
-            a: history 10 head 8 [3<2 3, 2<1 2] reverse
+        a: history 9 news reverse => a: history 9 head 8 [8<7 8, 7<6 7, 6<4 6] more reverse
+        a: history 10 news reverse since 7:4 => a: history 10 head 8 [3<2 3, 2<1 2] reverse
         a: history 11 news reverse since 6:4
             a: history 11 head 8 gap 0..8 UnknownEpoch [8<7 8, 7<6 7, 6<4 6] more reverse
-        a: history 12 news max 1
-            a: history 12 head 8 [2<1 2] more
-        a: history 13 none since 7:1
-            a: history 13 head 8 []
-        a: history 14 a/+
-            a: error request 14 malformed_topic
+        a: history 12 news max 1 => a: history 12 head 8 [2<1 2] more
+        a: history 13 none since 7:1 => a: history 13 head 8 []
+        a: history 14 a/+ => a: error request 14 malformed_topic
         ",
     );
 }
@@ -59,32 +46,19 @@ fn refused_publications() {
             settings.logs[0].retained_bytes_max = 200;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: publish 1 news x*100
-            a: published 1 7:1
-        a: publish 2 news x*101
-            a: error request 2 message_too_large limit 100
-        a: publish 3 a/+ x
-            a: error request 3 malformed_topic
-        a: publish 0 a/# x
-            a: error request 0 malformed_topic
-        a: publish 4 b x*90 retain
-            a: published 4 7:2
-        a: publish 5 news x*90 retain
-            a: error request 5 retained_full
-        a: publish 6 news small
-            a: published 6 7:3
-        a: publish 7 third x
-            a: error request 7 topics_full
-        a: publish 0 third x
-            a: error request 0 topics_full
+        a: session
+        a: publish 1 news x*100 => a: published 1 7:1
+        a: publish 2 news x*101 => a: error request 2 message_too_large limit 100
+        a: publish 3 a/+ x => a: error request 3 malformed_topic
+        a: publish 0 a/# x => a: error request 0 malformed_topic
+        a: publish 4 b x*90 retain => a: published 4 7:2
+        a: publish 5 news x*90 retain => a: error request 5 retained_full
+        a: publish 6 news small => a: published 6 7:3
+        a: publish 7 third x => a: error request 7 topics_full
+        a: publish 0 third x => a: error request 0 topics_full
         a: publish 0 news y
-        a: publish 8 b empty retain
-            a: published 8 7:5
-        a: publish 9 news x*90 retain
-            a: published 9 7:6
+        a: publish 8 b empty retain => a: published 8 7:5
+        a: publish 9 news x*90 retain => a: published 9 7:6
         ",
     );
 }
@@ -94,13 +68,11 @@ fn refused_publications() {
 fn options_that_are_not_served() {
     check(
         "
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello 0 ticket forged
             a: welcome ping 60s
             a: error connection ticket_refused
-        a: ticket 9
-            a: error request 9 unsupported_frame
+        a: ticket 9 => a: error request 9 unsupported_frame
         a: subscribe 2 a/# each 0 7:1, 3 news each 0 7:1, 4 news
             a: error subscription 3 unsupported_start
             a: subscribed 2 filter
@@ -115,21 +87,15 @@ fn signs_of_life() {
     check_with(
         |settings| settings.limits.ping_interval_s = 30,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello 60
-            a: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello 60 => a: welcome ping 60s
         b: connect native
             b: 101 crore.v1
             b: welcome ping 30s
-        c: connect ws
-            c: 101 crore.v1
-        c: hello 1
-            c: welcome ping 5s
-        a: ping 77
-            a: pong 77
-        a: control ping hi
-            a: control pong hi
+        c: connect ws => c: 101 crore.v1
+        c: hello 1 => c: welcome ping 5s
+        a: ping 77 => a: pong 77
+        a: control ping hi => a: control pong hi
         c: control pong hi
         time +20s
             c: ping 1005
@@ -139,8 +105,7 @@ fn signs_of_life() {
         time +20s
         a: pong 1
         b: pong 1
-        time +40s
-            b: ping 1070
+        time +40s => b: ping 1070
         b: pong 1
         time +50s
             a: ping 1100
@@ -148,8 +113,7 @@ fn signs_of_life() {
         time +20s
             b: close 3004 ping_timeout
             b: closed
-        count pings ping-timeouts connections
-            pings 4 ping-timeouts 2 connections 1
+        count pings ping-timeouts connections => pings 4 ping-timeouts 2 connections 1
         ",
     );
 }
@@ -172,8 +136,7 @@ fn pings_are_spread() {
         d: connect native
             d: 101 crore.v1
             d: welcome ping 80s
-        time +72s
-            b: ping 1071
+        time +72s => b: ping 1071
         time +4s
         time +4s
             a: ping 1080
@@ -189,8 +152,7 @@ fn pings_are_spread() {
             d: close 3004 ping_timeout
             d: closed
         time +5s
-        count pings ping-timeouts connections
-            pings 4 ping-timeouts 4 connections 0
+        count pings ping-timeouts connections => pings 4 ping-timeouts 4 connections 0
         ",
     );
 }
@@ -204,12 +166,9 @@ fn no_pings() {
             a: 101 crore.v1
             a: welcome ping 0s
         time +200s
-        b: connect ws
-            b: 101 crore.v1
-        b: hello 5
-            b: welcome ping 5s
-        time +9s
-            b: ping 1205
+        b: connect ws => b: 101 crore.v1
+        b: hello 5 => b: welcome ping 5s
+        time +9s => b: ping 1205
         ",
     );
 }
@@ -220,18 +179,13 @@ fn handshake_timeout() {
     check(
         "
         a: connect
-        b: connect ws
-            b: 101 crore.v1
+        b: connect ws => b: 101 crore.v1
         c: connect
         c: raw GET /crore HTTP/1.1\\r\\nHost:
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
-        e: connect echo
-            e: 101
+        d: session
+        e: connect echo => e: 101
         time +9s
-        f: connect ws
-            f: 101 crore.v1
+        f: connect ws => f: 101 crore.v1
         time +2s
             a: 408 close request_timeout
             a: closed
@@ -239,8 +193,7 @@ fn handshake_timeout() {
             b: closed
             c: 408 close request_timeout
             c: closed
-        count handshake-timeouts connections
-            handshake-timeouts 3 connections 3
+        count handshake-timeouts connections => handshake-timeouts 3 connections 3
         time +7s
         time +2s
             f: close 3005 handshake_timeout
@@ -254,77 +207,51 @@ fn close_codes() {
     check_with(
         |settings| settings.limits.frame_bytes_max = 1_000,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: close 1000 bye
             a: close 1000
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: close
             a: close
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: text hello
             a: close 1003 native frames are binary messages
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: binary x*1001
             a: close 1009 payload of 1001 bytes over the limit of 1000
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes c1 80 01020304
             a: close 1002 reserved bits 0x40 set
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes 82 01 00
             a: close 1002 frame from a client is not masked
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes 80 80 01020304
             a: close 1002 continuation frame without a message
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes 88 81 01020304 00
             a: close 1002 close payload of one byte
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes 88 83 00000000 03e8ff
             a: close 1007 close reason is not UTF-8
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes 81 81 00000000 ff
             a: close 1007 text is not UTF-8
             a: closed
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: end
-            a: closed
-        a: connect ws
-            a: 101 crore.v1
-        a: end
-            a: closed
-        count connections sessions
-            connections 0 sessions 0
+        a: session
+        a: end => a: closed
+        a: connect ws => a: 101 crore.v1
+        a: end => a: closed
+        count connections sessions => connections 0 sessions 0
         ",
     );
 }
@@ -333,132 +260,92 @@ fn close_codes() {
 fn malformed_frames() {
     check(
         "
-        a0: connect native
-            a0: 101 crore.v1
-            a0: welcome ping 60s
+        a0: session
         a0: frame
             a0: error connection malformed_frame
             a0: close 3500 protocol_error
             a0: closed
-        a1: connect native
-            a1: 101 crore.v1
-            a1: welcome ping 60s
+        a1: session
         a1: frame 04
             a1: error connection malformed_frame
             a1: close 3500 protocol_error
             a1: closed
-        a2: connect native
-            a2: 101 crore.v1
-            a2: welcome ping 60s
+        a2: session
         a2: frame 0c 00
             a2: error connection unsupported_frame
             a2: close 3505 unsupported_frame
             a2: closed
-        a3: connect native
-            a3: 101 crore.v1
-            a3: welcome ping 60s
+        a3: session
         a3: frame 07 01 07
             a3: error connection unsupported_option
             a3: close 3506 unsupported_option
             a3: closed
-        a4: connect native
-            a4: 101 crore.v1
-            a4: welcome ping 60s
+        a4: session
         a4: frame 07 00 8700
             a4: error connection malformed_varint
             a4: close 3500 protocol_error
             a4: closed
-        a5: connect native
-            a5: 101 crore.v1
-            a5: welcome ping 60s
+        a5: session
         a5: frame 07 00 07 00
             a5: error connection malformed_frame
             a5: close 3500 protocol_error
             a5: closed
-        a6: connect native
-            a6: 101 crore.v1
-            a6: welcome ping 60s
+        a6: session
         a6: frame 02 00 01 01 00 01 ff 00
             a6: error connection malformed_utf8
             a6: close 3500 protocol_error
             a6: closed
-        a7: connect native
-            a7: 101 crore.v1
-            a7: welcome ping 60s
-        a7: frame 02 00 01 01 00 00 00
-            a7: error subscription 1 malformed_topic
-        a8: connect native
-            a8: 101 crore.v1
-            a8: welcome ping 60s
+        a7: session
+        a7: frame 02 00 01 01 00 00 00 => a7: error subscription 1 malformed_topic
+        a8: session
         a8: frame 02 00 02 01 40 01 61 00  02 00 01 62 00
             a8: error connection unsupported_option
             a8: close 3506 unsupported_option
             a8: closed
-        a9: connect native
-            a9: 101 crore.v1
-            a9: welcome ping 60s
+        a9: session
         a9: frame 02 00 02 03 80 01 63 00 01 07 01 04 04 80 01 64 00 01 09 00
-            a9: error subscription 3 unsupported_option
-            a9: error subscription 4 unsupported_option
-        a10: connect native
-            a10: 101 crore.v1
-            a10: welcome ping 60s
-        a10: frame 04 80 09 01 61 01 0b 00
-            a10: error request 9 malformed_parameter
-        a10: publish 10 a x producer p 0
-            a10: error request 10 malformed_parameter
-        a11: connect native
-            a11: 101 crore.v1
-            a11: welcome ping 60s
+            a9: error subscription 3 unsupported_option, subscription 4 unsupported_option
+        a10: session
+        a10: frame 04 80 09 01 61 01 0b 00 => a10: error request 9 malformed_parameter
+        a10: publish 10 a x producer p 0 => a10: error request 10 malformed_parameter
+        a11: session
         a11: frame 04 00 09 8002
             a11: error connection malformed_frame
             a11: close 3500 protocol_error
             a11: closed
-        a12: connect native
-            a12: 101 crore.v1
-            a12: welcome ping 60s
+        a12: session
         a12: frame 05 04 01 01 61 00 00
             a12: error connection unsupported_option
             a12: close 3506 unsupported_option
             a12: closed
-        a13: connect native
-            a13: 101 crore.v1
-            a13: welcome ping 60s
+        a13: session
         a13: frame 06 00 01 8080808010
             a13: error connection malformed_frame
             a13: close 3500 protocol_error
             a13: closed
-        a14: connect native
-            a14: 101 crore.v1
-            a14: welcome ping 60s
+        a14: session
         a14: frame 81 00
             a14: error connection unsupported_frame
             a14: close 3505 unsupported_frame
             a14: closed
-        b0: connect ws
-            b0: 101 crore.v1
+        b0: connect ws => b0: 101 crore.v1
         b0: frame 01 00 02 00
             b0: error connection unsupported_version
             b0: close 3501 unsupported_version
             b0: closed
-        b1: connect ws
-            b1: 101 crore.v1
+        b1: connect ws => b1: 101 crore.v1
         b1: frame 01 80 01 00 01 65 00
             b1: error connection unsupported_option
             b1: close 3506 unsupported_option
             b1: closed
-        b2: connect ws
-            b2: 101 crore.v1
+        b2: connect ws => b2: 101 crore.v1
         b2: frame 01 00 01
             b2: error connection malformed_frame
             b2: close 3500 protocol_error
             b2: closed
-        b3: connect ws
-            b3: 101 crore.v1
-        b3: frame 01 80 01 00 01 02 01 61
-            b3: welcome ping 60s
-        count connections
-            connections 4
+        b3: connect ws => b3: 101 crore.v1
+        b3: frame 01 80 01 00 01 02 01 61 => b3: welcome ping 60s
+        count connections => connections 4
         ",
     );
 }
@@ -468,14 +355,11 @@ fn malformed_frames() {
 fn behind_the_end() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: bytes 8184 00000000 74657874 8283 00000000 070007
             a: close 1003 native frames are binary messages
             a: closed
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: bytes 8283 00000000 070007 8284 00000000 01000100
             a: error connection hello_required
             a: close 3504 hello_required
@@ -495,10 +379,8 @@ fn go_away() {
         b: connect native
             b: 101 crore.v1
             b: welcome ping 10s
-        c: connect ws
-            c: 101 crore.v1
-        d: connect echo
-            d: 101
+        c: connect ws => c: 101 crore.v1
+        d: connect echo => d: 101
         e: connect
         a: block
         drain 100000
@@ -508,8 +390,7 @@ fn go_away() {
             d: close 3000 shutdown
             d: closed
             e: closed
-        a: open
-            a: go-away 3001 return after 0 ms
+        a: open => a: go-away 3001 return after 0 ms
         f: connect native
             f: 503 close [retry-after: 1] shutting_down
             f: closed
@@ -518,8 +399,7 @@ fn go_away() {
             a: closed
             b: close 3001 going_away
             b: closed
-        count connections
-            connections 0
+        count connections => connections 0
         ",
     );
 }
@@ -527,56 +407,39 @@ fn go_away() {
 /// Sessions with many subscriptions find them as those with few.
 #[test]
 fn many_subscriptions() {
-    use std::fmt::Write;
-    let mut script = String::from(
+    let list = |last: u32, text: fn(u32) -> String, separator: &str| {
+        (1..=last).map(text).collect::<Vec<_>>().join(separator)
+    };
+    let items = list(100, |n| format!("{n} t{n}"), ", ");
+    let subscribed = list(100, |n| format!("            a: subscribed {n} through 7:0"), "\n");
+    let numbers = list(99, |n| n.to_string(), " ");
+    let unsubscribed = list(99, |n| format!("            a: unsubscribed {n} 0"), "\n");
+    check(&format!(
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-",
-    );
-    let mut line = |text: String| writeln!(script, "        {text}").unwrap();
-    let items: Vec<String> = (1..=100).map(|n| format!("{n} t{n}")).collect();
-    line(format!("a: subscribe {}, 101 x/#", items.join(", ")));
-    (1..=100).for_each(|n| line(format!("    a: subscribed {n} through 7:0")));
-    line("    a: subscribed 101 filter".into());
-    line("a: subscribe 50 new, 200 t50, 201 x/#, 202 t100".into());
-    line("    a: error subscription 50 already_subscribed".into());
-    line("    a: error subscription 201 already_subscribed".into());
-    line("    a: error subscription 200 already_subscribed".into());
-    line("    a: error subscription 202 already_subscribed".into());
-    let gone: Vec<String> = (1..=99).map(|n| n.to_string()).collect();
-    line(format!("a: unsubscribe {} 150", gone.join(" ")));
-    (1..=99).for_each(|n| line(format!("    a: unsubscribed {n} 0")));
-    line("    a: error subscription 150 unknown_subscription".into());
-    line("a: subscribe 50 t50, 1 x/1".into());
-    line("    a: subscribed 50 through 7:0".into());
-    line("    a: subscribed 1 through 7:0".into());
-    line("b: publish 0 t50 again".into());
-    line("    a: message 50 1<0 again".into());
-    line("b: publish 0 t100 kept".into());
-    line("    a: message 100 2<0 kept".into());
-    line("b: publish 0 x/1 both".into());
-    line("    a: message 1 3<0 both".into());
-    line("    a: named x/1 3<0 both".into());
-    line("a: unsubscribe 101".into());
-    line("    a: unsubscribed 101 0".into());
-    line("a: subscribe 102 x/#".into());
-    line("    a: subscribed 102 filter".into());
-    line("count subscriptions filters".into());
-    line("    subscriptions 4 filters 1".into());
-    line("a: reset".into());
-    line("c: connect native".into());
-    line("    c: 101 crore.v1".into());
-    line("    c: welcome ping 60s".into());
-    line("c: unsubscribe 50".into());
-    line("    c: error subscription 50 unknown_subscription".into());
-    line("c: subscribe 50 t50".into());
-    line("    c: subscribed 50 through 7:3".into());
-    line("count subscriptions filters".into());
-    line("    subscriptions 1 filters 0".into());
-    check(&script);
+        b, a: session
+        a: subscribe {items}, 101 x/#
+{subscribed}
+            a: subscribed 101 filter
+        a: subscribe 50 new, 200 t50, 201 x/#, 202 t100
+            a: error subscription 50 already_subscribed, subscription 201 already_subscribed
+            a: error subscription 200 already_subscribed, subscription 202 already_subscribed
+        a: unsubscribe {numbers} 150
+{unsubscribed}
+            a: error subscription 150 unknown_subscription
+        a: subscribe 50 t50, 1 x/1 => a: subscribed 50 through 7:0, 1 through 7:0
+        b: publish 0 t50 again => a: message 50 1<0 again
+        b: publish 0 t100 kept => a: message 100 2<0 kept
+        b: publish 0 x/1 both
+            a: message 1 3<0 both
+            a: named x/1 3<0 both
+        a: unsubscribe 101 => a: unsubscribed 101 0
+        a: subscribe 102 x/# => a: subscribed 102 filter
+        count subscriptions filters => subscriptions 4 filters 1
+        a: reset
+        c: session
+        c: unsubscribe 50 => c: error subscription 50 unknown_subscription
+        c: subscribe 50 t50 => c: subscribed 50 through 7:3
+        count subscriptions filters => subscriptions 1 filters 0
+        "
+    ));
 }

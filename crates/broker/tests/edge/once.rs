@@ -7,11 +7,8 @@ use crate::support::{check, check_with};
 fn keys_over_http() {
     check(
         r#"
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 #
-            a: subscribed 1 filter
+        a: session
+        a: subscribe 1 # => a: subscribed 1 filter
         c: connect
         c: POST /topics/a | Idempotency-Key: "k 1" > hi
             a: named a 1<0 hi
@@ -74,10 +71,8 @@ fn epochs_over_http() {
         c: connect
         c: POST /topics/a | Crore-Expected-Epoch: 7 > hi
             c: 200 {"epoch":"7","offset":1,"duplicate":false}
-        c: POST /topics/a | Crore-Expected-Epoch: 6 > hi
-            c: 409 epoch_mismatch 7:1
-        c: POST /publish > {"topic":"a","data":1,"expected_epoch":"8"}
-            c: 409 epoch_mismatch 7:1
+        c: POST /topics/a | Crore-Expected-Epoch: 6 > hi => c: 409 epoch_mismatch 7:1
+        c: POST /publish > {"topic":"a","data":1,"expected_epoch":"8"} => c: 409 epoch_mismatch 7:1
         c: POST /publish | Crore-Expected-Epoch: 8 > [{"topic":"a","data":1,"expected_epoch":"7"},{"topic":"a","data":1}]
             c: 200 {"results":[{"topic":"a","epoch":"7","offset":2,"duplicate":false},{"topic":"a","error":{"code":"epoch_mismatch","status":409,"temporary":false,"detail":"the log's epoch is not the expected one","epoch":"7","head":2}}]}
         "#,
@@ -108,33 +103,25 @@ fn malformed_headers() {
 fn native_publications() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 1 news hi key k
             a: published 1 7:1
             a: message 1 1<0 hi
-        a: publish 2 news hi key k
-            a: published 2 7:1 duplicate
+        a: publish 2 news hi key k => a: published 2 7:1 duplicate
         a: publish 3 news two producer p 5
             a: published 3 7:2
             a: message 1 2<1 two
-        a: publish 4 news two producer p 5
-            a: published 4 7:2 duplicate
-        a: publish 5 news two producer p 4
-            a: error request 5 out_of_order
+        a: publish 4 news two producer p 5 => a: published 4 7:2 duplicate
+        a: publish 5 news two producer p 4 => a: error request 5 out_of_order
         a: publish 6 news three producer p 6 epoch 7
             a: published 6 7:3
             a: message 1 3<2 three
         a: publish 7 news three producer p 6 epoch 6
             a: error request 7 epoch_mismatch restart 7:3
         a: publish 0 news three key k
-        a: publish 0 news three producer p 1
-            a: error request 0 out_of_order
-        count published duplicates out-of-order
-            published 3 duplicates 3 out-of-order 2
+        a: publish 0 news three producer p 1 => a: error request 0 out_of_order
+        count published duplicates out-of-order => published 3 duplicates 3 out-of-order 2
         ",
     );
 }
@@ -145,31 +132,18 @@ fn native_publications() {
 fn fencing() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         time +1ms
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: publish 1 news one producer p 1
-            a: published 1 7:1
-        b: publish 1 news one producer p 1
-            b: published 1 7:1 duplicate
-        a: publish 2 news two producer p 2
-            a: error request 2 producer_fenced
-        b: publish 2 news two producer p 2
-            b: published 2 7:2
-        a: publish 3 news other producer q 1
-            a: published 3 7:3
+        b: session
+        a: publish 1 news one producer p 1 => a: published 1 7:1
+        b: publish 1 news one producer p 1 => b: published 1 7:1 duplicate
+        a: publish 2 news two producer p 2 => a: error request 2 producer_fenced
+        b: publish 2 news two producer p 2 => b: published 2 7:2
+        a: publish 3 news other producer q 1 => a: published 3 7:3
         b: reset
-        a: publish 4 news three producer p 3
-            a: error request 4 producer_fenced
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        c: publish 3 news three producer p 3
-            c: published 3 7:4
+        a: publish 4 news three producer p 3 => a: error request 4 producer_fenced
+        c: session
+        c: publish 3 news three producer p 3 => c: published 3 7:4
         ",
     );
 }
@@ -181,20 +155,13 @@ fn late_bytes_fence_nobody() {
     check_with(
         |settings| settings.edges_count = 2,
         "
-        a: connect native on 1
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session on 1
         time +1ms
-        b: connect native on 0
-            b: 101 crore.v1
-            b: welcome ping 60s
-        b: publish 1 news one producer p 1
-            b: published 1 7:1
+        b: session on 0
+        b: publish 1 news one producer p 1 => b: published 1 7:1
         time +30s
-        a: publish 1 news one producer p 1
-            a: error request 1 producer_fenced
-        b: publish 2 news two producer p 2
-            b: published 2 7:2
+        a: publish 1 news one producer p 1 => a: error request 1 producer_fenced
+        b: publish 2 news two producer p 2 => b: published 2 7:2
         ",
     );
 }
@@ -204,20 +171,11 @@ fn late_bytes_fence_nobody() {
 fn connections_of_one_millisecond() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        b: publish 1 news one producer p 2
-            b: published 1 7:1
-        a: publish 1 news one producer p 2
-            a: published 1 7:1 duplicate
-        b: publish 2 news two producer p 3
-            b: published 2 7:2
-        a: publish 2 news zero producer p 1
-            a: error request 2 out_of_order
+        a, b: session
+        b: publish 1 news one producer p 2 => b: published 1 7:1
+        a: publish 1 news one producer p 2 => a: published 1 7:1 duplicate
+        b: publish 2 news two producer p 3 => b: published 2 7:2
+        a: publish 2 news zero producer p 1 => a: error request 2 out_of_order
         ",
     );
 }
@@ -228,19 +186,12 @@ fn fencing_over_edges() {
     check_with(
         |settings| settings.edges_count = 2,
         "
-        a: connect native on 1
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: publish 1 news one producer p 1
-            a: published 1 7:1
+        a: session on 1
+        a: publish 1 news one producer p 1 => a: published 1 7:1
         time +1s
-        b: connect native on 0
-            b: 101 crore.v1
-            b: welcome ping 60s
-        b: publish 1 news two producer p 2
-            b: published 1 7:2
-        a: publish 2 news three producer p 3
-            a: error request 2 producer_fenced
+        b: session on 0
+        b: publish 1 news two producer p 2 => b: published 1 7:2
+        a: publish 2 news three producer p 3 => a: error request 2 producer_fenced
         ",
     );
 }
@@ -255,17 +206,13 @@ fn order_under_pressure() {
             settings.limits.turn_frames_max = 2;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: flood news 1..200 producer p
         homes go
-        count duplicates out-of-order published
-            duplicates 0 out-of-order 0 published 200
+        count duplicates out-of-order published => duplicates 0 out-of-order 0 published 200
         a: flood news 1..200 producer p
-        count duplicates out-of-order published
-            duplicates 200 out-of-order 0 published 200
+        count duplicates out-of-order published => duplicates 200 out-of-order 0 published 200
         ",
     );
 }

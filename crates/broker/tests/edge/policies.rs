@@ -19,30 +19,21 @@ fn conflate() {
     check_with(
         by_rule(LagPolicy::Conflate),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
         b: flood news 1..5
         b: flood other 6..6
         b: flood news 7..30
         b: flood other 31..31
-        a: drain 10
-            a: skipped 1 0..29 Conflated
+        a: drain 10 => a: skipped 1 0..29 Conflated
         b: flood news 32..32
         a: open
             a: message 1 30<29 30
             a: caught-up 1 through 31
             a: message 1 32<30 32
-        b: flood news 33..33
-            a: message 1 33<32 33
-        count lagging conflated pages pinned
-            lagging 1 conflated 1 pages 1 pinned 0
+        b: flood news 33..33 => a: message 1 33<32 33
+        count lagging conflated pages pinned => lagging 1 conflated 1 pages 1 pinned 0
         ",
     );
 }
@@ -53,15 +44,8 @@ fn conflate_with_nothing_between() {
     check_with(
         by_rule(LagPolicy::Conflate),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
+        b, a: session
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
         b: flood other 1..8
         b: flood news 9..9
@@ -71,8 +55,7 @@ fn conflate_with_nothing_between() {
             a: caught-up 2 through 9
             a: message 1 9<0 9
             a: caught-up 1 through 9
-        count conflated lagging
-            conflated 1 lagging 2
+        count conflated lagging => conflated 1 lagging 2
         ",
     );
 }
@@ -83,15 +66,8 @@ fn conflate_again_and_again() {
     check_with(
         by_rule(LagPolicy::Conflate),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
+        b, a: session
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
         b: flood news 1..1
         b: flood news 2..10
@@ -100,8 +76,7 @@ fn conflate_again_and_again() {
         a: block
         homes go
         b: flood other 11..30
-        a: drain 12
-            a: skipped 2 0..29 Conflated
+        a: drain 12 => a: skipped 2 0..29 Conflated
         b: flood news 31..31
         b: flood news 32..45
         a: drain 60
@@ -110,11 +85,9 @@ fn conflate_again_and_again() {
             a: skipped 1 0..44 Conflated
             a: message 1 45<44 45
             a: caught-up 1 through 45
-        b: flood news 46..46
-            a: message 1 46<45 46
+        b: flood news 46..46 => a: message 1 46<45 46
         a: open
-        count conflated lagging pinned
-            conflated 4 lagging 5 pinned 0
+        count conflated lagging pinned => conflated 4 lagging 5 pinned 0
         ",
     );
 }
@@ -124,15 +97,8 @@ fn drop() {
     check_with(
         by_rule(LagPolicy::Drop),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
+        b, a: session
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
         b: flood news 1..2
         b: flood news 3..4
@@ -144,10 +110,8 @@ fn drop() {
             a: caught-up 2 through 31
             a: skipped 1 0..31 Dropped
             a: caught-up 1 through 31
-        b: flood news 32..32
-            a: message 1 32<30 32
-        count lagging dropped pages
-            lagging 2 dropped 2 pages 2
+        b: flood news 32..32 => a: message 1 32<30 32
+        count lagging dropped pages => lagging 2 dropped 2 pages 2
         ",
     );
 }
@@ -157,43 +121,27 @@ fn disconnect() {
     check_with(
         by_rule(LagPolicy::Disconnect),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-        b: flood news 1..2
-            a: message 1 1<0 1
-            a: message 1 2<1 2
-        b: flood other 3..3
-            a: message 2 3<0 3
+        b, a: session
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
+        b: flood news 1..2 => a: message 1 1<0 1, 2<1 2
+        b: flood other 3..3 => a: message 2 3<0 3
         a: block
         b: flood news 4..5
-        a: drain 12
-            a: message 1 4<2 4
+        a: drain 12 => a: message 1 4<2 4
         b: flood news 6..20
-        a: drain 10
-            a: message 1 5<4 5
-        a: open
-            a: unsubscribed 1 2500
+        a: drain 10 => a: message 1 5<4 5
+        a: open => a: unsubscribed 1 2500
         b: flood news 21..21
-        b: flood other 22..22
-            a: message 2 22<3 22
+        b: flood other 22..22 => a: message 2 22<3 22
         a: subscribe 1 news since 7:4
             a: subscribed 1 through 7:4 continued replaying
             a: message 1 5..21: 17 in order
             a: caught-up 1 through 22
-        b: flood news 23..23
-            a: message 1 23<21 23
+        b: flood news 23..23 => a: message 1 23<21 23
         count disconnected subscriptions topics pinned
             disconnected 1 subscriptions 2 topics 2 pinned 0
         a: reset
-        count subscriptions indexes
-            subscriptions 0 indexes 0
+        count subscriptions indexes => subscriptions 0 indexes 0
         ",
     );
 }
@@ -206,13 +154,9 @@ fn a_recovery_is_complete() {
         check_with(
             by_rule(policy),
             "
-            b: connect native
-                b: 101 crore.v1
-                b: welcome ping 60s
+            b: session
             b: flood news 1..30
-            a: connect native
-                a: 101 crore.v1
-                a: welcome ping 60s
+            a: session
             homes stop
             a: subscribe 1 news since 7:2
             a: block
@@ -220,27 +164,15 @@ fn a_recovery_is_complete() {
             b: flood news 31..40
             a: drain 40
                 a: subscribed 1 through 7:2 continued replaying
-                a: message 1 3<2 3
-                a: message 1 4<3 4
-                a: message 1 5<4 5
-                a: message 1 6<5 6
-            a: drain 40
-                a: message 1 7<6 7
-                a: message 1 8<7 8
-                a: message 1 9<8 9
-                a: message 1 10<9 10
+                a: message 1 3<2 3, 4<3 4, 5<4 5, 6<5 6
+            a: drain 40 => a: message 1 7<6 7, 8<7 8, 9<8 9, 10<9 10
             b: flood news 41..41
             a: drain 300
                 a: message 1 11..41: 31 in order
                 a: caught-up 1 through 41
-            b: flood news 42..45
-                a: message 1 42<41 42
-                a: message 1 43<42 43
-            a: open
-                a: message 1 44<43 44
-                a: message 1 45<44 45
-            count conflated dropped disconnected
-                conflated 0 dropped 0 disconnected 0
+            b: flood news 42..45 => a: message 1 42<41 42, 43<42 43
+            a: open => a: message 1 44<43 44, 45<44 45
+            count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
             ",
         );
     }
@@ -257,31 +189,20 @@ fn a_gap_stays_a_gap() {
                 settings.limits.stream_credit_bytes = 400;
             },
             "
-            b: connect native
-                b: 101 crore.v1
-                b: welcome ping 60s
-            a: connect native
-                a: 101 crore.v1
-                a: welcome ping 60s
-            a: subscribe 1 news
-                a: subscribed 1 through 7:0
+            b, a: session
+            a: subscribe 1 news => a: subscribed 1 through 7:0
             letters stop
             b: flood news 1..6
             time +12s
             b: flood news 7..8
             letters go
-                a: message 1 1<0 1
-                a: message 1 2<1 2
-                a: message 1 3<2 3
-                a: message 1 4<3 4
+                a: message 1 1<0 1, 2<1 2, 3<2 3, 4<3 4
                 a: gap 1 4..6 Evicted
                 a: message 1 7<6 7
                 a: caught-up 1 through 7
                 a: message 1 8<7 8
-            b: flood news 9..9
-                a: message 1 9<8 9
-            count conflated dropped disconnected
-                conflated 0 dropped 0 disconnected 0
+            b: flood news 9..9 => a: message 1 9<8 9
+            count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
             ",
         );
     }
@@ -296,14 +217,8 @@ fn conflate_overtaken_by_eviction() {
             settings.logs[0].age_max_ms = 10_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
         b: flood news 1..1
         b: flood news 2..20
@@ -311,8 +226,7 @@ fn conflate_overtaken_by_eviction() {
         a: open
             a: gap 1 0..20 Evicted
             a: caught-up 1 through 20
-        b: flood news 21..21
-            a: message 1 21<20 21
+        b: flood news 21..21 => a: message 1 21<20 21
         ",
     );
 }
@@ -322,9 +236,7 @@ fn raw_streams() {
     check_with(
         by_rule(LagPolicy::Replay),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         d: connect
         e: connect
@@ -344,12 +256,9 @@ fn raw_streams() {
         d: block
         e: block
         b: flood news 1..1
-        c: drain 20
-            c: event id 7:1 1
-        d: drain 20
-            d: event id 7:1 1
-        e: drain 20
-            e: event id 7:1 1
+        c: drain 20 => c: event id 7:1 1
+        d: drain 20 => d: event id 7:1 1
+        e: drain 20 => e: event id 7:1 1
         b: flood news 2..2
         b: flood news 3..20
         c: open
@@ -386,9 +295,7 @@ fn composite_streams() {
     check_with(
         by_rule(LagPolicy::Replay),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         d: connect
         c: GET /events?topic=a&topic=b&policy=conflate
@@ -433,10 +340,8 @@ fn policies_by_parameter() {
         by_rule(LagPolicy::Replay),
         "
         c: connect
-        c: GET /events?topic=a&policy=newest
-            c: 400 malformed_parameter
-        c: GET /topics/a?policy=Drop | Accept: text/event-stream
-            c: 400 malformed_parameter
+        c: GET /events?topic=a&policy=newest => c: 400 malformed_parameter
+        c: GET /topics/a?policy=Drop | Accept: text/event-stream => c: 400 malformed_parameter
         ",
     );
 }
@@ -447,24 +352,10 @@ fn policies_by_option() {
     check_with(
         by_rule(LagPolicy::Drop),
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
-        a: subscribe 1 news policy conflate
-            a: subscribed 1 through 7:0
-        c: subscribe 1 news policy replay
-            c: subscribed 1 through 7:0
-        d: subscribe 1 news policy disconnect
-            d: subscribed 1 through 7:0
+        b, a, c, d: session
+        a: subscribe 1 news policy conflate => a: subscribed 1 through 7:0
+        c: subscribe 1 news policy replay => c: subscribed 1 through 7:0
+        d: subscribe 1 news policy disconnect => d: subscribed 1 through 7:0
         a: block
         c: block
         d: block
@@ -477,8 +368,7 @@ fn policies_by_option() {
         c: open
             c: message 1 1..12: 12 in order
             c: caught-up 1 through 12
-        d: open
-            d: unsubscribed 1 2500
+        d: open => d: unsubscribed 1 2500
         ",
     );
 }

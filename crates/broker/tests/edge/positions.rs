@@ -16,25 +16,9 @@ fn cursors_do_not_age() {
     check_with(
         short_lived,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 +, 3 z
-            a: subscribed 1 filter
-            a: subscribed 2 filter
-            a: subscribed 3 through 7:0
-        b: flood y 1..8
-            a: named y 1<0 1
-            a: named y 2<1 2
-            a: named y 3<2 3
-            a: named y 4<3 4
-            a: named y 5<4 5
-            a: named y 6<5 6
-            a: named y 7<6 7
-            a: named y 8<7 8
+        b, a: session
+        a: subscribe 1 x/#, 2 +, 3 z => a: subscribed 1 filter, 2 filter, 3 through 7:0
+        b: flood y 1..8 => a: named y 1<0 1, 2<1 2, 3<2 3, 4<3 4, 5<4 5, 6<5 6, 7<6 7, 8<7 8
         c: connect
         c: GET /events?topic=x/%23&topic=x/%2B&topic=z
             c: 200 close stream
@@ -61,8 +45,7 @@ fn cursors_do_not_age() {
             c: event id -,-,7:12/7:9 {\"topic\":\"z\",\"position\":\"7:12\",\"offset\":12,\"time_ms\":1000000,\"data\":\"3\"}
             c: event id -,-,7:13/7:9 {\"topic\":\"z\",\"position\":\"7:13\",\"offset\":13,\"time_ms\":1000000,\"data\":\"4\"}
         time +3s
-            a: caught-up 1 partition 0 through 13
-            a: caught-up 2 partition 0 through 13
+            a: caught-up 1 partition 0 through 13, 2 partition 0 through 13
             c: id -,-,7:13/7:d
         b: flood z 5..5
             a: message 3 14<13 5
@@ -70,8 +53,7 @@ fn cursors_do_not_age() {
             c: event id -,-,7:14/7:d {\"topic\":\"z\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1003000,\"data\":\"5\"}
         time +3s
         time +20s
-            a: caught-up 1 partition 0 through 14
-            a: caught-up 2 partition 0 through 14
+            a: caught-up 1 partition 0 through 14, 2 partition 0 through 14
             c: comment
             c: id -,-,7:14/7:e
         time +30s
@@ -92,18 +74,13 @@ fn cursors_do_not_age() {
             c: event id -,-,7:17/7:e {\"topic\":\"z\",\"position\":\"7:17\",\"offset\":17,\"time_ms\":1056000,\"data\":\"8\"}
             c: event id -,-,7:18/7:e {\"topic\":\"z\",\"position\":\"7:18\",\"offset\":18,\"time_ms\":1056000,\"data\":\"9\"}
         time +3s
-            a: caught-up 1 partition 0 through 18
-            a: caught-up 2 partition 0 through 18
+            a: caught-up 1 partition 0 through 18, 2 partition 0 through 18
             c: id -,-,7:18/7:i
         a: reset
         c: reset
-        time +70s
-            b: ping 1116
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/# each 0 7:18
-            a: subscribed 1 filter, 0 through 7:18 continued
+        time +70s => b: ping 1116
+        a: session
+        a: subscribe 1 x/# each 0 7:18 => a: subscribed 1 filter, 0 through 7:18 continued
         a: subscribe 2 x/+ each 0 7:9
             a: subscribed 2 filter, 0 through 7:14 replaying
             a: gap 2 partition 0 9..14 Evicted
@@ -131,14 +108,8 @@ fn nobody_is_told_too_much() {
             settings.limits.page_records_max = 2;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
         c: connect
         c: GET /events?topic=x/%23
             c: 200 close stream
@@ -150,15 +121,12 @@ fn nobody_is_told_too_much() {
         b: flood x/1 1..2
         b: flood y 1..2
         time +3s
-        a: open
-            a: named x/1 1<0 1
-            a: named x/1 2<1 2
+        a: open => a: named x/1 1<0 1, 2<1 2
         c: open
             a: caught-up 1 partition 0 through 4
             c: event id -/7:1 {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"}
             c: event id -/7:2 {\"topic\":\"x/1\",\"position\":\"7:2\",\"offset\":2,\"time_ms\":1000000,\"data\":\"2\"}
-        time +1s
-            c: id -/7:4
+        time +1s => c: id -/7:4
         a: block
         c: block
         b: flood x/1 3..3
@@ -170,13 +138,8 @@ fn nobody_is_told_too_much() {
         c: open
         time +3s
         homes go
-            a: named x/1 5<2 3 for 1
-            a: named x/1 6<5 4 for 1
-            a: named x/1 7<6 5 for 1
-            a: named x/1 8<7 6 for 1
-            a: named x/1 9<8 7 for 1
-            a: named x/1 10<9 8 for 1
-            a: named x/1 11<10 9 for 1
+            a: named x/1 5<2 3 for 1, 6<5 4 for 1, 7<6 5 for 1, 8<7 6 for 1, 9<8 7 for 1
+            a: named x/1 10<9 8 for 1, 11<10 9 for 1
             a: caught-up 1 partition 0 through 21
             c: event id -/7:5 {\"topic\":\"x/1\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1004000,\"data\":\"3\"}
             c: event id -/7:6 {\"topic\":\"x/1\",\"position\":\"7:6\",\"offset\":6,\"time_ms\":1004000,\"data\":\"4\"}
@@ -190,8 +153,7 @@ fn nobody_is_told_too_much() {
         time +3s
             a: caught-up 1 partition 0 through 39
             c: id -/7:13
-        count lagging
-            lagging 2
+        count lagging => lagging 2
         ",
     );
 }
@@ -207,33 +169,20 @@ fn answers_on_their_way() {
             settings.logs[0].partitions_count = 2;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#
-            a: subscribed 1 filter
-        b: flood x/2 1..2
-            a: named x/2 1<0 1
-            a: named x/2 2<1 2
+        b, a: session
+        a: subscribe 1 x/# => a: subscribed 1 filter
+        b: flood x/2 1..2 => a: named x/2 1<0 1, 2<1 2
         b: flood z 1..2
         b: flood y 1..2
         homes stop 1
         time +1s
         a: subscribe 2 +/9
         b: flood y 3..9
-        time +3s
-            a: caught-up 1 partition 0 through 4
-            a: caught-up 1 partition 0 through 11
+        time +3s => a: caught-up 1 partition 0 through 4, 1 partition 0 through 11
         homes go
             a: subscribed 2 filter
-            a: caught-up 2 partition 0 through 11
-            a: caught-up 1 partition 0 through 11
-        time +3s
-            a: caught-up 1 partition 1 through 2
-            a: caught-up 2 partition 1 through 2
+            a: caught-up 2 partition 0 through 11, 1 partition 0 through 11
+        time +3s => a: caught-up 1 partition 1 through 2, 2 partition 1 through 2
         ",
     );
 }

@@ -34,11 +34,8 @@ fn a_live_subscription_goes_on_and_histories_are_cut() {
     check_reload(
         histories,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 1 news one
             a: published 1 7:1
             a: message 1 1<0 one
@@ -46,20 +43,15 @@ fn a_live_subscription_goes_on_and_histories_are_cut() {
         a: publish 2 news two
             a: published 2 7:2
             a: message 1 2<1 two
-        a: history 3 news
-            a: history 3 head 2 []
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
-        d: subscribe 1 news last 5
-            d: subscribed 1 through 7:2
+        a: history 3 news => a: history 3 head 2 []
+        d: session
+        d: subscribe 1 news last 5 => d: subscribed 1 through 7:2
         a: publish 4 news three
             a: published 4 7:3
             a: message 1 3<2 three
             d: message 1 3<2 three
         reload 0
-        a: history 5 news
-            a: history 5 head 3 [1<0 one, 2<1 two, 3<2 three]
+        a: history 5 news => a: history 5 head 3 [1<0 one, 2<1 two, 3<2 three]
         ",
     );
 }
@@ -69,20 +61,15 @@ fn a_replay_that_has_begun_goes_on() {
     check_reload(
         histories,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..3
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe 1 news since 7:0 credit 1
             a: subscribed 1 through 7:0 continued replaying
             a: message 1 1<0 1
         reload 2
         a: credit 1 5
-            a: message 1 2<1 2
-            a: message 1 3<2 3
+            a: message 1 2<1 2, 3<2 3
             a: caught-up 1 through 3
         ",
     );
@@ -94,25 +81,17 @@ fn edges_hear_first() {
     check_reload(
         histories,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: publish 1 news one
-            a: published 1 7:1
+        a: session
+        a: publish 1 news one => a: published 1 7:1
         reload 1 edges
-        a: publish 2 news two
-            a: published 2 7:2
-        a: history 3 news
-            a: history 3 head 2 [1<0 one, 2<1 two]
+        a: publish 2 news two => a: published 2 7:2
+        a: history 3 news => a: history 3 head 2 [1<0 one, 2<1 two]
         reload 1 homes
-        a: history 4 news
-            a: history 4 head 2 []
+        a: history 4 news => a: history 4 head 2 []
         reload 0 homes
-        a: history 5 news
-            a: history 5 head 2 []
+        a: history 5 news => a: history 5 head 2 []
         reload 0 edges
-        a: history 6 news
-            a: history 6 head 2 [1<0 one, 2<1 two]
+        a: history 6 news => a: history 6 head 2 [1<0 one, 2<1 two]
         ",
     );
 }
@@ -132,28 +111,19 @@ fn who_may_publish() {
     check_reload(
         reload,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 closed/a
-            a: subscribed 1 through 7:0
+        a: session
+        a: subscribe 1 closed/a => a: subscribed 1 through 7:0
         a: publish 1 closed/a one
             a: published 1 7:1
             a: message 1 1<0 one
         reload 1
-        a: publish 2 closed/a two
-            a: error request 2 forbidden
-        a: publish 3 closed/open two
-            a: published 3 7:2
-        a: publish 4 kept two
-            a: published 4 7:3
-        a: publish 5 kept two retain
-            a: error request 5 forbidden
+        a: publish 2 closed/a two => a: error request 2 forbidden
+        a: publish 3 closed/open two => a: published 3 7:2
+        a: publish 4 kept two => a: published 4 7:3
+        a: publish 5 kept two retain => a: error request 5 forbidden
         c: connect
-        c: POST /topics/closed/a > three
-            c: 403 forbidden
-        c: POST /topics/kept?retain=true > three
-            c: 403 forbidden
+        c: POST /topics/closed/a > three => c: 403 forbidden
+        c: POST /topics/kept?retain=true > three => c: 403 forbidden
         c: GET /topics/closed/a
             c: 200 {\"topic\":\"closed/a\",\"epoch\":\"7\",\"head\":3,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}],\"more\":false,\"cursor\":\"7:3\"}
         reload 0
@@ -174,39 +144,25 @@ fn a_topics_rate() {
     check_reload(
         reload,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         reload 1
-        a: publish 1 slow/a one
-            a: published 1 7:1
-        a: publish 2 slow/a two
-            a: published 2 7:2
-        a: publish 3 slow/a three
-            a: error request 3 rate_limited
-        a: publish 4 slow/b one
-            a: published 4 7:3
-        a: publish 5 fast one
-            a: published 5 7:4
+        a: publish 1 slow/a one => a: published 1 7:1
+        a: publish 2 slow/a two => a: published 2 7:2
+        a: publish 3 slow/a three => a: error request 3 rate_limited
+        a: publish 4 slow/b one => a: published 4 7:3
+        a: publish 5 fast one => a: published 5 7:4
         c: connect
-        c: POST /topics/slow/a > four
-            c: 429 [retry-after: 1] rate_limited
+        c: POST /topics/slow/a > four => c: 429 [retry-after: 1] rate_limited
         time +500ms
-        a: publish 6 slow/a five
-            a: published 6 7:5
-        a: publish 7 slow/a six
-            a: error request 7 rate_limited
+        a: publish 6 slow/a five => a: published 6 7:5
+        a: publish 7 slow/a six => a: error request 7 rate_limited
         reload 2
         time +250ms
-        a: publish 8 slow/a seven
-            a: published 8 7:6
+        a: publish 8 slow/a seven => a: published 8 7:6
         reload 0
-        a: publish 9 slow/a eight
-            a: published 9 7:7
-        a: publish 10 slow/a nine
-            a: published 10 7:8
-        count rate-limited
-            rate-limited 3
+        a: publish 9 slow/a eight => a: published 9 7:7
+        a: publish 10 slow/a nine => a: published 10 7:8
+        count rate-limited => rate-limited 3
         ",
     );
 }
@@ -224,17 +180,10 @@ fn policies_of_subscriptions_that_are_there() {
         reload,
         "
         reload 0
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         reload 1
-        a: subscribe 2 other
-            a: subscribed 2 through 7:0
+        a: subscribe 2 other => a: subscribed 2 through 7:0
         a: block
         b: flood news 1..20
         b: flood other 1..20
@@ -260,23 +209,15 @@ fn limits_hold_from_the_next_frame_on() {
     check_reload(
         reload,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x, 2 y, 3 z
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-            a: subscribed 3 through 7:0
+        a: session
+        a: subscribe 1 x, 2 y, 3 z => a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0
         reload 1
-        a: subscribe 4 x
-            a: error subscription 4 too_many_subscriptions limit 2
-        a: publish 1 x abcdef
-            a: error request 1 message_too_large limit 5
+        a: subscribe 4 x => a: error subscription 4 too_many_subscriptions limit 2
+        a: publish 1 x abcdef => a: error request 1 message_too_large limit 5
         a: publish 2 x abc
             a: published 2 7:1
             a: message 1 1<0 abc
-        a: publish 3 new abc
-            a: error request 3 topics_full
+        a: publish 3 new abc => a: error request 3 topics_full
         a: publish 4 z abc
             a: published 4 7:2
             a: message 3 2<0 abc
@@ -285,8 +226,7 @@ fn limits_hold_from_the_next_frame_on() {
             c: 413 close message_too_large
             c: closed
         reload 0
-        a: subscribe 4 v
-            a: subscribed 4 through 7:2
+        a: subscribe 4 v => a: subscribed 4 through 7:2
         ",
     );
 }
@@ -300,32 +240,17 @@ fn credit_follows_its_bound() {
     check_reload(
         reload,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        b: flood news 1..2 size 700
-            a: message 1 1<0 702 bytes
-            a: message 1 2<1 702 bytes
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        b: flood news 1..2 size 700 => a: message 1 1<0 702 bytes, 2<1 702 bytes
         reload 1
-        b: flood news 3..4 size 700
-            a: message 1 3<2 702 bytes
-            a: message 1 4<3 702 bytes
+        b: flood news 3..4 size 700 => a: message 1 3<2 702 bytes, 4<3 702 bytes
         reload 2
-        b: flood news 5..6 size 700
-            a: message 1 5<4 702 bytes
-            a: message 1 6<5 702 bytes
+        b: flood news 5..6 size 700 => a: message 1 5<4 702 bytes, 6<5 702 bytes
         reload 1
-        b: flood news 7..8 size 700
-            a: message 1 7<6 702 bytes
-            a: message 1 8<7 702 bytes
+        b: flood news 7..8 size 700 => a: message 1 7<6 702 bytes, 8<7 702 bytes
         reload 0
-        b: flood news 9..9
-            a: message 1 9<8 9
+        b: flood news 9..9 => a: message 1 9<8 9
         ",
     );
 }
@@ -350,24 +275,20 @@ fn addresses_are_known_of_who_comes() {
         proxies,
         "
         a: connect
-        a: POST /topics/news > one
-            a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
+        a: POST /topics/news > one => a: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         reload 1
-        a: POST /topics/news | X-Forwarded-For: 192.0.2.1 > two
-            a: 403 forbidden
+        a: POST /topics/news | X-Forwarded-For: 192.0.2.1 > two => a: 403 forbidden
         b: connect
         b: POST /topics/news | X-Forwarded-For: 192.0.2.1 > three
             b: 200 {\"epoch\":\"7\",\"offset\":2,\"duplicate\":false}
-        b: POST /topics/news > four
-            b: 403 forbidden
+        b: POST /topics/news > four => b: 403 forbidden
         reload 2
         b: POST /topics/news | X-Forwarded-For: 192.0.2.2 > five
             b: 200 {\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}
         b: reset
         c: connect
         reload 1
-        c: POST /topics/news | X-Forwarded-For: 192.0.2.2 > six
-            c: 403 forbidden
+        c: POST /topics/news | X-Forwarded-For: 192.0.2.2 > six => c: 403 forbidden
         c: POST /topics/news | X-Forwarded-For: 192.0.2.1 > seven
             c: 200 {\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}
         ",
@@ -389,10 +310,8 @@ fn who_came_before_there_were_proxies_keeps_its_address_in_the_log() {
         a: connect
         reload 1
         b: connect
-        b: GET /nowhere | X-Forwarded-For: 192.0.2.1
-            b: 404 not_found
-        a: GET /nowhere
-            a: 404 not_found
+        b: GET /nowhere | X-Forwarded-For: 192.0.2.1 => b: 404 not_found
+        a: GET /nowhere => a: 404 not_found
         journal
             requested http 192.0.2.1:0 nobody GET /nowhere 404
             requested http 127.0.0.1:0 nobody GET /nowhere 404

@@ -12,12 +12,7 @@ fn room_goes_round() {
         |settings| settings.limits.requests_inflight_max = 1,
         "
         large reads
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        a, b: session
         homes stop
         a: publish 1 t one
         a: publish 2 t two
@@ -26,12 +21,8 @@ fn room_goes_round() {
         b: publish 5 t five
         b: publish 6 t six
         homes go
-            a: published 1 7:1
-            a: published 2 7:2
-            a: published 3 7:4
-            a: published 4 7:6
-            b: published 5 7:3
-            b: published 6 7:5
+            a: published 1 7:1, 2 7:2, 3 7:4, 4 7:6
+            b: published 5 7:3, 6 7:5
         ",
     );
 }
@@ -43,9 +34,7 @@ fn who_waits_for_room_is_not_late() {
     check_with(
         |settings| settings.limits.requests_inflight_max = 1,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: publish 1 t one
         a: publish 2 t two
@@ -54,11 +43,9 @@ fn who_waits_for_room_is_not_late() {
         time +25s
             c: 408 close request_timeout
             c: closed
-        count handshake-timeouts
-            handshake-timeouts 1
+        count handshake-timeouts => handshake-timeouts 1
         homes go
-            a: published 1 7:1
-            a: published 2 7:2
+            a: published 1 7:1, 2 7:2
             b: 101 crore.v1
             b: welcome ping 60s
         ",
@@ -92,10 +79,8 @@ fn a_request_has_room_as_a_whole() {
         a: connect
         b: connect
         a: {request}
-        b: {request}
-            b: 503 [retry-after: 1] log_unavailable
-        count published staged
-            published 0 staged 40
+        b: {request} => b: 503 [retry-after: 1] log_unavailable
+        count published staged => published 0 staged 40
         "
         ),
     );
@@ -118,16 +103,13 @@ fn what_a_home_has_staged_is_bounded() {
         b: connect on 1
         a: {request}
         b: {request}
-        count published staged
-            published 0 staged 67
+        count published staged => published 0 staged 67
         disks go
             a: 200 2314 bytes to ,{{\"topic\":\"t39\",\"epoch\":\"7\",\"offset\":40,\"duplicate\":false}}]}}
             b: 200 3246 bytes to ry\":true,\"detail\":\"the log cannot take publications now\"}}}}]}}
-        count published staged
-            published 67 staged 0
+        count published staged => published 67 staged 0
         a: POST /topics/t0 > again
-        disks go
-            a: 200 {{\"epoch\":\"7\",\"offset\":68,\"duplicate\":false}}
+        disks go => a: 200 {{\"epoch\":\"7\",\"offset\":68,\"duplicate\":false}}
         "
         ),
     );

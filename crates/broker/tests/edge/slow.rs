@@ -16,41 +16,27 @@ fn overflow() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
+        b, a: session
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
         b: flood news 1..5
         b: flood other 6..6
         b: flood news 7..30
         b: flood other 31..32
-        count lagging pinned
-            lagging 2 pinned 0
-        a: drain 10
-            a: message 2 6<0 6
-        count pinned
-            pinned 7
+        count lagging pinned => lagging 2 pinned 0
+        a: drain 10 => a: message 2 6<0 6
+        count pinned => pinned 7
         a: drain 100
-            a: message 2 31<6 31
-            a: message 2 32<31 32
+            a: message 2 31<6 31, 32<31 32
             a: caught-up 2 through 32
             a: message 1 1..10: 9 in order
         b: flood news 33..35
         a: open
             a: message 1 11..35: 23 in order
             a: caught-up 1 through 35
-        b: flood news 36..36
-            a: message 1 36<35 36
-        b: flood other 37..37
-            a: message 2 37<32 37
-        count lagging pinned slow
-            lagging 2 pinned 0 slow 0
+        b: flood news 36..36 => a: message 1 36<35 36
+        b: flood other 37..37 => a: message 2 37<32 37
+        count lagging pinned slow => lagging 2 pinned 0 slow 0
         ",
     );
 }
@@ -61,31 +47,22 @@ fn trickle() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
         b: flood news 1..20
         a: drain 7
         b: flood news 21..25
-        a: drain 50
-            a: message 1 1..7: 7 in order
+        a: drain 50 => a: message 1 1..7: 7 in order
         b: flood news 26..40
         a: drain 1
-        a: drain 60
-            a: message 1 8..14: 7 in order
+        a: drain 60 => a: message 1 8..14: 7 in order
         b: flood news 41..41
         a: drain 300
             a: message 1 15..41: 27 in order
             a: caught-up 1 through 41
         a: open
-        b: flood news 42..42
-            a: message 1 42<41 42
+        b: flood news 42..42 => a: message 1 42<41 42
         ",
     );
 }
@@ -96,35 +73,22 @@ fn overflow_within_a_replay() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..4
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: subscribe 1 news since 7:0, 2 other
         a: block
         homes go
         b: flood other 5..30
         a: open
-            a: subscribed 1 through 7:0 continued replaying
-            a: subscribed 2 through 7:4
-            a: message 2 5<0 5
-            a: message 2 6<5 6
-            a: message 2 7<6 7
-            a: message 2 8<7 8
-            a: message 2 9<8 9
-            a: message 1 1<0 1
-            a: message 1 2<1 2
-            a: message 1 3<2 3
-            a: message 1 4<3 4
+            a: subscribed 1 through 7:0 continued replaying, 2 through 7:4
+            a: message 2 5<0 5, 6<5 6, 7<6 7, 8<7 8, 9<8 9
+            a: message 1 1<0 1, 2<1 2, 3<2 3, 4<3 4
             a: caught-up 1 through 30
             a: message 2 10..30: 21 in order
             a: caught-up 2 through 30
-        b: flood news 31..31
-            a: message 1 31<4 31
+        b: flood news 31..31 => a: message 1 31<4 31
         ",
     );
 }
@@ -134,42 +98,25 @@ fn overflow_within_a_replay_with_credit() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..9
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: subscribe 1 news since 7:0 credit 4, 2 other
         a: block
         homes go
         b: flood other 10..30
         a: open
-            a: subscribed 1 through 7:0 continued replaying
-            a: subscribed 2 through 7:9
-            a: message 2 10<0 10
-            a: message 2 11<10 11
-            a: message 2 12<11 12
-            a: message 2 13<12 13
-            a: message 2 14<13 14
-            a: message 1 1<0 1
-            a: message 1 2<1 2
-            a: message 1 3<2 3
-            a: message 1 4<3 4
+            a: subscribed 1 through 7:0 continued replaying, 2 through 7:9
+            a: message 2 10<0 10, 11<10 11, 12<11 12, 13<12 13, 14<13 14
+            a: message 1 1<0 1, 2<1 2, 3<2 3, 4<3 4
             a: message 2 15..30: 16 in order
             a: caught-up 2 through 30
+        a: credit 1 3 => a: message 1 5<4 5, 6<5 6, 7<6 7
         a: credit 1 3
-            a: message 1 5<4 5
-            a: message 1 6<5 6
-            a: message 1 7<6 7
-        a: credit 1 3
-            a: message 1 8<7 8
-            a: message 1 9<8 9
+            a: message 1 8<7 8, 9<8 9
             a: caught-up 1 through 30
-        b: flood news 31..31
-            a: message 1 31<9 31
+        b: flood news 31..31 => a: message 1 31<9 31
         ",
     );
 }
@@ -180,24 +127,18 @@ fn credit_does_not_hold_who_lags() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood news 1..2
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe 1 news since 7:2 credit 1, 2 news2 since 7:0 credit 1
-            a: subscribed 1 through 7:2 continued
-            a: subscribed 2 through 7:0 continued
+            a: subscribed 1 through 7:2 continued, 2 through 7:0 continued
         a: block
         b: flood news 3..3
         b: flood news 4..40
         a: open
             a: message 1 3..40: 38 in order
             a: caught-up 1 through 40
-        b: flood news 41..41
-            a: message 1 41<40 41
+        b: flood news 41..41 => a: message 1 41<40 41
         ",
     );
 }
@@ -211,32 +152,19 @@ fn the_ring_overruns() {
             settings.limits.page_bytes = 4_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        c: subscribe 1 news
-            c: subscribed 1 through 7:0
+        b, c, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        c: subscribe 1 news => c: subscribed 1 through 7:0
         a: block
-        b: flood news 1..100 size 1000
-            c: message 1 1..100: 100 in order
-        count lagging
-            lagging 1
+        b: flood news 1..100 size 1000 => c: message 1 1..100: 100 in order
+        count lagging => lagging 1
         a: open
             a: message 1 1..100: 100 in order
             a: caught-up 1 through 100
         b: flood news 101..101
             a: message 1 101<100 101
             c: message 1 101<100 101
-        count lagging pinned
-            lagging 1 pinned 0
+        count lagging pinned => lagging 1 pinned 0
         ",
     );
 }
@@ -250,48 +178,22 @@ fn large_messages() {
             settings.limits.page_bytes = 30_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 x/#
-            a: subscribed 1 through 7:0
-            a: subscribed 2 filter
-        b: publish 0 news x*100000
-            a: message 1 1<0 100000 bytes
+        b, a: session
+        a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
+        b: publish 0 news x*100000 => a: message 1 1<0 100000 bytes
         a: block
         b: flood news 2..20 size 20000
         b: flood x/1 21..40 size 20000
-        a: drain 30000
-            a: message 1 2<1 20002 bytes
+        a: drain 30000 => a: message 1 2<1 20002 bytes
         a: open
             a: message 1 3..20: 18 in order
-            a: named x/1 21<0 20003 bytes
-            a: named x/1 22<21 20003 bytes
-            a: named x/1 23<22 20003 bytes
-            a: named x/1 24<23 20003 bytes
-            a: named x/1 25<24 20003 bytes
-            a: named x/1 26<25 20003 bytes
-            a: named x/1 27<26 20003 bytes
-            a: named x/1 28<27 20003 bytes
-            a: named x/1 29<28 20003 bytes
-            a: named x/1 30<29 20003 bytes
-            a: named x/1 31<30 20003 bytes
-            a: named x/1 32<31 20003 bytes
-            a: named x/1 33<32 20003 bytes
-            a: named x/1 34<33 20003 bytes
-            a: named x/1 35<34 20003 bytes
-            a: named x/1 36<35 20003 bytes
-            a: named x/1 37<36 20003 bytes
-            a: named x/1 38<37 20003 bytes
-            a: named x/1 39<38 20003 bytes
-            a: named x/1 40<39 20003 bytes
-        b: publish 0 x/1 last
-            a: named x/1 41<40 last
-        count pinned slow
-            pinned 0 slow 0
+            a: named x/1 21<0 20003 bytes, 22<21 20003 bytes, 23<22 20003 bytes, 24<23 20003 bytes
+            a: named x/1 25<24 20003 bytes, 26<25 20003 bytes, 27<26 20003 bytes, 28<27 20003 bytes
+            a: named x/1 29<28 20003 bytes, 30<29 20003 bytes, 31<30 20003 bytes, 32<31 20003 bytes
+            a: named x/1 33<32 20003 bytes, 34<33 20003 bytes, 35<34 20003 bytes, 36<35 20003 bytes
+            a: named x/1 37<36 20003 bytes, 38<37 20003 bytes, 39<38 20003 bytes, 40<39 20003 bytes
+        b: publish 0 x/1 last => a: named x/1 41<40 last
+        count pinned slow => pinned 0 slow 0
         ",
     );
 }
@@ -305,17 +207,9 @@ fn overtaken_by_eviction() {
             settings.logs[0].age_max_ms = 10_000;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        b: flood news 1..2
-            a: message 1 1<0 1
-            a: message 1 2<1 2
+        b, a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        b: flood news 1..2 => a: message 1 1<0 1, 2<1 2
         a: block
         b: flood news 3..20
         time +8s
@@ -323,11 +217,9 @@ fn overtaken_by_eviction() {
         time +4s
         a: open
             a: gap 1 2..20 Evicted
-            a: message 1 21<20 21
-            a: message 1 22<21 22
+            a: message 1 21<20 21, 22<21 22
             a: caught-up 1 through 22
-        b: flood news 23..23
-            a: message 1 23<22 23
+        b: flood news 23..23 => a: message 1 23<22 23
         ",
     );
 }
@@ -337,69 +229,25 @@ fn filters_come_back() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 #, 3 x/1
-            a: subscribed 1 filter
-            a: subscribed 2 filter
-            a: subscribed 3 through 7:0
+        b, a: session
+        a: subscribe 1 x/#, 2 #, 3 x/1 => a: subscribed 1 filter, 2 filter, 3 through 7:0
         a: block
         b: flood x/1 1..5
         b: flood x/2 6..20
-        a: drain 40
-            a: message 3 1<0 1
-            a: message 3 2<1 2
-            a: message 3 3<2 3
-            a: message 3 4<3 4
-            a: message 3 5<4 5
+        a: drain 40 => a: message 3 1<0 1, 2<1 2, 3<2 3, 4<3 4, 5<4 5
         b: flood x/1 21..21
         a: open
             a: message 3 21<5 21
             a: caught-up 3 through 21
-            a: named x/1 1<0 1 for 1
-            a: named x/1 2<1 2 for 1
-            a: named x/1 3<2 3 for 1
-            a: named x/1 4<3 4 for 1
-            a: named x/1 5<4 5 for 1
-            a: named x/1 1<0 1 for 2
-            a: named x/1 2<1 2 for 2
-            a: named x/1 3<2 3 for 2
-            a: named x/1 4<3 4 for 2
-            a: named x/1 5<4 5 for 2
-            a: named x/2 6<0 6 for 1
-            a: named x/2 7<6 7 for 1
-            a: named x/2 8<7 8 for 1
-            a: named x/2 9<8 9 for 1
-            a: named x/2 10<9 10 for 1
-            a: named x/2 6<0 6 for 2
-            a: named x/2 7<6 7 for 2
-            a: named x/2 8<7 8 for 2
-            a: named x/2 9<8 9 for 2
-            a: named x/2 10<9 10 for 2
-            a: named x/2 11<10 11 for 1
-            a: named x/2 12<11 12 for 1
-            a: named x/2 13<12 13 for 1
-            a: named x/2 14<13 14 for 1
-            a: named x/2 15<14 15 for 1
-            a: named x/2 11<10 11 for 2
-            a: named x/2 12<11 12 for 2
-            a: named x/2 13<12 13 for 2
-            a: named x/2 14<13 14 for 2
-            a: named x/2 15<14 15 for 2
-            a: named x/2 16<15 16 for 1
-            a: named x/2 17<16 17 for 1
-            a: named x/2 18<17 18 for 1
-            a: named x/2 19<18 19 for 1
-            a: named x/2 20<19 20 for 1
-            a: named x/2 16<15 16 for 2
-            a: named x/2 17<16 17 for 2
-            a: named x/2 18<17 18 for 2
-            a: named x/2 19<18 19 for 2
-            a: named x/2 20<19 20 for 2
+            a: named x/1 1<0 1 for 1, 2<1 2 for 1, 3<2 3 for 1, 4<3 4 for 1, 5<4 5 for 1
+            a: named x/1 1<0 1 for 2, 2<1 2 for 2, 3<2 3 for 2, 4<3 4 for 2, 5<4 5 for 2
+            a: named x/2 6<0 6 for 1, 7<6 7 for 1, 8<7 8 for 1, 9<8 9 for 1, 10<9 10 for 1
+            a: named x/2 6<0 6 for 2, 7<6 7 for 2, 8<7 8 for 2, 9<8 9 for 2, 10<9 10 for 2
+            a: named x/2 11<10 11 for 1, 12<11 12 for 1, 13<12 13 for 1, 14<13 14 for 1
+            a: named x/2 15<14 15 for 1, 11<10 11 for 2, 12<11 12 for 2, 13<12 13 for 2
+            a: named x/2 14<13 14 for 2, 15<14 15 for 2, 16<15 16 for 1, 17<16 17 for 1
+            a: named x/2 18<17 18 for 1, 19<18 19 for 1, 20<19 20 for 1, 16<15 16 for 2
+            a: named x/2 17<16 17 for 2, 18<17 18 for 2, 19<18 19 for 2, 20<19 20 for 2
             a: named x/1 21<5 21 for 1
             a: caught-up 1 partition 0 through 21
             a: named x/1 21<5 21 for 2
@@ -407,8 +255,7 @@ fn filters_come_back() {
         b: flood x/1 22..22
             a: message 3 22<21 22
             a: named x/1 22<21 22
-        count pinned
-            pinned 0
+        count pinned => pinned 0
         ",
     );
 }
@@ -418,9 +265,7 @@ fn raw_streams_lag() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /topics/news | Accept: text/event-stream
             c: 200 close stream
@@ -428,8 +273,7 @@ fn raw_streams_lag() {
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         c: block
         b: flood news 1..12
-        c: drain 20
-            c: event id 7:1 1
+        c: drain 20 => c: event id 7:1 1
         b: flood news 13..14
         c: open
             c: event id 7:2 2
@@ -446,8 +290,7 @@ fn raw_streams_lag() {
             c: event id 7:13 13
             c: event id 7:14 14
             c: event crore.caught_up {}
-        b: flood news 15..15
-            c: event id 7:15 15
+        b: flood news 15..15 => c: event id 7:15 15
         ",
     );
 }
@@ -458,9 +301,7 @@ fn composite_streams_lag() {
     check_with(
         small_outbox,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /events?topic=a&topic=b
             c: 200 close stream
@@ -507,9 +348,7 @@ fn a_late_start_in_a_composite_stream() {
             settings.logs[0].partitions_count = 4;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         homes stop 1
         c: GET /events?topic=x/1&topic=x/2&topic=x/3 | Last-Event-ID: 7:0,0,0
@@ -564,9 +403,7 @@ fn a_mark_that_costs_others_their_place() {
             (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1); // a ring of 32 KiB
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         homes stop 1
         c: connect
         c: GET /events?topic=x/1&topic=x/2 | Last-Event-ID: 7:0,0
@@ -600,9 +437,7 @@ fn a_filters_message_that_costs_its_own_their_place() {
     check_with(
         |settings| (settings.limits.ring_bytes, settings.limits.page_bytes) = (1, 1), // a ring of 32 KiB
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         c: connect
         c: GET /events?topic=a&topic=x/%23
             c: 200 close stream

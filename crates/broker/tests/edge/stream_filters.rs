@@ -9,14 +9,9 @@ fn one_of_two_is_refused_at_once() {
     check_with(
         |settings| settings.limits.filters_per_shard_max = 2,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        b: subscribe 1 b/#, 2 z/#
-            b: subscribed 1 filter
-            b: subscribed 2 filter
-        b: publish 0 b/1 one
-            b: named b/1 1<0 one
+        b: session
+        b: subscribe 1 b/#, 2 z/# => b: subscribed 1 filter, 2 filter
+        b: publish 0 b/1 one => b: named b/1 1<0 one
         b: publish 0 a/1 two
         c: connect
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:0
@@ -30,10 +25,8 @@ fn one_of_two_is_refused_at_once() {
             b: named b/1 3<1 three
             c: event id !,-/7:3 {\"topic\":\"b/1\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"three\"}
         c: reset
-        b: unsubscribe 2
-            b: unsubscribed 2 0
-        b: publish 0 b/1 four
-            b: named b/1 4<3 four
+        b: unsubscribe 2 => b: unsubscribed 2 0
+        b: publish 0 b/1 four => b: named b/1 4<3 four
         b: publish 0 a/1 five
         c: connect
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: !,-/7:3
@@ -62,19 +55,11 @@ fn one_of_two_is_refused_by_a_home() {
             settings.limits.filters_per_shard_max = 2;
         },
         "
-        a: connect native on 1
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 b/#, 2 z/#
-            a: subscribed 1 filter
-            a: subscribed 2 filter
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        b: publish 0 b/1 one
-            a: named b/1 1<0 one
-        b: publish 0 b/2 two
-            a: named b/2 1<0 two
+        a: session on 1
+        a: subscribe 1 b/#, 2 z/# => a: subscribed 1 filter, 2 filter
+        b: session
+        b: publish 0 b/1 one => a: named b/1 1<0 one
+        b: publish 0 b/2 two => a: named b/2 1<0 two
         c: connect
         c: GET /events?topic=a/%23&topic=b/%23 | Last-Event-ID: -,-/7:.
             c: 200 close stream
@@ -94,11 +79,8 @@ fn all_filters_are_refused() {
     check_with(
         |settings| settings.limits.filters_per_shard_max = 1,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        b: subscribe 1 z/#
-            b: subscribed 1 filter
+        b: session
+        b: subscribe 1 z/# => b: subscribed 1 filter
         c: connect
         c: GET /events?topic=a/%23&topic=y
             c: 200 close stream
@@ -110,8 +92,7 @@ fn all_filters_are_refused() {
             c: event id !,7:1 {\"topic\":\"y\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
         c: reset
         b: publish 0 a/1 two
-        b: unsubscribe 1
-            b: unsubscribed 1 0
+        b: unsubscribe 1 => b: unsubscribed 1 0
         c: connect
         c: GET /events?topic=a/%23&topic=y | Last-Event-ID: !,7:1
             c: 200 close stream
@@ -136,9 +117,7 @@ fn a_replay_without_room() {
             settings.limits.outbox_bytes_max = 64;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: publish 0 x/1 one
         b: publish 0 x/2 two
         c: connect
@@ -147,8 +126,7 @@ fn a_replay_without_room() {
             c: retry 2000
             c: event crore.error {\"topic\":\"+/1\",\"code\":\"overloaded\",\"detail\":\"the node is overloaded; try again later\"}
             c: closed
-        count subscriptions filters
-            subscriptions 0 filters 0
+        count subscriptions filters => subscriptions 0 filters 0
         c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y | Last-Event-ID: -,-,7:0/7:1...
             c: 200 close stream

@@ -17,26 +17,16 @@ fn with_events(settings: &mut Settings) {
 fn nobody_publishes_there_and_an_open_node_shows_nothing() {
     check(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: publish 1 $sys/a hi
-            a: error request 1 forbidden
-        a: publish 2 $sys hi
-            a: error request 2 forbidden
-        a: publish 3 $system hi
-            a: published 3 7:1
-        a: subscribe 4 $sys/#
-            a: error subscription 4 forbidden
-        a: subscribe 5 $sys/clients/connected
-            a: error subscription 5 forbidden
-        a: history 6 $sys/a
-            a: error request 6 forbidden
+        a: session
+        a: publish 1 $sys/a hi => a: error request 1 forbidden
+        a: publish 2 $sys hi => a: error request 2 forbidden
+        a: publish 3 $system hi => a: published 3 7:1
+        a: subscribe 4 $sys/# => a: error subscription 4 forbidden
+        a: subscribe 5 $sys/clients/connected => a: error subscription 5 forbidden
+        a: history 6 $sys/a => a: error request 6 forbidden
         c: connect
-        c: GET /topics/$sys/a
-            c: 403 forbidden
-        c: GET /events?topic=$sys/%23
-            c: 403 forbidden
+        c: GET /topics/$sys/a => c: 403 forbidden
+        c: GET /events?topic=$sys/%23 => c: 403 forbidden
         c: POST /topics/$sys/a > hi
             c: 403 close forbidden
             c: closed
@@ -56,22 +46,14 @@ fn a_token_must_name_it() {
             });
         },
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.s:#.p:#.p:$sys/#
-            a: welcome ping 60s
-        a: subscribe 1 $sys/clients/connected
-            a: error subscription 1 forbidden
-        a: subscribe 2 $sys/#
-            a: error subscription 2 forbidden
-        a: publish 3 $sys/a hi
-            a: error request 3 forbidden
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token ben.s:$sys/clients/#
-            b: welcome ping 60s
-        b: subscribe 1 $sys/topics/occupied
-            b: error subscription 1 forbidden
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.s:#.p:#.p:$sys/# => a: welcome ping 60s
+        a: subscribe 1 $sys/clients/connected => a: error subscription 1 forbidden
+        a: subscribe 2 $sys/# => a: error subscription 2 forbidden
+        a: publish 3 $sys/a hi => a: error request 3 forbidden
+        b: connect ws => b: 101 crore.v1
+        b: hello token ben.s:$sys/clients/# => b: welcome ping 60s
+        b: subscribe 1 $sys/topics/occupied => b: error subscription 1 forbidden
         ",
     );
 }
@@ -83,13 +65,9 @@ fn clients_and_topics_live_and_go() {
     check_with(
         with_events,
         "
-        s: connect native
-            s: 101 crore.v1
-            s: welcome ping 60s
+        s: session
         s: subscribe 1 $sys/clients/connected since 7:0, 2 $sys/clients/disconnected, 3 $sys/topics/occupied, 4 $sys/topics/vacated
-            s: subscribed 1 through 7:0 continued replaying
-            s: subscribed 2 through 7:1
-            s: subscribed 3 through 7:1
+            s: subscribed 1 through 7:0 continued replaying, 2 through 7:1, 3 through 7:1
             s: subscribed 4 through 7:1
             s: message 1 1<0 53 bytes type application/json
             s: caught-up 1 through 1
@@ -100,14 +78,9 @@ fn clients_and_topics_live_and_go() {
         a: subscribe 1 news
             a: subscribed 1 through 7:2
             s: message 3 3<0 30 bytes type application/json
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        b: subscribe 1 news, 2 x/#
-            b: subscribed 1 through 7:3
-            b: subscribed 2 filter
-        a: unsubscribe 1
-            a: unsubscribed 1 0
+        b: session
+        b: subscribe 1 news, 2 x/# => b: subscribed 1 through 7:3, 2 filter
+        a: unsubscribe 1 => a: unsubscribed 1 0
         time +3s
             b: caught-up 2 partition 0 through 4
             s: message 1 4<2 28 bytes type application/json
@@ -116,10 +89,8 @@ fn clients_and_topics_live_and_go() {
             b: closed
             s: message 4 5<0 30 bytes type application/json
             s: message 2 6<0 84 bytes type application/json
-        a: reset
-            s: message 2 7<6 84 bytes type application/json
-        s: history 9 $sys/clients/disconnected
-            s: history 9 head 7 [6<0 84 bytes, 7<6 84 bytes]
+        a: reset => s: message 2 7<6 84 bytes type application/json
+        s: history 9 $sys/clients/disconnected => s: history 9 head 7 [6<0 84 bytes, 7<6 84 bytes]
         ",
     );
 }
@@ -130,12 +101,9 @@ fn a_storm_is_summarised() {
     check_with(
         with_events,
         "
-        s: connect native
-            s: 101 crore.v1
-            s: welcome ping 60s
+        s: session
         s: subscribe 1 $sys/clients/connected, 2 $sys/topics/occupied
-            s: subscribed 1 through 7:1
-            s: subscribed 2 through 7:1
+            s: subscribed 1 through 7:1, 2 through 7:1
         time +1s
         a: connect native
             a: 101 crore.v1
@@ -145,20 +113,10 @@ fn a_storm_is_summarised() {
             b: 101 crore.v1
             b: welcome ping 60s
             s: message 1 3<2 53 bytes type application/json
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
+        c, d: session
         a: subscribe 1 t1, 2 t2, 3 t3, 4 t4, 5 t5
-            a: subscribed 1 through 7:3
-            a: subscribed 2 through 7:3
-            a: subscribed 3 through 7:3
-            a: subscribed 4 through 7:3
-            a: subscribed 5 through 7:3
-            s: message 2 4<0 28 bytes type application/json
-            s: message 2 5<4 28 bytes type application/json
+            a: subscribed 1 through 7:3, 2 through 7:3, 3 through 7:3, 4 through 7:3, 5 through 7:3
+            s: message 2 4<0 28 bytes type application/json, 5<4 28 bytes type application/json
         time +1s
             s: message 1 6<3 28 bytes type application/json
             s: message 2 7<5 28 bytes type application/json
@@ -179,14 +137,10 @@ fn what_homes_have_no_room_for_is_given_up_and_counted() {
             settings.limits.requests_inflight_max = 1;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 one
-            a: subscribed 1 through 7:1
+        a: session
+        a: subscribe 1 one => a: subscribed 1 through 7:1
         a: reset
-        count own-publications-lost
-            own-publications-lost 2
+        count own-publications-lost => own-publications-lost 2
         ",
     );
 }

@@ -18,38 +18,29 @@ fn refused() {
     check_with(
         with_tickets,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
+        a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept flip 20
             a: welcome ping 60s
             a: error connection ticket_refused
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello 0 ticket nonsense
             a: welcome ping 60s
             a: error connection ticket_refused
         a: reset
         time +59s
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         a: reset
         time +1s
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s
             a: error connection ticket_refused
@@ -67,27 +58,19 @@ fn revoked() {
             settings.tickets.not_before_ms = 1_030_000;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
+        a: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s
             a: error connection ticket_refused
         time +30s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 10
-            a: ticket 10 until 1090000 ms
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 10 => a: ticket 10 until 1090000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
@@ -104,27 +87,17 @@ fn present_limits() {
             settings.limits.subscriptions_per_session_max = 2;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 a, 2 b
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
+        a: session
+        a: subscribe 1 a, 2 b => a: subscribed 1 through 7:0, 2 through 7:0
+        a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
-            a: subscribed 1 through 7:0 continued
-            a: subscribed 2 through 7:0 continued
-        a: subscribe 3 c
-            a: error subscription 3 too_many_subscriptions limit 2
-        a: unsubscribe 1
-            a: unsubscribed 1 0
-        a: subscribe 3 c
-            a: subscribed 3 through 7:0
+            a: subscribed 1 through 7:0 continued, 2 through 7:0 continued
+        a: subscribe 3 c => a: error subscription 3 too_many_subscriptions limit 2
+        a: unsubscribe 1 => a: unsubscribed 1 0
+        a: subscribe 3 c => a: subscribed 3 through 7:0
         ",
     );
 }
@@ -134,11 +107,8 @@ fn without_subscriptions() {
     check_with(
         with_tickets,
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
+        a: session
+        a: ticket 9 => a: ticket 9 until 1060000 ms
         drain 0
             a: go-away 3001 return after 0 ms
             a: close 3001 going_away
@@ -160,12 +130,9 @@ fn too_large() {
         .collect();
     let script = format!(
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         a: subscribe {}
-{}        a: ticket 9
-            a: error request 9 ticket_too_large limit 16384
+{}        a: ticket 9 => a: error request 9 ticket_too_large limit 16384
         drain 0
             a: go-away 3001 return after 0 ms
             a: close 3001 going_away

@@ -20,42 +20,25 @@ fn there_and_back() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        b, a: session
         a: subscribe 1 news, 2 other fail-on-gap, 3 quiet policy drop
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-            a: subscribed 3 through 7:0
-        b: flood news 1..2
-            a: message 1 1<0 1
-            a: message 1 2<1 2
-        b: flood other 3..3
-            a: message 2 3<0 3
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
-        b: flood news 4..5
-            a: message 1 4<2 4
-            a: message 1 5<4 5
+            a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0
+        b: flood news 1..2 => a: message 1 1<0 1, 2<1 2
+        b: flood other 3..3 => a: message 2 3<0 3
+        a: ticket 9 => a: ticket 9 until 1060000 ms
+        b: flood news 4..5 => a: message 1 4<2 4, 5<4 5
         a: reset
         b: flood other 6..6
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 3
-            a: subscribed 1 through 7:2 continued replaying
-            a: subscribed 2 through 7:3 continued replaying
+            a: subscribed 1 through 7:2 continued replaying, 2 through 7:3 continued replaying
             a: subscribed 3 through 7:0 continued
-            a: message 1 4<2 4
-            a: message 1 5<4 5
+            a: message 1 4<2 4, 5<4 5
             a: caught-up 1 through 6
             a: message 2 6<3 6
             a: caught-up 2 through 6
-        b: flood quiet 7..7
-            a: message 3 7<0 7
+        b: flood quiet 7..7 => a: message 3 7<0 7
         count tickets-issued tickets-resumed tickets-refused
             tickets-issued 1 tickets-resumed 1 tickets-refused 0
         ",
@@ -68,45 +51,24 @@ fn newer_cursors_win() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        b, a: session
         a: subscribe 1 news, 2 other, 3 more
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-            a: subscribed 3 through 7:0
-        b: flood news 1..3
-            a: message 1 1<0 1
-            a: message 1 2<1 2
-            a: message 1 3<2 3
-        b: flood other 4..6
-            a: message 2 4<0 4
-            a: message 2 5<4 5
-            a: message 2 6<5 6
-        b: flood more 7..8
-            a: message 3 7<0 7
-            a: message 3 8<7 8
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
-        b: flood news 9..10
-            a: message 1 9<3 9
-            a: message 1 10<9 10
+            a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0
+        b: flood news 1..3 => a: message 1 1<0 1, 2<1 2, 3<2 3
+        b: flood other 4..6 => a: message 2 4<0 4, 5<4 5, 6<5 6
+        b: flood more 7..8 => a: message 3 7<0 7, 8<7 8
+        a: ticket 9 => a: ticket 9 until 1060000 ms
+        b: flood news 9..10 => a: message 1 9<3 9, 10<9 10
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept cursor 1 7:9 cursor 2 7:5 cursor 3 6:2 cursor 77 7:1
             a: welcome ping 60s resumed 3
-            a: subscribed 1 through 7:9 continued replaying
-            a: subscribed 2 through 7:6 continued
+            a: subscribed 1 through 7:9 continued replaying, 2 through 7:6 continued
             a: subscribed 3 through 7:0 replaying
             a: gap 3 0..0 UnknownEpoch
             a: message 1 10<9 10
             a: caught-up 1 through 10
-            a: message 3 7<0 7
-            a: message 3 8<7 8
+            a: message 3 7<0 7, 8<7 8
             a: caught-up 3 through 10
         ",
     );
@@ -130,28 +92,14 @@ fn a_ticket_of_a_lost_end() {
     check_with(
         lose_end,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-        b: flood news 1..4
-            a: message 1 1<0 1
-            a: message 1 2<1 2
-            a: message 1 3<2 3
-            a: message 1 4<3 4
-        b: flood other 5..5
-            a: message 2 5<0 5
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
+        b, a: session
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
+        b: flood news 1..4 => a: message 1 1<0 1, 2<1 2, 3<2 3, 4<3 4
+        b: flood other 5..5 => a: message 2 5<0 5
+        a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
         restart
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept cursor 1 7:2 cursor 2 7:3
             a: welcome ping 60s resumed 2
             a: subscribed 1 through 8:0
@@ -173,32 +121,21 @@ fn a_ticket_waits_for_grants() {
             settings.logs[0].partitions_count = 4;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: subscribe 1 x/1, 2 x/2, 3 x/3, 4 x/4
         a: ticket 9
-        a: ticket 10
-            a: error request 10 too_many_requests_in_flight
+        a: ticket 10 => a: error request 10 too_many_requests_in_flight
         homes go
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
-            a: subscribed 3 through 7:0
-            a: subscribed 4 through 7:0
+            a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0, 4 through 7:0
             a: ticket 9 until 1060000 ms
-        a: unsubscribe 2
-            a: unsubscribed 2 0
-        a: ticket 11
-            a: ticket 11 until 1060000 ms
+        a: unsubscribe 2 => a: unsubscribed 2 0
+        a: ticket 11 => a: ticket 11 until 1060000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 3
-            a: subscribed 1 through 7:0 continued
-            a: subscribed 3 through 7:0 continued
-            a: subscribed 4 through 7:0 continued
+            a: subscribed 1 through 7:0 continued, 3 through 7:0 continued, 4 through 7:0 continued
         ",
     );
 }
@@ -215,24 +152,17 @@ fn granted_on_the_way() {
             settings.logs[0].partitions_count = 4;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/2
-            a: subscribed 1 through 7:0
+        a: session
+        a: subscribe 1 x/2 => a: subscribed 1 through 7:0
         homes stop 1
         a: ticket 9
-        a: subscribe 2 x/1
-            a: subscribed 2 through 7:0
-        homes go
-            a: ticket 9 until 1060000 ms
+        a: subscribe 2 x/1 => a: subscribed 2 through 7:0
+        homes go => a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
-            a: subscribed 2 through 7:0 continued
-            a: subscribed 1 through 7:0 continued
+            a: subscribed 2 through 7:0 continued, 1 through 7:0 continued
         ",
     );
 }
@@ -249,34 +179,22 @@ fn an_index_changes_hands_on_the_way() {
             settings.logs[0].partitions_count = 4;
         },
         "
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/2
-            a: subscribed 1 through 7:0
-        a: subscribe 2 x/1
-            a: subscribed 2 through 7:0
+        a: session
+        a: subscribe 1 x/2 => a: subscribed 1 through 7:0
+        a: subscribe 2 x/1 => a: subscribed 2 through 7:0
         homes stop 1
         a: ticket 9
-        a: unsubscribe 2
-            a: unsubscribed 2 0
-        a: subscribe 3 x/6
-            a: subscribed 3 through 7:0
-        homes go
-            a: ticket 9 until 1060000 ms
+        a: unsubscribe 2 => a: unsubscribed 2 0
+        a: subscribe 3 x/6 => a: subscribed 3 through 7:0
+        homes go => a: ticket 9 until 1060000 ms
         a: reset
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect ws
-            a: 101 crore.v1
+        b: session
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
-            a: subscribed 3 through 7:0 continued
-            a: subscribed 1 through 7:0 continued
+            a: subscribed 3 through 7:0 continued, 1 through 7:0 continued
         b: publish 0 x/1 one
-        b: publish 0 x/6 four
-            a: message 3 1<0 four
+        b: publish 0 x/6 four => a: message 3 1<0 four
         ",
     );
 }
@@ -288,15 +206,8 @@ fn a_slow_client() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 news, 2 other
-            a: subscribed 1 through 7:0
-            a: subscribed 2 through 7:0
+        b, a: session
+        a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
         b: flood other 1..1
         b: flood news 2..30
@@ -306,35 +217,21 @@ fn a_slow_client() {
             a: message 2 1<0 1
             a: caught-up 2 through 31
         a: drain 200
-            a: message 1 2<0 2
-            a: message 1 3<2 3
-            a: message 1 4<3 4
-            a: message 1 5<4 5
-            a: message 1 6<5 6
+            a: message 1 2<0 2, 3<2 3, 4<3 4, 5<4 5, 6<5 6
             a: ticket 9 until 1060000 ms
             a: message 1 7..16: 10 in order
         b: flood other 32..32
         a: open
-            a: message 1 17<16 17
-            a: message 1 18<17 18
-            a: message 1 19<18 19
-            a: message 1 20<19 20
-            a: message 1 21<20 21
+            a: message 1 17<16 17, 18<17 18, 19<18 19, 20<19 20, 21<20 21
             a: message 2 32<1 32
             a: message 1 22..31: 10 in order
             a: caught-up 1 through 32
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
-            a: subscribed 1 through 7:6 continued replaying
-            a: subscribed 2 through 7:31 continued replaying
-            a: message 1 7<6 7
-            a: message 1 8<7 8
-            a: message 1 9<8 9
-            a: message 1 10<9 10
-            a: message 1 11<10 11
+            a: subscribed 1 through 7:6 continued replaying, 2 through 7:31 continued replaying
+            a: message 1 7<6 7, 8<7 8, 9<8 9, 10<9 10, 11<10 11
             a: message 2 32<1 32
             a: caught-up 2 through 32
             a: message 1 12..31: 20 in order
@@ -350,32 +247,15 @@ fn away_and_back() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        c: connect native
-            c: 101 crore.v1
-            c: welcome ping 60s
-        d: connect native
-            d: 101 crore.v1
-            d: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        c: subscribe 1 news
-            c: subscribed 1 through 7:0
+        b, a, c, d: session
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        c: subscribe 1 news => c: subscribed 1 through 7:0
         b: flood news 1..2
-            a: message 1 1<0 1
-            a: message 1 2<1 2
-            c: message 1 1<0 1
-            c: message 1 2<1 2
+            a: message 1 1<0 1, 2<1 2
+            c: message 1 1<0 1, 2<1 2
         c: block
-        b: flood news 3..3
-            a: message 1 3<2 3
-        b: flood news 4..20
-            a: message 1 4..20: 17 in order
+        b: flood news 3..3 => a: message 1 3<2 3
+        b: flood news 4..20 => a: message 1 4..20: 17 in order
         drain 0
             a: go-away 3001 return after 0 ms with a ticket
             a: close 3001 going_away
@@ -387,47 +267,37 @@ fn away_and_back() {
             d: close 3001 going_away
             d: closed
         c: open
-            c: message 1 3<2 3
-            c: message 1 4<3 4
-            c: message 1 5<4 5
-            c: message 1 6<5 6
-            c: message 1 7<6 7
+            c: message 1 3<2 3, 4<3 4, 5<4 5, 6<5 6, 7<6 7
             c: go-away 3001 return after 0 ms with a ticket
             c: close 3001 going_away
             c: closed
         restart
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0
             a: gap 1 0..0 BeyondHead
         a: reset
         restart 2 1
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0
             a: gap 1 0..0 BeyondHead
-        a: ticket 1
-            a: ticket 1 until 1060000 ms
+        a: ticket 1 => a: ticket 1 until 1060000 ms
         a: reset
         restart 2
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
         a: reset
         restart 1
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s
             a: error connection ticket_refused
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
+        a: subscribe 1 news => a: subscribed 1 through 7:0
         ",
     );
 }
@@ -443,31 +313,17 @@ fn filters() {
             settings.logs[0].partitions_count = 2;
         },
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/#, 2 y/+
-            a: subscribed 1 filter
-            a: subscribed 2 filter
-        b: publish 0 x/1 one
-            a: named x/1 1<0 one
-        b: publish 0 x/2 two
-            a: named x/2 1<0 two
-        b: publish 0 x/3 three
-            a: named x/3 2<0 three
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
-        b: publish 0 x/4 four
-            a: named x/4 3<0 four
-        b: publish 0 x/5 five
-            a: named x/5 4<0 five
+        b, a: session
+        a: subscribe 1 x/#, 2 y/+ => a: subscribed 1 filter, 2 filter
+        b: publish 0 x/1 one => a: named x/1 1<0 one
+        b: publish 0 x/2 two => a: named x/2 1<0 two
+        b: publish 0 x/3 three => a: named x/3 2<0 three
+        a: ticket 9 => a: ticket 9 until 1060000 ms
+        b: publish 0 x/4 four => a: named x/4 3<0 four
+        b: publish 0 x/5 five => a: named x/5 4<0 five
         a: reset
         b: publish 0 y/1 six
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
             a: subscribed 1 filter, 0 through 7:1 continued replaying, 1 through 7:2 continued replaying
@@ -477,11 +333,9 @@ fn filters() {
             a: caught-up 2 partition 0 through 2
             a: named x/4 3<0 four for 1
             a: named x/5 4<0 five for 1
-            a: caught-up 1 partition 1 through 4
-            a: caught-up 2 partition 1 through 4
+            a: caught-up 1 partition 1 through 4, 2 partition 1 through 4
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept cursor 1 in 0 7:3
             a: welcome ping 60s resumed 2
             a: subscribed 1 filter, 0 through 7:0 replaying, 1 through 7:2 continued replaying
@@ -493,8 +347,7 @@ fn filters() {
             a: caught-up 2 partition 0 through 2
             a: named x/4 3<0 four for 1
             a: named x/5 4<0 five for 1
-            a: caught-up 1 partition 1 through 4
-            a: caught-up 2 partition 1 through 4
+            a: caught-up 1 partition 1 through 4, 2 partition 1 through 4
         ",
     );
 }
@@ -505,33 +358,21 @@ fn a_filter_that_fails_on_a_gap() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
-        a: subscribe 1 x/# fail-on-gap, 2 y/+
-            a: subscribed 1 filter
-            a: subscribed 2 filter
-        b: publish 0 x/1 one
-            a: named x/1 1<0 one
-        a: ticket 9
-            a: ticket 9 until 1060000 ms
+        b, a: session
+        a: subscribe 1 x/# fail-on-gap, 2 y/+ => a: subscribed 1 filter, 2 filter
+        b: publish 0 x/1 one => a: named x/1 1<0 one
+        a: ticket 9 => a: ticket 9 until 1060000 ms
         a: reset
         b: publish 0 x/1 two
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
             a: subscribed 1 filter, 0 through 7:1 continued replaying
             a: subscribed 2 filter, 0 through 7:1 continued replaying
             a: named x/1 2<1 two for 1
-            a: caught-up 1 partition 0 through 2
-            a: caught-up 2 partition 0 through 2
+            a: caught-up 1 partition 0 through 2, 2 partition 0 through 2
         restart
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 2
             a: error subscription 1 position_unavailable
@@ -547,53 +388,27 @@ fn a_filter_that_is_behind() {
     check_with(
         with_tickets,
         "
-        b: connect native
-            b: 101 crore.v1
-            b: welcome ping 60s
+        b: session
         b: flood x/1 1..30
-        a: connect native
-            a: 101 crore.v1
-            a: welcome ping 60s
+        a: session
         homes stop
         a: subscribe 1 x/# each 0 7:2 credit 4
         a: ticket 9
         homes go
             a: subscribed 1 filter, 0 through 7:2 continued replaying
-            a: named x/1 3<2 3 for 1
-            a: named x/1 4<3 4 for 1
-            a: named x/1 5<4 5 for 1
-            a: named x/1 6<5 6 for 1
+            a: named x/1 3<2 3 for 1, 4<3 4 for 1, 5<4 5 for 1, 6<5 6 for 1
             a: ticket 9 until 1060000 ms
         a: reset
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 filter, 0 through 7:6 continued replaying
-            a: named x/1 7<6 7 for 1
-            a: named x/1 8<7 8 for 1
-            a: named x/1 9<8 9 for 1
-            a: named x/1 10<9 10 for 1
-            a: named x/1 11<10 11 for 1
-            a: named x/1 12<11 12 for 1
-            a: named x/1 13<12 13 for 1
-            a: named x/1 14<13 14 for 1
-            a: named x/1 15<14 15 for 1
-            a: named x/1 16<15 16 for 1
-            a: named x/1 17<16 17 for 1
-            a: named x/1 18<17 18 for 1
-            a: named x/1 19<18 19 for 1
-            a: named x/1 20<19 20 for 1
-            a: named x/1 21<20 21 for 1
-            a: named x/1 22<21 22 for 1
-            a: named x/1 23<22 23 for 1
-            a: named x/1 24<23 24 for 1
-            a: named x/1 25<24 25 for 1
-            a: named x/1 26<25 26 for 1
-            a: named x/1 27<26 27 for 1
-            a: named x/1 28<27 28 for 1
-            a: named x/1 29<28 29 for 1
-            a: named x/1 30<29 30 for 1
+            a: named x/1 7<6 7 for 1, 8<7 8 for 1, 9<8 9 for 1, 10<9 10 for 1, 11<10 11 for 1
+            a: named x/1 12<11 12 for 1, 13<12 13 for 1, 14<13 14 for 1, 15<14 15 for 1
+            a: named x/1 16<15 16 for 1, 17<16 17 for 1, 18<17 18 for 1, 19<18 19 for 1
+            a: named x/1 20<19 20 for 1, 21<20 21 for 1, 22<21 22 for 1, 23<22 23 for 1
+            a: named x/1 24<23 24 for 1, 25<24 25 for 1, 26<25 26 for 1, 27<26 27 for 1
+            a: named x/1 28<27 28 for 1, 29<28 29 for 1, 30<29 30 for 1
             a: caught-up 1 partition 0 through 30
         ",
     );

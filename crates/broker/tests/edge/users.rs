@@ -34,39 +34,26 @@ fn sessions_of_a_user_over_all_threads() {
         counted,
         "
         users max 2
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
-        b: connect ws on 1
-            b: 101 crore.v1
-        b: hello token anna.s:news
-            b: welcome ping 60s
-        c: connect ws
-            c: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
+        b: connect ws on 1 => b: 101 crore.v1
+        b: hello token anna.s:news => b: welcome ping 60s
+        c: connect ws => c: 101 crore.v1
         c: hello token anna.all
             c: error connection too_many_connections
             c: close 3009 too_many_connections
             c: closed
-        d: connect ws
-            d: 101 crore.v1
-        d: hello token ben.all
-            d: welcome ping 60s
-        users
-            anna 2, ben 1
+        d: connect ws => d: 101 crore.v1
+        d: hello token ben.all => d: welcome ping 60s
+        users => anna 2, ben 1
         b: reset
-        c: connect ws
-            c: 101 crore.v1
-        c: hello token anna.all
-            c: welcome ping 60s
+        c: connect ws => c: 101 crore.v1
+        c: hello token anna.all => c: welcome ping 60s
         a: reset
         c: reset
-        d: end
-            d: closed
-        users
-            nobody
-        count entitlements
-            entitlements 0
+        d: end => d: closed
+        users => nobody
+        count entitlements => entitlements 0
         ",
     );
 }
@@ -78,26 +65,19 @@ fn the_same_subject_of_two_issuers_is_two_users() {
         counted,
         "
         users max 1
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.o:one.all
-            a: welcome ping 60s
-        b: connect ws on 1
-            b: 101 crore.v1
-        b: hello token anna.o:two.all
-            b: welcome ping 60s
-        c: connect ws
-            c: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.o:one.all => a: welcome ping 60s
+        b: connect ws on 1 => b: 101 crore.v1
+        b: hello token anna.o:two.all => b: welcome ping 60s
+        c: connect ws => c: 101 crore.v1
         c: hello token anna.o:one.s:news
             c: error connection too_many_connections
             c: close 3009 too_many_connections
             c: closed
-        a: renew 1 anna.o:two.all.j:3
-            a: error request 1 forbidden
+        a: renew 1 anna.o:two.all.j:3 => a: error request 1 forbidden
         a: reset
         b: reset
-        users
-            nobody
+        users => nobody
         ",
     );
 }
@@ -117,24 +97,19 @@ fn each_request_shows_who_it_counts_for() {
             b: 429 [retry-after: 1] too_many_connections
         a: GET /topics/a | Authorization: Bearer anna.h:a.x:90
             a: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        users
-            anna 1
+        users => anna 1
         a: GET /topics/a | Authorization: Bearer ben.h:a
             a: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        users
-            ben 1
+        users => ben 1
         b: GET /topics/a | Authorization: Bearer anna.h:a
             b: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         b: GET /topics/a | Authorization: Bearer ben.h:a
             b: 429 [retry-after: 1] too_many_connections
-        users
-            ben 1
+        users => ben 1
         a: GET /topics/public
             a: 200 {\"topic\":\"public\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        users
-            nobody
-        count entitlements connections
-            entitlements 0 connections 2
+        users => nobody
+        count entitlements connections => entitlements 0 connections 2
         ",
     );
 }
@@ -146,21 +121,15 @@ fn who_is_no_user() {
         counted,
         "
         users max 0
-        a: connect ws key prices.all
-            a: 101 crore.v1
-        a: hello 0
-            a: welcome ping 60s
+        a: connect ws key prices.all => a: 101 crore.v1
+        a: hello 0 => a: welcome ping 60s
         b: connect
         b: GET /topics/public
             b: 200 {\"topic\":\"public\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        c: connect ws
-            c: 101 crore.v1
-        c: hello token .all
-            c: welcome ping 60s
-        a: renew 1 prices.all
-            a: error request 1 forbidden
-        users
-            nobody
+        c: connect ws => c: 101 crore.v1
+        c: hello token .all => c: welcome ping 60s
+        a: renew 1 prices.all => a: error request 1 forbidden
+        users => nobody
         ",
     );
 }
@@ -172,28 +141,17 @@ fn upgrades_and_hellos() {
         counted,
         "
         users max 1
-        a: connect ws token anna.all
-            a: 101 crore.v1
-        users
-            anna 1
-        b: connect ws token anna.all
-            b: 429 [retry-after: 1] too_many_connections
-        a: hello token ben.all
-            a: welcome ping 60s
-        users
-            ben 1
-        b: end
-            b: closed
-        c: connect ws token carl.all
-            c: 101 crore.v1
-        c: hello token carl.s:news
-            c: welcome ping 60s
-        users
-            ben 1, carl 1
-        c: renew 1 carl.all
-            c: renewed 1 until 0 ms
-        users
-            ben 1, carl 1
+        a: connect ws token anna.all => a: 101 crore.v1
+        users => anna 1
+        b: connect ws token anna.all => b: 429 [retry-after: 1] too_many_connections
+        a: hello token ben.all => a: welcome ping 60s
+        users => ben 1
+        b: end => b: closed
+        c: connect ws token carl.all => c: 101 crore.v1
+        c: hello token carl.s:news => c: welcome ping 60s
+        users => ben 1, carl 1
+        c: renew 1 carl.all => c: renewed 1 until 0 ms
+        users => ben 1, carl 1
         ",
     );
 }
@@ -205,21 +163,14 @@ fn tickets_and_ends() {
         counted,
         "
         users max 1
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all.x:90
-            a: welcome ping 60s
-        a: subscribe 1 news
-            a: subscribed 1 through 7:0
-        a: ticket 9
-            a: ticket 9 until 1090000 ms
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all.x:90 => a: welcome ping 60s
+        a: subscribe 1 news => a: subscribed 1 through 7:0
+        a: ticket 9 => a: ticket 9 until 1090000 ms
         a: reset
-        b: connect ws on 1
-            b: 101 crore.v1
-        b: hello token anna.all
-            b: welcome ping 60s
-        a: connect ws
-            a: 101 crore.v1
+        b: connect ws on 1 => b: 101 crore.v1
+        b: hello token anna.all => b: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
         a: hello kept
             a: error connection too_many_connections
             a: close 3009 too_many_connections
@@ -227,10 +178,8 @@ fn tickets_and_ends() {
         revoke anna
             b: close 3507 revoked
             b: closed
-        users
-            nobody
-        count entitlements
-            entitlements 0
+        users => nobody
+        count entitlements => entitlements 0
         ",
     );
 }
@@ -241,24 +190,17 @@ fn a_token_has_its_own_limit() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
-        users
-            nobody
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token anna.all.c:1
-            b: welcome ping 60s
-        c: connect ws
-            c: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
+        users => nobody
+        b: connect ws => b: 101 crore.v1
+        b: hello token anna.all.c:1 => b: welcome ping 60s
+        c: connect ws => c: 101 crore.v1
         c: hello token anna.all.c:1
             c: error connection too_many_connections
             c: close 3009 too_many_connections
             c: closed
-        users
-            anna 1
+        users => anna 1
         ",
     );
 }
@@ -270,26 +212,16 @@ fn a_renewal_brings_the_first_limit() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token anna.all
-            b: welcome ping 60s
-        b: subscribe 1 news
-            b: subscribed 1 through 7:0
-        users
-            nobody
-        a: renew 1 anna.all.c:1
-            a: renewed 1 until 0 ms
-        users
-            anna 1
-        b: renew 2 anna.s:other.c:1
-            b: error request 2 too_many_connections
-        c: connect ws
-            c: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
+        b: connect ws => b: 101 crore.v1
+        b: hello token anna.all => b: welcome ping 60s
+        b: subscribe 1 news => b: subscribed 1 through 7:0
+        users => nobody
+        a: renew 1 anna.all.c:1 => a: renewed 1 until 0 ms
+        users => anna 1
+        b: renew 2 anna.s:other.c:1 => b: error request 2 too_many_connections
+        c: connect ws => c: 101 crore.v1
         c: hello token anna.all.c:1
             c: error connection too_many_connections
             c: close 3009 too_many_connections
@@ -297,23 +229,17 @@ fn a_renewal_brings_the_first_limit() {
         b: publish 3 news hi
             b: published 3 7:1
             b: message 1 1<0 hi
-        a: renew 4 anna.all
-            a: renewed 4 until 0 ms
-        users
-            anna 1
+        a: renew 4 anna.all => a: renewed 4 until 0 ms
+        users => anna 1
         a: reset
-        users
-            nobody
+        users => nobody
         b: renew 5 anna.s:other.c:1
             b: unsubscribed 1 2000
             b: renewed 5 until 0 ms
-        users
-            anna 1
+        users => anna 1
         b: reset
-        users
-            nobody
-        count entitlements
-            entitlements 0
+        users => nobody
+        count entitlements => entitlements 0
         ",
     );
 }
@@ -325,25 +251,18 @@ fn renewals_that_end_before_the_answer() {
     check_with(
         with_tokens,
         "
-        a: connect ws
-            a: 101 crore.v1
-        a: hello token anna.all
-            a: welcome ping 60s
-        b: connect ws
-            b: 101 crore.v1
-        b: hello token ben.all
-            b: welcome ping 60s
+        a: connect ws => a: 101 crore.v1
+        a: hello token anna.all => a: welcome ping 60s
+        b: connect ws => b: 101 crore.v1
+        b: hello token ben.all => b: welcome ping 60s
         users stop
         a: renew 1 anna.all.c:1
         b: renew 2 ben.all.c:1.x:5
         a: reset
         time +6s
-        users go
-            b: error request 2 token_expired
-        users
-            nobody
-        b: ping 7
-            b: pong 7
+        users go => b: error request 2 token_expired
+        users => nobody
+        b: ping 7 => b: pong 7
         ",
     );
 }
@@ -355,13 +274,11 @@ fn gone_before_the_answer() {
         counted,
         "
         users stop
-        a: connect ws
-            a: 101 crore.v1
+        a: connect ws => a: 101 crore.v1
         a: hello token anna.all
         b: connect
         b: GET /topics/a | Authorization: Bearer ben.h:a
-        c: connect ws
-            c: 101 crore.v1
+        c: connect ws => c: 101 crore.v1
         c: hello token carl.all
         a: reset
         b: reset
@@ -369,10 +286,8 @@ fn gone_before_the_answer() {
             c: close 3005 handshake_timeout
             c: closed
         users go
-        users
-            nobody
-        count connections entitlements kept
-            connections 0 entitlements 0 kept 0
+        users => nobody
+        count connections entitlements kept => connections 0 entitlements 0 kept 0
         ",
     );
 }

@@ -23,8 +23,7 @@ fn a_sync_that_hangs() {
     check(
         small(),
         "
-        pub a one ack key=k
-            append g0 a 1<0 one
+        pub a one ack key=k => append g0 a 1<0 one
         pump
         time +1000
         pump
@@ -32,35 +31,24 @@ fn a_sync_that_hangs() {
         pump
         time +999
         pump
-        pub a two ack
-            append g0 a 2<1 two
+        pub a two ack => append g0 a 2<1 two
         time +1
         pump
             e0 stalled
             e1 stalled
-        pub a three ack
-            e0 published LogUnavailable
+        pub a three ack => e0 published LogUnavailable
         pub a one ack key=k
-        sub e1 s1 a live
-            e1 granted s1 i0 g1 live through 0
-        history a
-            e0 history head 0 []
-        waiting
-            staged 2 disk 0 pages 0 unavailable 1 uncached 0
+        sub e1 s1 a live => e1 granted s1 i0 g1 live through 0
+        history a => e0 history head 0 []
+        waiting => staged 2 disk 0 pages 0 unavailable 1 uncached 0
         commit 2
             e0 goes on
-            e0 published 7:1
-            e0 published 7:1 duplicate
-            e0 published 7:2
+            e0 published 7:1, 7:1 duplicate, 7:2
             e1 goes on
-            e1 message i0 1<0 one
-            e1 message i0 2<1 two
-        pub a four ack
-            append g0 a 3<2 four
-        waiting
-            staged 1 disk 0 pages 0 unavailable 0 uncached 0
-        counted
-            lagged 0 stream-gaps 0 stalled 1 evicted 0 in 0 forgotten 0 histories 1
+            e1 message i0 1<0 one, 2<1 two
+        pub a four ack => append g0 a 3<2 four
+        waiting => staged 1 disk 0 pages 0 unavailable 0 uncached 0
+        counted => lagged 0 stream-gaps 0 stalled 1 evicted 0 in 0 forgotten 0 histories 1
         ",
     );
 }
@@ -72,18 +60,13 @@ fn a_read_that_hangs() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub a two
-            append g0 a 2<1 two
-        pub a three
-            append g0 a 3<2 three
+        pub a one => append g0 a 1<0 one
+        pub a two => append g0 a 2<1 two
+        pub a three => append g0 a 3<2 three
         commit 3
         restart
-        history a
-            ask start a newest 1000 through 3 after 0
-        sub e0 s1 a since 7:0
-            ask start a newest 1000 through 3 after 0
+        history a => ask start a newest 1000 through 3 after 0
+        sub e0 s1 a since 7:0 => ask start a newest 1000 through 3 after 0
         time +1000
         pump
         time +1000
@@ -96,20 +79,15 @@ fn a_read_that_hangs() {
             e0 refused s1 LogUnavailable
             e0 stalled
             e1 stalled
-        history a
-            e0 history LogUnavailable
-        history a 7:1
-            e0 history head 3 [2<1 two, 3<2 three]
+        history a => e0 history LogUnavailable
+        history a 7:1 => e0 history head 3 [2<1 two, 3<2 three]
         answer
             e0 goes on
             e1 goes on
         answer
-        history a
-            ask start a newest 1000 through 3 after 0
-        answer
-            ask page a 0..1
-        answer
-            e0 history head 3 [1<0 one, 2<1 two, 3<2 three]
+        history a => ask start a newest 1000 through 3 after 0
+        answer => ask page a 0..1
+        answer => e0 history head 3 [1<0 one, 2<1 two, 3<2 three]
         ",
     );
 }
@@ -120,10 +98,8 @@ fn clocks_that_jump() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub a two
-            append g0 a 2<1 two
+        pub a one => append g0 a 1<0 one
+        pub a two => append g0 a 2<1 two
         pump
         time +3600000
         pump
@@ -135,14 +111,12 @@ fn clocks_that_jump() {
         pump
         time +1000
         pump
-        deadline
-            +3604000
+        deadline => +3604000
         commit 1
         pump
         time +9000
         pump
-        pub a three
-            append g0 a 3<2 three
+        pub a three => append g0 a 3<2 three
         ",
     );
 }
@@ -153,8 +127,7 @@ fn unavailable_and_hanging() {
     check(
         small(),
         "
-        pub a one ack
-            append g0 a 1<0 one
+        pub a one ack => append g0 a 1<0 one
         available no
         pump
         time +1000

@@ -25,10 +25,8 @@ fn names_count_as_retained_bytes() {
             Setup { retained_bytes_max: 60, ..small() },
             &format!(
                 "
-        pub a one retain ack {name}
-            e0 published RetainedFull
-        pub a one retain ack
-            append g0 a 1<0! one
+        pub a one retain ack {name} => e0 published RetainedFull
+        pub a one retain ack => append g0 a 1<0! one
         "
             ),
         );
@@ -41,38 +39,23 @@ fn dropped_before_the_answer() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub a two
-            append g0 a 2<1 two
-        pub a three
-            append g0 a 3<2 three
-        pub a four
-            append g0 a 4<3 four
-        pub a five
-            append g0 a 5<4 five
-        pub a six
-            append g0 a 6<5 six
-        pub a seven
-            append g0 a 7<6 seven
+        pub a one => append g0 a 1<0 one
+        pub a two => append g0 a 2<1 two
+        pub a three => append g0 a 3<2 three
+        pub a four => append g0 a 4<3 four
+        pub a five => append g0 a 5<4 five
+        pub a six => append g0 a 6<5 six
+        pub a seven => append g0 a 7<6 seven
         commit 9
-        history a reverse
-            ask start a newest 1000 through 7 after 0
-        answer
-            ask back a before 8 from 1
-        history a
-            ask start a newest 1000 through 7 after 0
-        sub e0 s1 a since 7:0
-            ask start a newest 1000 through 7 after 0
+        history a reverse => ask start a newest 1000 through 7 after 0
+        answer => ask back a before 8 from 1
+        history a => ask start a newest 1000 through 7 after 0
+        sub e0 s1 a since 7:0 => ask start a newest 1000 through 7 after 0
         drop-below 8
-        answer
-            e0 history head 7 [7<6 seven, 6<5 six, 5<4 five]
-        answer
-            e0 history head 7 [5<4 five, 6<5 six, 7<6 seven]
-        answer
-            e0 granted s1 i0 g1 replaying through 4 gap 0..4 Evicted
-        turn
-            e0 consumed 10 of the log
+        answer => e0 history head 7 [7<6 seven, 6<5 six, 5<4 five]
+        answer => e0 history head 7 [5<4 five, 6<5 six, 7<6 seven]
+        answer => e0 granted s1 i0 g1 replaying through 4 gap 0..4 Evicted
+        turn => e0 consumed 10 of the log
         ",
     );
 }
@@ -84,37 +67,23 @@ fn a_page_of_history_that_is_dropped_before_the_answer() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub a two
-            append g0 a 2<1 two
-        pub a three
-            append g0 a 3<2 three
-        pub a four
-            append g0 a 4<3 four
-        pub a five
-            append g0 a 5<4 five
-        pub a six
-            append g0 a 6<5 six
-        pub a seven
-            append g0 a 7<6 seven
+        pub a one => append g0 a 1<0 one
+        pub a two => append g0 a 2<1 two
+        pub a three => append g0 a 3<2 three
+        pub a four => append g0 a 4<3 four
+        pub a five => append g0 a 5<4 five
+        pub a six => append g0 a 6<5 six
+        pub a seven => append g0 a 7<6 seven
         commit 9
-        history a 7:1
-            ask start a newest 1000 through 7 after 1
-        answer
-            ask page a 1..4
-        pub a eight
-            append g0 a 8<7 eight
-        pub a nine
-            append g0 a 9<8 nine
-        pub a ten
-            append g0 a 10<9 ten
+        history a 7:1 => ask start a newest 1000 through 7 after 1
+        answer => ask page a 1..4
+        pub a eight => append g0 a 8<7 eight
+        pub a nine => append g0 a 9<8 nine
+        pub a ten => append g0 a 10<9 ten
         commit 9
         drop-below 6
-        answer
-            ask start a newest 1000 through 10 after 1
-        answer
-            ask page a 5..7
+        answer => ask start a newest 1000 through 10 after 1
+        answer => ask page a 5..7
         answer
             e0 history head 10 gap 1..5 Evicted [6<5 six, 7<6 seven, 8<7 eight, 9<8 nine, 10<9 ten]
         ",
@@ -128,49 +97,30 @@ fn a_beginning_of_history_that_is_dropped_before_the_answer() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub a two
-            append g0 a 2<1 two
-        pub a three
-            append g0 a 3<2 three
-        pub a four
-            append g0 a 4<3 four
-        pub a five
-            append g0 a 5<4 five
-        pub a six
-            append g0 a 6<5 six
-        pub a seven
-            append g0 a 7<6 seven
+        pub a one => append g0 a 1<0 one
+        pub a two => append g0 a 2<1 two
+        pub a three => append g0 a 3<2 three
+        pub a four => append g0 a 4<3 four
+        pub a five => append g0 a 5<4 five
+        pub a six => append g0 a 6<5 six
+        pub a seven => append g0 a 7<6 seven
         commit 9
-        history a 7:1
-            ask start a newest 1000 through 7 after 1
-        history a reverse
-            ask start a newest 1000 through 7 after 0
-        pub a eight
-            append g0 a 8<7 eight
-        pub a nine
-            append g0 a 9<8 nine
-        pub a ten
-            append g0 a 10<9 ten
-        pub a eleven
-            append g0 a 11<10 eleven
-        pub a twelve
-            append g0 a 12<11 twelve
+        history a 7:1 => ask start a newest 1000 through 7 after 1
+        history a reverse => ask start a newest 1000 through 7 after 0
+        pub a eight => append g0 a 8<7 eight
+        pub a nine => append g0 a 9<8 nine
+        pub a ten => append g0 a 10<9 ten
+        pub a eleven => append g0 a 11<10 eleven
+        pub a twelve => append g0 a 12<11 twelve
         commit 9
         drop-below 8
-        answer
-            ask start a newest 1000 through 12 after 1
-        answer
-            ask start a newest 1000 through 12 after 0
-        answer
-            ask page a 7..9
-        answer
-            ask back a before 13 from 8
+        answer => ask start a newest 1000 through 12 after 1
+        answer => ask start a newest 1000 through 12 after 0
+        answer => ask page a 7..9
+        answer => ask back a before 13 from 8
         answer
             e0 history head 12 gap 1..7 Evicted [8<7 eight, 9<8 nine, 10<9 ten, 11<10 eleven, 12<11 twelve]
-        answer
-            e0 history head 12 [12<11 twelve, 11<10 eleven, 10<9 ten, 9<8 nine, 8<7 eight]
+        answer => e0 history head 12 [12<11 twelve, 11<10 eleven, 10<9 ten, 9<8 nine, 8<7 eight]
         ",
     );
 }
@@ -181,40 +131,25 @@ fn parked_and_forgotten() {
     check(
         Setup { limits: Limits { topics_max: 3, ..Limits::default() }, ..small() },
         "
-        pub a one
-            append g0 a 1<0 one
-        pub b two
-            append g0 b 2<0 two
-        pub b three
-            append g0 b 3<2 three
-        pub b four
-            append g0 b 4<3 four
-        pub b five
-            append g0 b 5<4 five
-        pub b six
-            append g0 b 6<5 six
+        pub a one => append g0 a 1<0 one
+        pub b two => append g0 b 2<0 two
+        pub b three => append g0 b 3<2 three
+        pub b four => append g0 b 4<3 four
+        pub b five => append g0 b 5<4 five
+        pub b six => append g0 b 6<5 six
         commit 9
-        sub e0 s1 a last 3
-            ask start a newest 3 through 1 after 0
-        history a
-            ask start a newest 1000 through 1 after 0
-        history a reverse
-            ask start a newest 1000 through 1 after 0
+        sub e0 s1 a last 3 => ask start a newest 3 through 1 after 0
+        history a => ask start a newest 1000 through 1 after 0
+        history a reverse => ask start a newest 1000 through 1 after 0
         drop-below 3
         pump
-        pub c x
-            append g0 c 7<1 x
-        pub d x
-            append g0 d 8<1 x
+        pub c x => append g0 c 7<1 x
+        pub d x => append g0 d 8<1 x
         commit 2
-        answer
-            e0 refused s1 TopicsFull
-        answer
-            e0 history head 8 []
-        answer
-            e0 history head 8 []
-        turn
-            e0 consumed 11 of the log
+        answer => e0 refused s1 TopicsFull
+        answer => e0 history head 8 []
+        answer => e0 history head 8 []
+        turn => e0 consumed 11 of the log
         ",
     );
 }
@@ -225,37 +160,22 @@ fn parked_and_released() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub b two
-            append g0 b 2<0 two
-        pub b three
-            append g0 b 3<2 three
-        pub b four
-            append g0 b 4<3 four
-        pub b five
-            append g0 b 5<4 five
-        pub b six
-            append g0 b 6<5 six
+        pub a one => append g0 a 1<0 one
+        pub b two => append g0 b 2<0 two
+        pub b three => append g0 b 3<2 three
+        pub b four => append g0 b 4<3 four
+        pub b five => append g0 b 5<4 five
+        pub b six => append g0 b 6<5 six
         commit 9
-        sub e0 s1 a live
-            e0 granted s1 i0 g1 live through 6
-        read e0 s1 i0 after 0
-            ask page a 0..1
-        sub e0 s2 a since 7:0
-            ask start a newest 1000 through 1 after 0
-        release e0 i0 g1
-            e0 released i0
-        sub e0 s3 b live
-            e0 granted s3 i0 g2 live through 6
-        answer
-            e0 page s1 [1<0 one] through 1
-        answer
-            e0 granted s2 i1 g3 replaying through 0
-        pub a seven
-            append g0 a 7<1 seven
-        commit 1
-            e0 message i1 7<1 seven
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 6
+        read e0 s1 i0 after 0 => ask page a 0..1
+        sub e0 s2 a since 7:0 => ask start a newest 1000 through 1 after 0
+        release e0 i0 g1 => e0 released i0
+        sub e0 s3 b live => e0 granted s3 i0 g2 live through 6
+        answer => e0 page s1 [1<0 one] through 1
+        answer => e0 granted s2 i1 g3 replaying through 0
+        pub a seven => append g0 a 7<1 seven
+        commit 1 => e0 message i1 7<1 seven
         turn
             e0 consumed 3
             e0 consumed 8 of the log
@@ -274,40 +194,27 @@ fn a_stream_that_lags_and_memory_that_refuses() {
             ..small()
         },
         "
-        sub e0 s1 a live
-            e0 granted s1 i0 g1 live through 0
-        pub a one
-            append g0 a 1<0 one
-        pub a two
-            append g0 a 2<1 two
-        pub a x*800
-            append g0 a 3<2 800 bytes
-        pub a four
-            append g0 a 4<3 four
-        commit 4
-            e0 message i0 1<0 one
+        sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
+        pub a one => append g0 a 1<0 one
+        pub a two => append g0 a 2<1 two
+        pub a x*800 => append g0 a 3<2 800 bytes
+        pub a four => append g0 a 4<3 four
+        commit 4 => e0 message i0 1<0 one
         read e0 s1 i0 after 1
             e0 stream-gap 1..4
             ask page a 1..3
-        answer
-            e0 page s1 [2<1 two, 3<2 800 bytes] through 3
-        read e0 s1 i0 after 3
-            e0 page s1 [4<3 four] through 4 caught-up
+        answer => e0 page s1 [2<1 two, 3<2 800 bytes] through 3
+        read e0 s1 i0 after 3 => e0 page s1 [4<3 four] through 4 caught-up
         credit e0 100
         pump
-        pub a x*800
-            append g0 a 5<4 800 bytes
-        commit 1
-            e0 message i0 5<4 800 bytes
+        pub a x*800 => append g0 a 5<4 800 bytes
+        commit 1 => e0 message i0 5<4 800 bytes
         pump
         credit e0 100
         pump
-        read e0 s1 i0 after 4
-            ask page a 4..5
-        answer
-            e0 page s1 [5<4 800 bytes] through 5
-        read e0 s1 i0 after 5
-            e0 page s1 [] through 5 caught-up
+        read e0 s1 i0 after 4 => ask page a 4..5
+        answer => e0 page s1 [5<4 800 bytes] through 5
+        read e0 s1 i0 after 5 => e0 page s1 [] through 5 caught-up
         ",
     );
 }
@@ -319,35 +226,22 @@ fn a_scan_of_what_is_dropped() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub b two
-            append g0 b 2<0 two
-        pub a three
-            append g0 a 3<1 three
-        pub a four
-            append g0 a 4<3 four
-        pub a five
-            append g0 a 5<4 five
-        pub a six
-            append g0 a 6<5 six
-        pub a seven
-            append g0 a 7<6 seven
+        pub a one => append g0 a 1<0 one
+        pub b two => append g0 b 2<0 two
+        pub a three => append g0 a 3<1 three
+        pub a four => append g0 a 4<3 four
+        pub a five => append g0 a 5<4 five
+        pub a six => append g0 a 6<5 six
+        pub a seven => append g0 a 7<6 seven
         commit 9
-        scan e0 s1 p0 + after 0
-            ask scan 0..4
-        scan e0 s2 p0 b after 0
-            ask scan 0..4
-        scan e0 s3 p0 + after 0
-            ask scan 0..4
+        scan e0 s1 p0 + after 0 => ask scan 0..4
+        scan e0 s2 p0 b after 0 => ask scan 0..4
+        scan e0 s3 p0 + after 0 => ask scan 0..4
         drop-below 3
-        answer
-            e0 page s1 p0 after 0 gap 0..2 Evicted [a 3<1 three, a 4<3 four] through 4
-        answer
-            e0 page s2 p0 after 0 gap 0..2 Evicted [] through 4
+        answer => e0 page s1 p0 after 0 gap 0..2 Evicted [a 3<1 three, a 4<3 four] through 4
+        answer => e0 page s2 p0 after 0 gap 0..2 Evicted [] through 4
         drop-below 8
-        answer
-            e0 page s3 p0 after 0 gap 0..4 Evicted [] through 4
+        answer => e0 page s3 p0 after 0 gap 0..4 Evicted [] through 4
         ",
     );
 }
@@ -359,28 +253,19 @@ fn a_scan_between_two_drops() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub b two
-            append g0 b 2<0 two
-        pub a three
-            append g0 a 3<1 three
-        pub a four
-            append g0 a 4<3 four
-        pub a five
-            append g0 a 5<4 five
-        pub a six
-            append g0 a 6<5 six
-        pub a seven
-            append g0 a 7<6 seven
+        pub a one => append g0 a 1<0 one
+        pub b two => append g0 b 2<0 two
+        pub a three => append g0 a 3<1 three
+        pub a four => append g0 a 4<3 four
+        pub a five => append g0 a 5<4 five
+        pub a six => append g0 a 6<5 six
+        pub a seven => append g0 a 7<6 seven
         commit 9
-        scan e0 s1 p0 + after 0
-            ask scan 0..4
+        scan e0 s1 p0 + after 0 => ask scan 0..4
         drop-below 3
         look
         drop-below 8
-        answer
-            e0 page s1 p0 after 0 gap 0..2 Evicted [a 3<1 three, a 4<3 four] through 4
+        answer => e0 page s1 p0 after 0 gap 0..2 Evicted [a 3<1 three, a 4<3 four] through 4
         ",
     );
 }
@@ -392,41 +277,27 @@ fn a_page_of_history_that_is_nothing_but_damage() {
     check(
         small(),
         "
-        pub a one
-            append g0 a 1<0 one
-        pub a two
-            append g0 a 2<1 two
-        pub a three
-            append g0 a 3<2 three
-        pub a four
-            append g0 a 4<3 four
-        pub a five
-            append g0 a 5<4 five
-        pub a six
-            append g0 a 6<5 six
-        pub a seven
-            append g0 a 7<6 seven
+        pub a one => append g0 a 1<0 one
+        pub a two => append g0 a 2<1 two
+        pub a three => append g0 a 3<2 three
+        pub a four => append g0 a 4<3 four
+        pub a five => append g0 a 5<4 five
+        pub a six => append g0 a 6<5 six
+        pub a seven => append g0 a 7<6 seven
         commit 9
         damage 2
         damage 3
         damage 4
-        history a 7:1
-            ask start a newest 1000 through 7 after 1
-        answer
-            ask page a 1..4
-        pub a eight
-            append g0 a 8<7 eight
-        pub a nine
-            append g0 a 9<8 nine
+        history a 7:1 => ask start a newest 1000 through 7 after 1
+        answer => ask page a 1..4
+        pub a eight => append g0 a 8<7 eight
+        pub a nine => append g0 a 9<8 nine
         commit 9
-        answer
-            ask start a newest 1000 through 9 after 4
-        answer
-            ask page a 4..6
+        answer => ask start a newest 1000 through 9 after 4
+        answer => ask page a 4..6
         answer
             e0 history head 9 gap 1..4 Damaged [5<4 five, 6<5 six, 7<6 seven, 8<7 eight, 9<8 nine]
-        turn
-            e0 consumed 10 of the log
+        turn => e0 consumed 10 of the log
         ",
     );
 }

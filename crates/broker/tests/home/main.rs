@@ -15,3 +15,5 @@ mod scripts;
 mod sequencer;
 mod starts;
 mod support;
+#[path = "../transcript/mod.rs"]
+mod transcript;

@@ -1,13 +1,14 @@
 //! A small language for whole nodes: clients on edges and homes, real bytes in, what each client
 //! saw out, as text.
 //!
-//! [`check`] runs a script. A line that is not indented is a command; the lines below it are what
-//! the clients saw of it, in the order of their names. After each command the nodes take turns
-//! until nothing is left to do. Everything runs twice, the second time with reads of a few bytes:
+//! [`check`] runs a script; `transcript` has the form of it. The answers of a command are what the
+//! clients saw of it, in the order of their names. After each command the nodes take turns until
+//! nothing is left to do. Everything runs twice, the second time with reads of a few bytes:
 //! chunking never changes the transcript.
 //!
 //! | command | |
 //! |---|---|
+//! | `b, a: session [on 1]` | b, then a, connects native to an edge; exactly the usual answers are left out |
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
 //! | `a: connect ws`, `a: connect echo`, `a: connect` | the same without HELLO; to `/echo`; plain HTTP |
 //! | `a: connect tls` | plain HTTP in TLS that the node has ended |
@@ -54,12 +55,12 @@ mod request;
 mod users;
 mod world;
 
+use crate::transcript;
 use broker::filters::FilterTrie;
 use broker::settings::{
     AddressSettings, Durability, JournalSettings, LagPolicy, Limits, LogSettings, RuleSettings,
     Settings, SysSettings, TicketSettings,
 };
-use std::fmt::Write;
 
 /// Runs a script on one edge and one home with a log of one partition and large limits.
 #[track_caller]
@@ -105,21 +106,8 @@ fn check_world(
     };
     let mut world = world::World::new(&make, read_bytes);
     world.reload = reload;
-    let lines = || script.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    let indent = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
-    let (mut expected, mut actual) = (String::new(), String::new());
-    for line in lines() {
-        let line = &line[indent..];
-        writeln!(expected, "{line}").unwrap();
-        if line.starts_with(' ') {
-            continue;
-        }
-        writeln!(actual, "{line}").unwrap();
-        for text in world.run(line) {
-            writeln!(actual, "    {text}").unwrap();
-        }
-    }
-    assert!(expected == actual, "with reads of {read_bytes} bytes the transcript is:\n{actual}");
+    let about = format!("with reads of {read_bytes} bytes ");
+    transcript::check(script, &about, |line| world.run(line));
 }
 
 /// What scripts begin with.

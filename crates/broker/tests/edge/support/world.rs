@@ -91,6 +91,8 @@ fn shards(settings: &Arc<Settings>, now: Now) -> Vec<Shard> {
 }
 
 const START_MS: u64 = 1_000_000;
+/// What a client sees of a `session`; exactly this is not told.
+const WELCOMED: [&str; 2] = ["101 crore.v1", "welcome ping 60s"];
 /// Turns without an end are a bug.
 const TURNS_MAX: usize = 500_000;
 
@@ -120,7 +122,15 @@ impl<'a> World<'a> {
     /// Runs one command; what was seen of it comes back.
     pub fn run(&mut self, line: &str) -> Vec<String> {
         let mut said = Vec::new();
+        let mut sessions = Vec::new();
         match line.split_once(": ") {
+            Some((names, how)) if how.starts_with("session") => {
+                sessions = names.split(", ").collect();
+                for name in &sessions {
+                    self.client(name, &how.replacen("session", "connect native", 1));
+                    self.settle();
+                }
+            }
             Some((name, command)) if !name.contains(' ') => self.client(name, command),
             _ => self.command(line, &mut said),
         }
@@ -131,7 +141,11 @@ impl<'a> World<'a> {
             }
         }
         for (name, client) in &mut self.clients {
-            said.extend(client.seen().into_iter().map(|text| format!("{name}: {text}")));
+            let seen = client.seen();
+            if sessions.contains(&&**name) && seen == WELCOMED {
+                continue;
+            }
+            said.extend(seen.into_iter().map(|text| format!("{name}: {text}")));
         }
         said
     }

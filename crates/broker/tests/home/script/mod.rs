@@ -4,6 +4,7 @@ pub mod disk;
 mod text;
 
 use crate::support::{START, START_MS, Setup};
+use crate::transcript;
 use broker::disk::{DiskLetter, DiskRequest};
 use broker::home::{Home, HomeOutputs, Settled};
 use broker::mail::*;
@@ -13,14 +14,13 @@ use broker::settings::Settings;
 use disk::TestDisk;
 use log::{HeapMemory, RecordView};
 use std::collections::VecDeque;
-use std::fmt::Write;
 use std::sync::Arc;
 use stdx::chunk::Slice;
 use stdx::key::Key;
 use text::{disk_text, text_of};
 
-/// Runs a script: each command stands on a line of its own, the letters that it causes are indented
-/// below it. Panics with the whole text as it should be if it differs.
+/// Runs a script; `transcript` has the form of it. The answers of a command are the letters that it
+/// causes and the requests to the disk. Panics with the whole transcript if the script differs.
 #[track_caller]
 pub fn check(setup: Setup, script: &str) {
     let settings = setup.settings();
@@ -33,24 +33,11 @@ pub fn check(setup: Setup, script: &str) {
         out: HomeOutputs::new(setup.edges),
         now: START,
     };
-    let lines = || script.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    let indent = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
-    let mut expected = String::new();
-    let mut actual = String::new();
-    for line in lines() {
-        let line = &line[indent..];
-        writeln!(expected, "{line}").unwrap();
-        if line.starts_with(' ') {
-            continue;
-        }
-        writeln!(actual, "{line}").unwrap();
+    transcript::check(script, "", |line| {
         let said = world.run(line);
         let said = said.into_iter().chain(world.letters());
-        for text in said.chain(world.disk_requests()) {
-            writeln!(actual, "    {text}").unwrap();
-        }
-    }
-    assert!(expected == actual, "the transcript is:\n{actual}");
+        said.chain(world.disk_requests()).collect()
+    });
 }
 
 struct World {
