@@ -48,30 +48,26 @@ impl Metrics<'_> {
 
     /// Reads the metrics now.
     pub fn scrape(&mut self) -> Scrape {
-        let (operators, raw) = match &mut self.from {
+        let raw = match &mut self.from {
             From::Here { operators, raw, asked } => {
                 if asked.elapsed() > SILENT_FOR_MAX {
                     *raw = Raw::connect(operators);
                 }
                 *asked = Instant::now();
-                (&*operators, raw)
+                raw
             }
             From::There(host, url) => return Scrape(host.curl(&[url]).expect(200).body),
         };
-        const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        raw.send(REQUEST);
-        let (status, body) = match raw.answer_or_end() {
-            Some(answer) => answer,
-            // A server may close a connection between two requests (RFC 9112, section 9.3.1). A
-            // node that has died does not take the next one.
-            None => {
-                *raw = Raw::connect(operators);
-                raw.send(REQUEST);
-                raw.read_answer()
-            }
-        };
-        assert_eq!(status, 200, "{body}");
-        Scrape(body)
+        raw.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let head = raw.read_until(b"\r\n\r\n").to_lowercase();
+        assert!(head.starts_with("http/1.1 200 "), "{head}");
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .and_then(|length| length.parse().ok())
+            .unwrap_or_else(|| panic!("no length in {head}"));
+        let body = raw.take(length);
+        Scrape(String::from_utf8(body).expect("the metrics are UTF-8"))
     }
 
     /// Waits until `is_so` holds for this metric, named with its labels as printed, and returns all

@@ -156,8 +156,13 @@ impl Raw {
                     self.received.extend_from_slice(&bytes[..count]);
                     return true;
                 }
+                // A read with a timeout is interrupted even without a handler: by a stop of this
+                // process, or by the end of a child that another thread has started.
                 Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) => {}
                 Err(_) => return false,
             }
         }
@@ -186,4 +191,22 @@ pub fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     frame.extend(mask);
     frame.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::process::Command;
+
+    #[test]
+    fn a_read_continues_after_a_stop_of_the_process() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let mut raw = Raw::connect(&address);
+        let script = "kill -STOP $PPID; sleep 0.05; kill -CONT $PPID";
+        let mut stops = Command::new("sh").args(["-c", script]).spawn().expect("a shell");
+        assert!(!raw.closes_within(Duration::from_millis(500)));
+        assert!(stops.wait().expect("our child").success());
+    }
 }

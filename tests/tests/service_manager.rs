@@ -14,6 +14,7 @@ use end_to_end::curl::{curl, publish};
 use end_to_end::metrics::Metrics;
 use end_to_end::server::{Place, Server};
 use end_to_end::successor::Successor;
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
 
 struct Manager {
@@ -63,7 +64,8 @@ impl Manager {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut bytes)];
-        let received = recvmsg(&self.socket, &mut into, &mut ancillary, RecvFlags::empty());
+        let received =
+            retry_on_intr(|| recvmsg(&self.socket, &mut into, &mut ancillary, RecvFlags::empty()));
         let length = received.expect("a datagram").bytes;
         let sender = ancillary.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid.as_raw_nonzero()),

@@ -95,7 +95,11 @@ fn serve(
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(bytes) => conversation.receive(&buffer[..bytes], &mut node.lock().unwrap()),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => return,
         }
         let actions: Vec<Action> = actions.lock().unwrap().drain(..).collect();

@@ -133,7 +133,11 @@ fn serve(
         match stream.read(&mut buffer) {
             Ok(0) => return,
             Ok(bytes) => input.extend_from_slice(&buffer[..bytes]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => return,
         }
         if kind.is_none() && !input.is_empty() {
