@@ -413,7 +413,7 @@ impl Edge {
             }
             // The client may not have what waits for it, and a close frame would come behind that.
             _ if slot.is(flag::BLOCKED) => {
-                self.kill(index);
+                self.abort(index);
                 true
             }
             _ => {

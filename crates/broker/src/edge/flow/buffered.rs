@@ -39,7 +39,7 @@ impl Edge {
             self.statistics.input_closed +=
                 u64::from(!self.connections.slots[largest].is(flag::DEAD));
             self.note_end(largest, End::UNFINISHED_INPUT);
-            self.kill(largest);
+            self.abort(largest);
             self.drop_buffered(largest);
         }
     }
@@ -120,7 +120,7 @@ impl Edge {
             Protocol::Http => self.handshake_timed_out(index),
             _ if self.connections.slots[index].is(flag::BLOCKED) => {
                 self.note_end(index, End::of_node(CloseCode::InputTimeout.number()));
-                self.kill(index);
+                self.abort(index);
             }
             _ => self.close_native(index, CloseCode::InputTimeout),
         }

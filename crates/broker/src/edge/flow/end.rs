@@ -23,7 +23,7 @@ impl Edge {
     }
 
     /// Resets the connection at the end of the turn, whatever waits.
-    pub(crate) fn kill(&mut self, index: ConnIndex) {
+    pub(crate) fn abort(&mut self, index: ConnIndex) {
         if self.connections.abort(index) {
             self.note_end(index, End::CUT);
         }

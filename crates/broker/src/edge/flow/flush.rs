@@ -40,7 +40,7 @@ impl Edge {
                 Flushed::Full(Some(excess)) => self.end_slow(index, excess),
                 Flushed::Failed => {
                     self.note_end(index, End::LOST);
-                    self.kill(index);
+                    self.abort(index);
                 }
             }
         }

@@ -219,10 +219,10 @@ impl Edge {
             CloseCode::ApplicationDisconnect
         };
         match slot.protocol {
-            _ if slot.is(flag::BLOCKED) => self.kill(index),
+            _ if slot.is(flag::BLOCKED) => self.abort(index),
             protocol if protocol.facts().is_websocket => self.close_native(index, code),
             Protocol::Events => self.close_idle(index),
-            _ => self.kill(index),
+            _ => self.abort(index),
         }
         self.statistics.disconnected_by_operators += 1;
     }

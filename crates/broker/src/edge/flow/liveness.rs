@@ -141,7 +141,7 @@ impl Edge {
                 self.statistics.handshake_timeouts += 1;
                 self.handshake_timed_out(index);
             }
-            Due::Abort => self.kill(index),
+            Due::Abort => self.abort(index),
         }
     }
 
@@ -150,7 +150,7 @@ impl Edge {
         if self.connections.slots[index].is(flag::BLOCKED) {
             // A blocked socket takes no close frame either.
             self.note_end(index, End::of_node(CloseCode::PingTimeout.number()));
-            self.kill(index);
+            self.abort(index);
         } else {
             self.close_native(index, CloseCode::PingTimeout);
         }

@@ -43,7 +43,7 @@ impl Edge {
         } else {
             self.note_end(index, End::SLOW);
         }
-        self.kill(index);
+        self.abort(index);
     }
 
     /// Gives the connections that end in this turn their close frames. The others that were aborted
