@@ -98,8 +98,8 @@ pub(crate) struct Encoded {
 pub(crate) enum Then {
     /// Nothing more.
     GoOn,
-    /// The next flush looks at the session.
-    Touch,
+    /// The next flush visits the connection.
+    MarkDirty,
     /// It closes when everything has been written.
     Close,
     /// Its request is answered with an error.

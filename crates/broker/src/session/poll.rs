@@ -70,7 +70,7 @@ impl Poll {
             }
             _ => false,
         };
-        Encoded::ANSWER.then(if then { Then::Touch } else { Then::GoOn })
+        Encoded::ANSWER.then(if then { Then::MarkDirty } else { Then::GoOn })
     }
 
     fn add_gap(&mut self, gap: Gap) {

@@ -19,7 +19,7 @@ impl Edge {
         self.connections.slots[index].set(flag::CLOSING);
         self.unsubscribe_all(index);
         self.stamp(index);
-        self.touch(index);
+        self.mark_dirty(index);
     }
 
     /// Resets the connection at the end of the turn, whatever waits.

@@ -53,7 +53,7 @@ impl Edge {
     pub fn writable(&mut self, key: Key) {
         if self.connections.slots.get(key).is_some() {
             self.connections.slots[ConnIndex(key.index)].clear(flag::BLOCKED);
-            self.outboxes.touch(&mut self.connections.slots, ConnIndex(key.index));
+            self.outboxes.mark_dirty(&mut self.connections.slots, ConnIndex(key.index));
         }
     }
 

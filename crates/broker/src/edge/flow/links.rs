@@ -51,7 +51,7 @@ impl Edge {
         let Edge { links, connections, outboxes, settings, .. } = self;
         links.take_readers(&settings.limits, |key| {
             if connections.slots.get(key).is_some_and(|slot| !slot.is(flag::DEAD)) {
-                outboxes.touch(&mut connections.slots, ConnIndex(key.index));
+                outboxes.mark_dirty(&mut connections.slots, ConnIndex(key.index));
             }
         });
     }
@@ -139,7 +139,7 @@ impl Edge {
                 self.resume(ConnIndex(key.index));
             }
             if self.wants_ticket(ConnIndex(key.index)) {
-                self.touch(ConnIndex(key.index));
+                self.mark_dirty(ConnIndex(key.index));
             }
         }
     }

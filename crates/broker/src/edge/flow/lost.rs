@@ -17,7 +17,7 @@ impl Edge {
         let lost = self.subscriptions.take_losses();
         for index in self.subscriptions.leave_lost(&lost, &self.settings) {
             self.connections.slots[index].set(flag::LAGGING);
-            self.touch(index);
+            self.mark_dirty(index);
         }
         self.filters_leave(&lost);
     }
@@ -32,7 +32,7 @@ impl Edge {
                         let reader = self.subscriptions.reader_of(subscription);
                         let slot = &self.connections.slots[reader.0];
                         self.subscriptions.filter_recovers(reader, partition, slot);
-                        self.touch(reader.0);
+                        self.mark_dirty(reader.0);
                     }
                     _ => {}
                 }

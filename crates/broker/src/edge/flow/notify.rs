@@ -50,7 +50,7 @@ impl Edge {
         }
         match encoded.then {
             Then::GoOn => {}
-            Then::Touch => self.touch(index),
+            Then::MarkDirty => self.mark_dirty(index),
             Then::Close => self.close(index),
             Then::Fail(code) => self.poll_refused(index, code),
         }

@@ -45,7 +45,7 @@ impl Edge {
         };
         poll.take(record);
         // Answered when the turn is over, with all that came in it.
-        self.touch(index);
+        self.mark_dirty(index);
     }
 
     /// The turn is over: answers if there is something to say.

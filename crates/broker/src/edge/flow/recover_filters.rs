@@ -149,7 +149,7 @@ impl Edge {
         if slot.is(flag::BEHIND) {
             slot.set(flag::LAGGING);
         }
-        self.touch(index);
+        self.mark_dirty(index);
     }
 
     fn deliver_replayed(

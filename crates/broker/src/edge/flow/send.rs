@@ -66,9 +66,9 @@ impl Edge {
     }
 
     /// Marks the connection for the next flush even if no frame waits.
-    pub(crate) fn touch(&mut self, index: ConnIndex) {
+    pub(crate) fn mark_dirty(&mut self, index: ConnIndex) {
         if !self.connections.slots[index].is(flag::DEAD) {
-            self.outboxes.touch(&mut self.connections.slots, index);
+            self.outboxes.mark_dirty(&mut self.connections.slots, index);
         }
     }
 

@@ -126,7 +126,7 @@ impl Edge {
             self.tell_caught_up(subscription, told, through);
         } else {
             self.connections.slots[index].set(flag::LAGGING);
-            self.touch(index);
+            self.mark_dirty(index);
         }
     }
 
@@ -135,7 +135,7 @@ impl Edge {
         if self.subscriptions.add_credit(subscription, messages) {
             let index = self.subscriptions[subscription].connection;
             self.connections.slots[index].set(flag::LAGGING);
-            self.touch(index);
+            self.mark_dirty(index);
         }
     }
 

@@ -57,7 +57,7 @@ impl Edge {
         }
         // One that is to be given with GO_AWAY answers the request, too.
         wanted.request = Some(request);
-        self.touch(index);
+        self.mark_dirty(index);
     }
 
     /// Sends GO_AWAY: with a ticket, if the session has subscriptions.
@@ -71,7 +71,7 @@ impl Edge {
         }
         let wanted = self.sessions.tickets.want(index);
         wanted.away_ms = Some(return_after_ms);
-        self.touch(index);
+        self.mark_dirty(index);
     }
 
     /// Sends GO_AWAY without the ticket that cannot be made.
@@ -152,7 +152,7 @@ impl Edge {
             self.request(home, request);
         }
         if asked.waiting.is_empty() {
-            self.touch(index);
+            self.mark_dirty(index);
         }
         if let Some(wanted) = self.sessions.tickets.get_mut(index) {
             wanted.asked = Some(asked);
@@ -179,7 +179,7 @@ impl Edge {
         asked.names.extend(named.map(|(topic, name)| ((home, topic), name.into())));
         asked.positions.extend(positions.iter().copied());
         if asked.waiting.is_empty() {
-            self.touch(index);
+            self.mark_dirty(index);
         }
     }
 
@@ -225,7 +225,7 @@ impl Edge {
             let Some(subscription) = subscription else {
                 // Granted since the homes were asked, perhaps with an index that stood for another
                 // topic: they are asked again.
-                return self.touch(index);
+                return self.mark_dirty(index);
             };
             ticket.subscriptions.push(subscription);
         }

@@ -206,8 +206,8 @@ impl Outboxes {
         slot.places = list;
     }
 
-    /// Has the next flush look at a connection.
-    pub fn touch(&mut self, slots: &mut Slots, index: ConnIndex) {
+    /// Marks a connection for the next flush.
+    pub fn mark_dirty(&mut self, slots: &mut Slots, index: ConnIndex) {
         let slot = &mut slots[index];
         if !slot.is(flag::DIRTY) {
             slot.set(flag::DIRTY);
