@@ -158,7 +158,7 @@ pub(crate) mod flag {
     /// So many subscriptions that they are found by an index.
     pub const LARGE: u32 = 1 << 14;
     /// Some subscription to filters is read from the log in some partition.
-    pub const BEHIND: u32 = 1 << 15;
+    pub const CATCHING_UP: u32 = 1 << 15;
     /// A unit of its input has been dealt with since it last went on.
     pub const SERVED: u32 = 1 << 16;
     /// It could not be told how far its filters are settled; to be done when all that waits has

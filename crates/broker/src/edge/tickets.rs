@@ -104,9 +104,9 @@ pub(crate) const SUBSCRIPTIONS_MAX: usize = TICKET_BYTES_MAX / SUBSCRIPTION_BYTE
 pub(crate) fn names_in(names: &Slice) -> impl Iterator<Item = &str> {
     let mut rest = &names[..];
     std::iter::from_fn(move || {
-        let (&len, behind) = rest.split_first()?;
-        let (name, behind) = behind.split_at_checked(usize::from(len))?;
-        rest = behind;
+        let (&len, tail) = rest.split_first()?;
+        let (name, tail) = tail.split_at_checked(usize::from(len))?;
+        rest = tail;
         std::str::from_utf8(name).ok()
     })
 }

@@ -34,7 +34,7 @@ struct Place {
     local: u32,
     topic: u32,
     last: u64,
-    /// Behind this offset the topic has never had a record.
+    /// CatchUp this offset the topic has never had a record.
     reach: u64,
     /// The oldest record that is served; none if none is.
     oldest: Option<u64>,
@@ -123,7 +123,7 @@ impl Home {
                 let contents = self.history_back(now_ms, place, query, beyond, known)?;
                 // It stands before the page's first record, and so does the gap that the page may
                 // have.
-                let lost = lost_before(partition.lost_behind(place.last), beyond);
+                let lost = lost_before(partition.lost_after(place.last), beyond);
                 let lost = lost.map(|lost| Gap {
                     from: contents.gap.map_or(lost.from, |gap| gap.from),
                     ..lost
@@ -161,7 +161,7 @@ impl Home {
     fn gap_of_unknown(&self, local: u32, reverse: bool, beyond: Option<u64>) -> Option<Gap> {
         let partition = &self.partitions[local as usize];
         let forgotten = partition.forgotten_through;
-        let lost = partition.lost_behind(forgotten);
+        let lost = partition.lost_after(forgotten);
         let Some(after) = beyond.filter(|_| !reverse) else {
             return lost_before(lost, beyond);
         };
@@ -215,7 +215,7 @@ impl Home {
                 return Ok(contents);
             }
             let from = query.passed.or(contents.gap).map_or(after, |gap| gap.from);
-            return self.history_behind(now_ms, place, query, from, (asked.through, is_damaged));
+            return self.history_after(now_ms, place, query, from, (asked.through, is_damaged));
         }
         self.history_from_memory(place, query, beyond, damaged)
     }
@@ -223,7 +223,7 @@ impl Home {
     /// The disk's page has nothing but damage, and memory does not have the records that follow it:
     /// a page without a record would not tell its reader where to continue. The next question
     /// begins behind the damage, so this ends.
-    fn history_behind(
+    fn history_after(
         &self,
         now_ms: u64,
         place: Place,
@@ -272,7 +272,7 @@ impl Home {
         let partition = &self.partitions[place.local as usize];
         let lost = match page.first_prev {
             Some(_) => None,
-            None => partition.lost_behind(place.last),
+            None => partition.lost_after(place.last),
         };
         let gap = match beyond {
             None => lost,

@@ -84,7 +84,7 @@ impl HomePartition {
         if self.is_durable { self.disk_floor.min(self.oldest()) } else { self.oldest() }
     }
 
-    /// Behind this offset a topic has never had a record: its newest, or the end of the damage
+    /// CatchUp this offset a topic has never had a record: its newest, or the end of the damage
     /// behind that.
     pub fn reach(&self, last: u64) -> u64 {
         last.max(self.damaged_through)
@@ -92,7 +92,7 @@ impl HomePartition {
 
     /// The records of a topic behind its newest one that damage may have taken away, and that
     /// retention would have left.
-    pub fn lost_behind(&self, last: u64) -> Option<Gap> {
+    pub fn lost_after(&self, last: u64) -> Option<Gap> {
         let to = self.damaged_through;
         (to > last && to >= self.disk_floor).then_some(Gap {
             from: last,

@@ -288,7 +288,7 @@ impl Home {
     /// The records of a topic behind its newest one that damage may have taken away.
     fn lost_of(&self, topic: u32) -> Option<Gap> {
         let entry = self.interests.topics.get(topic)?;
-        self.partitions[entry.partition as usize].lost_behind(entry.last())
+        self.partitions[entry.partition as usize].lost_after(entry.last())
     }
 
     fn last_of(&self, topic: u32) -> u64 {

@@ -2,7 +2,7 @@
 //! keeps a table of names.
 //!
 //! Steps 8 and 9 of the path. Invariant: a native connection gets a message once however many of
-//! its filters match, unless one of them is behind in the partition, in which case each
+//! its filters match, unless one of them catches up in the partition, in which case each
 //! subscription gets a frame of its own; an event stream gets it once.
 
 use crate::attributes::retained;
@@ -19,7 +19,7 @@ use wire::native;
 
 impl Edge {
     /// The subscribers by filter: a native connection gets it once however many of its filters
-    /// match, unless one of them is behind; an event stream gets it once.
+    /// match, unless one of them catches up; an event stream gets it once.
     pub(crate) fn deliver_by_filter(
         &mut self,
         named: NamedIndex,
@@ -35,7 +35,7 @@ impl Edge {
             match (entry.stage, self.connections.slots[entry.connection].protocol) {
                 (Stage::Pending, _) => self.passed_while_opening(subscription, partition),
                 (_, Protocol::Events) => has_streams = true,
-                _ => is_wanted = is_wanted || !self.is_behind(subscription, partition),
+                _ => is_wanted = is_wanted || !self.is_catching_up(subscription, partition),
             }
         }
         let topic = std::str::from_utf8(&topic).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Edge {
             let slot = &edge.connections.slots[entry.connection];
             entry.stage == Stage::ByFilter && slot.protocol.facts().shares_frames
         };
-        // Making room for it may make others lag: who is behind is asked only then.
+        // Making room for it may make others lag: the edge asks only then which of them catch up.
         let (packed, plain) = self.enter_shared(targets, topic, partition, delivery, origin);
         let mut has_apart = false;
         for &subscription in targets {
@@ -77,7 +77,7 @@ impl Edge {
             if mark == shared || mark == apart || !is_native(self, subscription) {
                 continue;
             }
-            if self.has_behind(index, partition) {
+            if self.has_catching_up(index, partition) {
                 self.connections.slots[index].named = apart;
                 has_apart = true;
             } else {
@@ -97,7 +97,7 @@ impl Edge {
             let index = self.subscriptions[subscription].connection;
             if self.connections.slots[index].named == apart
                 && is_native(self, subscription)
-                && !self.is_behind(subscription, partition)
+                && !self.is_catching_up(subscription, partition)
             {
                 self.deliver_addressed(subscription, topic, partition, delivery, false);
             }
@@ -152,7 +152,7 @@ impl Edge {
                 continue;
             }
             slot.named = self.subscriptions.serial();
-            if !self.is_behind(subscription, partition) {
+            if !self.is_catching_up(subscription, partition) {
                 self.deliver_addressed(subscription, topic, partition, delivery, false);
             }
         }
@@ -190,7 +190,8 @@ impl Edge {
                 session.encode_message(client, Some(topic), epoch, &delivery.view, &mut event);
                 let prefix_bytes_max = session.prefix_bytes_max(&encoded, event.len());
                 self.reserve(event.len() + prefix_bytes_max);
-                let is_wanted = !self.subscriptions.is_behind_at(subscription, partition, after);
+                let is_wanted =
+                    !self.subscriptions.is_catching_up_at(subscription, partition, after);
                 if is_wanted {
                     self.push_event(index, &event, &encoded, origin);
                 } else if is_paid {
@@ -202,7 +203,7 @@ impl Edge {
         };
         // Making room for the frame may have cost earlier ones their place: then the log brings
         // this one too.
-        if !self.subscriptions.is_behind_at(subscription, partition, after) {
+        if !self.subscriptions.is_catching_up_at(subscription, partition, after) {
             self.push_place(index, place);
         } else if is_paid {
             self.subscriptions.refund_credit(subscription);

@@ -111,7 +111,7 @@ impl Edge {
         let slot = &self.connections.slots[index];
         let transport = slot.protocol.facts().transport;
         slot.protocol != Protocol::Free
-            && (!wanted.lagging || slot.is(flag::LAGGING | flag::BEHIND | flag::BLOCKED))
+            && (!wanted.lagging || slot.is(flag::LAGGING | flag::CATCHING_UP | flag::BLOCKED))
             && wanted.spoken.is_none_or(|wanted| wanted == transport)
             && wanted.subject.as_deref().is_none_or(|beginning| {
                 let subject = self.subject_of(index);
@@ -161,7 +161,7 @@ impl Edge {
             outbox_len: slot.places.len() as u32,
             // A blocked connection has at most `outbox_len_max` places, so this is bounded.
             outbox_bytes: self.outboxes.waiting_bytes(slot),
-            is_lagging: slot.is(flag::LAGGING | flag::BEHIND),
+            is_lagging: slot.is(flag::LAGGING | flag::CATCHING_UP),
             is_blocked: slot.is(flag::BLOCKED),
             is_closing: slot.is(flag::CLOSING),
         }

@@ -43,7 +43,7 @@ impl Edge {
         Client {
             connection: self.connection_number(index),
             transport: self.connections.slots[index].protocol.facts().transport,
-            // Behind a trusted proxy it is the client that counts.
+            // CatchUp a trusted proxy it is the client that counts.
             address: origin
                 .map(|(peer, _)| self.connections.peers.client_of_proxy(index).unwrap_or(peer)),
             listener: origin.map(|(_, listener)| listener),

@@ -27,7 +27,7 @@ impl Edge {
             for (partition, from) in lost.partitions() {
                 match self.subscriptions[subscription].stage {
                     Stage::Pending => self.passed_while_opening(subscription, partition),
-                    Stage::ByFilter if !self.is_behind(subscription, partition) => {
+                    Stage::ByFilter if !self.is_catching_up(subscription, partition) => {
                         self.lag_filter(subscription, partition, from);
                         let reader = self.subscriptions.reader_of(subscription);
                         let slot = &self.connections.slots[reader.0];

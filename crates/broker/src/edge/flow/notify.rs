@@ -89,7 +89,7 @@ impl Edge {
             Settles::Nothing => true,
             Settles::Topic { position, .. } => self.takes_through(subscription, position.offset),
             Settles::Filters { partition, after, .. } => {
-                !self.subscriptions.is_behind_at(subscription, partition, after)
+                !self.subscriptions.is_catching_up_at(subscription, partition, after)
             }
         };
         if is_due {
@@ -277,7 +277,7 @@ impl Edge {
     ) {
         let index = self.subscriptions[subscription].connection;
         let client = self.subscriptions[subscription].client;
-        let is_last = !self.subscriptions.is_stream_behind(index);
+        let is_last = !self.subscriptions.is_stream_catching_up(index);
         let notice = Notice::FilterCaughtUp { client, partition, through, is_last };
         self.notify_of(index, subscription, &notice);
     }

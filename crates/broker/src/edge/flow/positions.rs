@@ -118,7 +118,7 @@ impl Edge {
         }
     }
 
-    /// Queues what tells a subscription of these positions, but where it is behind.
+    /// Queues what tells a subscription of these positions, but those in which it catches up.
     fn tell_positions(
         &mut self,
         subscription: SubIndex,
@@ -143,7 +143,7 @@ impl Edge {
         }
         let is_native = protocol == Protocol::Native;
         if is_native
-            && !slot.is(flag::BEHIND)
+            && !slot.is(flag::CATCHING_UP)
             && let Some((number, place, len)) = step.shared
             && number == client
             && self.outboxes.holds(place)
@@ -158,7 +158,7 @@ impl Edge {
         let settled: Vec<(PartitionId, u64)> = telling
             .iter()
             .copied()
-            .filter(|(partition, _)| !self.is_behind(subscription, *partition))
+            .filter(|(partition, _)| !self.is_catching_up(subscription, *partition))
             .collect();
         let bytes = self.encode_positions(index, client, &settled, is_owed);
         if bytes.is_empty() {
@@ -168,7 +168,7 @@ impl Edge {
         step.bytes += bytes.len();
         let place = self.enter_bytes(&[&bytes], Origin::Told);
         self.push_place(index, place);
-        if is_native && !self.connections.slots[index].is(flag::BEHIND) {
+        if is_native && !self.connections.slots[index].is(flag::CATCHING_UP) {
             step.shared = Some((client, place, bytes.len()));
         }
     }

@@ -29,7 +29,7 @@ impl Edge {
                 left = true;
             }
         }
-        match self.read_behind(index) {
+        match self.read_catch_up(index) {
             Some(false) if !left => self.connections.slots[index].clear(flag::LAGGING),
             _ => {}
         }

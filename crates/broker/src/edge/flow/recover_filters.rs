@@ -1,4 +1,4 @@
-//! Subscriptions to filters that are behind are read from the log, partition by partition.
+//! Subscriptions to filters that catch up are read from the log, partition by partition.
 
 use crate::edge::Edge;
 use crate::edge::delivery::Delivery;
@@ -14,16 +14,16 @@ use stdx::chunk::Slice;
 impl Edge {
     /// Whether a subscription to a filter is read from the log in a partition.
     #[inline]
-    pub(crate) fn is_behind(&self, subscription: SubIndex, partition: PartitionId) -> bool {
+    pub(crate) fn is_catching_up(&self, subscription: SubIndex, partition: PartitionId) -> bool {
         let index = self.subscriptions[subscription].connection;
-        self.connections.slots[index].is(flag::BEHIND)
-            && self.subscriptions.is_behind(subscription, partition)
+        self.connections.slots[index].is(flag::CATCHING_UP)
+            && self.subscriptions.is_catching_up(subscription, partition)
     }
 
     /// Whether some subscription to a filter of the connection is, or may be.
-    pub(crate) fn has_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
-        self.connections.slots[index].is(flag::BEHIND)
-            && self.subscriptions.may_be_behind(index, partition)
+    pub(crate) fn has_catching_up(&self, index: ConnIndex, partition: PartitionId) -> bool {
+        self.connections.slots[index].is(flag::CATCHING_UP)
+            && self.subscriptions.may_be_catching_up(index, partition)
     }
 
     /// Ends a connection that has no room for another cursor; nothing more is kept for it.
@@ -53,14 +53,14 @@ impl Edge {
 
     /// Asks for pages for subscriptions to filters, a few at a time of each log. True if some are
     /// left to be asked for; none if a home has no room for some.
-    pub(crate) fn read_behind(&mut self, index: ConnIndex) -> Option<bool> {
-        if !self.connections.slots[index].is(flag::BEHIND) {
+    pub(crate) fn read_catch_up(&mut self, index: ConnIndex) -> Option<bool> {
+        if !self.connections.slots[index].is(flag::CATCHING_UP) {
             return Some(false);
         }
         let mut is_left = false;
         let mut without_room = BTreeSet::new();
         for log in 0..self.settings.logs.len() as u16 {
-            is_left |= self.read_log_behind(index, log, &mut without_room)?;
+            is_left |= self.read_catch_up_of_log(index, log, &mut without_room)?;
         }
         for partition in &without_room {
             self.wait_to_read(*partition, index);
@@ -70,7 +70,7 @@ impl Edge {
 
     /// Asks for pages of one log. True if some are left to be asked for; none if the connection
     /// ends.
-    fn read_log_behind(
+    fn read_catch_up_of_log(
         &mut self,
         index: ConnIndex,
         log: u16,
@@ -146,7 +146,7 @@ impl Edge {
             self.tell_filter_caught_up(subscription, partition, page.through);
         }
         let slot = &mut self.connections.slots[index];
-        if slot.is(flag::BEHIND) {
+        if slot.is(flag::CATCHING_UP) {
             slot.set(flag::LAGGING);
         }
         self.mark_dirty(index);

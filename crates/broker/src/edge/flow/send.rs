@@ -20,7 +20,7 @@ impl Edge {
     /// Makes room in the ring for one frame of at most `bytes_max` bytes. Older frames are dropped
     /// for it, even frames of the same connection, and the cursors of their subscriptions go back.
     /// A frame that carries a cursor is therefore written after this call, and only if
-    /// [`Edge::takes_through`] or `Subscriptions::is_behind_at` still allows it.
+    /// [`Edge::takes_through`] or `Subscriptions::is_catching_up_at` still allows it.
     pub(crate) fn reserve(&mut self, bytes_max: usize) {
         let body_bytes = if bytes_max > BODY_COPY_MAX { bytes_max } else { 0 };
         self.make_room(bytes_max.min(BODY_COPY_MAX), body_bytes);

@@ -252,7 +252,7 @@ impl Edge {
     }
 
     fn ticket_of_filter(&self, subscription: SubIndex) -> Option<TicketSubscription> {
-        let behind = self.subscriptions.cursors_of(subscription).into_iter();
+        let cursors = self.subscriptions.cursors_of(subscription).into_iter();
         let at_log = |(partition, offset): (PartitionId, u64)| {
             let epoch = self.settings.log_of(partition).epoch;
             (partition, Position { epoch, offset })
@@ -265,7 +265,7 @@ impl Edge {
             filter: filter.to_owned(),
             fail_on_gap,
             policy: Some(policy).filter(|policy| of_rule != Ok(*policy)),
-            cursor: TicketCursor::Filter(behind.map(at_log).collect()),
+            cursor: TicketCursor::Filter(cursors.map(at_log).collect()),
         })
     }
 
@@ -367,10 +367,10 @@ impl Edge {
                     let (_, partition) = settings.locate(&subscription.filter);
                     Begin::At(Start::Since(newest((client, None), partition, *position)))
                 }
-                TicketCursor::Filter(behind) => {
+                TicketCursor::Filter(cursors) => {
                     let mut positions: BTreeMap<PartitionId, Position> =
                         ticket.positions.iter().copied().collect();
-                    positions.extend(behind.iter().copied());
+                    positions.extend(cursors.iter().copied());
                     let each = positions.into_iter().map(|(partition, position)| PartitionCursor {
                         partition,
                         position: newest((client, Some(partition)), partition, position),

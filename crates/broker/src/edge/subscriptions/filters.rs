@@ -4,7 +4,7 @@
 //! Step 8 of the path. Invariants: every subscription asks every home, which answers with its start
 //! in each partition, and is open when all have answered; the last subscription to a filter takes
 //! the filter back from all homes; the filters of a topic are matched again only when the set of
-//! filters has changed. `behind` has everything that is not simply live.
+//! filters has changed. `catch_up` has everything that is not simply live.
 
 use super::large::FILTERS;
 use super::{Slot, Stage, Subscription, Subscriptions, Unused};
@@ -321,6 +321,6 @@ impl Subscriptions {
 
     /// The bytes of filters, of the topics that they match and of their cursors.
     pub fn filters_bytes(&self) -> usize {
-        self.filters.memory_bytes() + self.behind.memory_bytes()
+        self.filters.memory_bytes() + self.catch_up.memory_bytes()
     }
 }

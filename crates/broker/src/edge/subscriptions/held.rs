@@ -1,5 +1,5 @@
 //! The number of cursors that each connection of an edge holds for filters that catch up
-//! (`behind`).
+//! (`catch_up`).
 //!
 //! A session may have many filters and a log many partitions, and a client that gives no credit or
 //! reads nothing keeps each pair for as long as it likes. So cursors have the bounds of other

@@ -10,7 +10,7 @@
 //! newest generation that it has seen; a subscription takes live messages in stage [`Stage::Live`]
 //! only, and is read from the log in the others.
 
-mod behind;
+mod catch_up;
 mod credits;
 mod cursor;
 mod filters;
@@ -36,7 +36,7 @@ use super::connections::slots::Slot;
 use crate::ids::{ConnIndex, SubIndex, TopicIndex};
 use crate::mail::{Grant, HomeId, SubscriptionKey};
 use crate::settings::Settings;
-use behind::Behind;
+use catch_up::CatchUp;
 use credits::Credits;
 use filters::Filters;
 use lagging::Laggards;
@@ -65,7 +65,7 @@ pub(crate) struct Subscriptions {
     /// Lists of subscriptions: those of each topic and of each filter.
     members: ListPool,
     filters: Filters,
-    behind: Behind,
+    catch_up: CatchUp,
     /// Losses of streams, to be dealt with before the next letter of another kind.
     lost: Lost,
     laggards: Laggards,
@@ -93,7 +93,7 @@ impl Subscriptions {
             topics: (0..homes_count).map(|_| Topics::default()).collect(),
             members: ListPool::default(),
             filters: Filters::new(),
-            behind: Behind::default(),
+            catch_up: CatchUp::default(),
             lost: Lost::default(),
             laggards: Laggards::default(),
             positions: Positions::default(),
@@ -267,7 +267,7 @@ impl Subscriptions {
             if !entry.is_of_stream() {
                 self.forget_reader((entry.connection, subscription), slot, settings);
             } else {
-                self.behind.forget_question(entry.connection, subscription);
+                self.catch_up.forget_question(entry.connection, subscription);
             }
             return self.leave_filter(subscription, &entry);
         }

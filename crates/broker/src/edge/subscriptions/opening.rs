@@ -89,14 +89,14 @@ impl Subscriptions {
     pub fn expect_grants(&mut self, subscription: SubIndex, homes_count: HomeId) {
         let fail_on_gap = self.table[subscription.0].fails_on_gap();
         let reader = self.reader_of(subscription);
-        let opening = self.behind.opening.entry(reader).or_default();
+        let opening = self.catch_up.opening.entry(reader).or_default();
         opening.fail_on_gap = fail_on_gap;
         opening.waiting.extend((0..homes_count).map(|home| (subscription, home)));
     }
 
     /// Whether homes are to answer for the reader.
     pub fn is_opening(&self, reader: Reader) -> bool {
-        self.behind.opening.contains_key(&reader)
+        self.catch_up.opening.contains_key(&reader)
     }
 
     /// A home has answered for a filter where its partitions stand.
@@ -106,7 +106,7 @@ impl Subscriptions {
         asked: (SubIndex, HomeId),
         starts: Vec<FilterStart>,
     ) {
-        if let Some(opening) = self.behind.opening.get_mut(&reader) {
+        if let Some(opening) = self.catch_up.opening.get_mut(&reader) {
             opening.take(asked, starts);
         }
     }
@@ -119,9 +119,9 @@ impl Subscriptions {
         slot: &Slot,
         settings: &Settings,
     ) -> Option<(Vec<SubIndex>, Opened)> {
-        let is_ready = self.behind.opening.get(&reader);
+        let is_ready = self.catch_up.opening.get(&reader);
         is_ready.filter(|opening| opening.waiting.is_empty())?;
-        let opening = self.behind.opening.remove(&reader)?;
+        let opening = self.catch_up.opening.remove(&reader)?;
         let opened = self.filters_of(reader, slot, Stage::Pending);
         if opened.is_empty() {
             return None; // all were refused
@@ -134,7 +134,7 @@ impl Subscriptions {
             return Some((opened, Opened::Gap));
         }
         let replays = beginnings.iter().filter(|beginning| beginning.is_replaying).count();
-        if !self.behind.held.have_room(reader.0, replays, &settings.limits) {
+        if !self.catch_up.held.have_room(reader.0, replays, &settings.limits) {
             return Some((opened, Opened::NoRoom));
         }
         for &subscription in &opened {
@@ -151,7 +151,7 @@ impl Subscriptions {
         home: HomeId,
     ) {
         let reader = self.reader_of(subscription);
-        if let Some(opening) = self.behind.opening.get_mut(&reader) {
+        if let Some(opening) = self.catch_up.opening.get_mut(&reader) {
             opening.pass(home, partition);
         }
     }

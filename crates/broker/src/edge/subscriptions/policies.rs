@@ -76,7 +76,7 @@ impl Subscriptions {
     pub fn end_recoveries(&mut self, index: ConnIndex) {
         if !self.recovering.partitions.is_empty() {
             let recovering = self.recovering.partitions.range(all_of_connection(index)).copied();
-            let done: Vec<Member> = recovering.filter(|at| !self.behind.has(at)).collect();
+            let done: Vec<Member> = recovering.filter(|at| !self.catch_up.has(at)).collect();
             for member in done {
                 self.recovering.partitions.remove(&member);
             }
@@ -110,7 +110,8 @@ impl Subscriptions {
         }
     }
 
-    /// A subscription of the reader, if it is behind, has no replay to finish and is to end for it.
+    /// A subscription of the reader, if it catches up, has no replay to finish and is to end for
+    /// it.
     pub fn ends_by_policy(&self, reader: Reader, slot: &Slot) -> Option<SubIndex> {
         let ends = self.filter_policy(reader, slot) == LagPolicy::Disconnect
             && self.recovering.partitions.range(all_of(reader)).next().is_none();

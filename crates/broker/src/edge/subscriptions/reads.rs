@@ -1,4 +1,4 @@
-//! Which cursors of subscriptions to filters (`behind`) wait for a page, and how many pages are
+//! Which cursors of subscriptions to filters (`catch_up`) wait for a page, and how many pages are
 //! on their way.
 //!
 //! A session may have many filters, each with a cursor in each partition, and the next page is

@@ -78,8 +78,8 @@ fn key(value: &[u8]) -> Option<Vec<u8>> {
             _ => return None,
         }
     }
-    let behind = bytes.as_slice();
-    (behind.is_empty() || behind.starts_with(b";")).then_some(key)
+    let rest = bytes.as_slice();
+    (rest.is_empty() || rest.starts_with(b";")).then_some(key)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //!   A dropped frame takes everything of its partition behind it along, so the cursor goes back to
 //!   the offset before the first one dropped, and nothing is sent again or left out.
 //! - A frame without an address is for every subscription of the connection that covers the topic.
-//!   It is sent only where none of them is behind in the partition; otherwise each gets a frame of
+//!   It is sent only where none of them catches up in the partition; otherwise each gets a frame of
 //!   its own. So exactly the subscriptions that were open when such a frame was queued go back when
 //!   it is dropped.
 //! - A page answers the question that it repeats (`after`), or is dropped.
@@ -33,13 +33,13 @@ use std::ops::Bound;
 use stdx::handing::Hand;
 use stdx::memory::tree_bytes;
 
-/// Readers of one connection that are looked at to know whether one is behind in a partition; more
+/// Readers of one connection that are examined to know whether one catches up in a partition; more
 /// count as yes.
 const READERS_LOOKED_AT_MAX: usize = 8;
 
 /// The tables; see the module.
 #[derive(Default, Hand)]
-pub(super) struct Behind {
+pub(super) struct CatchUp {
     cursors: BTreeMap<Member, Cursor>,
     pub reads: Reads,
     pub opening: BTreeMap<Reader, Opening>,
@@ -54,7 +54,7 @@ pub(crate) struct PageTaken {
     pub rest: Option<Cursor>,
 }
 
-impl Behind {
+impl CatchUp {
     pub fn memory_bytes(&self) -> usize {
         self.held.memory_bytes()
             + self.reads.memory_bytes()
@@ -100,9 +100,9 @@ impl Behind {
         self.reads.change(at, log, before, cursor);
         let mut all = self.cursors.range(all_of_connection(index));
         if cursor.is_some() || all.next().is_some() {
-            slot.set(flag::BEHIND)
+            slot.set(flag::CATCHING_UP)
         } else {
-            slot.clear(flag::BEHIND)
+            slot.clear(flag::CATCHING_UP)
         }
         Ok(())
     }
@@ -138,38 +138,43 @@ impl Subscriptions {
     }
 
     /// Whether a subscription to a filter is read from the log in a partition. Its slot says by
-    /// [`flag::BEHIND`] whether it may be.
-    pub fn is_behind(&self, subscription: SubIndex, partition: PartitionId) -> bool {
+    /// [`flag::CATCHING_UP`] whether it may be.
+    pub fn is_catching_up(&self, subscription: SubIndex, partition: PartitionId) -> bool {
         let (index, reader) = self.reader_of(subscription);
-        self.behind.has(&(index, reader, partition))
+        self.catch_up.has(&(index, reader, partition))
     }
 
     /// Whether the subscription has to be read again from this place or from before it.
-    pub fn is_behind_at(&self, subscription: SubIndex, partition: PartitionId, after: u64) -> bool {
+    pub fn is_catching_up_at(
+        &self,
+        subscription: SubIndex,
+        partition: PartitionId,
+        after: u64,
+    ) -> bool {
         let (index, reader) = self.reader_of(subscription);
-        let cursor = self.behind.cursors.get(&(index, reader, partition));
+        let cursor = self.catch_up.cursors.get(&(index, reader, partition));
         cursor.is_some_and(|cursor| cursor.after <= after)
     }
 
     /// Whether any filter of an event stream is read from the log.
-    pub fn is_stream_behind(&self, index: ConnIndex) -> bool {
-        self.behind.cursors.range(all_of((index, STREAM))).next().is_some()
+    pub fn is_stream_catching_up(&self, index: ConnIndex) -> bool {
+        self.catch_up.cursors.range(all_of((index, STREAM))).next().is_some()
     }
 
     /// The cursors of a subscription to a filter, by partition, ascending.
     pub fn cursors_of(&self, subscription: SubIndex) -> Vec<(PartitionId, u64)> {
-        let cursors = self.behind.cursors.range(all_of(self.reader_of(subscription)));
+        let cursors = self.catch_up.cursors.range(all_of(self.reader_of(subscription)));
         cursors.map(|(&(_, _, partition), cursor)| (partition, cursor.after)).collect()
     }
 
     /// The cursor of a reader in a partition.
     pub fn cursor_of(&self, (index, reader): Reader, partition: PartitionId) -> Option<&Cursor> {
-        self.behind.cursors.get(&(index, reader, partition))
+        self.catch_up.cursors.get(&(index, reader, partition))
     }
 
-    /// Whether some subscription to filters of the connection is behind in a partition, or may be.
-    pub fn may_be_behind(&self, index: ConnIndex, partition: PartitionId) -> bool {
-        let cursors = &self.behind.cursors;
+    /// Whether some subscription to filters of the connection catches up in a partition, or may be.
+    pub fn may_be_catching_up(&self, index: ConnIndex, partition: PartitionId) -> bool {
+        let cursors = &self.catch_up.cursors;
         let (start, end) = all_of_connection(index).into_inner();
         let mut from = Bound::Included(start);
         for _ in 0..READERS_LOOKED_AT_MAX {
@@ -186,7 +191,7 @@ impl Subscriptions {
     }
 
     /// A subscription to a filter is read from the log in a partition from now on, after `after` or
-    /// earlier. The place, and whether it was not behind there before.
+    /// earlier. The place, and whether it did not catch up there before.
     pub fn lag_filter(
         &mut self,
         subscription: SubIndex,
@@ -197,7 +202,7 @@ impl Subscriptions {
     ) -> (u64, bool, Result<(), Excess>) {
         let (index, reader) = self.reader_of(subscription);
         let at = (index, reader, partition);
-        let before = self.behind.cursors.get(&at).copied();
+        let before = self.catch_up.cursors.get(&at).copied();
         let cursor = match before {
             Some(before) if before.after <= after => before,
             _ => Cursor {
@@ -206,7 +211,7 @@ impl Subscriptions {
                 is_paid: before.is_some_and(|before| before.is_paid),
             },
         };
-        let result = self.behind.put(at, Some(cursor), slot, settings);
+        let result = self.catch_up.put(at, Some(cursor), slot, settings);
         (cursor.after, before.is_none(), result)
     }
 
@@ -220,7 +225,7 @@ impl Subscriptions {
         settings: &Settings,
     ) -> Result<(), Excess> {
         let cursor = Cursor { after, is_reading: false, is_paid: true };
-        self.behind.put((index, reader, partition), Some(cursor), slot, settings)
+        self.catch_up.put((index, reader, partition), Some(cursor), slot, settings)
     }
 
     /// The connection's subscriptions to filters that are open, with the number of the last message
@@ -237,18 +242,18 @@ impl Subscriptions {
 
     /// The next cursor of a connection and log that waits for a page.
     pub fn next_to_read(&self, index: ConnIndex, log: u16, from: Bound<Turn>) -> Option<Turn> {
-        self.behind.reads.next(index, log, from)
+        self.catch_up.reads.next(index, log, from)
     }
 
     /// Whether a connection may ask for no more pages of a log for filters for now.
     pub fn has_all_filter_reads(&self, index: ConnIndex, log: u16) -> bool {
-        self.behind.reads.is_full(index, log)
+        self.catch_up.reads.is_full(index, log)
     }
 
     /// Whether the replay that a reader asked for has to wait. It has one page on its way, so that
     /// its credit is kept to.
     pub fn is_without_credit(&self, reader: Reader) -> bool {
-        let mut cursors = self.behind.cursors.range(all_of(reader));
+        let mut cursors = self.catch_up.cursors.range(all_of(reader));
         self.credits.get(reader.1).is_some_and(|credit| {
             credit == 0 || cursors.any(|(_, cursor)| cursor.is_paid && cursor.is_reading)
         })
@@ -263,14 +268,14 @@ impl Subscriptions {
         settings: &Settings,
     ) -> Option<(HomeId, ReadFilter)> {
         let at = (reader.0, reader.1, partition);
-        let Some(&cursor) = self.behind.cursors.get(&at) else {
+        let Some(&cursor) = self.catch_up.cursors.get(&at) else {
             debug_assert!(false, "only cursors wait");
             return None;
         };
         let readers = self.filters_of(reader, slot, Stage::ByFilter);
         let Some(&first) = readers.first() else {
-            debug_assert!(false, "who is behind is open");
-            self.behind.remove(at, slot, settings);
+            debug_assert!(false, "a cursor belongs to an open subscription");
+            self.catch_up.remove(at, slot, settings);
             return None;
         };
         let entries = readers.iter().filter_map(|&at| self.table[at.0].filter());
@@ -286,7 +291,7 @@ impl Subscriptions {
         };
         let mode = self.filter_read_mode(at, slot);
         let reading = Cursor { is_reading: true, ..cursor };
-        let result = self.behind.put(at, Some(reading), slot, settings);
+        let result = self.catch_up.put(at, Some(reading), slot, settings);
         debug_assert!(result.is_ok(), "the cursor is there");
         let read = ReadFilter {
             partition,
@@ -309,21 +314,21 @@ impl Subscriptions {
     ) -> Option<PageTaken> {
         let reader = self.reader_of(subscription);
         let at = (reader.0, reader.1, page.partition);
-        let asked = self.behind.cursors.get(&at).copied();
+        let asked = self.catch_up.cursors.get(&at).copied();
         let asked = asked.filter(|asked| asked.is_reading && asked.after == page.after)?;
         let rest = (!page.caught_up).then_some(Cursor {
             after: page.through,
             is_reading: false,
             is_paid: asked.is_paid,
         });
-        let result = self.behind.put(at, rest, slot, settings);
+        let result = self.catch_up.put(at, rest, slot, settings);
         debug_assert!(result.is_ok(), "the cursor is there");
         Some(PageTaken { reader, is_paid: asked.is_paid, rest })
     }
 
     /// A reader has caught up in a partition: with its last paid cursor, its credit ends.
     pub fn end_filter_replay(&mut self, reader: Reader) {
-        let mut others = self.behind.cursors.range(all_of(reader));
+        let mut others = self.catch_up.cursors.range(all_of(reader));
         if !others.any(|(_, cursor)| cursor.is_paid) {
             self.credits.remove(reader.1);
         }
@@ -332,9 +337,9 @@ impl Subscriptions {
     /// A reader goes: a subscription to a filter, or a stream.
     pub(super) fn forget_reader(&mut self, reader: Reader, slot: &mut Slot, settings: &Settings) {
         self.recovering.forget_reader(reader);
-        self.behind.opening.remove(&reader);
-        for partition in self.behind.partitions_of(reader) {
-            self.behind.remove((reader.0, reader.1, partition), slot, settings);
+        self.catch_up.opening.remove(&reader);
+        for partition in self.catch_up.partitions_of(reader) {
+            self.catch_up.remove((reader.0, reader.1, partition), slot, settings);
         }
     }
 
