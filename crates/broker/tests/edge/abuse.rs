@@ -1,5 +1,5 @@
-//! What a connection may do in a second, what it may get wrong in a minute, whom a proxy's
-//! connection counts for, and what is shed when memory is short: as scripts and transcripts.
+//! Limits against abuse as scripts and transcripts: rates of a connection, errors in a minute,
+//! clients behind proxies, and refusals when memory is short.
 
 use crate::support::check_with;
 use broker::settings::{PublishSettings, Settings};
