@@ -1,51 +1,60 @@
-//! A small language for whole nodes: clients on edges and homes, real bytes in, what each client
-//! saw out, as text.
+//! A small language for whole nodes: clients on edges and homes, real bytes in, the messages of each
+//! client out, as text.
 //!
-//! [`check`] runs a script; `transcript` has the form of it. The answers of a command are what the
-//! clients saw of it, in the order of their names. After each command the nodes take turns until
-//! nothing is left to do. Everything runs twice, the second time with reads of a few bytes:
-//! chunking never changes the transcript.
+//! [`check`] runs a script; `transcript` has the form of it. The answers of a command are the bytes
+//! that the clients received after it, in the order of their names. After each command the nodes
+//! take turns until nothing is left to do. Everything runs twice, the second time with reads of a
+//! few bytes: chunking never changes the transcript.
 //!
-//! | command | |
+//! | command | effect |
 //! |---|---|
-//! | `b, a: session [on 1]` | b, then a, connects native to an edge; exactly the usual answers are left out |
+//! | `b, a: session [on 1]` | b, then a, connects natively; the usual answers are left out |
 //! | `a: connect native [on 1]` | opens a connection to an edge, upgrades and sends HELLO at once |
-//! | `a: connect ws`, `a: connect echo`, `a: connect` | the same without HELLO; to `/echo`; plain HTTP |
+//! | `a: connect ws` | opens a connection and upgrades, without HELLO |
+//! | `a: connect echo`, `a: connect` | connects to `/echo`; plain HTTP |
 //! | `a: connect tls` | plain HTTP in TLS that the node has ended |
-//! | `a: connect ws key x`, `connect ws token x`, `connect echo token x` | with a credential in the request; tokens are words (`judge.rs`) |
+//! | `a: connect ws key x` | presents an API key in the request |
+//! | `a: connect ws token x`, `connect echo token x` | presents a token: words (`judge.rs`) |
 //! | `a: hello token x [kept]` | HELLO with a token, and with the ticket |
-//! | `a: renew 5 x` | goes on with another token |
-//! | `revoke anna`, `revoke 7` | a subject, a token by its number |
-//! | `judge stop`, `judge go` | questions wait |
-//! | `users max 2`, `users stop`, `users go`, `users` | connections of a user; the shell does not answer; who has how many |
-//! | `a: hello 30` | HELLO with a wished ping interval |
+//! | `a: renew 5 x` | renews the session with another token |
+//! | `revoke anna`, `revoke 7` | revokes a subject; a token by its number |
+//! | `judge stop`, `judge go` | delays decisions on credentials; answers them |
+//! | `users max 2` | limits the connections of a user |
+//! | `users stop`, `users go`, `users` | the shell stops answering; answers; lists its counts |
+//! | `a: hello 30` | HELLO with a ping interval in seconds |
 //! | `a: ticket 9` | asks for a resume ticket; the client keeps the newest, beyond its connection |
-//! | `a: hello kept [flip 9] [cursor 1 7:3] [cursor 2 in 0 7:3]` | HELLO with it, a bit changed, with newer cursors |
-//! | `a: subscribe 1 news since 7:3, 2 x/#` | items: number, filter, `live`, `since`, `last`, `snapshot`, `credit n`, `fail-on-gap` |
+//! | `a: hello kept [flip 9]` | HELLO with the ticket, with one bit changed |
+//! | `a: hello kept [cursor 1 7:3] [cursor 2 in 0 7:3]` | HELLO with the ticket and newer cursors |
+//! | `a: subscribe 1 news since 7:3, 2 x/#` | subscribes to items: number, filter, options |
+//! | | options: `live`, `since`, `last`, `snapshot`, `credit n`, `fail-on-gap` |
 //! | `a: unsubscribe 1 2`, `a: credit 1 5`, `a: ping 7`, `a: pong 7` | |
-//! | `a: publish 9 news hi [retain] [type t] [tag k v]` | request 9, 0 for no answer; `x*100` is a payload of 100 bytes |
-//! | `a: flood news 1..300 [size 100] [producer p]` | many without answer, numbered |
+//! | `a: publish 9 news hi [retain] [type t] [tag k v]` | publishes as request 9; 0: no answer |
+//! | | `x*100` is a payload of 100 bytes |
+//! | `a: flood news 1..300 [size 100] [producer p]` | publishes many without answer, numbered |
 //! | `a: history 1 news [since 7:3] [reverse] [max 2]` | |
-//! | `a: frame 04 00`, `a: text hi`, `a: binary hi`, `a: control ping hi`, `a: close 1000 bye` | one WebSocket frame |
-//! | `a: fragments text he\|ll\|o` | a fragmented message |
-//! | `c: GET /x \| Name: value > body` | an HTTP request, `>> a\|b` with a body in chunks |
-//! | `c: raw GET / HTTP/1.1\r\n`, `c: bytes 82fe 61*3000` | bytes, as text and in hexadecimal |
-//! | `a: block`, `a: drain 100`, `a: open` | the socket takes no, so many, or all bytes |
+//! | `a: frame 04 00`, `a: text hi`, `a: binary hi` | sends one WebSocket frame |
+//! | `a: control ping hi`, `a: close 1000 bye` | sends one control frame |
+//! | `a: fragments text he\|ll\|o` | sends a fragmented message |
+//! | `c: GET /x \| Name: value > body` | sends an HTTP request, `>> a\|b` with a body in chunks |
+//! | `c: raw GET / HTTP/1.1\r\n`, `c: bytes 82fe 61*3000` | sends text; hexadecimal bytes |
+//! | `a: block`, `a: drain 100`, `a: open` | the socket takes no, 100, or all bytes |
 //! | `a: end`, `a: reset` | the client ends its direction; the network loses the connection |
 //! | `time +60s` | time passes, second by second |
-//! | `homes stop [1]`, `homes go`, `letters stop`, `letters go` | requests (letters) wait on their way |
+//! | `homes stop [1]`, `homes go` | delays requests to homes; delivers them |
+//! | `letters stop`, `letters go` | delays letters to edges; delivers them |
 //! | `reads fail`, `reads go` | homes answer pages as if their disk could not be read |
-//! | `disks go` | what was sent to disks gets there; until then they hang |
-//! | `counters 4294967290` | counters of edges that begin anew after 32 bits go on from there |
-//! | `pressure 2` | how short of memory the process is, 0 to 3 |
-//! | `shell refuses 192.0.2.7` | clients behind proxies that are not let in |
+//! | `disks go` | delivers the requests to disks; until then the disks hang |
+//! | `counters 4294967290` | starts the 32-bit counters of edges at this value |
+//! | `pressure 2` | sets the memory pressure, 0 to 3 |
+//! | `shell refuses 192.0.2.7` | refuses this client behind a proxy |
 //! | `restart [2 1]` | another node in place of this one, with these keys for tickets |
-//! | `reload 1 [edges] [homes]` | the node goes by the settings that the test has under this number |
-//! | `drain 1000` | edges lead their clients away over so many milliseconds |
-//! | `count lagging pages` | counters of all edges |
-//! | `operator connections lagging`, `operator topics a/`, `operator disconnect a return`, ... | what an operator asks of the first shard (`operator.rs`) |
-//! | `journal` | what edges have told of their clients since the last time |
-//! | `large reads` | the script is about how much is read at once, and runs only once |
+//! | `reload 1 [edges] [homes]` | applies the settings that the test has under this number |
+//! | `drain 1000` | drains the edges over this time in milliseconds |
+//! | `count lagging pages` | prints counters of all edges |
+//! | `operator connections lagging`, `operator topics a/` | asks the first shard (`operator.rs`) |
+//! | `operator disconnect a return` | disconnects a client, which may return |
+//! | `journal` | prints the edges' entries about their clients since the last time |
+//! | `large reads` | the script depends on large reads, and runs only once |
 
 mod client;
 mod journal;
