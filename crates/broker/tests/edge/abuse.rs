@@ -1,15 +1,13 @@
 //! Limits against abuse as scripts and transcripts: rates of a connection, errors in a minute,
 //! clients behind proxies, and refusals when memory is short.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::settings::{PublishSettings, Settings};
 use stdx::networks::Network;
 
 #[test]
 fn publications_in_a_second() {
-    check_with(
-        |settings| settings.limits.publish_rate_max = 2,
-        "
+    script! { |settings| settings.limits.publish_rate_max = 2, "
         a: session
         a: publish 1 news one => a: published 1 7:1
         a: publish 2 news two => a: published 2 7:2
@@ -24,15 +22,12 @@ fn publications_in_a_second() {
         time +30s
         a: publish 6 news nine => a: published 6 7:6
         count publishes-too-fast => publishes-too-fast 3
-        ",
-    );
+    " }
 }
 
 #[test]
 fn bytes_published_in_a_second() {
-    check_with(
-        |settings| settings.limits.publish_bytes_rate_max = 1_000,
-        "
+    script! { |settings| settings.limits.publish_bytes_rate_max = 1_000, "
         a: session
         a: publish 1 news x*5000 => a: published 1 7:1
         a: publish 2 news x => a: error request 2 rate_limited limit 1000
@@ -40,15 +35,12 @@ fn bytes_published_in_a_second() {
         a: publish 3 news x*900 => a: error request 3 rate_limited limit 1000
         time +1s
         a: publish 4 news x*900 => a: published 4 7:2
-        ",
-    );
+    " }
 }
 
 #[test]
 fn requests_in_a_second() {
-    check_with(
-        |settings| settings.limits.requests_rate_max = 2,
-        "
+    script! { |settings| settings.limits.requests_rate_max = 2, "
         c: connect
         c: GET /nowhere => c: 404 not_found
         c: GET /nowhere => c: 404 not_found
@@ -59,15 +51,12 @@ fn requests_in_a_second() {
         d: connect
         d: GET /nowhere => d: 404 not_found
         count requests-too-fast => requests-too-fast 2
-        ",
-    );
+    " }
 }
 
 #[test]
 fn pings_in_a_second() {
-    check_with(
-        |settings| settings.limits.ping_rate_max = 2,
-        "
+    script! { |settings| settings.limits.ping_rate_max = 2, "
         a: session
         a: ping 1 => a: pong 1
         a: control ping hi => a: control pong hi
@@ -79,15 +68,12 @@ fn pings_in_a_second() {
         time +10s
         e: control ping 2 => e: control pong 2
         count ping-floods connections => ping-floods 1 connections 1
-        ",
-    );
+    " }
 }
 
 #[test]
 fn too_much_that_is_refused() {
-    check_with(
-        |settings| settings.limits.errors_max = 3,
-        "
+    script! { |settings| settings.limits.errors_max = 3, "
         a: session
         a: unsubscribe 1 2 3
             a: error subscription 1 unknown_subscription, subscription 2 unknown_subscription
@@ -107,15 +93,12 @@ fn too_much_that_is_refused() {
             c: 404 close not_found
             c: closed
         count error-floods connections => error-floods 2 connections 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn filters_of_a_session() {
-    check_with(
-        |settings| settings.limits.filters_per_session_max = 1,
-        "
+    script! { |settings| settings.limits.filters_per_session_max = 1, "
         a: session
         a: subscribe 1 a/# live => a: subscribed 1 filter
         a: subscribe 2 b/# live => a: error subscription 2 too_many_filters limit 1
@@ -123,8 +106,7 @@ fn filters_of_a_session() {
         a: unsubscribe 1 => a: unsubscribed 1 0
         a: subscribe 4 b/# live => a: subscribed 4 filter
         count filters-too-many => filters-too-many 1
-        ",
-    );
+    " }
 }
 
 fn behind_proxies(settings: &mut Settings) {
@@ -136,9 +118,7 @@ fn behind_proxies(settings: &mut Settings) {
 
 #[test]
 fn clients_behind_a_proxy() {
-    check_with(
-        behind_proxies,
-        "
+    script! { behind_proxies, "
         shell refuses 192.0.2.7 2001:db8::7
         c: connect
         c: GET /nowhere | X-Forwarded-For: 192.0.2.7, 192.0.2.1, 10.0.0.1 => c: 404 not_found
@@ -156,8 +136,7 @@ fn clients_behind_a_proxy() {
             d: 429 close [retry-after: 1] too_many_connections
             d: closed
         count clients-unknown clients-refused => clients-unknown 1 clients-refused 2
-        ",
-    );
+    " }
 }
 
 /// Clients that a trusted proxy does not name are in no network, and count as one client,
@@ -197,9 +176,7 @@ fn clients_that_no_proxy_names() {
 
 #[test]
 fn memory_runs_short_and_comes_back() {
-    check_with(
-        |settings| settings.limits.outbox_len_max = 4,
-        "
+    script! { |settings| settings.limits.outbox_len_max = 4, "
         a: session
         a: subscribe 1 news live => a: subscribed 1 through 7:0
         p: session
@@ -238,6 +215,5 @@ fn memory_runs_short_and_comes_back() {
             b: caught-up 1 through 4
         count histories-shed subscriptions-shed publishes-shed
             histories-shed 3 subscriptions-shed 3 publishes-shed 2
-        ",
-    );
+    " }
 }

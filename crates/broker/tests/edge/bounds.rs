@@ -1,13 +1,12 @@
 //! Bounds as scripts and transcripts: clients that never read, what a connection and a shard may
 //! own, credit between home and edge, requests in flight, unfinished input.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 
 /// A client that sends and never reads is not read any more, and goes on when it reads again.
 #[test]
 fn choke() {
-    check(
-        "
+    script! { "
         large reads
         a: connect echo => a: 101
         a: block
@@ -29,15 +28,12 @@ fn choke() {
             a: binary 60000 bytes
         a: binary again => a: binary again
         count pinned slow connections => pinned 0 slow 0 connections 1
-        ",
-    );
+    " }
 }
 
 #[test]
 fn choked_pipelining() {
-    check_with(
-        |settings| settings.limits.outbox_len_max = 4,
-        "
+    script! { |settings| settings.limits.outbox_len_max = 4, "
         large reads
         b: session
         b: publish 0 news x*40000
@@ -65,8 +61,7 @@ fn choked_pipelining() {
             c: 200 40136 bytes to xxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}],\"more\":false,\"cursor\":\"7:1\"}
             c: closed
         count pinned slow connections => pinned 0 slow 0 connections 1
-        ",
-    );
+    " }
 }
 
 /// What cannot be left out is owned within its bounds; above them the connection ends, and can be
@@ -133,9 +128,7 @@ fn owned_beyond_the_bound_and_never_read() {
 /// All are told why, where what has to stand before it is not too much.
 #[test]
 fn pinned_beyond_the_bound_of_all() {
-    check_with(
-        |settings| settings.limits.pinned_bytes_max = 40_000,
-        "
+    script! { |settings| settings.limits.pinned_bytes_max = 40_000, "
         b, a: session
         a: subscribe 1 large => a: subscribed 1 through 7:0
         c: session
@@ -154,15 +147,12 @@ fn pinned_beyond_the_bound_of_all() {
             c: closed
         a: open => a: message 1 1<0 38000 bytes
         count pinned connections => pinned 0 connections 2
-        ",
-    );
+    " }
 }
 
 #[test]
 fn pinned_beyond_the_bound() {
-    check_with(
-        |settings| settings.limits.pinned_bytes_max = 5_000,
-        "
+    script! { |settings| settings.limits.pinned_bytes_max = 5_000, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         c: session
@@ -179,8 +169,7 @@ fn pinned_beyond_the_bound() {
             pinned 3999 slow 1 slow-for-all 1 connections 2 subscriptions 1
         a: open => a: message 1 1<0 4000 bytes
         b: publish 0 news on => a: message 1 2<1 on
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -349,9 +338,7 @@ fn a_gap_of_the_stream() {
 /// Sessions wait, unread, while a home has no room for requests, and go on when it has.
 #[test]
 fn requests_in_flight() {
-    check_with(
-        |settings| settings.limits.requests_inflight_max = 3,
-        "
+    script! { |settings| settings.limits.requests_inflight_max = 3, "
         large reads
         a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -386,8 +373,7 @@ fn requests_in_flight() {
             c: 404 not_found
         a: ping 6 => a: pong 6
         count subscriptions connections => subscriptions 2 connections 3
-        ",
-    );
+    " }
 }
 
 /// Subscriptions that lag wait for room of their own: whoever publishes meanwhile is read, and the
@@ -430,8 +416,7 @@ fn pages_wait_for_pages_only() {
 
 #[test]
 fn polls_behind_a_full_socket() {
-    check(
-        "
+    script! { "
         b: session
         c: connect
         c: block
@@ -445,8 +430,7 @@ fn polls_behind_a_full_socket() {
         c: GET /topics/news?since=7:0
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"hi\"}],\"more\":false,\"cursor\":\"7:1\"}
         count connections subscriptions => connections 2 subscriptions 0
-        ",
-    );
+    " }
 }
 
 /// A poll that waits for room to read its page is still the only request of its connection.
@@ -487,9 +471,7 @@ fn polls_wait_for_room() {
 /// them ends.
 #[test]
 fn unfinished_input_beyond_the_bound() {
-    check_with(
-        |settings| settings.limits.pinned_bytes_max = 70,
-        "
+    script! { |settings| settings.limits.pinned_bytes_max = 70, "
         large reads
         a: connect echo => a: 101
         a: bytes 0183 00000000 616263
@@ -517,6 +499,5 @@ fn unfinished_input_beyond_the_bound() {
         b: bytes 0183 00000000 616263
         b: reset
         count kept => kept 0
-        ",
-    );
+    " }
 }

@@ -1,7 +1,7 @@
 //! Subscriptions that come and go in masses, as scripts: frames of many items, their rate, shares
 //! of users, and counters that begin anew.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -9,9 +9,7 @@ use broker::settings::{EntitlementSettings, Settings};
 /// dealt with before.
 #[test]
 fn a_frame_of_many_items_waits_for_room() {
-    check_with(
-        |settings| settings.limits.requests_inflight_max = 2,
-        "
+    script! { |settings| settings.limits.requests_inflight_max = 2, "
         a: session
         homes stop
         a: subscribe 1 t/1, 2 t/2, 3 t/3, 4 t/4, 5 t/5
@@ -21,41 +19,34 @@ fn a_frame_of_many_items_waits_for_room() {
             a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0, 4 through 7:0, 5 through 7:0
             a: unsubscribed 1 0, 2 0, 3 0, 4 0, 5 0
         count subscriptions topics => subscriptions 0 topics 0
-        ",
-    );
+    " }
 }
 
 /// A connection that ends meanwhile takes what is left of its frame with it.
 #[test]
 fn what_is_left_of_a_frame_goes_with_its_connection() {
-    check_with(
-        |settings| settings.limits.requests_inflight_max = 2,
-        "
+    script! { |settings| settings.limits.requests_inflight_max = 2, "
         a: session
         homes stop
         a: subscribe 1 t/1, 2 t/2, 3 t/3, 4 t/4, 5 t/5
         a: reset
         homes go
         count subscriptions connections topics => subscriptions 0 connections 0 topics 0
-        ",
-    );
+    " }
 }
 
 /// Once too much was refused, the rest of the frame is not looked at: its subscriptions would
 /// outlive their session.
 #[test]
 fn no_item_is_dealt_with_on_a_connection_that_closes() {
-    check_with(
-        |settings| settings.limits.errors_max = 1,
-        "
+    script! { |settings| settings.limits.errors_max = 1, "
         a: session
         a: subscribe 1 t/#/x, 2 t/#/x, 3 t/3, 4 t/4
             a: error subscription 1 malformed_filter, subscription 2 malformed_filter
             a: close 3509 error_flood
             a: closed
         count topics subscriptions => topics 0 subscriptions 0
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -91,9 +82,7 @@ fn with_tokens(settings: &mut Settings) {
 /// needs no room.
 #[test]
 fn one_user_cannot_have_all_filters() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.s:# => a: welcome ping 60s
         b: connect ws => b: 101 crore.v1
@@ -111,16 +100,14 @@ fn one_user_cannot_have_all_filters() {
             a: subscribed 4 filter, 5 filter, 6 filter
             a: error subscription 7 too_many_filters limit 2
         count filters-of-user => filters-of-user 3
-        ",
-    );
+    " }
 }
 
 /// The mark that a connection has a message is that of a message of long ago: without its ageing
 /// the newest would be left out.
 #[test]
 fn marks_of_long_ago_count_for_nothing() {
-    check(
-        "
+    script! { "
         b, a: session
         a: subscribe 1 x/#, 2 x/+ => a: subscribed 1 filter, 2 filter
         counters 1000001
@@ -129,16 +116,14 @@ fn marks_of_long_ago_count_for_nothing() {
         time +40s => a: caught-up 1 partition 0 through 1, 2 partition 0 through 1
         counters 1000001
         b: publish 0 x/1 second => a: named x/1 2<1 second
-        ",
-    );
+    " }
 }
 
 /// Numbers of subscriptions, messages, places and questions begin anew while sessions are under
 /// way.
 #[test]
 fn counters_begin_anew() {
-    check(
-        "
+    script! { "
         counters 4294967293
         b, a: session
         a: subscribe 1 x/#, 2 x/1, 3 y => a: subscribed 1 filter, 2 through 7:0, 3 through 7:0
@@ -158,6 +143,5 @@ fn counters_begin_anew() {
             a: subscribed 4 through 7:0 continued replaying
             a: message 4 1<0 1, 2<1 2, 3<2 3
             a: caught-up 4 through 4
-        ",
-    );
+    " }
 }

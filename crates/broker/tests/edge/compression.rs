@@ -3,7 +3,7 @@
 //!
 //! `packed` before a line says that the frame behind it came compressed.
 
-use crate::support::{check, check_with};
+use crate::support::script;
 use broker::settings::{CompressionSettings, Settings};
 
 fn on(settings: &mut Settings) {
@@ -12,8 +12,7 @@ fn on(settings: &mut Settings) {
 
 #[test]
 fn off_unless_configured() {
-    check(
-        "
+    script! { "
         a: connect packed-native
             a: 101 crore.v1
             a: welcome ping 60s
@@ -23,16 +22,13 @@ fn off_unless_configured() {
             a: close 1002 reserved bits 0x40 set
             a: closed
         count compressed inflated connections => compressed 0 inflated 0 connections 0
-        ",
-    );
+    " }
 }
 
 /// Compressed once, whoever takes it; who has not asked, or has a smaller window, gets it as it is.
 #[test]
 fn one_frame_for_all() {
-    check_with(
-        on,
-        "
+    script! { on, "
         a: connect packed-native
             a: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             a: welcome ping 60s
@@ -77,15 +73,12 @@ fn one_frame_for_all() {
             d: message 4 4<3 66 bytes
         count compressed incompressible plain-bytes packed-bytes
             compressed 2 incompressible 1 plain-bytes 1010 packed-bytes 28
-        ",
-    );
+    " }
 }
 
 #[test]
 fn filters_and_addressed_frames() {
-    check_with(
-        on,
-        "
+    script! { on, "
         a: connect packed-native
             a: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             a: welcome ping 60s
@@ -108,16 +101,13 @@ fn filters_and_addressed_frames() {
             b: named news/x 2<1 300 bytes
             c: named news/x 2<1 300 bytes
         count compressed => compressed 2
-        ",
-    );
+    " }
 }
 
 /// Replays and answers too.
 #[test]
 fn pages() {
-    check_with(
-        on,
-        "
+    script! { on, "
         a: session
         a: publish 0 news a*200
         a: publish 0 news short
@@ -151,15 +141,12 @@ fn pages() {
             c: packed
             c: message 1 4<3 200 bytes
         count compressed => compressed 6
-        ",
-    );
+    " }
 }
 
 #[test]
 fn what_clients_send() {
-    check_with(
-        on,
-        "
+    script! { on, "
         a: connect packed-native
             a: 101 crore.v1 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
             a: welcome ping 60s
@@ -170,15 +157,12 @@ fn what_clients_send() {
             a: message 1 1<0 600 bytes
         a: packed publish 0 news b*20 => a: message 1 2<1 bbbbbbbbbbbbbbbbbbbb
         count inflated compressed => inflated 2 compressed 1
-        ",
-    );
+    " }
 }
 
 #[test]
 fn echoes() {
-    check_with(
-        on,
-        "
+    script! { on, "
         a: connect packed-echo
             a: 101 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
         a: packed text x*1000
@@ -204,8 +188,7 @@ fn echoes() {
             c: close 1002 reserved bits 0x40 set
             c: closed
         count inflated compressed => inflated 4 compressed 3
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -215,9 +198,7 @@ fn bombs() {
         settings.limits.frame_bytes_max = 1_000;
         settings.limits.echo_bytes_max = 100_000;
     };
-    check_with(
-        small,
-        "
+    script! { small, "
         a: connect packed-echo
             a: 101 [sec-websocket-extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover]
         a: packed text x*100000
@@ -234,6 +215,5 @@ fn bombs() {
             b: close 1009 message inflates to more than 1000 bytes
             b: closed
         count inflated inflate-too-large => inflated 2 inflate-too-large 2
-        ",
-    );
+    " }
 }

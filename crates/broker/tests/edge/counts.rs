@@ -1,7 +1,7 @@
 //! What an edge counts: how connections end, what clients are told, what becomes of recoveries, how
 //! long it took until they were served. As scripts and transcripts.
 
-use crate::support::check_with;
+use crate::support::script;
 use broker::settings::Settings;
 
 fn plain(_: &mut Settings) {}
@@ -9,9 +9,7 @@ fn plain(_: &mut Settings) {}
 /// The cause that was there first counts, and each end counts once.
 #[test]
 fn ends_by_side_and_code() {
-    check_with(
-        plain,
-        "
+    script! { plain, "
         a: session
         a: close 1000
             a: close 1000
@@ -46,15 +44,12 @@ fn ends_by_side_and_code() {
         count by-node/1003 by-node/3504 by-node/finished ends closed
             by-node/1003 1 by-node/3504 1 by-node/finished 1 ends 8 closed 8
         count error/hello_repeated error/not_found => error/hello_repeated 1 error/not_found 1
-        ",
-    );
+    " }
 }
 
 #[test]
 fn recoveries_by_result() {
-    check_with(
-        |settings| settings.rules[0].history_messages_max = 2,
-        "
+    script! { |settings| settings.rules[0].history_messages_max = 2, "
         b: session
         b: flood news 1..5
         a: session
@@ -75,17 +70,14 @@ fn recoveries_by_result() {
         b: flood news 6..6 => a: message 4 6<5 6
         count recovered recovered-gap recovered-refused replayed subscriptions-refused
             recovered 1 recovered-gap 1 recovered-refused 1 replayed 3 subscriptions-refused 1
-        ",
-    );
+    " }
 }
 
 /// Of a session until its HELLO, of HTTP until the first request; further requests of a connection
 /// do not count.
 #[test]
 fn handshakes_until_they_are_served() {
-    check_with(
-        plain,
-        "
+    script! { plain, "
         a: connect
         time +40ms
         a: GET /nowhere => a: 404 not_found
@@ -93,6 +85,5 @@ fn handshakes_until_they_are_served() {
         a: GET /nowhere => a: 404 not_found
         b: session
         count handshakes handshakes-ms => handshakes 2 handshakes-ms 40
-        ",
-    );
+    " }
 }

@@ -1,7 +1,7 @@
 //! The drain as scripts and transcripts: who has been told to go finishes, and what was accepted is
 //! acknowledged.
 
-use crate::support::check_with;
+use crate::support::script;
 use broker::settings::{Durability, Settings, TicketKey, TicketSettings};
 
 fn with_tickets(settings: &mut Settings) {
@@ -17,9 +17,7 @@ fn with_tickets(settings: &mut Settings) {
 /// nothing delivered.
 #[test]
 fn told_to_go_and_still_answered() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         drain 10000
@@ -38,17 +36,14 @@ fn told_to_go_and_still_answered() {
             b: close 3001 going_away
             b: closed
         count connections sent-away => connections 0 sent-away 2
-        ",
-    );
+    " }
 }
 
 /// The patience is over, and a home has not answered yet: the answer comes before the close, what
 /// was sent later is not read.
 #[test]
 fn what_was_accepted_is_acknowledged() {
-    check_with(
-        |_| {},
-        "
+    script! { |_| {}, "
         a, b: session
         drain 10000
             a: go-away 3001 return after 0 ms
@@ -64,16 +59,13 @@ fn what_was_accepted_is_acknowledged() {
             a: closed
             b: close 3001 going_away
             b: closed
-        ",
-    );
+    " }
 }
 
 /// The same of a log whose disk takes its time.
 #[test]
 fn what_is_on_its_way_to_a_disk_is_acknowledged() {
-    check_with(
-        |settings| settings.logs[0].durability = Durability::Disk,
-        "
+    script! { |settings| settings.logs[0].durability = Durability::Disk, "
         a: session
         a: publish 1 news hi
         drain 10000 => a: go-away 3001 return after 0 ms
@@ -82,16 +74,13 @@ fn what_is_on_its_way_to_a_disk_is_acknowledged() {
             a: published 1 7:1
             a: close 3001 going_away
             a: closed
-        ",
-    );
+    " }
 }
 
 /// Who does not read cannot have its ticket. When the patience is over it is to go without.
 #[test]
 fn one_that_does_not_read() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
@@ -106,16 +95,13 @@ fn one_that_does_not_read() {
             a: go-away 3001 return after 6180 ms
             a: close 3001 going_away
             a: closed
-        ",
-    );
+    " }
 }
 
 /// Each address is the first that some clients are told.
 #[test]
 fn other_nodes() {
-    check_with(
-        |settings| settings.other_addresses = vec!["ws://a".into(), "ws://b".into()],
-        "
+    script! { |settings| settings.other_addresses = vec!["ws://a".into(), "ws://b".into()], "
         a, b: session
         drain 0
             a: go-away 3001 return after 0 ms ws://a ws://b
@@ -124,6 +110,5 @@ fn other_nodes() {
             b: go-away 3001 return after 0 ms ws://b ws://a
             b: close 3001 going_away
             b: closed
-        ",
-    );
+    " }
 }

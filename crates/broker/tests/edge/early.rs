@@ -3,13 +3,12 @@
 //! `early A | B` offers the frames of the commands A and B beside the subprotocol; `offer X` offers
 //! X.
 
-use crate::support::{check, check_with};
+use crate::support::{check, check_with, script};
 use broker::settings::EntitlementSettings;
 
 #[test]
 fn one_round_trip_connects_and_subscribes() {
-    check(
-        "
+    script! { "
         a: connect early hello 30 | subscribe 1 news
             a: 101 crore.v1
             a: welcome ping 30s
@@ -17,14 +16,12 @@ fn one_round_trip_connects_and_subscribes() {
         a: publish 2 news hi
             a: published 2 7:1
             a: message 1 1<0 hi
-        ",
-    );
+    " }
 }
 
 #[test]
 fn early_frames_obey_the_rules_of_all_frames() {
-    check(
-        "
+    script! { "
         a: connect early subscribe 1 news
             a: 101 crore.v1
             a: error connection hello_required
@@ -36,8 +33,7 @@ fn early_frames_obey_the_rules_of_all_frames() {
             b: error connection hello_repeated
             b: close 3504 hello_required
             b: closed
-        ",
-    );
+    " }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Who may do what, as scripts and transcripts: sessions of the native protocol.
 
-use crate::support::{check, check_with};
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -27,8 +27,7 @@ fn with_a_public_part(settings: &mut Settings) {
 /// Where nobody is asked, whatever is shown is not looked at.
 #[test]
 fn an_open_node_asks_nobody() {
-    check(
-        "
+    script! { "
         a: connect ws token bad => a: 101 crore.v1
         a: hello token bad => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -40,16 +39,13 @@ fn an_open_node_asks_nobody() {
         b: GET /topics/news?token=bad | Authorization: Bearer bad
             b: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"hi\"}],\"more\":false,\"cursor\":\"7:1\"}
         count questions entitlements => questions 0 entitlements 0
-        ",
-    );
+    " }
 }
 
 /// A token permits what it names, and nothing else; what is refused says nothing of the topic.
 #[test]
 fn a_token_permits_what_it_names() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.s:u/{sub}/#.s:news.p:news.h:news => a: welcome ping 60s
         a: subscribe 1 news, 2 u/anna/in, 3 u/anna/+, 4 u/anna/#
@@ -65,27 +61,21 @@ fn a_token_permits_what_it_names() {
         a: history 3 news => a: history 3 head 1 [1<0 hi]
         a: history 4 u/anna/in => a: error request 4 forbidden
         count forbidden published => forbidden 8 published 1
-        ",
-    );
+    " }
 }
 
 /// Who shows nothing may do what everybody may; where that is nothing, there is no session.
 #[test]
 fn anonymous_clients() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect native
             a: 101 crore.v1
             a: error connection unauthorized
             a: close 3502 unauthorized
             a: closed
         count questions sessions => questions 0 sessions 0
-        ",
-    );
-    check_with(
-        with_a_public_part,
-        "
+    " }
+    script! { with_a_public_part, "
         a: session
         a: subscribe 1 public/a, 2 public/#, 3 private, 4 #
             a: error subscription 3 unauthorized, subscription 4 unauthorized
@@ -93,16 +83,13 @@ fn anonymous_clients() {
         a: publish 5 public/a hi => a: error request 5 unauthorized
         a: history 6 public/a => a: history 6 head 0 []
         a: renew 7 anna.all => a: error request 7 unauthorized
-        ",
-    );
+    " }
 }
 
 /// Of the upgrade's credential and that of HELLO the latter counts.
 #[test]
 fn where_a_credential_comes_from() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws token anna.s:a => a: 101 crore.v1
         a: hello 0 => a: welcome ping 60s
         a: subscribe 1 a, 2 b
@@ -117,17 +104,14 @@ fn where_a_credential_comes_from() {
         c: hello 30 => c: welcome ping 30s
         c: subscribe 1 a => c: subscribed 1 through 7:0
         count questions entitlements => questions 4 entitlements 3
-        ",
-    );
+    " }
 }
 
 /// A credential that somebody on the edge has shown already costs no question, and is forgotten
 /// with the last of them.
 #[test]
 fn a_known_credential_is_not_asked_about() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         b: connect ws token anna.all => b: 101 crore.v1
@@ -136,15 +120,12 @@ fn a_known_credential_is_not_asked_about() {
         a: reset
         b: reset
         count questions entitlements => questions 1 entitlements 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn credentials_that_do_not_hold() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token bad
             a: error connection unauthorized
@@ -165,16 +146,13 @@ fn credentials_that_do_not_hold() {
             b: closed
         count questions credentials-refused entitlements connections kept
             questions 4 credentials-refused 4 entitlements 0 connections 1 kept 0
-        ",
-    );
+    " }
 }
 
 /// What comes behind HELLO waits with it; nobody else does.
 #[test]
 fn a_session_waits_for_its_verdict() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         judge stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.s:news
@@ -186,17 +164,14 @@ fn a_session_waits_for_its_verdict() {
             a: error subscription 2 forbidden
             a: subscribed 1 through 7:0
         count kept => kept 0
-        ",
-    );
+    " }
 }
 
 /// The time for the handshake holds while a verdict is on its way; one that comes too late changes
 /// nothing.
 #[test]
 fn a_verdict_that_does_not_come() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         judge stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all
@@ -212,15 +187,12 @@ fn a_verdict_that_does_not_come() {
         judge go
         count connections entitlements handshake-timeouts kept
             connections 0 entitlements 0 handshake-timeouts 2 kept 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn limits_of_a_token() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.n:2.r:2 => a: welcome ping 60s
         a: subscribe 1 a, 2 b, 3 c
@@ -235,6 +207,5 @@ fn limits_of_a_token() {
         time +2s
         a: flood x 1..3 => a: error request 0 rate_limited limit 2
         count publishes-too-fast published => publishes-too-fast 3 published 5
-        ",
-    );
+    " }
 }

@@ -1,6 +1,6 @@
 //! How entitlements end, as scripts and transcripts: expiry, renewal, revocation.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -16,9 +16,7 @@ fn with_tokens(settings: &mut Settings) {
 /// closed.
 #[test]
 fn a_session_ends_with_its_token() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.x:50 => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -36,16 +34,13 @@ fn a_session_ends_with_its_token() {
             a: close 3007 token_expired
             a: closed
         count expired entitlements sessions => expired 1 entitlements 0 sessions 0
-        ",
-    );
+    " }
 }
 
 /// A client that does not read is not waited for.
 #[test]
 fn a_blocked_session_ends_at_once() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.x:50 => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -56,16 +51,13 @@ fn a_blocked_session_ends_at_once() {
         time +58s
             a: reset
             b: ping 1054
-        ",
-    );
+    " }
 }
 
 /// The same terms: nothing changes but the time.
 #[test]
 fn a_renewal_for_longer() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.x:40 => a: welcome ping 60s
         a: subscribe 1 news, 2 x/# => a: subscribed 1 through 7:0, 2 filter
@@ -81,16 +73,13 @@ fn a_renewal_for_longer() {
         a: renew 7 anna.all => a: renewed 7 until 0 ms
         time +50s
         count renewals expired entitlements => renewals 2 expired 0 entitlements 1
-        ",
-    );
+    " }
 }
 
 /// What the new token does not cover ends, plain or not; what it covers goes on without a gap.
 #[test]
 fn a_renewal_for_less() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         b: connect ws => b: 101 crore.v1
         b: hello token ben.all => b: welcome ping 60s
         a: connect ws => a: 101 crore.v1
@@ -106,16 +95,13 @@ fn a_renewal_for_less() {
         b: publish 0 y/1 hi => a: named y/1 4<0 hi
         a: subscribe 2 other => a: error subscription 2 forbidden
         count subscriptions => subscriptions 2
-        ",
-    );
+    " }
 }
 
 /// Subscriptions that wait for their home are settled first; what comes behind RENEW waits.
 #[test]
 fn a_renewal_waits_for_grants() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         homes stop
@@ -127,8 +113,7 @@ fn a_renewal_waits_for_grants() {
             a: unsubscribed 2 2000
             a: renewed 5 until 0 ms
             a: error request 6 forbidden
-        ",
-    );
+    " }
 }
 
 /// A ticket that is on its way meanwhile is of who the client is when it is issued.
@@ -164,9 +149,7 @@ fn a_renewal_beside_a_ticket() {
 /// the old one.
 #[test]
 fn renewals_that_are_refused() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.x:400 => a: welcome ping 60s
         a: renew 5 ben.all => a: error request 5 forbidden
@@ -174,16 +157,13 @@ fn renewals_that_are_refused() {
         a: renew 7 anna.all.x:0 => a: error request 7 token_expired
         a: publish 8 news hi => a: published 8 7:1
         count renewals entitlements => renewals 0 entitlements 1
-        ",
-    );
+    " }
 }
 
 /// At once, with a code that says not to return; others with the same rights are not concerned.
 #[test]
 fn revoked() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7 => a: welcome ping 60s
         b: connect ws => b: 101 crore.v1
@@ -207,17 +187,14 @@ fn revoked() {
             b: close 3507 revoked
             b: closed
         count revoked entitlements => revoked 4 entitlements 0
-        ",
-    );
+    " }
 }
 
 /// When keys or revocations have changed, whoever shows a credential is asked about anew, though
 /// others are there with it: its key may be gone.
 #[test]
 fn what_has_been_shown_is_judged_anew() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7 => a: welcome ping 60s
         revoke 8
@@ -230,16 +207,13 @@ fn what_has_been_shown_is_judged_anew() {
         b: reset
         c: reset
         count entitlements => entitlements 0
-        ",
-    );
+    " }
 }
 
 /// A token that is revoked while its renewal is judged does not come back by it.
 #[test]
 fn revoked_while_a_verdict_is_on_its_way() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7 => a: welcome ping 60s
         judge stop
@@ -249,17 +223,14 @@ fn revoked_while_a_verdict_is_on_its_way() {
             a: closed
         judge go
         count entitlements renewals => entitlements 0 renewals 0
-        ",
-    );
+    " }
 }
 
 /// A verdict that knows nothing of the revocation yet, as it was on its way, does not let anybody
 /// stay.
 #[test]
 fn a_verdict_of_before_a_revocation() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         judge stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7
@@ -272,6 +243,5 @@ fn a_verdict_of_before_a_revocation() {
             a: closed
             b: welcome ping 60s
         count entitlements => entitlements 1
-        ",
-    );
+    " }
 }

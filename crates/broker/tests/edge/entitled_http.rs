@@ -1,6 +1,6 @@
 //! Who may do what, as scripts and transcripts: HTTP requests, event streams, long polls, echo.
 
-use crate::support::check_with;
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -16,9 +16,7 @@ fn with_tokens(settings: &mut Settings) {
 /// In a header, as an API key, in the query; each request by its own, on one connection.
 #[test]
 fn each_request_shows_its_own_credential() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: GET /topics/a | Authorization: Bearer anna.h:a
             a: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -40,16 +38,13 @@ fn each_request_shows_its_own_credential() {
         a: GET /topics/a | X-API-Key: x*9000
             a: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         count connections questions entitlements => connections 1 questions 5 entitlements 0
-        ",
-    );
+    " }
 }
 
 /// Which of several would count nobody could tell.
 #[test]
 fn several_credentials_are_none() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: GET /topics/a | Authorization: Bearer anna.all | X-API-Key: anna.all
             a: 400 [www-authenticate: Bearer error=\"invalid_request\"] malformed_request
@@ -58,17 +53,14 @@ fn several_credentials_are_none() {
         a: GET /topics/a | Authorization: Bearer anna.all | Authorization: Bearer anna.all
             a: 400 [www-authenticate: Bearer error=\"invalid_request\"] malformed_request
         count questions => questions 0
-        ",
-    );
+    " }
 }
 
 /// Requests that were pipelined are judged one after the other, and answered in their order; a page
 /// from another origin reads why it was refused.
 #[test]
 fn heads_wait_for_their_verdicts() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         judge stop
         a: connect
         a: GET /topics/a | Origin: https://x | Authorization: Bearer bad
@@ -81,30 +73,24 @@ fn heads_wait_for_their_verdicts() {
             a: 403 close [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
             a: closed
         count questions published => questions 2 published 1
-        ",
-    );
+    " }
 }
 
 /// A question of a preflight is the browser's; it carries no credential.
 #[test]
 fn preflights_need_nothing() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: OPTIONS /publish | Origin: https://x | Access-Control-Request-Headers: authorization, x-api-key
             a: 204 [access-control-allow-origin: https://x] [allow: POST, OPTIONS] [access-control-allow-methods: POST, OPTIONS] [access-control-max-age: 600] [access-control-allow-headers: authorization, x-api-key]
         count questions => questions 0
-        ",
-    );
+    " }
 }
 
 /// Of a batch nothing is published unless all of it is permitted.
 #[test]
 fn publishing() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: POST /publish | X-API-Key: anna.p:a/#.p:b > {\"topics\":[\"a\",\"a/b\",\"b\"],\"data\":1}
             a: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"a/b\",\"epoch\":\"7\",\"offset\":2,\"duplicate\":false},{\"topic\":\"b\",\"epoch\":\"7\",\"offset\":3,\"duplicate\":false}]}
@@ -114,16 +100,13 @@ fn publishing() {
             a: 401 close [www-authenticate: Bearer] unauthorized
             a: closed
         count published => published 3
-        ",
-    );
+    " }
 }
 
 /// A batch costs as much of the rate as it has messages, and one may go beyond it.
 #[test]
 fn publishing_too_fast() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: POST /publish | X-API-Key: anna.p:a.r:2 > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"a\",\"data\":2},{\"topic\":\"a\",\"data\":3},{\"topic\":\"a\",\"data\":4}]
             a: 200 {\"results\":[{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":1,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":2,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":3,\"duplicate\":false},{\"topic\":\"a\",\"epoch\":\"7\",\"offset\":4,\"duplicate\":false}]}
@@ -131,43 +114,34 @@ fn publishing_too_fast() {
         time +2s
         a: POST /topics/a | X-API-Key: anna.p:a.r:2 > 5
             a: 200 {\"epoch\":\"7\",\"offset\":5,\"duplicate\":false}
-        ",
-    );
+    " }
 }
 
 /// A token that ends between a head and the end of its body publishes nothing.
 #[test]
 fn a_body_that_outlives_its_token() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nX-API-Key: anna.p:a.x:5\\r\\nContent-Length: 2\\r\\n\\r\\nh
         time +6s
         a: bytes 69 => a: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_expired
         count published => published 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn echo_asks_for_any_credential() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect echo => a: 401 [www-authenticate: Bearer] unauthorized
         b: connect echo token anna => b: 101
         b: text hi => b: text hi
-        ",
-    );
+    " }
 }
 
 /// Streams of one topic and of several; all of them have to be permitted.
 #[test]
 fn event_streams() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:other
             a: 403 [www-authenticate: Bearer error=\"insufficient_scope\"] forbidden
@@ -191,16 +165,13 @@ fn event_streams() {
         c: GET /topics/public/a?wait=2s
         time +3s
             c: 200 {\"topic\":\"public/a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        ",
-    );
+    " }
 }
 
 /// Told ahead, ended when it is time; a long poll is answered so.
 #[test]
 fn streams_and_polls_end_with_their_token() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:news.x:60
             a: 200 close stream
@@ -216,17 +187,14 @@ fn streams_and_polls_end_with_their_token() {
             a: closed
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_expired
         count expired entitlements => expired 2 entitlements 0
-        ",
-    );
+    " }
 }
 
 /// What was revoked ends at once, a poll and a stream; a connection that waits for its next request
 /// may stay.
 #[test]
 fn streams_and_polls_end_when_revoked() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect
         a: GET /topics/news | Accept: text/event-stream | X-API-Key: anna.s:news
             a: 200 close stream
@@ -248,6 +216,5 @@ fn streams_and_polls_end_when_revoked() {
         c: GET /topics/news | X-API-Key: anna.h:news
             c: 401 [www-authenticate: Bearer error=\"invalid_token\"] token_revoked
         count revoked => revoked 2
-        ",
-    );
+    " }
 }

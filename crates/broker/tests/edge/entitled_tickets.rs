@@ -1,6 +1,6 @@
 //! Resume tickets of clients that are entitled, as scripts and transcripts.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings, TicketKey, TicketSettings};
 
@@ -20,9 +20,7 @@ fn with_tokens(settings: &mut Settings) {
 /// A ticket says who its client is: a return needs no token, and asks nobody, also on another node.
 #[test]
 fn a_return_needs_no_token() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.s:u/{sub}/#.p:news.x:500 => a: welcome ping 60s
         a: subscribe 1 u/anna/a, 2 u/anna/+ => a: subscribed 1 through 7:0, 2 filter
@@ -38,16 +36,13 @@ fn a_return_needs_no_token() {
             a: subscribed 4 through 7:0
         a: publish 5 news hi => a: published 5 7:1
         count questions entitlements tickets-resumed => questions 0 entitlements 1 tickets-resumed 1
-        ",
-    );
+    " }
 }
 
 /// Who has another issuer's token of the same subject is somebody else.
 #[test]
 fn a_ticket_is_of_its_issuer() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.o:one => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -62,16 +57,13 @@ fn a_ticket_is_of_its_issuer() {
         a: hello token anna.all.o:one.j:3 kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        ",
-    );
+    " }
 }
 
 /// It opens no door for longer than the token does, and none when that is revoked.
 #[test]
 fn what_ends_a_token_ends_its_tickets() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.j:7.x:50 => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -95,17 +87,14 @@ fn what_ends_a_token_ends_its_tickets() {
             b: close 3507 revoked
             b: closed
         count entitlements => entitlements 0
-        ",
-    );
+    " }
 }
 
 /// With a token beside it the token counts: what it does not cover is refused, one by one. Somebody
 /// else's ticket does not hold.
 #[test]
 fn a_ticket_beside_a_token() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
@@ -122,16 +111,13 @@ fn a_ticket_beside_a_token() {
             a: welcome ping 60s
             a: error connection ticket_refused
         a: subscribe 1 news => a: subscribed 1 through 7:0
-        ",
-    );
+    " }
 }
 
 /// Whoever an API key names is not the user of that name.
 #[test]
 fn a_servers_ticket_is_no_users() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws key prices.all => a: 101 crore.v1
         a: hello 30 => a: welcome ping 30s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -146,16 +132,13 @@ fn a_servers_ticket_is_no_users() {
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        ",
-    );
+    " }
 }
 
 /// A changed ticket is nobody's.
 #[test]
 fn a_forged_ticket_entitles_to_nothing() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -166,8 +149,7 @@ fn a_forged_ticket_entitles_to_nothing() {
             a: error connection unauthorized
             a: close 3502 unauthorized
             a: closed
-        ",
-    );
+    " }
 }
 
 /// Of an anonymous client it is a list of wishes; each is judged by what anonymous clients may do.
@@ -201,9 +183,7 @@ fn tickets_of_anonymous_clients() {
 /// A drain gives tickets with who the client is in them.
 #[test]
 fn led_away_and_back() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -216,6 +196,5 @@ fn led_away_and_back() {
         a: hello kept
             a: welcome ping 60s resumed 1
             a: subscribed 1 through 7:0 continued
-        ",
-    );
+    " }
 }

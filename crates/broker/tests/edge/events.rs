@@ -1,12 +1,11 @@
 //! Event streams as scripts and transcripts: raw and in envelopes, cursors, returns, heartbeats,
 //! gaps, endings.
 
-use crate::support::{check, check_with};
+use crate::support::{check, check_with, script};
 
 #[test]
 fn raw() {
-    check(
-        "
+    script! { "
         b: session
         c: connect
         c: GET /topics/news | Accept: text/event-stream
@@ -21,14 +20,12 @@ fn raw() {
         c: GET /ignored
         c: end => c: closed
         count connections sessions subscriptions => connections 1 sessions 1 subscriptions 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn raw_starts() {
-    check(
-        "
+    script! { "
         b: session
         b: publish 0 news kept retain
         b: flood news 2..4
@@ -62,16 +59,13 @@ fn raw_starts() {
             c: event id 7:5 live
             d: event id 7:5 live
             e: event id 7:5 live
-        ",
-    );
+    " }
 }
 
 /// A return by header or by query parameter; what cannot be had is said, and nobody hangs.
 #[test]
 fn raw_returns() {
-    check_with(
-        |settings| settings.logs[0].age_max_ms = 10_000,
-        "
+    script! { |settings| settings.logs[0].age_max_ms = 10_000, "
         b: session
         b: flood news 1..2
         time +5s
@@ -140,17 +134,14 @@ fn raw_returns() {
             g: event id 7:5 5
             h: event id 7:5 5
             i: event id 7:5 5
-        ",
-    );
+    " }
 }
 
 /// The id moves with the event that says what is missing, or after it: who leaves in between must
 /// be told again.
 #[test]
 fn gaps_come_before_ids() {
-    check_with(
-        |settings| settings.logs[0].age_max_ms = 10_000,
-        "
+    script! { |settings| settings.logs[0].age_max_ms = 10_000, "
         b: session
         b: flood a 1..3
         time +12s
@@ -168,14 +159,12 @@ fn gaps_come_before_ids() {
             d: event crore.gap {\"topic\":\"a\",\"gap\":{\"from\":1,\"to\":3,\"reason\":\"evicted\"}}
             d: id 7:3,3
             d: event crore.start {\"topic\":\"b\",\"position\":\"7:3\",\"complete\":true}
-        ",
-    );
+    " }
 }
 
 #[test]
 fn heartbeats() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /topics/news | Accept: text/event-stream
             c: 200 close stream
@@ -183,14 +172,12 @@ fn heartbeats() {
             c: event crore.start id 7:0 {\"position\":\"7:0\",\"complete\":true}
         time +17s => c: comment
         time +16s => c: comment
-        ",
-    );
+    " }
 }
 
 #[test]
 fn several_topics() {
-    check(
-        "
+    script! { "
         b: session
         c: connect
         c: GET /events?topic=a&topic=b&topic=a
@@ -255,14 +242,12 @@ fn several_topics() {
             c: event id 7:4,4 {\"topic\":\"a\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"missed\"}
             c: event crore.caught_up {}
         count subscriptions => subscriptions 2
-        ",
-    );
+    " }
 }
 
 #[test]
 fn filters() {
-    check(
-        "
+    script! { "
         b: session
         c: connect
         c: GET /events?topic=x/%23&topic=a&topic=x/1
@@ -297,8 +282,7 @@ fn filters() {
             c: event id -,7:4/7:5 {\"topic\":\"x/1\",\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"four\"}
         c: reset
         count subscriptions filters connections => subscriptions 0 filters 0 connections 1
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -354,8 +338,7 @@ fn refused_streams() {
 
 #[test]
 fn drain() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /topics/a | Accept: text/event-stream
             c: 200 close stream
@@ -376,6 +359,5 @@ fn drain() {
             d: retry 618
             d: closed
         count connections sessions subscriptions => connections 0 sessions 0 subscriptions 0
-        ",
-    );
+    " }
 }

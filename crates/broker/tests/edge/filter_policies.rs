@@ -2,7 +2,7 @@
 //! conflate, drop, disconnect; that a recovery is complete all the same; and which policy a filter
 //! has. (Topics: `policies.rs`.)
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::filters::FilterTrie;
 use broker::settings::{LagPolicy, RuleSettings, Settings};
 use broker::topic::Filter;
@@ -18,9 +18,7 @@ fn by_rule(policy: LagPolicy) -> impl Fn(&mut Settings) {
 /// The newest message of each topic, in the log's order, and what lies between as skipped.
 #[test]
 fn conflate() {
-    check_with(
-        by_rule(LagPolicy::Conflate),
-        "
+    script! { by_rule(LagPolicy::Conflate), "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
@@ -42,8 +40,7 @@ fn conflate() {
             a: caught-up 1 partition 0 through 25
         b: flood x/1 26..26 => a: named x/1 26<24 26
         count lagging conflated pages pinned => lagging 1 conflated 2 pages 1 pinned 0
-        ",
-    );
+    " }
 }
 
 /// A page with more topics than fit: each page says what it leaves out.
@@ -84,9 +81,7 @@ fn conflate_in_pages() {
 /// Overflow of what the policy has brought: nothing is told twice, nothing is missing.
 #[test]
 fn conflate_again_and_again() {
-    check_with(
-        by_rule(LagPolicy::Conflate),
-        "
+    script! { by_rule(LagPolicy::Conflate), "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
@@ -112,15 +107,12 @@ fn conflate_again_and_again() {
             a: caught-up 1 partition 0 through 45
             a: named x/1 46<31 46
         count conflated lagging pinned => conflated 6 lagging 3 pinned 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn drop() {
-    check_with(
-        by_rule(LagPolicy::Drop),
-        "
+    script! { by_rule(LagPolicy::Drop), "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         b: flood x/1 1..1 => a: named x/1 1<0 1
@@ -133,15 +125,12 @@ fn drop() {
             a: caught-up 1 partition 0 through 21
         b: flood x/1 22..22 => a: named x/1 22<3 22
         count dropped pages pinned => dropped 1 pages 1 pinned 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn disconnect() {
-    check_with(
-        by_rule(LagPolicy::Disconnect),
-        "
+    script! { by_rule(LagPolicy::Disconnect), "
         b, a: session
         a: subscribe 1 x/#, 2 +/1 policy replay => a: subscribed 1 filter, 2 filter
         b: flood x/1 1..1 => a: named x/1 1<0 1
@@ -167,8 +156,7 @@ fn disconnect() {
             disconnected 1 subscriptions 2 filters 2 pinned 0
         a: reset
         count subscriptions filters => subscriptions 0 filters 0
-        ",
-    );
+    " }
 }
 
 /// Partitions lag one by one: what waits of the others goes out in full.
@@ -204,9 +192,7 @@ fn by_partition() {
 #[test]
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
-        check_with(
-            by_rule(policy),
-            "
+        script! { by_rule(policy), "
             b: session
             b: flood x/1 1..30
             a: session
@@ -235,8 +221,7 @@ fn a_recovery_is_complete() {
                 a: named x/1 43<42 43 for 1, 44<43 44 for 1, 45<44 45 for 1
                 a: caught-up 1 partition 0 through 45
             count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
-            ",
-        );
+        " }
     }
 }
 
@@ -297,9 +282,7 @@ fn conflate_overtaken_by_eviction() {
 /// All filters of a stream lag together; its cursor moves with what was left out, and not before.
 #[test]
 fn streams() {
-    check_with(
-        by_rule(LagPolicy::Replay),
-        "
+    script! { by_rule(LagPolicy::Replay), "
         b: session
         c: connect
         d: connect
@@ -366,8 +349,7 @@ fn streams() {
             f: event id -/7:e {\"topic\":\"x/1\",\"position\":\"7:14\",\"offset\":14,\"time_ms\":1000000,\"data\":\"14\"}
             f: event crore.caught_up {}
         count conflated dropped disconnected => conflated 3 dropped 1 disconnected 1
-        ",
-    );
+    " }
 }
 
 /// The most specific rule whose filter covers all of the subscription's.

@@ -2,7 +2,7 @@
 //! partition, lag and come back by pages, and are told of gaps. The client of these scripts checks
 //! that it has each message once and in order.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 use broker::settings::Settings;
 
 fn small_outbox(settings: &mut Settings) {
@@ -19,9 +19,7 @@ fn four_partitions(settings: &mut Settings) {
 /// Behind a position of each partition; partitions that are not listed start live.
 #[test]
 fn resumes() {
-    check_with(
-        four_partitions,
-        "
+    script! { four_partitions, "
         b: session
         b: flood x/1 1..3
         b: flood x/2 1..3
@@ -54,17 +52,14 @@ fn resumes() {
         a: subscribe 7 x/+/# each 1 6:1 fail-on-gap => a: error subscription 7 position_unavailable
         a: unsubscribe 1 => a: unsubscribed 1 0
         b: flood x/1 5..5 => a: named x/1 8<7 5
-        ",
-    );
+    " }
 }
 
 /// A message between the answers of two homes is not lost, and not sent before the subscription
 /// holds.
 #[test]
 fn a_message_while_opening() {
-    check_with(
-        four_partitions,
-        "
+    script! { four_partitions, "
         b, a: session
         homes stop 1
         a: subscribe 1 x/#
@@ -80,8 +75,7 @@ fn a_message_while_opening() {
         b: flood x/1 3..3 => a: named x/1 3<2 3
         b: flood x/2 3..3 => a: named x/2 5<2 3
         b: flood x/3 3..3 => a: named x/3 6<4 3
-        ",
-    );
+    " }
 }
 
 /// The outbox overflows: what was dropped is read again, once, for each subscription that wants it;
@@ -89,9 +83,7 @@ fn a_message_while_opening() {
 /// get it.
 #[test]
 fn lags() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b, a: session
         a: subscribe 1 x/# => a: subscribed 1 filter
         a: block
@@ -116,16 +108,13 @@ fn lags() {
             a: caught-up 1 partition 0 through 16
         b: flood x/1 17..17 => a: named x/1 17<16 17
         count lagging pinned => lagging 2 pinned 0
-        ",
-    );
+    " }
 }
 
 /// While one is behind, the live messages of the partition go to the others by their number.
 #[test]
 fn live_beside_a_replay() {
-    check_with(
-        |settings| settings.limits.page_records_max = 2,
-        "
+    script! { |settings| settings.limits.page_records_max = 2, "
         b: session
         b: flood x/1 1..5
         a: session
@@ -140,16 +129,13 @@ fn live_beside_a_replay() {
             a: named x/1 6<5 6 for 2
             a: caught-up 2 partition 0 through 7
         b: flood x/1 8..8 => a: named x/1 8<6 8
-        ",
-    );
+    " }
 }
 
 /// The client takes a few bytes at a time, with messages coming all the while.
 #[test]
 fn trickle() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b, a: session
         a: subscribe 1 x/#, 2 +/2 => a: subscribed 1 filter, 2 filter
         a: block
@@ -180,8 +166,7 @@ fn trickle() {
             a: named x/2 31<25 31 for 1
             a: caught-up 1 partition 0 through 31
         b: flood x/2 32..32 => a: named x/2 32<31 32
-        ",
-    );
+    " }
 }
 
 /// The ring moves past what a blocked connection has waiting.
@@ -260,9 +245,7 @@ fn overtaken_by_eviction() {
 
 #[test]
 fn unsubscribing_while_behind() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b: session
         b: flood x/1 1..20
         a: session
@@ -281,16 +264,13 @@ fn unsubscribing_while_behind() {
         b: flood x/1 21..21 => a: named x/1 21<20 21
         a: reset
         count subscriptions filters => subscriptions 0 filters 0
-        ",
-    );
+    " }
 }
 
 /// An event stream brings its cursor back, and gets what it missed; several filters of it are one.
 #[test]
 fn a_stream_resumes() {
-    check_with(
-        four_partitions,
-        "
+    script! { four_partitions, "
         b: session
         c: connect
         c: GET /events?topic=x/%23&topic=%2B/1&topic=y
@@ -322,17 +302,14 @@ fn a_stream_resumes() {
             c: event crore.caught_up {}
         b: publish 0 x/1 six
             c: event id -,-,7:3/7:4.2.. {\"topic\":\"x/1\",\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"data\":\"six\"}
-        ",
-    );
+    " }
 }
 
 /// The same when it lags: what was dropped is read again, and its cursor never tells what has not
 /// been sent.
 #[test]
 fn a_stream_lags() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b: session
         c: connect
         c: GET /events?topic=x/%23&topic=y
@@ -364,17 +341,14 @@ fn a_stream_lags() {
             c: event crore.caught_up {}
         b: flood x/1 15..15
             c: event id -,7:14/7:f {\"topic\":\"x/1\",\"position\":\"7:15\",\"offset\":15,\"time_ms\":1000000,\"data\":\"15\"}
-        ",
-    );
+    " }
 }
 
 /// A log that cannot be read ends the stream, with all of its filters and topics; it comes back
 /// with what it has.
 #[test]
 fn a_stream_whose_log_cannot_be_read() {
-    check_with(
-        four_partitions,
-        "
+    script! { four_partitions, "
         b: session
         b: publish 0 x/1 one
         b: publish 0 y two
@@ -401,8 +375,7 @@ fn a_stream_whose_log_cannot_be_read() {
             c: event crore.start {\"topic\":\"+/1\",\"complete\":true}
             c: event id -,-,7:0/7:1... {\"topic\":\"x/1\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             c: event crore.caught_up id -,-,7:0/7:2... {}
-        ",
-    );
+    " }
 }
 
 /// What is queued for a stream that ends is sent, or nothing behind what is not: each event carries
@@ -444,8 +417,7 @@ fn a_stream_that_ends_behind_a_full_socket() {
 
 #[test]
 fn streams_that_are_too_wide() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /events?topic=a/%23&topic=b
             c: 200 close stream
@@ -453,13 +425,9 @@ fn streams_that_are_too_wide() {
             c: event crore.start {\"topic\":\"a/#\",\"complete\":true}
             c: event crore.start {\"topic\":\"b\",\"position\":\"7:0\",\"complete\":true}
             c: id -,7:0/7:
-        ",
-    );
-    check_with(
-        |settings| settings.logs[0].partitions_count = 200,
-        "
+    " }
+    script! { |settings| settings.logs[0].partitions_count = 200, "
         c: connect
         c: GET /events?topic=a/%23&topic=b => c: 400 too_many_topics
-        ",
-    );
+    " }
 }

@@ -1,7 +1,7 @@
 //! Connections beside a log whose disk hangs: in these nodes every disk does, until it is told to
 //! go on.
 
-use crate::support::check_with;
+use crate::support::script;
 use broker::filters::FilterTrie;
 use broker::settings::{Durability, Settings};
 use broker::topic::Filter;
@@ -28,9 +28,7 @@ fn two_logs(settings: &mut Settings) {
 /// nobody waits.
 #[test]
 fn one_log_hangs() {
-    check_with(
-        two_logs,
-        "
+    script! { two_logs, "
         large reads
         a, b: session
         a: publish 1 disk/a one
@@ -63,6 +61,5 @@ fn one_log_hangs() {
         disks go
             a: published 9 7:5
             b: message 2 5<4 seven
-        ",
-    );
+    " }
 }

@@ -1,12 +1,11 @@
 //! HTTP/1.1 as scripts and transcripts: requests, answers, limits, cross-origin rules, history,
 //! long polls, echo.
 
-use crate::support::{check, check_with};
+use crate::support::{check, check_with, script};
 
 #[test]
 fn publish_and_history() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /topics/news
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -37,29 +36,25 @@ fn publish_and_history() {
         c: POST /topics/a%2Fb%20c > x => c: 200 {\"epoch\":\"7\",\"offset\":7,\"duplicate\":false}
         c: GET /topics?topic=a%2Fb%20c
             c: 200 {\"topic\":\"a/b c\",\"epoch\":\"7\",\"head\":7,\"messages\":[{\"position\":\"7:7\",\"offset\":7,\"time_ms\":1000000,\"data\":\"x\"}],\"more\":false,\"cursor\":\"7:7\"}
-        ",
-    );
+    " }
 }
 
 /// A person that opens the clients' port with a browser or with curl learns what it is.
 #[test]
 fn the_root_tells_what_this_port_is() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /
             c: 200 [content-type: text/plain; charset=utf-8] 673 bytes to s says otherwise.|Documents: https://github.com/crore/crore|
         c: POST / > x
             c: 405 close [allow: GET, OPTIONS] method_not_allowed
             c: closed
-        ",
-    );
+    " }
 }
 
 #[test]
 fn the_envelope() {
-    check(
-        "
+    script! { "
         a: session
         a: subscribe 1 # => a: subscribed 1 filter
         c: connect
@@ -93,8 +88,7 @@ fn the_envelope() {
         c: POST /publish => c: 400 malformed_json
         c: POST /publish > hex:ff => c: 400 malformed_utf8
         c: POST /publish > [{\"topic\":\"a\",\"data\":1},{\"topic\":\"\",\"data\":2}] => c: 400 malformed_topic
-        ",
-    );
+    " }
 }
 
 /// Part of a batch may be refused by its home; the others stand.
@@ -120,8 +114,7 @@ fn a_batch_in_part() {
 /// Answers come in the order of the requests, whatever each of them waits for.
 #[test]
 fn pipelining() {
-    check(
-        "
+    script! { "
         c: connect
         homes stop
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 1\\r\\n\\r\\nxGET /nowhere HTTP/1.1\\r\\nHost: h\\r\\n\\r\\nGET /topics/a HTTP/1.1\\r\\nHost: h\\r\\n\\r\\nGET /topics/a?limit=1&reverse HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\nGET /lost HTTP/1.1\\r\\n
@@ -132,17 +125,14 @@ fn pipelining() {
             c: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"x\"}],\"more\":false,\"cursor\":\"7:1\"}
             c: closed
         count connections => connections 0
-        ",
-    );
+    " }
 }
 
 /// More requests than one turn deals with; then the client ends its direction and still gets every
 /// answer.
 #[test]
 fn pipelining_beyond_a_turn() {
-    check_with(
-        |settings| settings.limits.turn_frames_max = 2,
-        "
+    script! { |settings| settings.limits.turn_frames_max = 2, "
         c: connect
         c: raw GET /1 HTTP/1.1\\r\\nHost: h\\r\\n\\r\\nGET /2 HTTP/1.1\\r\\nHost: h\\r\\n\\r\\nGET /3 HTTP/1.1\\r\\nHost: h\\r\\n\\r\\nGET /4 HTTP/1.1\\r\\nHost: h\\r\\n\\r\\nPOST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 1\\r\\n\\r\\nxGET /topics/a HTTP/1.1\\r\\nHost: h\\r\\n\\r\\n
             c: 404 not_found
@@ -153,15 +143,13 @@ fn pipelining_beyond_a_turn() {
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"x\"}],\"more\":false,\"cursor\":\"7:1\"}
         c: end => c: closed
         count connections => connections 0
-        ",
-    );
+    " }
 }
 
 /// An answer that is due still goes out after the client has ended its direction.
 #[test]
 fn half_close() {
-    check(
-        "
+    script! { "
         c: connect
         homes stop
         c: POST /topics/a > x
@@ -184,16 +172,14 @@ fn half_close() {
         c: connect
         c: end => c: closed
         count connections => connections 0
-        ",
-    );
+    " }
 }
 
 /// A poll that may not wait answers with what there is, as soon as its home says so; a home that
 /// says nothing is overloaded.
 #[test]
 fn polls_without_time() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /topics/a?wait=0
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -216,15 +202,12 @@ fn polls_without_time() {
         time +1s
         time +2s => c: 503 [retry-after: 1] overloaded
         homes go
-        ",
-    );
+    " }
 }
 
 #[test]
 fn keep_alive() {
-    check_with(
-        |settings| settings.limits.keep_alive_timeout_ms = 20_000,
-        "
+    script! { |settings| settings.limits.keep_alive_timeout_ms = 20_000, "
         c: connect
         c: GET /topics/a HTTP/1.0
             c: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -275,15 +258,12 @@ fn keep_alive() {
         c: GET /nowhere
         time +60s => c: reset
         count connections pinned => connections 0 pinned 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn expectations() {
-    check_with(
-        |settings| settings.limits.message_bytes_max = 100,
-        "
+    script! { |settings| settings.limits.message_bytes_max = 100, "
         c: connect
         c: raw POST /topics/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 1\\r\\nExpect: 100-continue\\r\\n\\r\\n
             c: 100
@@ -304,8 +284,7 @@ fn expectations() {
         c: POST /topics/a | Expect: money > x
             c: 417 close unsupported_expectation
             c: closed
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -403,21 +382,18 @@ fn a_target_that_is_too_long() {
 /// The answer to HEAD has no body, so the next answer is found where it begins.
 #[test]
 fn head() {
-    check(
-        "
+    script! { "
         c: connect
         c: HEAD /topics/a => c: 405 [allow: GET, POST, OPTIONS]
         c: HEAD / => c: 405 [allow: GET, OPTIONS]
         c: GET /topics/a
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        ",
-    );
+    " }
 }
 
 #[test]
 fn refused_upgrades() {
-    check(
-        "
+    script! { "
         c1: connect
         c1: GET /crore
             c1: 426 upgrade, close upgrade_required
@@ -446,15 +422,12 @@ fn refused_upgrades() {
             error/upgrade_required 1 error/method_not_allowed 1 error/subprotocol_required 1
         count error/unsupported_websocket_version error/malformed_handshake
             error/unsupported_websocket_version 1 error/malformed_handshake 1
-        ",
-    );
+    " }
 }
 
 #[test]
 fn cross_origin() {
-    check_with(
-        |settings| settings.allowed_origins = vec!["https://app.example".into()],
-        "
+    script! { |settings| settings.allowed_origins = vec!["https://app.example".into()], "
         c: connect
         c: GET /topics/a | Origin: http://h
             c: 200 [access-control-allow-origin: http://h] {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -481,26 +454,19 @@ fn cross_origin() {
         d: POST /topics/a | Origin: https://evil.example > x
             d: 403 close origin_forbidden
             d: closed
-        ",
-    );
-    check_with(
-        |settings| settings.allowed_origins = vec!["*".into()],
-        "
+    " }
+    script! { |settings| settings.allowed_origins = vec!["*".into()], "
         c: connect
         c: GET /topics/a | Origin: https://anybody
             c: 200 [access-control-allow-origin: https://anybody] {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
-        ",
-    );
+    " }
     // A page without TLS is another origin than the node with it.
-    check_with(
-        |_| (),
-        "
+    script! { |_| (), "
         c: connect tls
         c: GET /nowhere | Origin: https://h
             c: 404 [access-control-allow-origin: https://h] not_found
         c: GET /topics/a | Origin: http://h => c: 403 origin_forbidden
-        ",
-    );
+    " }
 }
 
 /// A node that only its own machine reaches, and that asks nobody for a credential, is not for

@@ -1,11 +1,10 @@
 //! HTTP as scripts and transcripts: long polls, echoes, and the drain.
 
-use crate::support::{check, check_with};
+use crate::support::script;
 
 #[test]
 fn long_poll() {
-    check(
-        "
+    script! { "
         b: session
         b: flood news 1..2
         c: connect
@@ -43,15 +42,13 @@ fn long_poll() {
         c: reset
         time +30s
         count subscriptions connections indexes => subscriptions 0 connections 1 indexes 0
-        ",
-    );
+    " }
 }
 
 /// The home that does not even answer is overloaded.
 #[test]
 fn a_poll_without_an_answer() {
-    check(
-        "
+    script! { "
         c: connect
         homes stop
         c: GET /topics/news?wait=2s
@@ -60,29 +57,23 @@ fn a_poll_without_an_answer() {
         homes go
         count subscriptions indexes => subscriptions 0 indexes 0
         c: POST /topics/news > x => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
-        ",
-    );
+    " }
 }
 
 #[test]
 fn a_refused_poll() {
-    check_with(
-        |settings| settings.limits.topics_max = 0,
-        "
+    script! { |settings| settings.limits.topics_max = 0, "
         c: connect
         c: GET /topics/news?wait=2s => c: 503 [retry-after: 1] topics_full
         c: GET /topics/news
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         count subscriptions => subscriptions 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn polls_by_pages() {
-    check_with(
-        |settings| settings.limits.page_records_max = 3,
-        "
+    script! { |settings| settings.limits.page_records_max = 3, "
         b: session
         b: flood news 1..7
         c: connect
@@ -92,15 +83,12 @@ fn polls_by_pages() {
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":1,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"1\"}],\"more\":true,\"cursor\":\"7:1\"}
         c: GET /topics/news?since=7:6&wait=5s&limit=1
             c: 200 {\"topic\":\"news\",\"epoch\":\"7\",\"head\":7,\"messages\":[{\"position\":\"7:7\",\"offset\":7,\"time_ms\":1000000,\"data\":\"7\"}],\"more\":false,\"cursor\":\"7:7\"}
-        ",
-    );
+    " }
 }
 
 #[test]
 fn echo() {
-    check_with(
-        |settings| settings.limits.echo_bytes_max = 100,
-        "
+    script! { |settings| settings.limits.echo_bytes_max = 100, "
         a: connect echo => a: 101
         a: text hello => a: text hello
         a: binary hex:00ff => a: binary 2 bytes
@@ -136,14 +124,12 @@ fn echo() {
         a: bytes 0183 00000000 616263
         a: reset
         count connections sessions => connections 0 sessions 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn drain() {
-    check(
-        "
+    script! { "
         c: connect
         d: connect
         d: GET /topics/a
@@ -183,6 +169,5 @@ fn drain() {
             k: 200 close {\"topic\":\"a\",\"epoch\":\"7\",\"head\":2,\"messages\":[],\"more\":false,\"cursor\":\"7:2\"}
             k: closed
         count connections => connections 0
-        ",
-    );
+    " }
 }

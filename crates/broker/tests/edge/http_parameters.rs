@@ -1,13 +1,12 @@
 //! What HTTP requests may ask for, and what becomes of what they may not, as scripts and
 //! transcripts.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 
 /// What a route does not know it refuses, and what it knows twice.
 #[test]
 fn unknown_parameters() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /topics/a?start=first => c: 400 unknown_parameter
         c: GET /topics/a?last=5 => c: 400 unknown_parameter
@@ -39,16 +38,14 @@ fn unknown_parameters() {
         c: GET /topics/a?data=json | Accept: text/event-stream => c: 400 unknown_parameter
         c: GET /echo?x=1 | Connection: Upgrade => c: 400 unknown_parameter
         c: GET /crore?x=1 | Connection: Upgrade => c: 400 unknown_parameter
-        ",
-    );
+    " }
 }
 
 /// A position is of one partition, and the newest and retained messages are of topics: filters have
 /// none of them.
 #[test]
 fn starts_of_streams() {
-    check(
-        "
+    script! { "
         b: session
         b: publish 0 demo/a one
         b: publish 0 demo/b two
@@ -84,15 +81,13 @@ fn starts_of_streams() {
             f: event crore.start {\"topic\":\"demo/a\",\"position\":\"7:0\",\"complete\":true}
             f: event id 7:1 {\"topic\":\"demo/a\",\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"data\":\"one\"}
             f: event crore.caught_up id 7:2 {}
-        ",
-    );
+    " }
 }
 
 /// Names that a URL has made of filters are names of topics; the client gets a hint.
 #[test]
 fn spoilt_filters() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /events?topic= => c: 400 malformed_filter
         c: GET /events?topic=demo/&topic=demo/+&topic=demo/x&topic=/
@@ -103,8 +98,7 @@ fn spoilt_filters() {
             c: event crore.start {\"topic\":\"demo/x\",\"position\":\"7:0\",\"complete\":true}
             c: event crore.start {\"topic\":\"/\",\"position\":\"7:0\",\"complete\":true,\"hint\":\"this topic ends in an empty level; the wildcard # is written %23 in a URL\"}
             c: id 7:0,0,0,0
-        ",
-    );
+    " }
 }
 
 /// The retained message as the body of an answer.
@@ -149,8 +143,7 @@ fn retained() {
 /// Payloads of JSON as the values that they are, where it is asked for and true.
 #[test]
 fn data_as_json() {
-    check(
-        "
+    script! { "
         c: connect
         s: connect
         s: GET /events?topic=%23&data=json
@@ -184,16 +177,14 @@ fn data_as_json() {
         c: GET /topics/t?data=text&limit=1
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":6,\"messages\":[{\"position\":\"7:1\",\"offset\":1,\"time_ms\":1000000,\"content_type\":\"application/json\",\"data\":\"{\\\"a\\\": [1, \\\"x\\\"]}\"}],\"more\":true,\"cursor\":\"7:1\"}
         c: GET /topics/t?data=xml => c: 400 malformed_parameter
-        ",
-    );
+    " }
 }
 
 /// A key that comes more than once has a list of values; a message with one may be published so,
 /// too.
 #[test]
 fn repeated_tags() {
-    check(
-        "
+    script! { "
         s: connect
         s: GET /events?topic=t
             s: 200 close stream
@@ -212,15 +203,13 @@ fn repeated_tags() {
         c: POST /publish > {\"topic\":\"t\",\"data\":\"\",\"tags\":{\"k\":[1]}} => c: 400 malformed_json
         c: GET /topics/t?reverse&limit=1
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":3,\"messages\":[{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"tags\":{\"k\":[\"1\",\"2\",\"4\"],\"l\":\"3\"},\"data\":\"\"}],\"more\":true,\"cursor\":\"7:3\"}
-        ",
-    );
+    " }
 }
 
 /// curl's word for a body that it was told nothing about says nothing.
 #[test]
 fn bodies_without_a_type() {
-    check(
-        "
+    script! { "
         c: connect
         c: POST /topics/t | Content-Type: application/x-www-form-urlencoded > hello
             c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
@@ -237,6 +226,5 @@ fn bodies_without_a_type() {
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":5,\"messages\":[{\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"content_type\":\"application/x-www-form-urlencoded; charset=utf-8\",\"data\":\"a=1\"},{\"position\":\"7:4\",\"offset\":4,\"time_ms\":1000000,\"content_type\":\"text/plain; charset=utf-8\",\"b64data\":\"AP8=\"}],\"more\":true,\"cursor\":\"7:4\"}
         c: GET /topics/t?since=7:4
             c: 200 {\"topic\":\"t\",\"epoch\":\"7\",\"head\":5,\"messages\":[{\"position\":\"7:5\",\"offset\":5,\"time_ms\":1000000,\"data\":\"none\"}],\"more\":false,\"cursor\":\"7:5\"}
-        ",
-    );
+    " }
 }

@@ -1,7 +1,7 @@
 //! Unfinished input as scripts and transcripts: who may keep how much, for how long, and who ends
 //! where it is too much.
 
-use crate::support::{check, check_with};
+use crate::support::{check, check_with, script};
 use broker::entitlement::Permissions;
 use broker::settings::{CompressionSettings, EntitlementSettings, Settings};
 
@@ -21,9 +21,7 @@ fn with_tokens(settings: &mut Settings) {
 /// read.
 #[test]
 fn an_envelope_is_refused_at_its_head() {
-    check_with(
-        |settings| settings.entitlement = Some(EntitlementSettings::default()),
-        "
+    script! { |settings| settings.entitlement = Some(EntitlementSettings::default()), "
         large reads
         a: connect
         a: raw POST /publish HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 2000000\\r\\n\\r\\n
@@ -38,17 +36,14 @@ fn an_envelope_is_refused_at_its_head() {
         count connections kept forbidden => connections 1 kept 26 forbidden 2
         c: raw \"data\":\"hi\"} => c: 200 {\"epoch\":\"7\",\"offset\":1,\"duplicate\":false}
         count kept => kept 0
-        ",
-    );
+    " }
 }
 
 /// Without an accepted credential bodies and messages are short, even where publishing is
 /// permitted.
 #[test]
 fn without_a_credential_input_is_short() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         large reads
         a: connect
         a: raw POST /topics/public/a HTTP/1.1\\r\\nHost: h\\r\\nContent-Length: 32769\\r\\n\\r\\n
@@ -71,8 +66,7 @@ fn without_a_credential_input_is_short() {
         e: connect ws => e: 101 crore.v1
         e: hello token anna.p:b => e: welcome ping 60s
         e: publish 1 b x*40000 => e: published 1 7:4
-        ",
-    );
+    " }
 }
 
 /// Nobody sends more than 32 KiB before HELLO, also where no tokens are asked for, also compressed.
@@ -215,9 +209,7 @@ fn time_stands_still_while_the_node_does_not_read() {
 /// count as they are.
 #[test]
 fn the_largest_holder_ends_first() {
-    check_with(
-        |settings| settings.limits.pinned_bytes_max = 9_500,
-        "
+    script! { |settings| settings.limits.pinned_bytes_max = 9_500, "
         large reads
         a: session
         a: bytes 82fe 2710 00000000 61*2492
@@ -235,8 +227,7 @@ fn the_largest_holder_ends_first() {
             d: closed
         c: bytes 8082 00000000 6161 => c: text aaaa
         count kept input-closed connections => kept 2 input-closed 1 connections 2
-        ",
-    );
+    " }
 }
 
 /// Hoarders without a token go before those with one as soon as they have more than their part.

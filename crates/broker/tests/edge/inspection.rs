@@ -1,12 +1,11 @@
 //! What operators see of a node, and what they may do to it.
 
-use crate::support::{check, check_with};
+use crate::support::{check, check_with, script};
 use broker::settings::{PublishSettings, Publishers, RuleSettings};
 
 #[test]
 fn connections_page_by_page_and_those_that_are_wanted() {
-    check(
-        "
+    script! { "
         a: session
         b: connect echo => b: 101
         c: connect
@@ -19,26 +18,21 @@ fn connections_page_by_page_and_those_that_are_wanted() {
         operator connections lagging
         operator connections in=127.0.0.0/8
         operator connections subject=a
-        ",
-    );
+    " }
 }
 
 #[test]
 fn addresses_are_told_where_they_are_kept() {
-    check_with(
-        |settings| settings.addresses.are_wanted = true,
-        "
+    script! { |settings| settings.addresses.are_wanted = true, "
         a: session
         operator connections in=127.0.0.0/8 => 0 native subscriptions 0 from 127.0.0.1
         operator connections in=10.0.0.0/8
-        ",
-    );
+    " }
 }
 
 #[test]
 fn what_a_connection_is_subscribed_to() {
-    check(
-        "
+    script! { "
         a: session
         operator publish news one => published 1
         a: subscribe 1 news, 2 x/#, 3 other => a: subscribed 1 through 7:1, 2 filter, 3 through 7:1
@@ -50,14 +44,12 @@ fn what_a_connection_is_subscribed_to() {
         operator names 0 1 9 => news other nobody
         operator subscribers 0 1 9
             [Subscribers { plain: 1, by_filter: 0 }, Subscribers { plain: 1, by_filter: 0 }, Subscribers { plain: 0, by_filter: 0 }]
-        ",
-    );
+    " }
 }
 
 #[test]
 fn topics_page_by_page_and_one_of_them() {
-    check(
-        "
+    script! { "
         operator publish a/1 one => published 1
         operator publish a/2 two retain => published 2
         operator publish b/1 three => published 3
@@ -79,8 +71,7 @@ fn topics_page_by_page_and_one_of_them() {
         operator history a/1
             1 one
             4 four
-        ",
-    );
+    " }
 }
 
 /// The rate of a topic is told by its newest messages: those of ten seconds, or as many as are
@@ -118,8 +109,7 @@ fn how_fast_topics_grow() {
 /// nothing.
 #[test]
 fn operators_end_connections() {
-    check(
-        "
+    script! { "
         a, b: session
         c: connect
         operator disconnect a
@@ -134,14 +124,12 @@ fn operators_end_connections() {
             disconnected true
             c: reset
         operator connections
-        ",
-    );
+    " }
 }
 
 #[test]
 fn a_connection_that_takes_nothing_is_seen_and_ended() {
-    check(
-        "
+    script! { "
         large reads
         a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -152,8 +140,7 @@ fn a_connection_that_takes_nothing_is_seen_and_ended() {
         operator disconnect a
             disconnected true
             a: reset
-        ",
-    );
+    " }
 }
 
 /// Operators may publish where clients may not, but not where the node alone does, nor more than a
@@ -196,13 +183,10 @@ fn what_operators_publish_keeps_to_the_rules() {
 /// What operators ask of a home that has no room is refused, and waits nowhere.
 #[test]
 fn operators_do_not_go_beyond_the_bounds() {
-    check_with(
-        |settings| settings.limits.requests_inflight_max = 1,
-        "
+    script! { |settings| settings.limits.requests_inflight_max = 1, "
         homes stop
         operator publish a one
         operator publish a two => refused overloaded
         homes go => published 1
-        ",
-    );
+    " }
 }

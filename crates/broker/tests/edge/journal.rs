@@ -1,6 +1,6 @@
 //! What an edge tells of its clients, for the access log and the audit log.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings, TicketKey, TicketSettings};
 
@@ -22,24 +22,20 @@ fn with_audit(settings: &mut Settings) {
 
 #[test]
 fn nothing_is_told_unless_it_is_asked_for() {
-    check(
-        "
+    script! { "
         a: session
         a: close 1000
             a: close 1000
             a: closed
         journal
-        ",
-    );
+    " }
 }
 
 /// A session with its request before it; who closes says with which code, and what is lost has
 /// none.
 #[test]
 fn sessions_come_and_go() {
-    check_with(
-        with_access,
-        "
+    script! { with_access, "
         a: session
         time +2s
         a: close 1000
@@ -55,16 +51,13 @@ fn sessions_come_and_go() {
             requested http 127.0.0.1:0 nobody GET /crore 101
             connected native 127.0.0.1:0 nobody
             disconnected native 127.0.0.1:0 nobody 1006 after 0 ms
-        ",
-    );
+    " }
 }
 
 /// Queries are where tokens are.
 #[test]
 fn requests_are_told_without_their_queries() {
-    check_with(
-        with_access,
-        "
+    script! { with_access, "
         c: connect
         c: GET /topics/a?since=7:0&token=secret
             c: 200 {\"topic\":\"a\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
@@ -74,17 +67,14 @@ fn requests_are_told_without_their_queries() {
             requested http 127.0.0.1:0 nobody GET /topics/a 200
             requested http 127.0.0.1:0 nobody POST /topics/a 200
             requested http 127.0.0.1:0 nobody DELETE /topics/a 405
-        ",
-    );
+    " }
 }
 
 /// Pages of an origin that is not permitted are told of once in a minute, whatever the settings
 /// are.
 #[test]
 fn refused_origins() {
-    check_with(
-        |_| {},
-        "
+    script! { |_| {}, "
         c: connect
         c: GET /topics/a | Origin: https://x.example => c: 403 origin_forbidden
         c: GET /topics/a | Origin: https://y.example => c: 403 origin_forbidden
@@ -98,8 +88,7 @@ fn refused_origins() {
         c: GET /topics/a | Origin: https://x.example | Origin: https://y.example
             c: 403 origin_forbidden
         journal => origin refused http -:- nobody https://x.example 4
-        ",
-    );
+    " }
 }
 
 /// Beyond the rate there is a count, which comes when the second is over.
@@ -129,9 +118,7 @@ fn a_storm_is_a_count() {
 
 #[test]
 fn decisions_say_who_what_and_why_not() {
-    check_with(
-        with_audit,
-        "
+    script! { with_audit, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.s:news => a: welcome ping 60s
         a: subscribe 1 news => a: subscribed 1 through 7:0
@@ -148,8 +135,7 @@ fn decisions_say_who_what_and_why_not() {
         b: GET /topics/news?token=bad
             b: 401 [www-authenticate: Bearer error=\"invalid_token\"] unauthorized
         journal => decided http 127.0.0.1:0 nobody authenticate  unauthorized
-        ",
-    );
+    " }
 }
 
 /// Whoever comes says who it is, also with what the edge knows already, with a ticket, or with

@@ -1,11 +1,10 @@
 //! The line protocol as scripts and transcripts: what a further protocol gets from the edge.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 
 #[test]
 fn subscribe_and_publish() {
-    check(
-        "
+    script! { "
         b: session
         c: connect
         c: GET /line => c: 101
@@ -15,15 +14,13 @@ fn subscribe_and_publish() {
             c: published 7:2
             c: message news 7:2 two words
             c: subscribed other 7:2
-        ",
-    );
+    " }
 }
 
 /// A client returns with the position of the last message that it has.
 #[test]
 fn resume() {
-    check(
-        "
+    script! { "
         b: session
         b: flood news 1..4
         c: connect
@@ -32,8 +29,7 @@ fn resume() {
             c: subscribed news 7:2
             c: message news 7:3 3, 7:4 4
             c: caught-up news 7:4
-        ",
-    );
+    " }
 }
 
 /// The outbox overflows while the socket is full: the log brings what was dropped.
@@ -63,8 +59,7 @@ fn lag() {
 
 #[test]
 fn refusals() {
-    check(
-        "
+    script! { "
         c: connect
         c: GET /line => c: 101
         c: raw sub a/#\\nhello\\npub a/# x\\n
@@ -72,6 +67,5 @@ fn refusals() {
         drain 1000
             c: return 0
             c: closed
-        ",
-    );
+    " }
 }

@@ -3,12 +3,11 @@
 //! `3<1 hi` is a message: offset, `prev`, payload; `!` marks a retained one. `LOST` and `AGAIN`
 //! would be what the proof of the protocol says.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 
 #[test]
 fn live() {
-    check(
-        "
+    script! { "
         a, b: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         b: publish 5 news hi
@@ -34,15 +33,13 @@ fn live() {
         b: reset
         count connections sessions subscriptions indexes
             connections 0 sessions 0 subscriptions 0 indexes 0
-        ",
-    );
+    " }
 }
 
 /// Frames may be sent before WELCOME, which is the first that comes back.
 #[test]
 fn pipelining_before_welcome() {
-    check(
-        "
+    script! { "
         a: connect ws => a: 101 crore.v1
         a: ping 1
             a: error connection hello_required
@@ -70,15 +67,13 @@ fn pipelining_before_welcome() {
             c: published 2 7:2
             c: message 1 2<1 two
             c: history 3 head 2 [1<0 one, 2<1 two]
-        ",
-    );
+    " }
 }
 
 /// Complete: whatever is missing is replayed, then live follows.
 #[test]
 fn since_complete() {
-    check(
-        "
+    script! { "
         b: session
         b: flood news 1..3
         b: flood other 4..5
@@ -91,15 +86,13 @@ fn since_complete() {
         b: flood news 6..6 => a: message 1 6<3 6
         b: flood other 7..7 => a: message 2 7<5 7
         b: flood none 8..8 => a: message 3 8<0 8
-        ",
-    );
+    " }
 }
 
 /// Trap 3: unknown positions are told at once, with where it goes on.
 #[test]
 fn since_unknown() {
-    check(
-        "
+    script! { "
         b: session
         b: flood news 1..3
         a: session
@@ -134,15 +127,12 @@ fn since_unknown() {
         count subscriptions => subscriptions 2
         a: unsubscribe 1 2 => a: unsubscribed 1 0, 2 0
         count subscriptions indexes => subscriptions 0 indexes 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn since_evicted() {
-    check_with(
-        |settings| settings.logs[0].age_max_ms = 10_000,
-        "
+    script! { |settings| settings.logs[0].age_max_ms = 10_000, "
         b: session
         b: flood news 1..3
         time +5s
@@ -173,15 +163,12 @@ fn since_evicted() {
         b: publish 1 unknown x
             a: message 2 6<5 x
             b: published 1 7:6
-        ",
-    );
+    " }
 }
 
 #[test]
 fn since_beyond_the_history_limit() {
-    check_with(
-        |settings| settings.rules[0].history_messages_max = 2,
-        "
+    script! { |settings| settings.rules[0].history_messages_max = 2, "
         b: session
         b: flood news 1..5
         a: session
@@ -197,14 +184,12 @@ fn since_beyond_the_history_limit() {
             a: subscribed 1 through 7:3 replaying
             a: message 1 4<3 4, 5<4 5
             a: caught-up 1 through 5
-        ",
-    );
+    " }
 }
 
 #[test]
 fn last() {
-    check(
-        "
+    script! { "
         a: session
         a: subscribe 1 news last 2, 2 other last 2 => a: subscribed 1 through 7:0, 2 through 7:0
         a: publish 0 news one => a: message 1 1<0 one
@@ -222,16 +207,14 @@ fn last() {
             a: message 1 1<0 one, 2<1 2, 3<2 3, 4<3 4
             a: caught-up 1 through 4
         a: publish 0 news five => a: message 1 5<4 five
-        ",
-    );
+    " }
 }
 
 /// The retained message lies before what is settled: SUBSCRIBED's `through` must let the client
 /// accept it.
 #[test]
 fn snapshot() {
-    check(
-        "
+    script! { "
         b: session
         b: publish 0 news old
         b: publish 0 news kept retain
@@ -254,14 +237,12 @@ fn snapshot() {
             a: subscribed 1 through 7:5 replaying
             a: message 1 6<5! empty
             a: caught-up 1 through 6
-        ",
-    );
+    " }
 }
 
 #[test]
 fn unsubscribing_and_aliases() {
-    check(
-        "
+    script! { "
         b, a: session
         a: subscribe 1 a, 2 b, 3 c => a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0
         b: publish 0 a 1 => a: message 1 1<0 1
@@ -283,16 +264,14 @@ fn unsubscribing_and_aliases() {
             a: close 1000
             a: closed
         count subscriptions indexes connections => subscriptions 0 indexes 0 connections 1
-        ",
-    );
+    " }
 }
 
 /// A subscription that ends before its grant has come leaves nothing behind, nor does its
 /// connection.
 #[test]
 fn unsubscribing_before_the_grant() {
-    check(
-        "
+    script! { "
         b, a: session
         homes stop
         a: subscribe 1 news since 7:0
@@ -308,8 +287,7 @@ fn unsubscribing_before_the_grant() {
         b: publish 0 x/y z
         count subscriptions indexes filters connections topics
             subscriptions 0 indexes 0 filters 0 connections 1 topics 3
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -353,8 +331,7 @@ fn refused_subscriptions() {
 
 #[test]
 fn filters() {
-    check(
-        "
+    script! { "
         b: session
         b: publish 0 x/1 before
         a: session
@@ -374,8 +351,7 @@ fn filters() {
         a: unsubscribe 3 5 => a: unsubscribed 3 0, 5 0
         b: publish 0 x/1 x
         count subscriptions filters indexes => subscriptions 0 filters 0 indexes 3
-        ",
-    );
+    " }
 }
 
 /// A filter is live when every home has accepted it; messages of all homes come with their names.
@@ -426,8 +402,7 @@ fn filters_of_several_homes() {
 
 #[test]
 fn replay_with_credit() {
-    check(
-        "
+    script! { "
         b: session
         b: flood news 1..10
         a: session
@@ -451,15 +426,12 @@ fn replay_with_credit() {
             a: caught-up 1 through 12
         a: unsubscribe 1 => a: unsubscribed 1 0
         count subscriptions => subscriptions 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn pages() {
-    check_with(
-        |settings| settings.limits.page_records_max = 4,
-        "
+    script! { |settings| settings.limits.page_records_max = 4, "
         b: session
         b: flood news 1..30
         a: session
@@ -474,6 +446,5 @@ fn pages() {
             a: message 2 31..39: 9 in order
             a: caught-up 2 through 39
         count pages => pages 11
-        ",
-    );
+    " }
 }

@@ -1,7 +1,7 @@
 //! Native sessions as scripts and transcripts: history, refusals, liveness, endings. See
 //! `edge_native` for how to read them.
 
-use crate::support::{check, check_with};
+use crate::support::{check, check_with, script};
 
 #[test]
 fn history() {
@@ -66,8 +66,7 @@ fn refused_publications() {
 /// Understood and refused by name; the connection stays.
 #[test]
 fn options_that_are_not_served() {
-    check(
-        "
+    script! { "
         a: connect ws => a: 101 crore.v1
         a: hello 0 ticket forged
             a: welcome ping 60s
@@ -78,15 +77,12 @@ fn options_that_are_not_served() {
             a: subscribed 2 filter
             a: gap 2 partition 0 0..0 BeyondHead
             a: subscribed 4 through 7:0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn signs_of_life() {
-    check_with(
-        |settings| settings.limits.ping_interval_s = 30,
-        "
+    script! { |settings| settings.limits.ping_interval_s = 30, "
         a: connect ws => a: 101 crore.v1
         a: hello 60 => a: welcome ping 60s
         b: connect native
@@ -114,16 +110,13 @@ fn signs_of_life() {
             b: close 3004 ping_timeout
             b: closed
         count pings ping-timeouts connections => pings 4 ping-timeouts 2 connections 1
-        ",
-    );
+    " }
 }
 
 /// Connections that came together are not pinged together.
 #[test]
 fn pings_are_spread() {
-    check_with(
-        |settings| settings.limits.ping_interval_s = 80,
-        "
+    script! { |settings| settings.limits.ping_interval_s = 80, "
         a: connect native
             a: 101 crore.v1
             a: welcome ping 80s
@@ -153,15 +146,12 @@ fn pings_are_spread() {
             d: closed
         time +5s
         count pings ping-timeouts connections => pings 4 ping-timeouts 4 connections 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn no_pings() {
-    check_with(
-        |settings| settings.limits.ping_interval_s = 0,
-        "
+    script! { |settings| settings.limits.ping_interval_s = 0, "
         a: connect native
             a: 101 crore.v1
             a: welcome ping 0s
@@ -169,15 +159,13 @@ fn no_pings() {
         b: connect ws => b: 101 crore.v1
         b: hello 5 => b: welcome ping 5s
         time +9s => b: ping 1205
-        ",
-    );
+    " }
 }
 
 /// The first request, and then HELLO, have to come in time.
 #[test]
 fn handshake_timeout() {
-    check(
-        "
+    script! { "
         a: connect
         b: connect ws => b: 101 crore.v1
         c: connect
@@ -198,15 +186,12 @@ fn handshake_timeout() {
         time +2s
             f: close 3005 handshake_timeout
             f: closed
-        ",
-    );
+    " }
 }
 
 #[test]
 fn close_codes() {
-    check_with(
-        |settings| settings.limits.frame_bytes_max = 1_000,
-        "
+    script! { |settings| settings.limits.frame_bytes_max = 1_000, "
         a: session
         a: close 1000 bye
             a: close 1000
@@ -252,14 +237,12 @@ fn close_codes() {
         a: connect ws => a: 101 crore.v1
         a: end => a: closed
         count connections sessions => connections 0 sessions 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn malformed_frames() {
-    check(
-        "
+    script! { "
         a0: session
         a0: frame
             a0: error connection malformed_frame
@@ -346,15 +329,13 @@ fn malformed_frames() {
         b3: connect ws => b3: 101 crore.v1
         b3: frame 01 80 01 00 01 02 01 61 => b3: welcome ping 60s
         count connections => connections 4
-        ",
-    );
+    " }
 }
 
 /// What was sent behind a refused frame is dropped.
 #[test]
 fn behind_the_end() {
-    check(
-        "
+    script! { "
         a: session
         a: bytes 8184 00000000 74657874 8283 00000000 070007
             a: close 1003 native frames are binary messages
@@ -364,15 +345,12 @@ fn behind_the_end() {
             a: error connection hello_required
             a: close 3504 hello_required
             a: closed
-        ",
-    );
+    " }
 }
 
 #[test]
 fn go_away() {
-    check_with(
-        |settings| settings.limits.ping_interval_s = 10,
-        "
+    script! { |settings| settings.limits.ping_interval_s = 10, "
         a: connect native
             a: 101 crore.v1
             a: welcome ping 10s
@@ -400,8 +378,7 @@ fn go_away() {
             b: close 3001 going_away
             b: closed
         count connections => connections 0
-        ",
-    );
+    " }
 }
 
 /// Sessions with many subscriptions find them as those with few.

@@ -1,12 +1,11 @@
 //! Publishing once, as scripts and transcripts of whole nodes.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 
 /// A header's key belongs to its topic, with quotes as the standard has it or without.
 #[test]
 fn keys_over_http() {
-    check(
-        r#"
+    script! { r#"
         a: session
         a: subscribe 1 # => a: subscribed 1 filter
         c: connect
@@ -21,15 +20,13 @@ fn keys_over_http() {
         c: POST /topics/a > hi
             a: named a 3<1 hi
             c: 200 {"epoch":"7","offset":3,"duplicate":false}
-        "#,
-    );
+    "# }
 }
 
 /// A batch is repeated as a whole: each of its messages has a key of its own.
 #[test]
 fn batches() {
-    check(
-        r#"
+    script! { r#"
         c: connect
         c: POST /publish | Idempotency-Key: k > [{"topic":"a","data":1},{"topics":["a","b"],"data":2}]
             c: 200 {"results":[{"topic":"a","epoch":"7","offset":1,"duplicate":false},{"topic":"a","epoch":"7","offset":2,"duplicate":false},{"topic":"b","epoch":"7","offset":3,"duplicate":false}]}
@@ -37,15 +34,13 @@ fn batches() {
             c: 200 {"results":[{"topic":"a","epoch":"7","offset":1,"duplicate":true},{"topic":"a","epoch":"7","offset":2,"duplicate":true},{"topic":"b","epoch":"7","offset":3,"duplicate":true},{"topic":"a","epoch":"7","offset":4,"duplicate":false}]}
         c: POST /publish > {"topic":"a","data":9,"idempotency_key":"k"}
             c: 200 {"epoch":"7","offset":1,"duplicate":true}
-        "#,
-    );
+    "# }
 }
 
 /// Requests are as new as they come, over however many connections: none fences another.
 #[test]
 fn producers_over_http() {
-    check(
-        r#"
+    script! { r#"
         c: connect
         d: connect
         d: POST /publish > {"topic":"a","data":1,"producer":{"id":"p","sequence":1}}
@@ -60,14 +55,12 @@ fn producers_over_http() {
             c: 409 out_of_order
         c: POST /publish > [{"topic":"a","data":3,"producer":{"id":"p","sequence":4}}]
             c: 200 {"results":[{"topic":"a","error":{"code":"out_of_order","status":409,"temporary":false,"detail":"the producer's sequence is below its window"}}]}
-        "#,
-    );
+    "# }
 }
 
 #[test]
 fn epochs_over_http() {
-    check(
-        r#"
+    script! { r#"
         c: connect
         c: POST /topics/a | Crore-Expected-Epoch: 7 > hi
             c: 200 {"epoch":"7","offset":1,"duplicate":false}
@@ -75,14 +68,12 @@ fn epochs_over_http() {
         c: POST /publish > {"topic":"a","data":1,"expected_epoch":"8"} => c: 409 epoch_mismatch 7:1
         c: POST /publish | Crore-Expected-Epoch: 8 > [{"topic":"a","data":1,"expected_epoch":"7"},{"topic":"a","data":1}]
             c: 200 {"results":[{"topic":"a","epoch":"7","offset":2,"duplicate":false},{"topic":"a","error":{"code":"epoch_mismatch","status":409,"temporary":false,"detail":"the log's epoch is not the expected one","epoch":"7","head":2}}]}
-        "#,
-    );
+    "# }
 }
 
 #[test]
 fn malformed_headers() {
-    check(
-        r#"
+    script! { r#"
         c: connect
         c: POST /topics/a | Idempotency-Key: "k > hi
             c: 400 close malformed_parameter
@@ -95,14 +86,12 @@ fn malformed_headers() {
         e: POST /publish | Crore-Expected-Epoch: seven > {"topic":"a","data":1}
             e: 400 close malformed_parameter
             e: closed
-        "#,
-    );
+    "# }
 }
 
 #[test]
 fn native_publications() {
-    check(
-        "
+    script! { "
         a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: publish 1 news hi key k
@@ -122,16 +111,14 @@ fn native_publications() {
         a: publish 0 news three key k
         a: publish 0 news three producer p 1 => a: error request 0 out_of_order
         count published duplicates out-of-order => published 3 duplicates 3 out-of-order 2
-        ",
-    );
+    " }
 }
 
 /// A client that came back is not overtaken by what it sent before; a connection that ended takes
 /// nothing along.
 #[test]
 fn fencing() {
-    check(
-        "
+    script! { "
         a: session
         time +1ms
         b: session
@@ -144,17 +131,14 @@ fn fencing() {
         a: publish 4 news three producer p 3 => a: error request 4 producer_fenced
         c: session
         c: publish 3 news three producer p 3 => c: published 3 7:4
-        ",
-    );
+    " }
 }
 
 /// What an older connection still had on its way is read late: the newer one goes on, though it was
 /// the first to publish.
 #[test]
 fn late_bytes_fence_nobody() {
-    check_with(
-        |settings| settings.edges_count = 2,
-        "
+    script! { |settings| settings.edges_count = 2, "
         a: session on 1
         time +1ms
         b: session on 0
@@ -162,38 +146,32 @@ fn late_bytes_fence_nobody() {
         time +30s
         a: publish 1 news one producer p 1 => a: error request 1 producer_fenced
         b: publish 2 news two producer p 2 => b: published 2 7:2
-        ",
-    );
+    " }
 }
 
 /// Two that began in the same millisecond do not fence each other; sequences keep the order.
 #[test]
 fn connections_of_one_millisecond() {
-    check(
-        "
+    script! { "
         a, b: session
         b: publish 1 news one producer p 2 => b: published 1 7:1
         a: publish 1 news one producer p 2 => a: published 1 7:1 duplicate
         b: publish 2 news two producer p 3 => b: published 2 7:2
         a: publish 2 news zero producer p 1 => a: error request 2 out_of_order
-        ",
-    );
+    " }
 }
 
 /// Two edges of one process know which connection is newer.
 #[test]
 fn fencing_over_edges() {
-    check_with(
-        |settings| settings.edges_count = 2,
-        "
+    script! { |settings| settings.edges_count = 2, "
         a: session on 1
         a: publish 1 news one producer p 1 => a: published 1 7:1
         time +1s
         b: session on 0
         b: publish 1 news two producer p 2 => b: published 1 7:2
         a: publish 2 news three producer p 3 => a: error request 2 producer_fenced
-        ",
-    );
+    " }
 }
 
 /// Publications of a connection stay in their order while it waits for room, turn after turn: not

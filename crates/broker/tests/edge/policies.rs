@@ -2,7 +2,7 @@
 //! that no policy leaves anything out of a recovery. (The default, replay, is told in
 //! `slow.rs`.)
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::settings::{LagPolicy, Settings};
 
 fn by_rule(policy: LagPolicy) -> impl Fn(&mut Settings) {
@@ -16,9 +16,7 @@ fn by_rule(policy: LagPolicy) -> impl Fn(&mut Settings) {
 /// The newest message, and what lies before it as skipped.
 #[test]
 fn conflate() {
-    check_with(
-        by_rule(LagPolicy::Conflate),
-        "
+    script! { by_rule(LagPolicy::Conflate), "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
@@ -34,16 +32,13 @@ fn conflate() {
             a: message 1 32<30 32
         b: flood news 33..33 => a: message 1 33<32 33
         count lagging conflated pages pinned => lagging 1 conflated 1 pages 1 pinned 0
-        ",
-    );
+    " }
 }
 
 /// One message behind is none skipped.
 #[test]
 fn conflate_with_nothing_between() {
-    check_with(
-        by_rule(LagPolicy::Conflate),
-        "
+    script! { by_rule(LagPolicy::Conflate), "
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
@@ -56,16 +51,13 @@ fn conflate_with_nothing_between() {
             a: message 1 9<0 9
             a: caught-up 1 through 9
         count conflated lagging => conflated 1 lagging 2
-        ",
-    );
+    " }
 }
 
 /// Overflow of what a policy has brought: nothing is told twice, nothing is missing.
 #[test]
 fn conflate_again_and_again() {
-    check_with(
-        by_rule(LagPolicy::Conflate),
-        "
+    script! { by_rule(LagPolicy::Conflate), "
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
@@ -88,15 +80,12 @@ fn conflate_again_and_again() {
         b: flood news 46..46 => a: message 1 46<45 46
         a: open
         count conflated lagging pinned => conflated 4 lagging 5 pinned 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn drop() {
-    check_with(
-        by_rule(LagPolicy::Drop),
-        "
+    script! { by_rule(LagPolicy::Drop), "
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
@@ -112,15 +101,12 @@ fn drop() {
             a: caught-up 1 through 31
         b: flood news 32..32 => a: message 1 32<30 32
         count lagging dropped pages => lagging 2 dropped 2 pages 2
-        ",
-    );
+    " }
 }
 
 #[test]
 fn disconnect() {
-    check_with(
-        by_rule(LagPolicy::Disconnect),
-        "
+    script! { by_rule(LagPolicy::Disconnect), "
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         b: flood news 1..2 => a: message 1 1<0 1, 2<1 2
@@ -142,8 +128,7 @@ fn disconnect() {
             disconnected 1 subscriptions 2 topics 2 pinned 0
         a: reset
         count subscriptions indexes => subscriptions 0 indexes 0
-        ",
-    );
+    " }
 }
 
 /// A replay is read at the pace of the socket and lasts until it has been written; only what comes
@@ -151,9 +136,7 @@ fn disconnect() {
 #[test]
 fn a_recovery_is_complete() {
     for policy in [LagPolicy::Conflate, LagPolicy::Drop, LagPolicy::Disconnect] {
-        check_with(
-            by_rule(policy),
-            "
+        script! { by_rule(policy), "
             b: session
             b: flood news 1..30
             a: session
@@ -173,8 +156,7 @@ fn a_recovery_is_complete() {
             b: flood news 42..45 => a: message 1 42<41 42, 43<42 43
             a: open => a: message 1 44<43 44, 45<44 45
             count conflated dropped disconnected => conflated 0 dropped 0 disconnected 0
-            ",
-        );
+        " }
     }
 }
 
@@ -233,9 +215,7 @@ fn conflate_overtaken_by_eviction() {
 
 #[test]
 fn raw_streams() {
-    check_with(
-        by_rule(LagPolicy::Replay),
-        "
+    script! { by_rule(LagPolicy::Replay), "
         b: session
         c: connect
         d: connect
@@ -285,16 +265,13 @@ fn raw_streams() {
             f: event id 7:20 20
             f: event id 7:21 21
             f: event crore.caught_up {}
-        ",
-    );
+    " }
 }
 
 /// The cursor of an envelope moves with what was left out, and not before.
 #[test]
 fn composite_streams() {
-    check_with(
-        by_rule(LagPolicy::Replay),
-        "
+    script! { by_rule(LagPolicy::Replay), "
         b: session
         c: connect
         d: connect
@@ -330,28 +307,22 @@ fn composite_streams() {
             d: closed
         b: flood a 11..11
             c: event id 7:11,10 {\"topic\":\"a\",\"position\":\"7:11\",\"offset\":11,\"time_ms\":1000000,\"data\":\"11\"}
-        ",
-    );
+    " }
 }
 
 #[test]
 fn policies_by_parameter() {
-    check_with(
-        by_rule(LagPolicy::Replay),
-        "
+    script! { by_rule(LagPolicy::Replay), "
         c: connect
         c: GET /events?topic=a&policy=newest => c: 400 malformed_parameter
         c: GET /topics/a?policy=Drop | Accept: text/event-stream => c: 400 malformed_parameter
-        ",
-    );
+    " }
 }
 
 /// What a subscription says itself wins over the rule.
 #[test]
 fn policies_by_option() {
-    check_with(
-        by_rule(LagPolicy::Drop),
-        "
+    script! { by_rule(LagPolicy::Drop), "
         b, a, c, d: session
         a: subscribe 1 news policy conflate => a: subscribed 1 through 7:0
         c: subscribe 1 news policy replay => c: subscribed 1 through 7:0
@@ -369,6 +340,5 @@ fn policies_by_option() {
             c: message 1 1..12: 12 in order
             c: caught-up 1 through 12
         d: open => d: unsubscribed 1 2500
-        ",
-    );
+    " }
 }

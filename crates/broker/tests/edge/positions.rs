@@ -1,7 +1,7 @@
 //! Positions told to filters now and then, as scripts and transcripts: their cursors stay young
 //! where others keep the partitions busy, and nobody is told of what has not been sent.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::settings::Settings;
 
 /// Segments of some messages, which go when they are 80 seconds old.
@@ -13,9 +13,7 @@ fn short_lived(settings: &mut Settings) {
 /// Others keep a partition busy: a filter that comes back with its cursor is not told of a gap.
 #[test]
 fn cursors_do_not_age() {
-    check_with(
-        short_lived,
-        "
+    script! { short_lived, "
         b, a: session
         a: subscribe 1 x/#, 2 +, 3 z => a: subscribed 1 filter, 2 filter, 3 through 7:0
         b: flood y 1..8 => a: named y 1<0 1, 2<1 2, 3<2 3, 4<3 4, 5<4 5, 6<5 6, 7<6 7, 8<7 8
@@ -93,8 +91,7 @@ fn cursors_do_not_age() {
             c: event crore.start {\"topic\":\"x/+\",\"complete\":true}
             c: id -,-,7:18/7:i
             c: event crore.start {\"topic\":\"z\",\"position\":\"7:18\",\"complete\":true}
-        ",
-    );
+    " }
 }
 
 /// Who has messages waiting, or lags, is told when all of it has been written; what was given up is

@@ -1,16 +1,14 @@
 //! Connections that wait for a home to have room for requests: in which order they go on, and that
 //! waiting is not their fault.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::settings::{Durability, Settings};
 
 /// A home has room for one request. Who has been served waits behind those who have not, however
 /// much it has sent.
 #[test]
 fn room_goes_round() {
-    check_with(
-        |settings| settings.limits.requests_inflight_max = 1,
-        "
+    script! { |settings| settings.limits.requests_inflight_max = 1, "
         large reads
         a, b: session
         homes stop
@@ -23,17 +21,14 @@ fn room_goes_round() {
         homes go
             a: published 1 7:1, 2 7:2, 3 7:4, 4 7:6
             b: published 5 7:3, 6 7:5
-        ",
-    );
+    " }
 }
 
 /// A request that has come in full and waits for a home to have room has not timed out: the server
 /// is late, not the client. One of whom nothing has come has.
 #[test]
 fn who_waits_for_room_is_not_late() {
-    check_with(
-        |settings| settings.limits.requests_inflight_max = 1,
-        "
+    script! { |settings| settings.limits.requests_inflight_max = 1, "
         a: session
         homes stop
         a: publish 1 t one
@@ -48,8 +43,7 @@ fn who_waits_for_room_is_not_late() {
             a: published 1 7:1, 2 7:2
             b: 101 crore.v1
             b: welcome ping 60s
-        ",
-    );
+    " }
 }
 
 /// All topics in one log, whose disk hangs until it is told to go on.

@@ -1,7 +1,7 @@
 //! Slow consumers as scripts and transcripts: full sockets, outboxes, the ring, lagging and pages,
 //! of topics and of filters.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::settings::Settings;
 
 fn small_outbox(settings: &mut Settings) {
@@ -13,9 +13,7 @@ fn small_outbox(settings: &mut Settings) {
 /// again, in order.
 #[test]
 fn overflow() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
@@ -37,16 +35,13 @@ fn overflow() {
         b: flood news 36..36 => a: message 1 36<35 36
         b: flood other 37..37 => a: message 2 37<32 37
         count lagging pinned slow => lagging 2 pinned 0 slow 0
-        ",
-    );
+    " }
 }
 
 /// A few bytes at a time, with messages coming all the while.
 #[test]
 fn trickle() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b, a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: block
@@ -63,16 +58,13 @@ fn trickle() {
             a: caught-up 1 through 41
         a: open
         b: flood news 42..42 => a: message 1 42<41 42
-        ",
-    );
+    " }
 }
 
 /// What settles a subscription must not overtake the messages that were left out.
 #[test]
 fn overflow_within_a_replay() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b: session
         b: flood news 1..4
         a: session
@@ -89,15 +81,12 @@ fn overflow_within_a_replay() {
             a: message 2 10..30: 21 in order
             a: caught-up 2 through 30
         b: flood news 31..31 => a: message 1 31<4 31
-        ",
-    );
+    " }
 }
 
 #[test]
 fn overflow_within_a_replay_with_credit() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b: session
         b: flood news 1..9
         a: session
@@ -117,16 +106,13 @@ fn overflow_within_a_replay_with_credit() {
             a: message 1 8<7 8, 9<8 9
             a: caught-up 1 through 30
         b: flood news 31..31 => a: message 1 31<9 31
-        ",
-    );
+    " }
 }
 
 /// Live messages need no credit, also not when they come by pages.
 #[test]
 fn credit_does_not_hold_who_lags() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b: session
         b: flood news 1..2
         a: session
@@ -139,8 +125,7 @@ fn credit_does_not_hold_who_lags() {
             a: message 1 3..40: 38 in order
             a: caught-up 1 through 40
         b: flood news 41..41 => a: message 1 41<40 41
-        ",
-    );
+    " }
 }
 
 /// The ring moves past what a blocked connection has waiting.
@@ -226,9 +211,7 @@ fn overtaken_by_eviction() {
 
 #[test]
 fn filters_come_back() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b, a: session
         a: subscribe 1 x/#, 2 #, 3 x/1 => a: subscribed 1 filter, 2 filter, 3 through 7:0
         a: block
@@ -256,15 +239,12 @@ fn filters_come_back() {
             a: message 3 22<21 22
             a: named x/1 22<21 22
         count pinned => pinned 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn raw_streams_lag() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b: session
         c: connect
         c: GET /topics/news | Accept: text/event-stream
@@ -291,16 +271,13 @@ fn raw_streams_lag() {
             c: event id 7:14 14
             c: event crore.caught_up {}
         b: flood news 15..15 => c: event id 7:15 15
-        ",
-    );
+    " }
 }
 
 /// Of a composite stream no event may tell a cursor beyond what was left out of any of its topics.
 #[test]
 fn composite_streams_lag() {
-    check_with(
-        small_outbox,
-        "
+    script! { small_outbox, "
         b: session
         c: connect
         c: GET /events?topic=a&topic=b
@@ -333,8 +310,7 @@ fn composite_streams_lag() {
             c: event crore.caught_up id 7:12,12 {}
         b: flood a 13..13
             c: event id 7:13,12 {\"topic\":\"a\",\"position\":\"7:13\",\"offset\":13,\"time_ms\":1000000,\"data\":\"13\"}
-        ",
-    );
+    " }
 }
 
 /// The start of one topic is told after events of another had to go.

@@ -1,14 +1,12 @@
 //! Event streams of several filters where some are refused, as scripts and transcripts.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 
 /// A filter that is refused takes nothing from the others; the cursor says that it has no place,
 /// and when it is served again, what it may have missed is a gap.
 #[test]
 fn one_of_two_is_refused_at_once() {
-    check_with(
-        |settings| settings.limits.filters_per_shard_max = 2,
-        "
+    script! { |settings| settings.limits.filters_per_shard_max = 2, "
         b: session
         b: subscribe 1 b/#, 2 z/# => b: subscribed 1 filter, 2 filter
         b: publish 0 b/1 one => b: named b/1 1<0 one
@@ -40,8 +38,7 @@ fn one_of_two_is_refused_at_once() {
             c: event crore.caught_up {}
         b: publish 0 a/1 six
             c: event id -,-/7:6 {\"topic\":\"a/1\",\"position\":\"7:6\",\"offset\":6,\"time_ms\":1000000,\"data\":\"six\"}
-        ",
-    );
+    " }
 }
 
 /// The same where one home has no room for it.
@@ -76,9 +73,7 @@ fn one_of_two_is_refused_by_a_home() {
 /// With all filters refused the others go on, and their cursor is one.
 #[test]
 fn all_filters_are_refused() {
-    check_with(
-        |settings| settings.limits.filters_per_shard_max = 1,
-        "
+    script! { |settings| settings.limits.filters_per_shard_max = 1, "
         b: session
         b: subscribe 1 z/# => b: subscribed 1 filter
         c: connect
@@ -103,8 +98,7 @@ fn all_filters_are_refused() {
             c: event crore.start {\"topic\":\"y\",\"position\":\"7:1\",\"complete\":true}
         b: publish 0 a/1 three
             c: event id -,7:1/7:3 {\"topic\":\"a/1\",\"position\":\"7:3\",\"offset\":3,\"time_ms\":1000000,\"data\":\"three\"}
-        ",
-    );
+    " }
 }
 
 /// Where an edge has no room for the replay of a stream's filters, the stream ends, with the cursor

@@ -1,6 +1,6 @@
 //! `$sys/...`: who may do what there, and what the node publishes.
 
-use crate::support::{check, check_with};
+use crate::support::{check_with, script};
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings};
 
@@ -15,8 +15,7 @@ fn with_events(settings: &mut Settings) {
 /// later.
 #[test]
 fn nobody_publishes_there_and_an_open_node_shows_nothing() {
-    check(
-        "
+    script! { "
         a: session
         a: publish 1 $sys/a hi => a: error request 1 forbidden
         a: publish 2 $sys hi => a: error request 2 forbidden
@@ -30,8 +29,7 @@ fn nobody_publishes_there_and_an_open_node_shows_nothing() {
         c: POST /topics/$sys/a > hi
             c: 403 close forbidden
             c: closed
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -62,9 +60,7 @@ fn a_token_must_name_it() {
 /// happens to these topics themselves is not told.
 #[test]
 fn clients_and_topics_live_and_go() {
-    check_with(
-        with_events,
-        "
+    script! { with_events, "
         s: session
         s: subscribe 1 $sys/clients/connected since 7:0, 2 $sys/clients/disconnected, 3 $sys/topics/occupied, 4 $sys/topics/vacated
             s: subscribed 1 through 7:0 continued replaying, 2 through 7:1, 3 through 7:1
@@ -91,16 +87,13 @@ fn clients_and_topics_live_and_go() {
             s: message 2 6<0 84 bytes type application/json
         a: reset => s: message 2 7<6 84 bytes type application/json
         s: history 9 $sys/clients/disconnected => s: history 9 head 7 [6<0 84 bytes, 7<6 84 bytes]
-        ",
-    );
+    " }
 }
 
 /// What goes beyond the rate is one message with a count.
 #[test]
 fn a_storm_is_summarised() {
-    check_with(
-        with_events,
-        "
+    script! { with_events, "
         s: session
         s: subscribe 1 $sys/clients/connected, 2 $sys/topics/occupied
             s: subscribed 1 through 7:1, 2 through 7:1
@@ -124,8 +117,7 @@ fn a_storm_is_summarised() {
             e: 101 crore.v1
             e: welcome ping 60s
             s: message 1 8<6 53 bytes type application/json
-        ",
-    );
+    " }
 }
 
 /// Homes that have as many requests as they may: what is told of clients does not wait for them.

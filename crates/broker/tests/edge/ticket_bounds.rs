@@ -1,7 +1,7 @@
 //! Resume tickets that are refused, revoked, too large or beyond a limit, as scripts and
 //! transcripts.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::settings::{Settings, TicketKey, TicketSettings};
 
 fn with_tickets(settings: &mut Settings) {
@@ -15,9 +15,7 @@ fn with_tickets(settings: &mut Settings) {
 }
 #[test]
 fn refused() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         a: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         a: ticket 9 => a: ticket 9 until 1060000 ms
@@ -46,8 +44,7 @@ fn refused() {
             a: error connection ticket_refused
         count tickets-issued tickets-resumed tickets-refused
             tickets-issued 1 tickets-resumed 1 tickets-refused 3
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -104,9 +101,7 @@ fn present_limits() {
 
 #[test]
 fn without_subscriptions() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         a: session
         a: ticket 9 => a: ticket 9 until 1060000 ms
         drain 0
@@ -116,8 +111,7 @@ fn without_subscriptions() {
         a: connect ws
             a: 503 close [retry-after: 1] shutting_down
             a: closed
-        ",
-    );
+    " }
 }
 
 /// More than fits into a ticket: the client subscribes by itself.

@@ -1,6 +1,6 @@
 //! Resume tickets as scripts and transcripts: asked for and given with GO_AWAY, brought back.
 
-use crate::support::check_with;
+use crate::support::{check_with, script};
 use broker::settings::{OlderEpoch, Settings, TicketKey, TicketSettings};
 use std::cell::Cell;
 
@@ -17,9 +17,7 @@ fn with_tickets(settings: &mut Settings) {
 /// One frame brings all back, each topic from where it was.
 #[test]
 fn there_and_back() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b, a: session
         a: subscribe 1 news, 2 other fail-on-gap, 3 quiet policy drop
             a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0
@@ -41,16 +39,13 @@ fn there_and_back() {
         b: flood quiet 7..7 => a: message 3 7<0 7
         count tickets-issued tickets-resumed tickets-refused
             tickets-issued 1 tickets-resumed 1 tickets-refused 0
-        ",
-    );
+    " }
 }
 
 /// What the client has settled since wins, where it is newer.
 #[test]
 fn newer_cursors_win() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b, a: session
         a: subscribe 1 news, 2 other, 3 more
             a: subscribed 1 through 7:0, 2 through 7:0, 3 through 7:0
@@ -70,8 +65,7 @@ fn newer_cursors_win() {
             a: caught-up 1 through 10
             a: message 3 7<0 7, 8<7 8
             a: caught-up 3 through 10
-        ",
-    );
+    " }
 }
 
 /// The end of a log is lost, and with it what a ticket says: the client's own cursor still says
@@ -89,9 +83,7 @@ fn a_ticket_of_a_lost_end() {
     };
     // The log is in memory, so what holds is beyond its head, and what does not is of an unknown
     // epoch.
-    check_with(
-        lose_end,
-        "
+    script! { lose_end, "
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         b: flood news 1..4 => a: message 1 1<0 1, 2<1 2, 3<2 3, 4<3 4
@@ -106,8 +98,7 @@ fn a_ticket_of_a_lost_end() {
             a: gap 1 0..0 BeyondHead
             a: subscribed 2 through 8:0
             a: gap 2 0..0 UnknownEpoch
-        ",
-    );
+    " }
 }
 
 /// Asked for before its subscriptions were granted, and after more was asked for.
@@ -203,9 +194,7 @@ fn an_index_changes_hands_on_the_way() {
 /// it.
 #[test]
 fn a_slow_client() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b, a: session
         a: subscribe 1 news, 2 other => a: subscribed 1 through 7:0, 2 through 7:0
         a: block
@@ -236,17 +225,14 @@ fn a_slow_client() {
             a: caught-up 2 through 32
             a: message 1 12..31: 20 in order
             a: caught-up 1 through 32
-        ",
-    );
+    " }
 }
 
 /// The node goes: everybody gets a ticket, also who is slow, and another node with the same key
 /// takes it.
 #[test]
 fn away_and_back() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b, a, c, d: session
         a: subscribe 1 news => a: subscribed 1 through 7:0
         c: subscribe 1 news => c: subscribed 1 through 7:0
@@ -298,8 +284,7 @@ fn away_and_back() {
             a: welcome ping 60s
             a: error connection ticket_refused
         a: subscribe 1 news => a: subscribed 1 through 7:0
-        ",
-    );
+    " }
 }
 
 /// A filter comes back with a position for each partition, its own where it was behind.
@@ -355,9 +340,7 @@ fn filters() {
 /// A filter that is to be refused rather than to begin behind a gap is so in its ticket too.
 #[test]
 fn a_filter_that_fails_on_a_gap() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b, a: session
         a: subscribe 1 x/# fail-on-gap, 2 y/+ => a: subscribed 1 filter, 2 filter
         b: publish 0 x/1 one => a: named x/1 1<0 one
@@ -378,16 +361,13 @@ fn a_filter_that_fails_on_a_gap() {
             a: error subscription 1 position_unavailable
             a: subscribed 2 filter
             a: gap 2 partition 0 0..0 BeyondHead
-        ",
-    );
+    " }
 }
 
 /// In the middle of a filter's replay.
 #[test]
 fn a_filter_that_is_behind() {
-    check_with(
-        with_tickets,
-        "
+    script! { with_tickets, "
         b: session
         b: flood x/1 1..30
         a: session
@@ -410,6 +390,5 @@ fn a_filter_that_is_behind() {
             a: named x/1 24<23 24 for 1, 25<24 25 for 1, 26<25 26 for 1, 27<26 27 for 1
             a: named x/1 28<27 28 for 1, 29<28 29 for 1, 30<29 30 for 1
             a: caught-up 1 partition 0 through 30
-        ",
-    );
+    " }
 }

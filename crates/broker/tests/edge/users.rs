@@ -1,6 +1,6 @@
 //! Connections of a user, as scripts and transcripts: who counts, for whom, and until when.
 
-use crate::support::check_with;
+use crate::support::script;
 use broker::entitlement::Permissions;
 use broker::settings::{EntitlementSettings, Settings, TicketKey, TicketSettings};
 
@@ -30,9 +30,7 @@ fn with_tokens(settings: &mut Settings) {
 /// However many tokens a user has, and wherever the connections are.
 #[test]
 fn sessions_of_a_user_over_all_threads() {
-    check_with(
-        counted,
-        "
+    script! { counted, "
         users max 2
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
@@ -54,16 +52,13 @@ fn sessions_of_a_user_over_all_threads() {
         d: end => d: closed
         users => nobody
         count entitlements => entitlements 0
-        ",
-    );
+    " }
 }
 
 /// A subject is one user for each issuer that names it.
 #[test]
 fn the_same_subject_of_two_issuers_is_two_users() {
-    check_with(
-        counted,
-        "
+    script! { counted, "
         users max 1
         a: connect ws => a: 101 crore.v1
         a: hello token anna.o:one.all => a: welcome ping 60s
@@ -78,16 +73,13 @@ fn the_same_subject_of_two_issuers_is_two_users() {
         a: reset
         b: reset
         users => nobody
-        ",
-    );
+    " }
 }
 
 /// A connection that stays open counts for whoever its last request showed.
 #[test]
 fn each_request_shows_who_it_counts_for() {
-    check_with(
-        counted,
-        "
+    script! { counted, "
         users max 1
         a: connect
         a: GET /topics/a | Authorization: Bearer anna.h:a
@@ -110,16 +102,13 @@ fn each_request_shows_who_it_counts_for() {
             a: 200 {\"topic\":\"public\",\"epoch\":\"7\",\"head\":0,\"messages\":[],\"more\":false,\"cursor\":\"7:0\"}
         users => nobody
         count entitlements connections => entitlements 0 connections 2
-        ",
-    );
+    " }
 }
 
 /// API keys and clients without a token are nobody's connections; a subject that is empty neither.
 #[test]
 fn who_is_no_user() {
-    check_with(
-        counted,
-        "
+    script! { counted, "
         users max 0
         a: connect ws key prices.all => a: 101 crore.v1
         a: hello 0 => a: welcome ping 60s
@@ -130,16 +119,13 @@ fn who_is_no_user() {
         c: hello token .all => c: welcome ping 60s
         a: renew 1 prices.all => a: error request 1 forbidden
         users => nobody
-        ",
-    );
+    " }
 }
 
 /// What was shown before the upgrade counts from there, and a HELLO of another user changes that.
 #[test]
 fn upgrades_and_hellos() {
-    check_with(
-        counted,
-        "
+    script! { counted, "
         users max 1
         a: connect ws token anna.all => a: 101 crore.v1
         users => anna 1
@@ -152,16 +138,13 @@ fn upgrades_and_hellos() {
         users => ben 1, carl 1
         c: renew 1 carl.all => c: renewed 1 until 0 ms
         users => ben 1, carl 1
-        ",
-    );
+    " }
 }
 
 /// A ticket says who returns, and that counts; who expires or is revoked counts no more.
 #[test]
 fn tickets_and_ends() {
-    check_with(
-        counted,
-        "
+    script! { counted, "
         users max 1
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all.x:90 => a: welcome ping 60s
@@ -180,16 +163,13 @@ fn tickets_and_ends() {
             b: closed
         users => nobody
         count entitlements => entitlements 0
-        ",
-    );
+    " }
 }
 
 /// Where the node has no limit a token may have one; others of the user do not count.
 #[test]
 fn a_token_has_its_own_limit() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         users => nobody
@@ -201,17 +181,14 @@ fn a_token_has_its_own_limit() {
             c: close 3009 too_many_connections
             c: closed
         users => anna 1
-        ",
-    );
+    " }
 }
 
 /// A session that counted for nobody counts from the renewal on that brings the first limit, and
 /// not if there is no room: then it goes on with the token that it had, and all its subscriptions.
 #[test]
 fn a_renewal_brings_the_first_limit() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         b: connect ws => b: 101 crore.v1
@@ -240,17 +217,14 @@ fn a_renewal_brings_the_first_limit() {
         b: reset
         users => nobody
         count entitlements => entitlements 0
-        ",
-    );
+    " }
 }
 
 /// Whoever goes, or whose new token ends, while the shell is asked for a renewal has not begun to
 /// count.
 #[test]
 fn renewals_that_end_before_the_answer() {
-    check_with(
-        with_tokens,
-        "
+    script! { with_tokens, "
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all => a: welcome ping 60s
         b: connect ws => b: 101 crore.v1
@@ -263,16 +237,13 @@ fn renewals_that_end_before_the_answer() {
         users go => b: error request 2 token_expired
         users => nobody
         b: ping 7 => b: pong 7
-        ",
-    );
+    " }
 }
 
 /// Who goes while the shell is asked has not been here.
 #[test]
 fn gone_before_the_answer() {
-    check_with(
-        counted,
-        "
+    script! { counted, "
         users stop
         a: connect ws => a: 101 crore.v1
         a: hello token anna.all
@@ -288,6 +259,5 @@ fn gone_before_the_answer() {
         users go
         users => nobody
         count connections entitlements kept => connections 0 entitlements 0 kept 0
-        ",
-    );
+    " }
 }

@@ -1,7 +1,7 @@
 //! A home after a start that has found damage, as scripts: a client that comes back from before it
 //! is told of a gap, whatever is left of the topic.
 
-use crate::script::check;
+use crate::script::script;
 use crate::support::Setup;
 use broker::settings::OlderEpoch;
 
@@ -19,9 +19,7 @@ fn damaged(valid_below: u64) -> Setup {
 /// The newest record of a topic is lost, and later ones of others are there.
 #[test]
 fn the_newest_of_a_topic_is_lost() {
-    check(
-        damaged(2),
-        "
+    script! { damaged(2), "
         pub t one => append g0 t 1<0 one
         pub t two => append g0 t 2<1 two
         pub u three => append g0 u 3<0 three
@@ -57,16 +55,13 @@ fn the_newest_of_a_topic_is_lost() {
         read e1 s4 i0 after 1 => ask page t 1..2
         answer => e1 page s4 gap 1..2 Damaged [] through 2
         read e1 s4 i0 after 2 => e1 page s4 [4<2 four] through 4 caught-up
-        ",
-    );
+    " }
 }
 
 /// All records of a topic are lost, and its name with them.
 #[test]
 fn all_of_a_topic_is_lost() {
-    check(
-        damaged(1),
-        "
+    script! { damaged(1), "
         pub t one => append g0 t 1<0 one
         pub u two => append g0 u 2<0 two
         commit 9
@@ -81,16 +76,13 @@ fn all_of_a_topic_is_lost() {
         drop-below 2
         sub e0 s4 t2 since 6:0 => e0 granted s4 i3 g4 live through 1 gap 0..1 Evicted
         sub e0 s5 t3 last 3 => e0 granted s5 i4 g5 live through 2
-        ",
-    );
+    " }
 }
 
 /// A page of filters ends before damage: nothing but the damage is a gap.
 #[test]
 fn filters_are_told_of_damage_alone() {
-    check(
-        damaged(2),
-        "
+    script! { damaged(2), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -105,6 +97,5 @@ fn filters_are_told_of_damage_alone() {
         answer => e0 page s1 p0 after 1 gap 1..2 Damaged [] through 2
         scan e0 s1 p0 + after 2
             e0 page s1 p0 after 2 [a 3<2 three, a 4<3 four] through 4 caught-up
-        ",
-    );
+    " }
 }

@@ -1,6 +1,6 @@
 //! A home with a log on disk, as scripts: staging, refusal, floors, epochs, a start.
 
-use crate::script::check;
+use crate::script::{check, script};
 use crate::support::Setup;
 use broker::settings::OlderEpoch;
 
@@ -11,9 +11,7 @@ fn small() -> Setup {
 
 #[test]
 fn staging() {
-    check(
-        small(),
-        "
+    script! { small(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a one ack => append g0 a 1<0 one
         pub a two ack => append g0 a 2<1 two
@@ -29,15 +27,12 @@ fn staging() {
         commit 2 => e0 published 7:3
         turn => e0 consumed 1 of the log
         waiting => staged 0 disk 0 pages 0 unavailable 0 uncached 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn failure() {
-    check(
-        small(),
-        "
+    script! { small(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a one ack => append g0 a 1<0 one
         pub a two ack => append g0 a 2<1 two
@@ -68,16 +63,13 @@ fn failure() {
         commit 1 => e0 message i0 7<4 six
         pub a seven refusals => append g2 a 8<7 seven
         fail => e0 published LogUnavailable
-        ",
-    );
+    " }
 }
 
 #[test]
 fn retained_in_time() {
     let setup = Setup { retained_bytes_max: 100, ..small() };
-    check(
-        setup,
-        "
+    script! { setup, "
         pub a x*20 retain ack => append g0 a 1<0! xxxxxxxxxxxxxxxxxxxx
         pub b x*20 retain ack => e0 published RetainedFull
         pub a x*30 retain ack => append g0 a 2<1! 30 bytes
@@ -91,15 +83,12 @@ fn retained_in_time() {
         pub a empty retain ack => append g1 a 5<1! empty
         commit 2 => e0 published 7:5
         count => topics 1 records 2 retained 0 indexes 0 lagging 0
-        ",
-    );
+    " }
 }
 
 #[test]
 fn floors_and_forgetting() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub b two => append g0 b 2<0 two
         pub c three retain => append g0 c 3<0! three
@@ -121,16 +110,13 @@ fn floors_and_forgetting() {
         count => topics 4 records 3 retained 1 indexes 0 lagging 0
         sub e0 s2 b since 7:3 => e0 granted s2 i0 g2 live through 3
         sub e0 s3 b since 7:5 => e0 granted s3 i0 g3 live through 5
-        ",
-    );
+    " }
 }
 
 #[test]
 fn more_than_memory_takes() {
     let setup = Setup { message_bytes_max: 1000, ..small() };
-    check(
-        setup,
-        "
+    script! { setup, "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a one => append g0 a 1<0 one
         pub a x*800 ack => append g0 a 2<1 800 bytes
@@ -146,8 +132,7 @@ fn more_than_memory_takes() {
         read e1 s2 i0 after 0 => ask page a 0..2
         answer => e1 page s2 [1<0 one, 2<1 800 bytes] through 2
         read e1 s2 i0 after 2 => e1 page s2 [] through 3 caught-up
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -159,9 +144,7 @@ fn older_epochs() {
         ],
         ..small()
     };
-    check(
-        setup,
-        "
+    script! { setup, "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -177,15 +160,12 @@ fn older_epochs() {
         history a 5:3 max 1 => ask start a newest 1000 through 4 after 0
         answer => ask page a 0..1
         answer => e0 history head 4 gap 0..0 UnknownEpoch [1<0 one] more
-        ",
-    );
+    " }
 }
 
 #[test]
 fn a_start() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub b two retain => append g0 b 2<0! two
         pub c three retain => append g0 c 3<0! three
@@ -205,17 +185,14 @@ fn a_start() {
         commit 9
             e0 published 7:6
             e0 message i0 6<3 six
-        ",
-    );
+    " }
 }
 
 /// A start on a full disk: what is there is served, from memory and from the disk, nothing is
 /// taken, and nothing asked, until the log thread says so.
 #[test]
 fn a_start_on_a_full_disk() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one ack key=k => append g0 a 1<0 one
         pub a two retain => append g0 a 2<1! two
         pub a three => append g0 a 3<2 three
@@ -234,16 +211,13 @@ fn a_start_on_a_full_disk() {
         commit 9
             e0 published 7:4
             e0 message i0 4<3 four
-        ",
-    );
+    " }
 }
 
 /// A repetition of what is staged is answered with the first; what is refused may come again.
 #[test]
 fn publish_once() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one ack key=k => append g0 a 1<0 one
         pub a one ack key=k
         pub b one ack key=k => append g0 b 2<0 one
@@ -266,16 +240,13 @@ fn publish_once() {
         pub a one ack key=k => e0 published 7:1 duplicate
         restart
         pub a two ack key=l => append g0 a 11<10 two
-        ",
-    );
+    " }
 }
 
 /// The disk takes publications back, but not who owns their producer.
 #[test]
 fn fencing_outlives_a_refusal() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one ack by=p:1@1 => append g0 a 1<0 one
         pub a one ack by=p:1@2
         pub a two ack by=p:2@1 => e0 published ProducerFenced
@@ -283,16 +254,13 @@ fn fencing_outlives_a_refusal() {
         pub a two ack by=p:2@1 => e0 published ProducerFenced
         pub a one ack by=p:1@2 => append g1 a 2<0 one
         commit 1 => e0 published 7:2
-        ",
-    );
+    " }
 }
 
 /// What was on its way behind a batch that failed does not come before the batch's repetition.
 #[test]
 fn a_failed_batch_holds_what_follows() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one ack by=p:1@1 => append g0 a 1<0 one
         pub a two ack by=p:2@1 => append g0 a 2<1 two
         pub a key by=q:1@1 => append g0 a 3<2 key
@@ -303,16 +271,13 @@ fn a_failed_batch_holds_what_follows() {
         pub a two ack by=p:2@1 => append g1 a 6<5 two
         pub a three ack by=p:3@1 => append g1 a 7<6 three
         commit 4 => e0 published 7:4, 7:5, 7:6, 7:7
-        ",
-    );
+    " }
 }
 
 /// A sequence belongs to one topic, whether its record is staged, in memory or on disk only.
 #[test]
 fn a_sequence_of_two_topics() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one ack by=p:1@1 => append g0 a 1<0 one
         pub b one ack by=p:1@1 => e0 published OutOfOrder
         commit 1 => e0 published 7:1
@@ -322,8 +287,7 @@ fn a_sequence_of_two_topics() {
         count => topics 2 records 0 retained 0 indexes 0 lagging 0
         pub b one ack by=p:1@1 => e0 published OutOfOrder
         pub a one ack by=p:1@1 => e0 published 7:1 duplicate
-        ",
-    );
+    " }
 }
 
 /// A subscription that conflates, or drops, and whose newest record is on disk only.

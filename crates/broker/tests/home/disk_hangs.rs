@@ -1,6 +1,6 @@
 //! A home whose disk hangs, as scripts: what waits, what is refused, and how it goes on.
 
-use crate::script::check;
+use crate::script::script;
 use crate::support::Setup;
 use broker::settings::Limits;
 
@@ -20,9 +20,7 @@ fn small() -> Setup {
 /// goes on.
 #[test]
 fn a_sync_that_hangs() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one ack key=k => append g0 a 1<0 one
         pump
         time +1000
@@ -49,17 +47,14 @@ fn a_sync_that_hangs() {
         pub a four ack => append g0 a 3<2 four
         waiting => staged 1 disk 0 pages 0 unavailable 0 uncached 0
         counted => lagged 0 stream-gaps 0 stalled 1 evicted 0 in 0 forgotten 0 histories 1
-        ",
-    );
+    " }
 }
 
 /// Questions are refused, those on their way and new ones; what the disk answers at last is for
 /// nobody. What memory has is served.
 #[test]
 fn a_read_that_hangs() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -88,16 +83,13 @@ fn a_read_that_hangs() {
         history a => ask start a newest 1000 through 3 after 0
         answer => ask page a 0..1
         answer => e0 history head 3 [1<0 one, 2<1 two, 3<2 three]
-        ",
-    );
+    " }
 }
 
 /// A wall clock that jumps does not stall a disk, nor does a disk that is slow.
 #[test]
 fn clocks_that_jump() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pump
@@ -117,16 +109,13 @@ fn clocks_that_jump() {
         time +9000
         pump
         pub a three => append g0 a 3<2 three
-        ",
-    );
+    " }
 }
 
 /// One that takes no appends may hang as well, with publications on their way.
 #[test]
 fn unavailable_and_hanging() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one ack => append g0 a 1<0 one
         available no
         pump
@@ -138,6 +127,5 @@ fn unavailable_and_hanging() {
         pump
             e0 stalled
             e1 stalled
-        ",
-    );
+    " }
 }

@@ -1,7 +1,7 @@
 //! A home with a log on disk, as scripts: answers of the disk that come when much has happened
 //! since the question, and bounds that are reached while publications wait.
 
-use crate::script::check;
+use crate::script::{check, script};
 use crate::support::Setup;
 use broker::settings::Limits;
 
@@ -36,9 +36,7 @@ fn names_count_as_retained_bytes() {
 /// The disk drops everything between a question and its answer, and memory has the newest.
 #[test]
 fn dropped_before_the_answer() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -56,17 +54,14 @@ fn dropped_before_the_answer() {
         answer => e0 history head 7 [5<4 five, 6<5 six, 7<6 seven]
         answer => e0 granted s1 i0 g1 replaying through 4 gap 0..4 Evicted
         turn => e0 consumed 10 of the log
-        ",
-    );
+    " }
 }
 
 /// The disk drops a page's range between its question and the answer, and memory has moved on: the
 /// page begins where the disk begins now.
 #[test]
 fn a_page_of_history_that_is_dropped_before_the_answer() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -86,17 +81,14 @@ fn a_page_of_history_that_is_dropped_before_the_answer() {
         answer => ask page a 5..7
         answer
             e0 history head 10 gap 1..5 Evicted [6<5 six, 7<6 seven, 8<7 eight, 9<8 nine, 10<9 ten]
-        ",
-    );
+    " }
 }
 
 /// The disk drops everything that it is asked about for a history's beginning, and memory has left
 /// to it what came behind that meanwhile: what the disk has now is served, and not taken for lost.
 #[test]
 fn a_beginning_of_history_that_is_dropped_before_the_answer() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -121,16 +113,13 @@ fn a_beginning_of_history_that_is_dropped_before_the_answer() {
         answer
             e0 history head 12 gap 1..7 Evicted [8<7 eight, 9<8 nine, 10<9 ten, 11<10 eleven, 12<11 twelve]
         answer => e0 history head 12 [12<11 twelve, 11<10 eleven, 10<9 ten, 9<8 nine, 8<7 eight]
-        ",
-    );
+    " }
 }
 
 /// A topic is forgotten while its requests are parked, and there is no room for it any more.
 #[test]
 fn parked_and_forgotten() {
-    check(
-        Setup { limits: Limits { topics_max: 3, ..Limits::default() }, ..small() },
-        "
+    script! { Setup { limits: Limits { topics_max: 3, ..Limits::default() }, ..small() }, "
         pub a one => append g0 a 1<0 one
         pub b two => append g0 b 2<0 two
         pub b three => append g0 b 3<2 three
@@ -150,16 +139,13 @@ fn parked_and_forgotten() {
         answer => e0 history head 8 []
         answer => e0 history head 8 []
         turn => e0 consumed 11 of the log
-        ",
-    );
+    " }
 }
 
 /// A page comes when its index stands for another topic; a start finds a new one.
 #[test]
 fn parked_and_released() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub b two => append g0 b 2<0 two
         pub b three => append g0 b 3<2 three
@@ -180,8 +166,7 @@ fn parked_and_released() {
             e0 consumed 3
             e0 consumed 8 of the log
             e0 consumed 1 pages
-        ",
-    );
+    " }
 }
 
 /// A stream lags, and memory takes neither what it lags behind nor what follows.
@@ -223,9 +208,7 @@ fn a_stream_that_lags_and_memory_that_refuses() {
 /// seen is a gap.
 #[test]
 fn a_scan_of_what_is_dropped() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub b two => append g0 b 2<0 two
         pub a three => append g0 a 3<1 three
@@ -242,17 +225,14 @@ fn a_scan_of_what_is_dropped() {
         answer => e0 page s2 p0 after 0 gap 0..2 Evicted [] through 4
         drop-below 8
         answer => e0 page s3 p0 after 0 gap 0..4 Evicted [] through 4
-        ",
-    );
+    " }
 }
 
 /// The disk drops records before it is read for a filter's page, and others while the answer is on
 /// its way: what it had dropped when it was read is a gap, and what it has read is brought.
 #[test]
 fn a_scan_between_two_drops() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub b two => append g0 b 2<0 two
         pub a three => append g0 a 3<1 three
@@ -266,17 +246,14 @@ fn a_scan_between_two_drops() {
         look
         drop-below 8
         answer => e0 page s1 p0 after 0 gap 0..2 Evicted [a 3<1 three, a 4<3 four] through 4
-        ",
-    );
+    " }
 }
 
 /// All that a page of history asks the disk for is damaged, and what follows has left memory
 /// meanwhile: the page goes on behind the damage and tells it.
 #[test]
 fn a_page_of_history_that_is_nothing_but_damage() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -298,6 +275,5 @@ fn a_page_of_history_that_is_nothing_but_damage() {
         answer
             e0 history head 9 gap 1..4 Damaged [5<4 five, 6<5 six, 7<6 seven, 8<7 eight, 9<8 nine]
         turn => e0 consumed 10 of the log
-        ",
-    );
+    " }
 }

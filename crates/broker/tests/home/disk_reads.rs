@@ -1,6 +1,6 @@
 //! A home with a log on disk, as scripts: what memory cannot answer alone is asked of the disk.
 
-use crate::script::check;
+use crate::script::{check, script};
 use crate::support::Setup;
 
 /// Memory for about five records of the scripts below.
@@ -10,9 +10,7 @@ fn small() -> Setup {
 
 #[test]
 fn pages() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub b three => append g0 b 3<0 three
@@ -46,15 +44,12 @@ fn pages() {
         fail-read => e1 refused s9 LogUnavailable
         read e0 s1 i0 after 0 max 2 => ask page a 0..4
         fail-read => e0 refused s1 LogUnavailable
-        ",
-    );
+    " }
 }
 
 #[test]
 fn lost() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -79,15 +74,12 @@ fn lost() {
         drop-below 6
         read e0 s1 i0 after 1
             e0 page s1 gap 1..4 Evicted [5<4 five, 6<5 six, 7<6 seven] through 7 caught-up
-        ",
-    );
+    " }
 }
 
 #[test]
 fn history() {
-    check(
-        small(),
-        "
+    script! { small(), "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -131,16 +123,13 @@ fn history() {
         history nobody => e0 history head 7 []
         history b reverse max 1 => ask start b newest 1000 through 4 after 0
         fail-read
-        ",
-    );
+    " }
 }
 
 #[test]
 fn history_limits() {
     let setup = Setup { history_messages_max: 5, history_age_max_ms: 100, ..small() };
-    check(
-        setup,
-        "
+    script! { setup, "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -164,8 +153,7 @@ fn history_limits() {
         time 50
         sub e0 s3 a since 7:6 => e0 granted s3 i0 g3 live through 8 gap 6..8 HistoryLimit
         history a => e0 history head 8 []
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -175,9 +163,7 @@ fn a_stream_that_lags_beyond_memory() {
         limits: broker::settings::Limits { stream_credit_bytes: 100, ..Default::default() },
         ..small()
     };
-    check(
-        setup,
-        "
+    script! { setup, "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
@@ -192,15 +178,12 @@ fn a_stream_that_lags_beyond_memory() {
         read e0 s1 i0 after 2 => ask page a 2..4
         answer => e0 page s1 [3<2 three, 4<3 four] through 4
         read e0 s1 i0 after 4 => e0 page s1 [5<4 five, 6<5 six, 7<6 seven] through 7 caught-up
-        ",
-    );
+    " }
 }
 
 #[test]
 fn the_newest_only() {
-    check(
-        small(),
-        "
+    script! { small(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
@@ -218,8 +201,7 @@ fn the_newest_only() {
         damage 2
         read e0 s1 i0 after 0 newest => ask page a 1..2
         answer => e0 page s1 gap 0..2 Damaged [] through 2
-        ",
-    );
+    " }
 }
 
 /// What is missing where a subscription or a history begins is damaged, and not left out by a rule,
@@ -251,9 +233,7 @@ fn damage_where_a_replay_begins() {
         ";
     check(small(), script);
     let limited = Setup { history_messages_max: 4, ..small() };
-    check(
-        limited,
-        "
+    script! { limited, "
         pub a one => append g0 a 1<0 one
         pub a two => append g0 a 2<1 two
         pub a three => append g0 a 3<2 three
@@ -265,6 +245,5 @@ fn damage_where_a_replay_begins() {
         damage 2
         sub e0 s1 a since 7:1 => ask start a newest 4 through 7 after 1
         answer => e0 granted s1 i0 g1 replaying through 3 gap 1..3 HistoryLimit
-        ",
-    );
+    " }
 }

@@ -1,13 +1,11 @@
 //! Scripts and transcripts of the home role: what the log evicts and the home forgets.
 
-use crate::script::check;
+use crate::script::script;
 use crate::support::Setup;
 
 #[test]
 fn eviction_and_gaps() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a 1 => e0 message i0 1<0 1
         pub b 2
@@ -28,17 +26,14 @@ fn eviction_and_gaps() {
         pub a 4
             e0 message i0 4<3 4
             e1 message i0 4<3 4
-        ",
-    );
+    " }
 }
 
 /// The wall clock goes back, and forwards: nothing is evicted for it, offsets go on, and what was
 /// there still expires.
 #[test]
 fn wall_clock_jumps() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         pub a 1 ack => e0 published 7:1
         clock -500000
         pump
@@ -57,15 +52,12 @@ fn wall_clock_jumps() {
         pump
         count => topics 0 records 0 retained 0 indexes 0 lagging 0
         deadline => none
-        ",
-    );
+    " }
 }
 
 #[test]
 fn bytes_evict_the_oldest_segment() {
-    check(
-        Setup { log_bytes_max: 1200, segment_bytes: 400, ..Setup::default() },
-        "
+    script! { Setup { log_bytes_max: 1200, segment_bytes: 400, ..Setup::default() }, "
         pub a x*100
         pub b x*100
         pub c x*100
@@ -78,15 +70,12 @@ fn bytes_evict_the_oldest_segment() {
         history a 7:0 => e0 history head 7 gap 0..2 Evicted []
         pub h x*2000 ack => e0 published LogFull
         counted => lagged 0 stream-gaps 0 stalled 0 evicted 2 in 2 forgotten 2 histories 1
-        ",
-    );
+    " }
 }
 
 #[test]
 fn forgetting() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a 1 => e0 message i0 1<0 1
         pub kept 2 retain
@@ -103,6 +92,5 @@ fn forgetting() {
         time +1100
         pump
         count => topics 1 records 0 retained 0 indexes 1 lagging 0
-        ",
-    );
+    " }
 }

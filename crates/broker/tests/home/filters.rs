@@ -3,15 +3,13 @@
 //!
 //! A page of a filter is answered by `pump`: `[topic offset<prev payload, ...]`.
 
-use crate::script::check;
+use crate::script::{check, script};
 use crate::support::Setup;
 use broker::settings::Limits;
 
 #[test]
 fn live() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         filter e0 s1 a/# => e0 filter s1 p0 through 7:0
         pub a/b 1
             e0 announce i0 a/b
@@ -38,15 +36,12 @@ fn live() {
             e1 message i0 7<6 7
         unfilter e0 a/+
         filter e0 s3 a/+/#/ => e0 filter s3 MalformedFilter
-        ",
-    );
+    " }
 }
 
 #[test]
 fn beside_plain_subscriptions() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a 1 => e0 message i0 1<0 1
         filter e0 s2 + => e0 filter s2 p0 through 7:1
@@ -67,17 +62,14 @@ fn beside_plain_subscriptions() {
         time +1100
         pump => e0 released i0
         count => topics 0 records 0 retained 0 indexes 0 lagging 0
-        ",
-    );
+    " }
 }
 
 /// A position for each partition: what is behind it is read from the log, page by page, and what
 /// follows is live.
 #[test]
 fn resumes() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         pub a/1 one
         pub b two
         pub a/2 three
@@ -102,17 +94,14 @@ fn resumes() {
         turn
             e0 consumed 7
             e0 consumed 5 pages
-        ",
-    );
+    " }
 }
 
 /// Pages that leave out: all but the newest of each topic, and everything. What is told lies
 /// between what is brought.
 #[test]
 fn pages_that_leave_out() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         pub a/1 1
         pub a/1 2
         pub b 3
@@ -134,8 +123,7 @@ fn pages_that_leave_out() {
             e0 page s1 p0 after 2 [] skipped 2..8 through 8 caught-up
         scan e0 s1 p0 a/+ after 8 max 5 skip => e0 page s1 p0 after 8 [] through 8 caught-up
         pump
-        ",
-    );
+    " }
 }
 
 /// Some of the positions know nothing of this log.
@@ -166,9 +154,7 @@ fn positions_that_are_not_ours() {
 /// knows whose they were.
 #[test]
 fn gaps() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         pub a 1
         pub b 2
         time +500
@@ -187,8 +173,7 @@ fn gaps() {
         scan e0 s2 p0 +/# after 2 => e0 page s2 p0 after 2 gap 2..3 Evicted [] through 3 caught-up
         scan e0 s2 p0 +/# after 3 => e0 page s2 p0 after 3 [] through 3 caught-up
         pump
-        ",
-    );
+    " }
 }
 
 /// A page ends where so much has been looked at, whether anything was found or not.
@@ -227,9 +212,7 @@ fn scans_are_bounded() {
 /// A turn answers some of many pages.
 #[test]
 fn a_turn_scans_a_share() {
-    check(
-        Setup { segment_bytes: 1 << 20, log_bytes_max: 4 << 20, ..Setup::default() },
-        "
+    script! { Setup { segment_bytes: 1 << 20, log_bytes_max: 4 << 20, ..Setup::default() }, "
         pub x x*600000
         scan e0 s1 p0 + after 0 => e0 page s1 p0 after 0 [x 1<0 600000 bytes] through 1 caught-up
         scan e0 s2 p0 + after 0 => e0 page s2 p0 after 0 [x 1<0 600000 bytes] through 1 caught-up
@@ -237,8 +220,7 @@ fn a_turn_scans_a_share() {
         pump => e1 page s3 p0 after 0 [x 1<0 600000 bytes] through 1 caught-up
         pump
         pump
-        ",
-    );
+    " }
 }
 
 /// A page ends where a stream without credit has come to; who knows more than the stream waits for

@@ -3,7 +3,7 @@
 //! `by=p:3@9` is the third publication of producer `p`, over the ninth connection; `key=k` an
 //! idempotency key.
 
-use crate::script::check;
+use crate::script::{check, script};
 use crate::support::Setup;
 use broker::settings::Limits;
 
@@ -15,9 +15,7 @@ fn with(limits: Limits) -> Setup {
 /// topics.
 #[test]
 fn keys() {
-    check(
-        with(Limits { idempotency_window_ms: 1_000, ..Limits::default() }),
-        "
+    script! { with(Limits { idempotency_window_ms: 1_000, ..Limits::default() }), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a one ack key=k
             e0 published 7:1
@@ -37,31 +35,25 @@ fn keys() {
             e0 published 7:4
             e0 message i0 4<3 one
         count-once => published 4 duplicates 3 fenced 0 out-of-order 0 mismatch 0 producers 0 keys 1
-        ",
-    );
+    " }
 }
 
 #[test]
 fn the_oldest_key_is_forgotten_first() {
-    check(
-        with(Limits { idempotency_keys_max: 2, ..Limits::default() }),
-        "
+    script! { with(Limits { idempotency_keys_max: 2, ..Limits::default() }), "
         pub a 1 ack key=1 => e0 published 7:1
         pub a 2 ack key=2 => e0 published 7:2
         pub a 3 ack key=3 => e0 published 7:3
         pub a 2 ack key=2 => e0 published 7:2 duplicate
         pub a 1 ack key=1 => e0 published 7:4
-        ",
-    );
+    " }
 }
 
 /// Sequences increase, holes allowed; what is in the window is a duplicate, what is below it out of
 /// order.
 #[test]
 fn sequences() {
-    check(
-        with(Limits { producer_window_max: 2, ..Limits::default() }),
-        "
+    script! { with(Limits { producer_window_max: 2, ..Limits::default() }), "
         pub a 1 ack by=p:1@1 => e0 published 7:1
         pub a 5 ack by=p:5@1 => e0 published 7:2
         pub a 5 ack by=p:5@1 => e0 published 7:2 duplicate
@@ -73,17 +65,14 @@ fn sequences() {
         pub a 0 ack by=q:0@1 => e0 published OutOfOrder
         pub b 7 ack by=p:7@1 => e0 published 7:5
         count-once => published 5 duplicates 2 fenced 0 out-of-order 3 mismatch 0 producers 2 keys 0
-        ",
-    );
+    " }
 }
 
 /// What follows a publication that was refused for the moment is refused too, until it comes again,
 /// or something that was refused after it.
 #[test]
 fn a_refusal_holds_what_follows() {
-    check(
-        with(Limits { topics_max: 1, ..Limits::default() }),
-        "
+    script! { with(Limits { topics_max: 1, ..Limits::default() }), "
         pub a 1 ack by=p:1@5 => e0 published 7:1
         pub b 2 ack by=p:2@5 => e0 published TopicsFull
         pub a 3 ack by=p:3@5 => e0 published TopicsFull
@@ -95,17 +84,14 @@ fn a_refusal_holds_what_follows() {
         pub a 3 ack by=p:3@5 => e0 published 7:3
         pub a 4 ack by=p:4@5 => e0 published 7:4
         count-once => published 4 duplicates 1 fenced 0 out-of-order 0 mismatch 0 producers 2 keys 0
-        ",
-    );
+    " }
 }
 
 /// Who never sends again what was refused goes on: with another connection, after ten seconds, or
 /// at once with publications whose acknowledgement it does not want.
 #[test]
 fn a_refusal_does_not_hold_for_ever() {
-    check(
-        with(Limits { topics_max: 1, ..Limits::default() }),
-        "
+    script! { with(Limits { topics_max: 1, ..Limits::default() }), "
         pub a 1 ack by=p:1@5 => e0 published 7:1
         pub b 2 by=p:2@5
         pub b 3 by=p:3@5 refusals => e0 published TopicsFull
@@ -122,16 +108,13 @@ fn a_refusal_does_not_hold_for_ever() {
         pub b 11 ack by=p:11@6 => e0 published TopicsFull
         pub a 12 by=p:12@6 refusals
         pub a 13 ack by=p:13@6 => e0 published TopicsFull
-        ",
-    );
+    " }
 }
 
 /// A producer that the home does not know yet is held like others.
 #[test]
 fn the_first_refusal_of_a_producer() {
-    check(
-        with(Limits { topics_max: 1, producers_max: 1, ..Limits::default() }),
-        "
+    script! { with(Limits { topics_max: 1, producers_max: 1, ..Limits::default() }), "
         pub a 1 ack => e0 published 7:1
         pub b 1 ack by=p:1@5 => e0 published TopicsFull
         pub a 2 ack by=p:2@5 => e0 published TopicsFull
@@ -139,17 +122,14 @@ fn the_first_refusal_of_a_producer() {
         pub a 1 ack by=p:1@5 => e0 published 7:2
         pub a 2 ack by=p:2@5 => e0 published 7:3
         pub a 1 ack by=q:1@5 => e0 published ProducersFull
-        ",
-    );
+    " }
 }
 
 /// A newer connection takes a producer over, be it with a duplicate; the older one can do nothing
 /// any more.
 #[test]
 fn fencing() {
-    check(
-        with(Limits::default()),
-        "
+    script! { with(Limits::default()), "
         pub a 1 ack by=p:1@10 => e0 published 7:1
         pub a 2 ack by=p:2@10 => e0 published 7:2
         pub a 2 ack by=p:2@11 => e0 published 7:2 duplicate
@@ -160,34 +140,27 @@ fn fencing() {
         pub a 5 ack by=p:5@11 => e0 published ProducerFenced
         pub a 5 ack by=q:5@1 => e0 published 7:5
         count-once => published 5 duplicates 1 fenced 3 out-of-order 0 mismatch 0 producers 2 keys 0
-        ",
-    );
+    " }
 }
 
 /// The epoch is looked at before anything else, and the answer says what it is.
 #[test]
 fn epochs() {
-    check(
-        with(Limits::default()),
-        "
+    script! { with(Limits::default()), "
         pub a 1 ack epoch=7 key=k by=p:1@2 => e0 published 7:1
         pub a 1 ack epoch=6 key=k by=p:0@1 => e0 published EpochMismatch present 7:1
         pub a 1 ack epoch=7 key=k => e0 published 7:1 duplicate
         count-once => published 1 duplicates 1 fenced 0 out-of-order 0 mismatch 1 producers 1 keys 1
-        ",
-    );
+    " }
 }
 
 /// A refused publication leaves no trace: it can come again.
 #[test]
 fn refused_and_repeated() {
-    check(
-        Setup { message_bytes_max: 10, ..Setup::default() },
-        "
+    script! { Setup { message_bytes_max: 10, ..Setup::default() }, "
         pub a x*11 ack key=k by=p:1@1 => e0 published MessageTooLarge
         pub a x*10 ack key=k by=p:1@1 => e0 published 7:1
-        ",
-    );
+    " }
 }
 
 /// With its records a producer's window goes, so that an old sequence is refused and not appended
@@ -222,14 +195,11 @@ fn producers_and_eviction() {
 /// it is refused, not taken for a repetition.
 #[test]
 fn partitions_and_topics() {
-    check(
-        Setup { partitions: 8, ..Setup::default() },
-        "
+    script! { Setup { partitions: 8, ..Setup::default() }, "
         pub a 1 ack by=p:1@1 => e0 published 7:1
         pub b 1 ack by=p:1@1 => e0 published OutOfOrder
         pub c 1 ack by=p:1@1 => e0 published 7:1
         pub c 1 ack by=p:1@1 => e0 published 7:1 duplicate
         count-once => published 2 duplicates 1 fenced 0 out-of-order 1 mismatch 0 producers 2 keys 0
-        ",
-    );
+    " }
 }

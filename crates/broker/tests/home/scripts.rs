@@ -3,15 +3,13 @@
 //!
 //! `3<1 hi` is a record: offset, `prev`, payload; `!` marks a retained one.
 
-use crate::script::check;
+use crate::script::{check, script};
 use crate::support::Setup;
 use broker::settings::Limits;
 
 #[test]
 fn live() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         pub a one ack
             e0 published 7:1
@@ -26,8 +24,7 @@ fn live() {
             e0 consumed 5
             e1 consumed 1
         turn
-        ",
-    );
+    " }
 }
 
 /// Pages of subscriptions whose policy leaves something out: the newest record and how far the rest
@@ -101,9 +98,7 @@ fn what_is_dropped_may_be_gone() {
 /// before.
 #[test]
 fn what_was_dealt_with_is_told() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         turn => e0 consumed 1
         rest => rests
@@ -111,16 +106,13 @@ fn what_was_dealt_with_is_told() {
         rest => not yet
         turn => e0 consumed 1 pages
         rest => rests
-        ",
-    );
+    " }
 }
 
 /// A release that crossed a newer grant changes nothing; a freed index is used again at once.
 #[test]
 fn releases_and_grants_cross() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 a live => e0 granted s1 i0 g1 live through 0
         sub e0 s2 a live => e0 granted s2 i0 g2 live through 0
         release e0 i0 g1
@@ -136,8 +128,7 @@ fn releases_and_grants_cross() {
         turn
             e0 consumed 11
             e0 consumed 1 pages
-        ",
-    );
+    " }
 }
 
 #[test]
@@ -181,17 +172,14 @@ fn refusals() {
 /// it cannot.
 #[test]
 fn memory_refused() {
-    check(
-        Setup { memory_bytes: 600, segment_bytes: 300, ..Setup::default() },
-        "
+    script! { Setup { memory_bytes: 600, segment_bytes: 300, ..Setup::default() }, "
         pub a x*150 ack => e0 published 7:1
         pub b x*150 ack => e0 published 7:2
         pub c x*150 ack => e0 published 7:3
         count => topics 2 records 2 retained 0 indexes 0 lagging 0
         pub d x*700 ack => e0 published MemoryFull
         pub d 1 ack => e0 published 7:4
-        ",
-    );
+    " }
 }
 
 /// One letter may overdraw the credit; after it the stream is one number, until there is credit

@@ -1,15 +1,13 @@
 //! Where subscriptions and histories begin, as scripts and transcripts: positions, replays, what
 //! history is served.
 
-use crate::script::check;
+use crate::script::script;
 use crate::support::Setup;
 
 /// Trap 2: positions outlive data; empty histories, expired and forgotten topics.
 #[test]
 fn positions_outlive_data() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 never since 7:0 => e0 granted s1 i0 g1 live through 0
         pub a one
         pub b two
@@ -29,17 +27,14 @@ fn positions_outlive_data() {
         pub a four => e0 message i1 4<2 four
         sub e1 s1 a since 7:2 => e1 granted s1 i0 g1 replaying through 2
         read e1 s1 i0 after 2 => e1 page s1 [4<2 four] through 4 caught-up
-        ",
-    );
+    " }
 }
 
 /// A topic that never had a record inherits what was forgotten; its first `prev` must satisfy those
 /// who waited.
 #[test]
 fn prev_of_a_topic_without_records() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 early live => e0 granted s1 i0 g1 live through 0
         pub a one
         time +1100
@@ -49,16 +44,13 @@ fn prev_of_a_topic_without_records() {
         pub early x => e0 message i0 2<0 x
         pub late y => e0 message i1 3<1 y
         pub a z
-        ",
-    );
+    " }
 }
 
 /// Trap 3: an unknown position is told at once, with where it goes on.
 #[test]
 fn unknown_positions() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         sub e0 s1 a since 6:0 => e0 granted s1 i0 g1 live through 0 gap 0..0 UnknownEpoch
         pub a one => e0 message i0 1<0 one
         pub b two
@@ -71,17 +63,14 @@ fn unknown_positions() {
         history a 7:9 => e0 history head 3 gap 0..0 BeyondHead [1<0 one, 3<1 three]
         history none 6:1 => e0 history head 3 gap 0..3 UnknownEpoch []
         history a 6:2 reverse => e0 history head 3 gap 0..3 UnknownEpoch [3<1 three, 1<0 one]
-        ",
-    );
+    " }
 }
 
 /// Trap 1: the position is captured with the grant; pages and the stream join without a hole or a
 /// repeat.
 #[test]
 fn replay_then_live() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         pub a 1
         pub b 2
         pub a 3
@@ -93,15 +82,12 @@ fn replay_then_live() {
         read e0 s1 i0 after 4 max 2 => e0 page s1 [5<4 5, 6<5 6] through 6 caught-up
         pub a 7 => e0 message i0 7<6 7
         read e0 s1 i0 after 6 => e0 page s1 [7<6 7] through 7 caught-up
-        ",
-    );
+    " }
 }
 
 #[test]
 fn last_and_snapshot() {
-    check(
-        Setup { history_messages_max: 3, ..Setup::default() },
-        "
+    script! { Setup { history_messages_max: 3, ..Setup::default() }, "
         sub e0 s1 a last 2 => e0 granted s1 i0 g1 live through 0
         sub e0 s2 a snapshot => e0 granted s2 i0 g2 live through 0
         pub a 1 => e0 message i0 1<0 1
@@ -119,15 +105,12 @@ fn last_and_snapshot() {
         read e0 s7 i1 after 0 => e0 page s7 [3<0 3] through 6 caught-up
         pub a empty retain => e0 message i0 7<6! empty
         sub e0 s8 a snapshot => e0 granted s8 i0 g8 replaying through 6
-        ",
-    );
+    " }
 }
 
 #[test]
 fn history_limits_at_a_start() {
-    check(
-        Setup { history_messages_max: 2, history_age_max_ms: 500, ..Setup::default() },
-        "
+    script! { Setup { history_messages_max: 2, history_age_max_ms: 500, ..Setup::default() }, "
         pub a 1
         pub a 2
         pub a 3
@@ -144,27 +127,21 @@ fn history_limits_at_a_start() {
         sub e0 s3 a since 7:2 => e0 granted s3 i0 g3 live through 3 gap 2..3 HistoryLimit
         sub e0 s4 a since 7:3 => e0 granted s4 i0 g4 live through 3
         sub e0 s5 a last 5 => e0 granted s5 i0 g5 live through 3
-        ",
-    );
-    check(
-        Setup { history_messages_max: 0, ..Setup::default() },
-        "
+    " }
+    script! { Setup { history_messages_max: 0, ..Setup::default() }, "
         pub a 1
         sub e0 s1 a since 7:0 => e0 granted s1 i0 g1 live through 1 gap 0..1 HistoryLimit
         sub e0 s2 a last 5 => e0 granted s2 i0 g2 live through 1
         sub e0 s3 a since 6:0 => e0 granted s3 i0 g3 live through 1 gap 0..1 UnknownEpoch
         history a => e0 history head 1 []
-        ",
-    );
+    " }
 }
 
 /// What the log keeps is served, wherever the wall clock goes: no record is too old for a rule that
 /// names no age.
 #[test]
 fn a_step_of_the_wall_clock_hides_nothing() {
-    check(
-        Setup { age_max_ms: 180_000, history_age_max_ms: u64::MAX, ..Setup::default() },
-        "
+    script! { Setup { age_max_ms: 180_000, history_age_max_ms: u64::MAX, ..Setup::default() }, "
         pub a 1
         clock +200000
         time 1000
@@ -176,15 +153,12 @@ fn a_step_of_the_wall_clock_hides_nothing() {
         time 190000
         pump
         history a 7:0 => e0 history head 1 gap 0..1 Evicted []
-        ",
-    );
+    " }
 }
 
 #[test]
 fn history_pages() {
-    check(
-        Setup::default(),
-        "
+    script! { Setup::default(), "
         pub a 1
         pub b 2
         pub a 3
@@ -196,6 +170,5 @@ fn history_pages() {
         history a 7:0 => e0 history head 4 [1<0 1, 3<1 3, 4<3! 4]
         history c => e0 history head 4 []
         history a max 0 => e0 history head 4 [1<0 1] more
-        ",
-    );
+    " }
 }

@@ -71,6 +71,17 @@ use broker::settings::{
     Settings, SysSettings, TicketSettings,
 };
 
+/// A test's script as it stands in the source, perhaps with other settings: `check`, `check_with`.
+macro_rules! script {
+    ($script:literal) => {
+        $crate::support::check($script)
+    };
+    ($change:expr, $script:literal) => {
+        $crate::support::check_with($change, $script)
+    };
+}
+pub(crate) use script;
+
 /// Runs a script on one edge and one home with a log of one partition and large limits.
 #[track_caller]
 #[allow(dead_code, reason = "not every test program needs it")]

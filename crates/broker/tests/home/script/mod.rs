@@ -19,6 +19,14 @@ use stdx::chunk::Slice;
 use stdx::key::Key;
 use text::{disk_text, text_of};
 
+/// A test's script as it stands in the source, with its setup: `check`.
+macro_rules! script {
+    ($setup:expr, $script:literal) => {
+        $crate::script::check($setup, $script)
+    };
+}
+pub(crate) use script;
+
 /// Runs a script; `transcript` has the form of it. The answers of a command are the letters that it
 /// causes and the requests to the disk. Panics with the whole transcript if the script differs.
 #[track_caller]
