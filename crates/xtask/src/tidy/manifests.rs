@@ -55,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bench",
         ],
     ),
+    ("script", &["wire"]),
     ("xtask", &[]),
 ];
 

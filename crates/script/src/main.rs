@@ -1,0 +1,100 @@
+//! `crore-script`: plays scenarios; the SDK's adapter is at the other end of standard input and
+//! output.
+//!
+//! Place: started by the tests of every SDK. One line of JSON for each command and each reply.
+#![forbid(unsafe_code)]
+
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use script::{Adapter, Mode, Outcome, Server, play, read};
+use serde_json::{Value, json};
+
+const USAGE: &str = "usage: crore-script --mode core|wire [--only PART_OF_A_NAME] FILE...";
+
+/// The adapter at the other end of the pipes.
+struct Pipes;
+
+impl Adapter for Pipes {
+    fn call(&mut self, command: Value) -> Result<Value, String> {
+        say(&command)?;
+        let mut line = String::new();
+        match io::stdin().lock().read_line(&mut line) {
+            Ok(0) => Err("the adapter has ended".to_owned()),
+            Ok(_) => serde_json::from_str(&line).map_err(|error| format!("{error}: {line}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn say(line: &Value) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| error.to_string())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("crore-script: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether no scenario has failed.
+fn run() -> Result<bool, String> {
+    let (mut mode, mut only, mut files) = (None, String::new(), Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--mode" => mode = arguments.next(),
+            "--only" => only = arguments.next().ok_or(USAGE)?,
+            _ => files.push(PathBuf::from(argument)),
+        }
+    }
+    let mut server = match mode.as_deref() {
+        Some("core") => None,
+        Some("wire") => Some(Server::listen().map_err(|error| error.to_string())?),
+        _ => return Err(USAGE.to_owned()),
+    };
+    let mode = if server.is_some() { Mode::Wire } else { Mode::Core };
+    let mut scenarios = Vec::new();
+    for file in &files {
+        scenarios.extend(read(file)?);
+    }
+    let port = server.as_ref().map(Server::port);
+    let hello = Pipes.call(json!({"do": "hello", "mode": mode.name(), "port": port}))?;
+    let features = hello["needs"].as_array().cloned().unwrap_or_default();
+    let features = features.iter().filter_map(|it| it.as_str().map(str::to_owned));
+    let features: Vec<String> = features.collect();
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for scenario in &scenarios {
+        let name = scenario["name"].as_str().unwrap_or_default();
+        let modes = scenario["modes"].as_array();
+        if !name.contains(&only) || !modes.is_some_and(|it| it.contains(&json!(mode.name()))) {
+            continue;
+        }
+        let outcome = play(scenario, &features, &mut Pipes, server.as_mut());
+        let (result, step, why) = match outcome {
+            Outcome::Passed => ("passed", None, None),
+            Outcome::Skipped(need) => ("skipped", None, Some(need)),
+            Outcome::Failed(step, why) => ("failed", Some(step), Some(why)),
+        };
+        match result {
+            "passed" => passed += 1,
+            "skipped" => skipped += 1,
+            _ => {
+                failed += 1;
+                eprintln!("{name}: step {}: {}", step.unwrap_or(0), why.as_deref().unwrap_or(""));
+            }
+        }
+        Pipes.call(json!({
+            "do": "result", "scenario": name, "result": result, "step": step, "why": why,
+        }))?;
+    }
+    say(&json!({"do": "end", "passed": passed, "failed": failed, "skipped": skipped}))?;
+    Ok(failed == 0)
+}
